@@ -1,0 +1,115 @@
+"""Errors that users meet: what is wrong and where in their code first, then how to mend it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType, TracebackType
+from typing import Any, NoReturn
+
+PACKAGE_DIR = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# Code that is compiled from an op's declaration carries this prefix instead of a file of its own.
+GENERATED = "<wengert "
+
+
+class WengertError(Exception):
+    """Base of every error that Wengert raises on purpose."""
+
+
+class ShapeError(WengertError, ValueError):
+    """Shapes that do not fit an operation, an axis that does not exist, a ragged nest."""
+
+
+class DTypeError(WengertError, TypeError):
+    """A dtype or a Python type that an operation does not take."""
+
+
+class RangeError(WengertError, IndexError):
+    """An index outside a tensor, a class outside a table."""
+
+
+class GradientError(WengertError, RuntimeError):
+    """A derivative that was asked for and cannot be given."""
+
+
+class GraphError(WengertError, ValueError):
+    """A graph that cannot be built, parsed or run as asked."""
+
+
+class FeedError(WengertError, TypeError):
+    """Inputs of a `wengert.function` that are missing, surplus or of the wrong shape."""
+
+
+class StateError(WengertError, KeyError):
+    """A state dict that does not fit a module or an optimiser."""
+
+    def __str__(self) -> str:  # KeyError would show the text quoted, with its line breaks escaped
+        return str(self.args[0]) if self.args else ""
+
+
+class DataError(WengertError, ValueError):
+    """A data file that is missing, truncated or not what it claims to be."""
+
+
+def is_internal(filename: str) -> bool:
+    """Whether a code object's file belongs to Wengert rather than to its user."""
+    return filename.startswith((PACKAGE_DIR, GENERATED))
+
+
+def user_frame(depth: int = 1) -> FrameType | None:
+    """The innermost frame outside Wengert, from `depth` frames above the caller."""
+    frame: FrameType | None = sys._getframe(depth)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def user_location() -> str:
+    """`file:line` of the innermost frame outside Wengert."""
+    frame = user_frame(2)
+    if frame is None:
+        return "<unknown>"
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def error(kind: type[WengertError], what: str, mend: str = "", where: str | None = None) -> WengertError:
+    """An error of class `kind`: `what (file:line)` on its first line, `mend` after it."""
+    location = user_location() if where is None else where
+    text = f"{what} ({location})"
+    return kind(f"{text}\n{mend}" if mend else text)
+
+
+def fail(kind: type[WengertError], what: str, mend: str = "", where: str | None = None) -> NoReturn:
+    """Raise :func:`error` without the chain of whatever internal error led to it."""
+    raise error(kind, what, mend, where) from None
+
+
+def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while tb is not None:
+        if not is_internal(tb.tb_frame.f_code.co_filename):
+            kept.append(tb)
+        tb = tb.tb_next
+    out: TracebackType | None = None
+    for entry in reversed(kept):
+        out = TracebackType(out, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return out
+
+
+def install_traceback_filter() -> None:
+    """Leave Wengert's own frames out of the printed tracebacks of Wengert's own errors.
+
+    Any other exception, and any hook installed by someone else, is left alone. Set
+    `WENGERT_TRACEBACK=full` to see every frame.
+    """
+    if os.environ.get("WENGERT_TRACEBACK") == "full":
+        return
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], value: BaseException, tb: TracebackType | None) -> Any:
+        if isinstance(value, WengertError):
+            tb = _without_internal_frames(tb) or tb
+            value = value.with_traceback(tb)
+        return previous(kind, value, tb)
+
+    sys.excepthook = hook

@@ -1,0 +1,150 @@
+"""The mode that operations run in: whether they record for gradients, and inside which scope.
+
+A mode is an immutable value in a context variable: per thread, per asyncio task, and one cheap
+read for an operation.
+"""
+
+from __future__ import annotations
+
+import functools
+from contextvars import ContextVar, Token
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .op import Op
+
+F = TypeVar("F", bound="Callable[..., Any]")
+ScopeKind = Literal["module", "composite", "output", "gradient"]
+
+
+class Scope:
+    """What an operation ran inside of: a module, a composite, or another node's derivative.
+
+    Scopes form a chain through `parent`. `name` is a module's attribute name, a composite's op
+    name or the differentiated op's name. `code` and `offset` are the user's place at entry: an
+    operation that library code calls is shown there. A composite keeps its `op`, `inputs` and
+    `attrs`, from which its node is made when a graph is closed; the scope of kind "output"
+    below it marks the nodes that are its results.
+    """
+
+    __slots__ = ("kind", "name", "parent", "code", "offset", "op", "inputs", "attrs")
+
+    def __init__(
+        self,
+        kind: ScopeKind,
+        name: str,
+        parent: Scope | None,
+        code: CodeType | None = None,
+        offset: int = 0,
+        op: Op | None = None,
+        inputs: tuple[Any, ...] = (),
+        attrs: dict[str, Any] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.parent = parent
+        self.code = code
+        self.offset = offset
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs if attrs is not None else {}
+
+    @property
+    def path(self) -> str:
+        """The module path: the names of the enclosing modules, joined by dots."""
+        names = []
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.kind == "module" and scope.name:
+                names.append(scope.name)
+            scope = scope.parent
+        return ".".join(reversed(names))
+
+
+class Mode:
+    """Whether gradients are recorded, and the innermost scope."""
+
+    __slots__ = ("grad", "scope")
+
+    def __init__(self, grad: bool, scope: Scope | None) -> None:
+        self.grad = grad
+        self.scope = scope
+
+
+_mode: ContextVar[Mode] = ContextVar("wengert_mode", default=Mode(True, None))  # noqa: B039
+get_mode = _mode.get
+set_mode = _mode.set
+reset_mode = _mode.reset
+
+
+class _GradMode:
+    """A context manager and decorator that sets whether operations record for gradients."""
+
+    __slots__ = ("_enabled", "_tokens")
+
+    def __init__(self, enabled: bool) -> None:
+        self._enabled = enabled
+        self._tokens: list[Token[Mode]] = []
+
+    def __enter__(self) -> None:
+        mode = get_mode()
+        self._tokens.append(set_mode(Mode(self._enabled, mode.scope)))
+
+    def __exit__(self, *exc: object) -> None:
+        reset_mode(self._tokens.pop())
+
+    def __call__(self, fn: F) -> F:
+        enabled = self._enabled
+
+        @functools.wraps(fn)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            with _GradMode(enabled):
+                return fn(*args, **kwargs)
+
+        return wrapper  # type: ignore[return-value]
+
+
+def no_grad(fn: F | None = None) -> Any:
+    """Do not record operations for gradients: `with wg.no_grad():` or `@wg.no_grad()`.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0], requires_grad=True)
+    >>> with wg.no_grad():
+    ...     (w * 2).requires_grad
+    False
+    """
+    return _GradMode(False) if fn is None else _GradMode(False)(fn)
+
+
+def enable_grad(fn: F | None = None) -> Any:
+    """Record operations again inside a `no_grad` block: `with wg.enable_grad():`."""
+    return _GradMode(True) if fn is None else _GradMode(True)(fn)
+
+
+def set_grad_enabled(enabled: bool) -> _GradMode:
+    """`no_grad` or `enable_grad` by a flag: `with wg.set_grad_enabled(training):`."""
+    return _GradMode(bool(enabled))
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations in this thread record for gradients now."""
+    return get_mode().grad
+
+
+class scoped:
+    """Run a block inside `scope`."""
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> Scope:
+        self._token = set_mode(Mode(get_mode().grad, self._scope))
+        return self._scope
+
+    def __exit__(self, *exc: object) -> None:
+        reset_mode(self._token)

@@ -1,0 +1,140 @@
+"""A node of the graph: one operation that ran, eagerly with values or abstractly without."""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from .errors import is_internal
+from .source import Source, resolve
+
+if TYPE_CHECKING:
+    from .mode import Scope
+    from .op import Op
+    from .spec import Spec
+
+EMPTY_ATTRS: dict[str, Any] = {}
+
+
+class Freed:
+    """What stands in a node's `saved` once a backward pass has used and freed its values."""
+
+    __slots__ = ("where",)
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+
+class Hooked:
+    """A node's saved values together with what wants to see its gradient.
+
+    `hooks` maps a handle to a function of the gradient; `retain` is a weak reference to the
+    tensor whose `.grad` is to be filled, or None.
+    """
+
+    __slots__ = ("saved", "hooks", "retain")
+
+    def __init__(self, saved: Any) -> None:
+        self.saved = saved
+        self.hooks: dict[int, Any] = {}
+        self.retain: Any = None
+
+
+class Node:
+    """One operation: what ran, on what, where in the user's program.
+
+    `op` is the op table's entry; `inputs`, in order, holds a Node where a gradient can flow, a
+    Tensor for a constant and a Python scalar for a literal; `attrs` the op's static attributes;
+    `spec` the result's shape and dtype (a tuple of specs for an op with several results, which
+    `output` nodes pick from). `saved` holds what the derivative needs, aligned with the inputs,
+    the result last; a leaf holds a weak reference to its tensor there.
+    """
+
+    __slots__ = ("op", "inputs", "attrs", "saved", "spec", "code", "offset", "scope", "__weakref__")
+
+    op: Op
+    inputs: tuple[Any, ...]
+    attrs: dict[str, Any]
+    saved: Any
+    spec: Spec
+    code: CodeType | None
+    offset: int
+    scope: Scope | None
+
+    # Whether gradients flow through here; nodes of untracked values are of the subclass below,
+    # so that `type(n) is Node` is the whole test in the backward pass.
+    requires_grad = True
+
+    @property
+    def source(self) -> Source | None:
+        """The user's file, line and sub-expression, or None where no Python code made the node."""
+        code, offset = self.code, self.offset
+        if code is None or is_internal(code.co_filename):
+            scope = self.scope
+            while scope is not None and (scope.code is None or is_internal(scope.code.co_filename)):
+                scope = scope.parent
+            if scope is None:
+                return None
+            code, offset = scope.code, scope.offset
+        assert code is not None
+        return resolve(code, offset)
+
+    @property
+    def path(self) -> str:
+        """The module path inside which the operation ran, such as `encoder.layers.0`."""
+        return self.scope.path if self.scope is not None else ""
+
+    # What PyTorch users know from `grad_fn`.
+
+    def name(self) -> str:
+        """The name of the backward step, such as `MulBackward`."""
+        if self.op.kind == "leaf":
+            return "AccumulateGrad"
+        return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes that the gradient goes to next, None for inputs that need no gradient."""
+        return tuple((n, 0) if isinstance(n, Node) and n.requires_grad else (None, 0) for n in self.inputs)
+
+    @property
+    def variable(self) -> Any:
+        """The leaf tensor whose `.grad` this node fills; None once that tensor is gone."""
+        if self.op.kind != "leaf":
+            raise AttributeError(f"{self.name()} has no variable: it is not a leaf")
+        saved = self.saved.saved if isinstance(self.saved, Hooked) else self.saved
+        return saved() if saved is not None else None
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+
+class UntrackedNode(Node):
+    """A node that no gradient flows through: recorded while tracing, or for a graph's sake."""
+
+    __slots__ = ()
+    requires_grad = False
+
+
+def make_node(
+    op: Op,
+    inputs: tuple[Any, ...],
+    attrs: dict[str, Any],
+    saved: Any,
+    spec: Any,
+    code: CodeType | None,
+    offset: int,
+    scope: Scope | None,
+    tracked: bool = True,
+) -> Node:
+    """A node with all its fields."""
+    node = Node() if tracked else UntrackedNode()
+    node.op = op
+    node.inputs = inputs
+    node.attrs = attrs
+    node.saved = saved
+    node.spec = spec
+    node.code = code
+    node.offset = offset
+    node.scope = scope
+    return node

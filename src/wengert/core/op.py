@@ -1,0 +1,373 @@
+"""An op is one declaration: all that the library knows about it, as facts about its arguments.
+
+A fact is a plain function whose parameter names say what it needs: names of arguments and
+attributes, `out` for the result, `ct` for the cotangent, and `x_shape`, `x_dtype` (any argument,
+or `out`) where the value itself is not needed. What a node saves for its backward pass, and what
+it need not save, follows from those names.
+
+Facts are written with operators and other ops. They run on NumPy arrays in a first-order
+backward pass and on tensors where the derivative is itself differentiated or traced.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from .spec import Spec, as_dtype, spec_of
+
+Rule = Callable[..., Any]
+Kind = Literal["elementwise", "linear", "general", "source", "composite", "leaf"]
+Accepts = Literal["numeric", "inexact", "real", "real_inexact", "bitwise", "logical", "anything"]
+Result = Literal["same", "boolean", "magnitude"]
+
+
+class Fact:
+    """What is known of an op's derivative in one argument.
+
+    `pull(ct, saved, node, index)` evaluates `fn` for a node: see the subclasses for what it gives.
+    """
+
+    __slots__ = ("fn", "pull", "needs", "needs_out")
+
+    differentiable = True
+    needs: frozenset[int]
+    needs_out: bool
+    pull: Rule
+
+    def __init__(self, fn: Rule) -> None:
+        self.fn = fn
+
+    def compile(self, op: Op) -> None:
+        """Resolve parameter names against the op's signature."""
+        self.pull, needs, self.needs_out = _resolve(self.fn, op)
+        self.needs = frozenset(needs)
+
+
+class Partial(Fact):
+    """An elementwise partial derivative: the cotangent is multiplied by its conjugate."""
+
+    __slots__ = ()
+
+
+class Route(Fact):
+    """The argument passes through where the mask `fn(...)` holds and is absent elsewhere.
+
+    `weight` scales what passes (ties share); the mask broadcasts to the result's shape.
+    """
+
+    __slots__ = ("weight_fn", "weight")
+
+    weight: Rule | None
+
+    def __init__(self, mask: Rule, weight: Rule | None = None) -> None:
+        super().__init__(mask)
+        self.weight_fn = weight
+        self.weight = None
+
+    def compile(self, op: Op) -> None:
+        super().compile(op)
+        if self.weight_fn is not None:
+            self.weight, needs, needs_out = _resolve(self.weight_fn, op)
+            self.needs, self.needs_out = self.needs | needs, self.needs_out or needs_out
+
+
+class Linear(Fact):
+    """The op is linear in the argument; `fn(ct, ...)` is the transpose.
+
+    `selects` marks transposes with coefficients 0 and 1 (reshape, index, sum): applied to a mask
+    of where gradient flows they give the argument's mask. `covers` says that every element of the
+    argument reaches the result (reshape, but not index).
+    """
+
+    __slots__ = ("selects", "covers")
+
+    def __init__(self, fn: Rule, selects: bool = False, covers: bool = False) -> None:
+        super().__init__(fn)
+        self.selects = selects
+        self.covers = covers
+
+
+class Vjp(Fact):
+    """A general derivative: `fn(ct, ...)` is the vector-Jacobian product, linear in `ct`.
+
+    `present` gives a mask, in the argument's shape, of where the argument reaches the result at
+    all (the elements that a maximum picked): elsewhere nothing flows.
+    """
+
+    __slots__ = ("present_fn", "present")
+
+    present: Rule | None
+
+    def __init__(self, fn: Rule, present: Rule | None = None) -> None:
+        super().__init__(fn)
+        self.present_fn = present
+        self.present = None
+
+    def compile(self, op: Op) -> None:
+        super().compile(op)
+        if self.present_fn is not None:
+            self.present, needs, needs_out = _resolve(self.present_fn, op)
+            self.needs, self.needs_out = self.needs | needs, self.needs_out or needs_out
+
+
+class Joint:
+    """One rule for several arguments: `fn(ct, ...)` returns a cotangent (or None) for every argument."""
+
+    __slots__ = ("fn", "pull", "needs", "needs_out")
+
+    needs: frozenset[int]
+    needs_out: bool
+    pull: Rule
+
+    def __init__(self, fn: Rule) -> None:
+        self.fn = fn
+
+    def compile(self, op: Op) -> None:
+        self.pull, needs, self.needs_out = _resolve(self.fn, op)
+        self.needs = frozenset(needs)
+
+
+class NoDerivative(Fact):
+    """The op does not depend differentiably on the argument; `why` is shown to who asks."""
+
+    __slots__ = ("why",)
+    differentiable = False
+
+    def __init__(self, why: str) -> None:
+        super().__init__(lambda: None)
+        self.why = why
+
+
+class Missing(NoDerivative):
+    """A fact that exists and is not declared: reaching it is an error that says `why`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Algebra:
+    """What the simplifier and the property tests may rely on.
+
+    `unit`: op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval
+    as text, such as "(0, inf)". `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x.
+    """
+
+    commutes: bool = False
+    associates: bool = False
+    unit: float | None = None
+    zero: float | None = None
+    monotone: int = 0
+    range: str = "(-inf, inf)"
+    even: bool = False
+    odd: bool = False
+    involution: bool = False
+    idempotent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A sample call of an op: arrays (or scalars) in order, and attributes.
+
+    `order` is up to which order its derivatives exist at the sample, for the generated checks.
+    """
+
+    args: tuple[Any, ...]
+    attrs: Mapping[str, Any] = field(default_factory=dict)
+    order: int = 2
+
+
+Samples = Callable[[Any], Iterable[Call]]
+
+_SIGNATURE = re.compile(r"(\w+)\(([^;)]*)(?:;([^)]*))?\)")
+
+
+class Op:
+    """An entry of the op table.
+
+    Parameters of the declaration are documented at :func:`op` and :func:`elementwise`.
+    """
+
+    __slots__ = (
+        "name",
+        "kind",
+        "params",
+        "variadic",
+        "attr_names",
+        "forward",
+        "facts",
+        "joint",
+        "infer",
+        "accepts",
+        "result",
+        "results",
+        "front",
+        "body",
+        "doc",
+        "source",
+        "signature",
+        "layout",
+        "algebra",
+        "samples",
+        "reference",
+        "native",
+        "onnx",
+        "bfloat16",
+        "_save_plans",
+    )
+
+    name: str
+    kind: Kind
+    params: tuple[str, ...]
+    forward: Callable[..., Any]
+    infer: Callable[..., Any]
+    front: Callable[..., Any]
+
+    def __init__(
+        self,
+        signature: str,
+        kind: Kind,
+        forward: Callable[..., Any],
+        *,
+        facts: Mapping[str, Fact] | Joint | None = None,
+        infer: Callable[..., Any] | None = None,
+        accepts: Accepts = "anything",
+        result: Result = "same",
+        results: int = 1,
+        body: Callable[..., Any] | None = None,
+        doc: str = "",
+        source: str = "",
+        layout: str = "",
+        algebra: Algebra | None = None,
+        samples: Samples | None = None,
+        reference: Callable[..., Any] | str | None = None,
+        native: str | Missing | None = None,
+        onnx: str | Missing | None = None,
+        front: Callable[..., Any] | None = None,
+    ) -> None:
+        match = _SIGNATURE.fullmatch(signature.strip())
+        if match is None:
+            raise ValueError(f"bad op signature {signature!r}")
+        self.name = match[1]
+        names = [p.strip() for p in match[2].split(",") if p.strip()]
+        self.variadic = bool(names) and names[-1].startswith("*")
+        self.params = tuple(n.lstrip("*") for n in names)
+        self.attr_names = tuple(a.strip() for a in (match[3] or "").split(",") if a.strip())
+        self.kind = kind
+        self.forward = forward
+        self.signature = signature.strip()
+        self.accepts, self.result, self.results = accepts, result, results
+        self.body = body
+        self.doc, self.source, self.layout = doc, source, layout
+        self.algebra = algebra if algebra is not None else Algebra()
+        self.samples, self.reference = samples, reference
+        self.native, self.onnx = native, onnx
+        if infer is not None:
+            self.infer = infer
+        self.joint = facts if isinstance(facts, Joint) else None
+        table = facts if isinstance(facts, Mapping) else {}
+        unknown = set(table) - set(self.params)
+        if unknown:
+            raise ValueError(f"{self.name}: facts about {sorted(unknown)}, which are not arguments")
+        default = NoDerivative("its result is not a differentiable function of its arguments")
+        self.facts = tuple(table.get(p, default) for p in self.params)
+        for fact in (*self.facts, self.joint):
+            if fact is not None:
+                fact.compile(self)
+        self._save_plans: dict[tuple[bool, ...], tuple[frozenset[int] | None, bool]] = {}
+        if front is not None:
+            self.front = front
+        if self.name in TABLE:
+            raise ValueError(f"op {self.name} is declared twice")
+        TABLE[self.name] = self
+
+    def fact(self, index: int) -> Fact:
+        """The fact about argument `index` (the last declared one for a variadic op)."""
+        return self.facts[min(index, len(self.facts) - 1)]
+
+    @property
+    def differentiable(self) -> bool:
+        return self.joint is not None or any(f.differentiable for f in self.facts)
+
+    def save_plan(self, tracked: tuple[bool, ...]) -> tuple[frozenset[int], bool]:
+        """Which inputs, and whether the result, must be kept when these arguments are tracked."""
+        plan = self._save_plans.get(tracked)
+        if plan is None:
+            facts: list[Fact | Joint] = [self.fact(i) for i, t in enumerate(tracked) if t]
+            if self.joint is not None:
+                facts = [self.joint]
+            needs: set[int] = set()
+            for fact in facts:
+                needs |= fact.needs
+            if self.variadic and len(self.params) - 1 in needs:
+                needs |= set(range(len(self.params) - 1, len(tracked)))
+            plan = frozenset(needs), any(f.needs_out for f in facts)
+            self._save_plans[tracked] = plan
+        return plan  # type: ignore[return-value]
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """Run on what a derivative rule holds: arrays in, arrays out; a tensor in, tensors out."""
+        for a in args:
+            if hasattr(a, "node"):
+                return self.front(*args, **attrs)
+        return self.forward(*args, **attrs)
+
+    def __repr__(self) -> str:
+        return f"<op {self.signature}>"
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        return _lookup, (self.name,)
+
+
+TABLE: dict[str, Op] = {}
+
+
+def _lookup(name: str) -> Op:
+    return TABLE[name]
+
+
+def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
+    """`fn` as a function of (ct, saved, node, index), and what it needs saved."""
+    needs: set[int] = set()
+    needs_out = False
+    parts: list[str] = []
+    for name in inspect.signature(fn).parameters:
+        base, _, suffix = name.rpartition("_")
+        if name == "ct":
+            parts.append("ct")
+        elif name == "index":
+            parts.append("index")
+        elif name == "out":
+            needs_out = True
+            parts.append("saved[-1]")
+        elif name in op.attr_names:
+            parts.append(f"node.attrs[{name!r}]")
+        elif name in op.params:
+            i = op.params.index(name)
+            needs.add(i)
+            last = op.variadic and i == len(op.params) - 1
+            parts.append(f"saved[{i}:-1]" if last else f"saved[{i}]")
+        elif base == "out" and suffix in ("shape", "dtype"):
+            parts.append(f"node.spec.{suffix}")
+        elif base in op.params and suffix in ("shape", "dtype"):
+            i = op.params.index(base)
+            if op.variadic and i == len(op.params) - 1:
+                parts.append(f"tuple(spec_of_input(n).{suffix} for n in node.inputs[{i}:])")
+            else:
+                parts.append(f"spec_of_input(node.inputs[{i}]).{suffix}")
+        else:
+            raise ValueError(f"{op.name}: a fact asks for {name!r}, which is neither argument nor attribute")
+    source = f"lambda ct, saved, node, index: fn({', '.join(parts)})"
+    rule: Rule = eval(source, {"fn": fn, "spec_of_input": spec_of_input})
+    return rule, needs, needs_out
+
+
+def spec_of_input(entry: Any) -> Spec:
+    """The spec of what stands in `Node.inputs`: a node's, a constant tensor's or a literal's."""
+    if isinstance(entry, (bool, int, float, complex)):
+        return spec_of((), as_dtype(type(entry)))
+    spec: Spec = entry.spec
+    return spec

@@ -1,0 +1,41 @@
+"""Where in the user's program a node came from: kept as code object and offset, resolved when asked."""
+
+from __future__ import annotations
+
+import linecache
+from dataclasses import dataclass
+from itertools import islice
+from types import CodeType
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place in the user's program.
+
+    `file` and `line` (from 1), the name of the enclosing `function`, and `text`, the exact
+    sub-expression that ran (empty where the source is not at hand).
+    """
+
+    file: str
+    line: int
+    function: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def resolve(code: CodeType, offset: int) -> Source:
+    """The place that the instruction at byte `offset` of `code` was compiled from (PEP 657)."""
+    start, end, left, right = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+    line = start if start is not None else code.co_firstlineno
+    text = ""
+    if start is not None and end is not None and left is not None and right is not None:
+        lines = [linecache.getline(code.co_filename, n) for n in range(start, end + 1)]
+        if all(lines):
+            # Columns are offsets into the UTF-8 text.
+            raw = [piece.encode() for piece in lines]
+            raw[-1] = raw[-1][:right]
+            raw[0] = raw[0][left:]
+            text = " ".join(piece.decode(errors="replace").strip() for piece in raw)
+    return Source(code.co_filename, line, code.co_name, text)

@@ -1,0 +1,300 @@
+"""Dtypes, their promotion, and `Spec`: the shape and dtype of a value, without the value."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError, ShapeError, fail
+
+Shape = tuple[int, ...]
+DType = np.dtype[Any]
+
+bool_ = np.dtype(np.bool_)
+int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
+uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
+float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
+complex64, complex128 = (np.dtype(t) for t in (np.complex64, np.complex128))
+
+default_int, default_float, default_complex = int64, float32, complex64
+
+_STANDARD = {
+    d.name: d
+    for d in (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64)
+    + (float16, float32, float64, complex64, complex128)
+}
+_SHORT = {"bool": "bool", "bfloat16": "bf16"} | {
+    name: name.replace("uint", "u").replace("int", "i").replace("float", "f").replace("complex", "c")
+    for name in _STANDARD
+    if name != "bool"
+}
+_LONG = {short: name for name, short in _SHORT.items()}
+
+# The category of a dtype; promotion across categories goes to the later one.
+_CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
+
+
+def bfloat16() -> DType:
+    """The bfloat16 dtype of `ml_dtypes`, imported when first asked for."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        fail(DTypeError, "bfloat16 needs the package ml_dtypes", "Install it with: pip install ml_dtypes")
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def is_bfloat16(dtype: DType) -> bool:
+    return dtype.name == "bfloat16"
+
+
+def category(dtype: DType) -> int:
+    """0 bool, 1 integer, 2 real floating, 3 complex."""
+    return 2 if is_bfloat16(dtype) else _CATEGORY[dtype.kind]
+
+
+def as_dtype(value: Any) -> DType:
+    """A supported, native-endian dtype from a dtype, a NumPy or Python type, or a name.
+
+    Raises DTypeError for anything that tensors cannot hold (object, str, datetime64, ...).
+    """
+    if value is float:
+        return default_float
+    if value is complex:
+        return default_complex
+    if value == "bfloat16":
+        return bfloat16()
+    if isinstance(value, str) and value in _LONG:
+        return as_dtype(_LONG[value])
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        fail(DTypeError, f"{value!r} is not a dtype", "Use one of: " + ", ".join(_STANDARD) + ", bfloat16.")
+    found = _STANDARD.get(dtype.name)
+    if found is None:
+        if is_bfloat16(dtype):
+            return dtype
+        fail(
+            DTypeError,
+            f"tensors cannot hold dtype {dtype}",
+            "Convert the data to one of: " + ", ".join(_STANDARD) + ", bfloat16.",
+        )
+    return found
+
+
+def short_name(dtype: DType) -> str:
+    """The dtype as graphs print it: f32, i64, bool, bf16, c128."""
+    return _SHORT[dtype.name]
+
+
+def from_short_name(name: str) -> DType:
+    return as_dtype(_LONG[name])
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of a complex dtype's parts; a real dtype itself."""
+    return {"complex64": float32, "complex128": float64}.get(dtype.name, dtype)
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype with parts of `dtype` (complex64 for what is narrower than float64)."""
+    if dtype.kind == "c":
+        return dtype
+    return complex128 if dtype == float64 else complex64
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """The dtype itself where it is floating, else the default float."""
+    return dtype if category(dtype) >= 2 else default_float
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The dtype of an operation on both (Array API 2024.12, extended across categories).
+
+    Within a category the standard's table; across categories the later of bool, integer, real,
+    complex wins with its own width, so that int64 with float32 is float32.
+    """
+    if a is b:
+        return a
+    ca, cb = category(a), category(b)
+    if ca != cb and not (ca >= 2 and cb >= 2):
+        return a if ca > cb else b
+    if is_bfloat16(a) or is_bfloat16(b):
+        other = b if is_bfloat16(a) else a
+        return a if is_bfloat16(other) else (float32 if other == float16 else other)
+    if ca == cb == 1 and {a.kind, b.kind} == {"u", "i"} and uint64 in (a, b):
+        fail(
+            DTypeError,
+            f"no integer dtype holds both {a} and {b}",
+            "Cast one of them first: x.astype(wg.int64) or x.astype(wg.float64).",
+        )
+    return np.promote_types(a, b)
+
+
+def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
+    """The dtype of `dtype` with a weakly typed Python scalar: the scalar changes the category only."""
+    have, need = category(dtype), scalar_category(value)
+    if need <= have:
+        return dtype
+    if need == 3:
+        return complex_dtype(dtype)
+    return default_float if need == 2 else default_int
+
+
+def scalar_category(value: bool | int | float | complex) -> int:
+    kind = type(value)
+    return 0 if kind is bool else 1 if kind is int else 2 if kind is float else 3
+
+
+class Spec:
+    """Shape and dtype of a value. Interned by :func:`spec_of`, so fast paths compare by identity.
+
+    The flags say which ops take the dtype as it is (see `Op.accepts`); `boolean` and
+    `magnitude`, the specs of a comparison's and of an absolute value's result, are set when
+    first needed.
+    """
+
+    __slots__ = (
+        "shape",
+        "dtype",
+        "numeric",
+        "inexact",
+        "real",
+        "real_inexact",
+        "bitwise",
+        "logical",
+        "anything",
+        "boolean",
+        "magnitude",
+    )
+
+    shape: Shape
+    dtype: DType
+    boolean: Spec
+    magnitude: Spec
+
+    def __init__(self, shape: Shape, dtype: DType) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        kind = category(dtype)
+        self.numeric = kind >= 1
+        self.inexact = kind >= 2
+        self.real = kind in (1, 2)
+        self.real_inexact = kind == 2
+        self.bitwise = kind <= 1
+        self.logical = kind == 0
+        self.anything = True
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        out = 1
+        for n in self.shape:
+            out *= n
+        return out
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def with_shape(self, shape: Shape) -> Spec:
+        return spec_of(shape, self.dtype)
+
+    def with_dtype(self, dtype: DType) -> Spec:
+        return spec_of(self.shape, dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype.name))
+
+    def __repr__(self) -> str:
+        return f"{short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return spec_of, (self.shape, self.dtype)
+
+
+_interned: dict[tuple[Shape, DType], Spec] = {}
+_INTERNED_LIMIT = 1 << 16
+
+
+def spec_of(shape: Shape, dtype: DType) -> Spec:
+    """The one `Spec` with this shape and dtype."""
+    spec = _interned.get((shape, dtype))
+    if spec is None:
+        if len(_interned) >= _INTERNED_LIMIT:
+            # Identity only speeds comparisons up: forgetting is always safe, hoarding is not.
+            _interned.clear()
+        spec = _interned[shape, dtype] = Spec(shape, dtype)
+    return spec
+
+
+def spec_like(value: Any) -> Spec:
+    """The spec of a NumPy array or scalar."""
+    return spec_of(value.shape, value.dtype)
+
+
+def show(shape: Shape, dtype: DType | None = None) -> str:
+    """A shape, and a dtype, as error messages print them: `(3, 4) float32`."""
+    return f"{shape}" if dtype is None else f"{shape} {dtype.name}"
+
+
+def normalize_axis(axis: int, ndim: int, what: str = "axis") -> int:
+    """`axis` counted from the right (-ndim .. -1). Raises ShapeError when it does not exist."""
+    if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
+        fail(DTypeError, f"{what} must be an int, not {type(axis).__name__}")
+    if not -ndim <= axis < ndim:
+        valid = f"It must lie between {-ndim} and {ndim - 1}." if ndim else "A 0-d tensor has no axes."
+        fail(ShapeError, f"{what} {axis} does not exist in a tensor with {ndim} dimensions", valid)
+    return int(axis) - ndim if axis >= 0 else int(axis)
+
+
+def normalize_axes(axis: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
+    """Sorted axes counted from the right; None means all of them."""
+    if axis is None:
+        return tuple(range(-ndim, 0))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    out = tuple(sorted(normalize_axis(a, ndim) for a in axes))
+    if len(set(out)) != len(out):
+        fail(ShapeError, f"axis {axis} names one axis twice")
+    return out
+
+
+def normalize_shape(shape: Any, what: str = "shape") -> Shape:
+    """A shape given as an int or a sequence of ints, as a tuple of non-negative ints."""
+    if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
+        shape = (shape,)
+    try:
+        out = tuple(n.__index__() for n in shape)
+    except (TypeError, AttributeError):
+        fail(DTypeError, f"{what} must be an int or a sequence of ints, not {shape!r}")
+    if any(n < 0 for n in out):
+        fail(ShapeError, f"{what} {out} has a negative dimension")
+    size = 1
+    for n in out:
+        size *= n
+    if size > sys.maxsize // 16:
+        fail(ShapeError, f"{what} {out} has {size} elements: more than memory can address")
+    return out
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape | None:
+    """The shape that all broadcast to, or None where they do not fit."""
+    ndim = max(map(len, shapes), default=0)
+    out = [1] * ndim
+    for shape in shapes:
+        for i, n in enumerate(shape, ndim - len(shape)):
+            if n != 1:
+                if out[i] == 1:
+                    out[i] = n
+                elif out[i] != n:
+                    return None
+    return tuple(out)

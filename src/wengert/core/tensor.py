@@ -1,0 +1,668 @@
+"""`Tensor`: a value, the node that produced it, and its gradient."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from .mode import get_mode
+from .node import EMPTY_ATTRS, Freed, Hooked, Node, make_node
+from .op import TABLE, Op
+from .source import Source
+from .spec import (
+    DType,
+    Shape,
+    Spec,
+    as_dtype,
+    category,
+    default_complex,
+    default_float,
+    default_int,
+    short_name,
+    spec_of,
+)
+
+Array = np.ndarray[Any, Any]
+Scalar = bool | int | float | complex
+
+# What a leaf's node "computes": nothing; its value is the leaf tensor's.
+LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients are collected for.")
+INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
+
+new = object.__new__
+
+
+class Tensor:
+    """An n-dimensional array of one dtype that remembers how it was computed.
+
+    Make one with :func:`wengert.tensor`, :func:`wengert.asarray` or a creation function such as
+    :func:`wengert.zeros`; `Tensor(data)` is :func:`wengert.tensor`.
+
+    Tensors are values: no operation changes another tensor's numbers, slices and reshapes never
+    alias. `x[i] = v` gives `x` a new version; whatever was computed from the old one keeps it.
+    """
+
+    # `_spec` is set where there is a buffer: its absence sends an operation on abstract tensors
+    # from the fast path to the general one at no cost to the others.
+    __slots__ = ("_data", "_spec", "node", "_grad", "__weakref__")
+
+    _data: Any
+    _spec: Spec
+    node: Node | None
+    _grad: Tensor | None
+
+    __array_priority__ = 1000.0
+
+    def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
+        made = tensor(data, dtype, requires_grad=False)
+        self._data, self._spec, self.node = made._data, made._spec, None
+        if requires_grad:
+            self.requires_grad_()
+
+    # -- what it is
+
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype."""
+        try:
+            return self._spec
+        except AttributeError:
+            assert self.node is not None
+            return self.node.spec
+
+    @property
+    def shape(self) -> Shape:
+        """The size of each dimension, a tuple of ints."""
+        return self.spec.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.spec.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.spec.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements (Array API). PyTorch's `size()` is `shape` here."""
+        return self.spec.size
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its buffer."""
+        return self.spec.nbytes
+
+    @property
+    def itemsize(self) -> int:
+        return self.spec.dtype.itemsize
+
+    @property
+    def device(self) -> str:
+        """Always "cpu": the Array API asks for it."""
+        return "cpu"
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.spec.size
+
+    def dim(self) -> int:
+        """The number of dimensions."""
+        return len(self.spec.shape)
+
+    def is_floating_point(self) -> bool:
+        """Whether its dtype is real floating."""
+        return category(self.dtype) == 2
+
+    def is_complex(self) -> bool:
+        """Whether its dtype is complex."""
+        return category(self.dtype) == 3
+
+    @property
+    def is_abstract(self) -> bool:
+        """Whether it has a shape and a dtype but no value (while a function is being traced)."""
+        return self._data is None
+
+    # -- its value
+
+    def numpy(self) -> Array:
+        """The value as a read-only NumPy array that shares memory; `np.array(t)` copies.
+
+        Raises GraphError for an abstract tensor, GradientError where gradients would be lost
+        silently (a tensor that requires gradients: `t.detach().numpy()`).
+        """
+        if self.requires_grad:
+            fail(
+                GradientError,
+                f"numpy() of a tensor that requires gradients, {self.spec}",
+                "The array would not carry gradients on. Write t.detach().numpy().",
+            )
+        return self._view("numpy()")
+
+    def _view(self, what: str) -> Array:
+        view = np.asarray(self._value(what)).view()
+        view.flags.writeable = False
+        return view
+
+    def _value(self, what: str) -> Any:
+        if self._data is None:
+            fail(
+                GraphError,
+                f"{what} needs the value of an abstract tensor {self.spec}",
+                "While a function is traced its tensors have shapes but no values. "
+                "Move this out of the traced function, or use wg.where for a choice between values.",
+            )
+        return self._data
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        value = self._view("conversion to a NumPy array")
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(f"a copy is needed to convert {self.dtype} to {np.dtype(dtype)}")
+            return value.astype(dtype)
+        return value.copy() if copy else value
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        value = np.asarray(self._value("__dlpack__"))
+        # Consumers may write into what they get, and DLPack cannot say read-only to all of them.
+        return value.copy().__dlpack__(**{k: v for k, v in kwargs.items() if k != "copy"})
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ValueError(f"unsupported Array API version {api_version!r}")
+        return sys.modules["wengert"]
+
+    def item(self) -> Any:
+        """The value of a tensor with one element, as a Python scalar.
+
+        Raises ShapeError when it has more or fewer.
+        """
+        if self.size != 1:
+            fail(
+                ShapeError,
+                f"item() of a tensor with {self.size} elements, {self.spec}",
+                "Only a tensor with one element is a scalar. Reduce or index it first, or use tolist().",
+            )
+        return np.asarray(self._value("item()")).item()
+
+    def tolist(self) -> Any:
+        """The value as a Python scalar or nested lists of them."""
+        return np.asarray(self._value("tolist()")).tolist()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            fail(
+                ShapeError,
+                f"the truth of a tensor with {self.size} elements is ambiguous, {self.spec}",
+                "Write wg.any(x) or wg.all(x).",
+            )
+        return bool(self._value("a branch on its truth"))
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu" or self.shape != ():
+            fail(DTypeError, f"only a 0-d integer tensor is an index, not {self.spec}")
+        return int(self._value("an index"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            fail(ShapeError, "len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.shape:
+            fail(ShapeError, "iteration over a 0-d tensor", "Use item() for its value.")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(np.asarray(self._value("`in`")) == np.asarray(value)))
+
+    __hash__ = object.__hash__
+
+    # -- gradients
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients are computed with respect to it. Assign to change it on a leaf."""
+        return self.node is not None and self.node.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Make a leaf collect gradients (or no longer). Returns the tensor.
+
+        Raises DTypeError for integer and boolean tensors, GradientError for a non-leaf.
+        """
+        if not requires_grad:
+            if not self.is_leaf:
+                fail(
+                    GradientError,
+                    f"requires_grad_(False) of a tensor computed by {self.node}, {self.spec}",
+                    "Only leaves can be switched off. Use t.detach() for a copy without history.",
+                )
+            self.node = None
+        elif self.node is None:
+            if category(self.dtype) < 2:
+                fail(
+                    DTypeError,
+                    f"a tensor of dtype {self.dtype} cannot require gradients",
+                    "Only floating and complex tensors have derivatives: "
+                    "x.astype(wg.float32), or write the numbers with a decimal point.",
+                )
+            self.node = leaf_node(self)
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether the user made it, rather than a recorded operation."""
+        return self.node is None or self.node.op.kind == "leaf"
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computed it; None for a leaf and for what was computed without recording."""
+        return None if self.is_leaf else self.node
+
+    @property
+    def grad(self) -> Tensor | None:
+        """What `backward()` accumulated for this leaf, or None."""
+        try:
+            return self._grad
+        except AttributeError:
+            return None
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        if value is not None:
+            if not isinstance(value, Tensor):
+                fail(DTypeError, f".grad must be a tensor or None, not {type(value).__name__}")
+            if value.shape != self.shape:
+                fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
+        self._grad = value
+
+    @property
+    def source(self) -> Source | None:
+        """Where in the user's program it was computed."""
+        return self.node.source if self.node is not None else None
+
+    def detach(self) -> Tensor:
+        """The same value without history: gradients do not flow through it."""
+        if self._data is None:
+            return bind_detach(self)
+        return wrap(self._data, self._spec)
+
+    @property
+    def data(self) -> Tensor:
+        """`detach()`. Assigning gives this tensor a new value (of the same shape), without recording."""
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        self.assign_(value)
+
+    def assign_(self, value: Any) -> Tensor:
+        """Give this tensor another value of its own shape, outside any graph. Returns the tensor.
+
+        What was computed from the old value keeps it. The dtype stays. Raises ShapeError.
+        """
+        source = value if isinstance(value, Tensor) else asarray(value)
+        if source.shape != self.shape:
+            fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {self.shape}")
+        data = np.asarray(source._value("assign_"))
+        self._data = data.astype(self.dtype) if data.dtype != self.dtype else data
+        if self.node is not None and self.node.op.kind != "leaf":
+            self.node = None
+        return self
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this non-leaf in `.grad` when `backward()` passes through it."""
+        if not self.requires_grad:
+            fail(GradientError, "retain_grad() of a tensor that does not require gradients")
+        if not self.is_leaf:
+            self._hooked().retain = weakref.ref(self)
+
+    def register_hook(self, hook: Any) -> RemovableHandle:
+        """Call `hook(gradient)` when this tensor's gradient is computed.
+
+        What it returns, unless None, takes the gradient's place. Returns a handle whose
+        `remove()` ends it.
+        """
+        if not self.requires_grad:
+            fail(GradientError, "register_hook() on a tensor that does not require gradients")
+        hooked = self._hooked()
+        handle = RemovableHandle(hooked)
+        hooked.hooks[id(handle)] = hook
+        return handle
+
+    def _hooked(self) -> Hooked:
+        node = self.node
+        assert node is not None
+        if isinstance(node.saved, Freed):
+            fail(GradientError, f"this tensor's graph was freed by backward() at {node.saved.where}")
+        if not isinstance(node.saved, Hooked):
+            node.saved = Hooked(node.saved)
+        return node.saved
+
+    # -- showing, copying
+
+    def __repr__(self) -> str:
+        return format_tensor(self)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self.is_leaf:
+            fail(
+                GradientError,
+                f"a tensor with history cannot be pickled or deep-copied, {self.spec}",
+                "Only leaves can: use t.detach().",
+            )
+        value = np.asarray(self._value("pickling"))
+        return _rebuild, (type(self), value, self.requires_grad, self.grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        kind, args = self.__reduce__()
+        cls, value, requires_grad, grad = args
+        out: Tensor = kind(cls, value.copy(), requires_grad, grad.__deepcopy__(memo) if grad is not None else None)
+        memo[id(self)] = out
+        return out
+
+    def __copy__(self) -> Tensor:
+        out = wrap(self._data, self._spec) if self._data is not None else abstract_like(self)
+        out.node = self.node
+        return out
+
+    def clone(self) -> Tensor:
+        """A copy through which gradients flow."""
+        from_table: Tensor = _table("copy")(self)
+        return from_table
+
+    # Arithmetic, comparisons, indexing and the methods named after functions are attached where
+    # the ops are declared; the types are in the stub beside this module's package.
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, index: Any) -> Tensor: ...
+        def __setitem__(self, index: Any, value: Any) -> None: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __lshift__(self, other: Any) -> Tensor: ...
+        def __rshift__(self, other: Any) -> Tensor: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+        def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+
+
+class RemovableHandle:
+    """Ends a hook: `handle.remove()`."""
+
+    __slots__ = ("_hooked",)
+
+    def __init__(self, hooked: Hooked) -> None:
+        self._hooked = hooked
+
+    def remove(self) -> None:
+        """End the hook. A second call does nothing."""
+        self._hooked.hooks.pop(id(self), None)
+
+
+def _table(name: str) -> Any:
+    return TABLE[name]
+
+
+def bind_detach(x: Tensor) -> Tensor:
+    """An abstract tensor's `stop_gradient` node."""
+    out: Tensor = _table("stop_gradient").front(x)
+    return out
+
+
+def leaf_node(owner: Tensor) -> Node:
+    """A node that gradients for `owner` are collected at."""
+    return make_node(LEAF, (), EMPTY_ATTRS, weakref.ref(owner), owner.spec, None, 0, get_mode().scope)
+
+
+def wrap(data: Any, spec: Spec | None = None) -> Tensor:
+    """An untracked tensor over `data`, a native-endian array of a supported dtype, without a copy."""
+    out = new(Tensor)
+    out._data = data
+    out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
+    out.node = None
+    return out
+
+
+def abstract(node: Node) -> Tensor:
+    """The abstract tensor that `node` computes."""
+    out = new(Tensor)
+    out._data = None
+    out.node = node
+    return out
+
+
+def abstract_like(x: Tensor) -> Tensor:
+    assert x.node is not None
+    return abstract(x.node)
+
+
+def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor | None) -> Tensor:
+    out = new(cls)
+    out._data = value
+    out._spec = spec_of(value.shape, value.dtype)
+    out.node = None
+    if requires_grad:
+        out.requires_grad_()
+    if grad is not None:
+        out._grad = grad
+    return out
+
+
+# -- from Python and NumPy values
+
+
+def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
+    """A new leaf tensor with a copy of `data`.
+
+    Parameters
+    ----------
+    data: a Python scalar, nested sequences of scalars, a NumPy array, a tensor, or anything with
+        `__array__` or `__dlpack__`.
+    dtype: the dtype; else Python floats become float32, ints int64, complex numbers complex64,
+        and NumPy arrays and scalars keep their own.
+    requires_grad: collect gradients for it.
+
+    Raises ShapeError for ragged nests, DTypeError for data that is not numeric.
+
+    >>> import wengert as wg
+    >>> wg.tensor([1.0, 2.0])
+    tensor([1., 2.])
+    """
+    out = asarray(data, dtype=dtype, copy=True)
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any = None) -> Tensor:
+    """A tensor of `data` (Array API).
+
+    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless it
+    is read-only or `copy=False`: a tensor is a value, and a writeable array could change it
+    behind its back. With `copy=False` you promise not to write to it any more.
+
+    Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
+    """
+    if device not in (None, "cpu"):
+        raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
+    want = None if dtype is None else as_dtype(dtype)
+    if isinstance(data, Tensor):
+        if want is None or want == data.dtype:
+            if not copy:
+                return data
+            return wrap(np.array(data._value("a copy")), data._spec)
+        if copy is False:
+            raise ValueError(f"a copy is needed to convert {data.dtype} to {want}")
+        out: Tensor = _table("cast").front(data, dtype=want)
+        return out
+    value = to_numpy(data)
+    native = want if want is not None else _dtype_for(data, value)
+    if value.dtype != native:
+        if copy is False:
+            raise ValueError(f"a copy is needed to convert {value.dtype} to {native}")
+        value = _convert(value, native)
+    elif value is data or value.base is not None:
+        if copy or (copy is None and value.flags.writeable):
+            value = value.copy()
+    return wrap(value)
+
+
+def to_numpy(data: Any) -> Array:
+    """`data` as a NumPy array of whatever dtype NumPy gives it; errors name what is wrong."""
+    if isinstance(data, np.ndarray):
+        return data
+    if isinstance(data, (list, tuple)):
+        data = _plain(data)
+    try:
+        return np.asarray(data)
+    except ValueError as e:
+        if "inhomogeneous" in str(e):
+            fail(
+                ShapeError,
+                f"a ragged nest: {_ragged(data)}",
+                "Every list at one depth must have the same length. Pad the short ones, "
+                "or keep a list of tensors.",
+            )
+        fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
+    except (TypeError, OverflowError) as e:
+        fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with the tensors in them replaced by arrays."""
+    if isinstance(data, Tensor):
+        return np.asarray(data._value("asarray"))
+    if isinstance(data, (list, tuple)) and any(isinstance(d, (Tensor, list, tuple)) for d in data):
+        return [_plain(d) for d in data]
+    return data
+
+
+def _ragged(data: Any) -> str:
+    lengths = [len(d) if hasattr(d, "__len__") else None for d in data]
+    if len(set(lengths)) > 1:
+        for i, n in enumerate(lengths):
+            if n != lengths[0]:
+                first = "a scalar" if lengths[0] is None else f"{lengths[0]} elements"
+                other = "a scalar" if n is None else f"{n} elements"
+                return f"element 0 has {first}, element {i} has {other}"
+    return next((_ragged(d) for d in data if hasattr(d, "__len__")), "its lists differ in length")
+
+
+def _dtype_for(data: Any, value: Array) -> DType:
+    if value.dtype == object or value.dtype.kind in "SUMmV" and value.dtype.name != "bfloat16":
+        kinds = sorted({type(v).__name__ for v in np.asarray(data, dtype=object).ravel()[:1000]})
+        fail(
+            DTypeError,
+            f"data of dtype {value.dtype} cannot become a tensor (it holds {', '.join(kinds[:4])})",
+            "Tensors hold booleans, integers, floating and complex numbers. "
+            "Python integers beyond 64 bits need a float dtype.",
+        )
+    if isinstance(data, (bool, int, float, complex, list, tuple)) and not _has_numpy(data):
+        kind = category(value.dtype)
+        return (value.dtype, default_int, default_float, default_complex)[kind] if kind else value.dtype
+    return as_dtype(value.dtype)
+
+
+def _has_numpy(data: Any) -> bool:
+    """Whether a nest holds NumPy values, whose dtypes are kept, rather than Python scalars."""
+    stack = [data]
+    while stack:
+        d = stack.pop()
+        if isinstance(d, (np.generic, np.ndarray)):
+            return True
+        if isinstance(d, (list, tuple)) and d:
+            if isinstance(d[0], (list, tuple)):
+                stack.extend(d)
+            elif any(isinstance(x, (np.generic, np.ndarray)) for x in d):
+                return True
+    return False
+
+
+def _convert(value: Array, dtype: DType) -> Array:
+    if value.dtype == object or value.dtype.kind in "SUMm":
+        fail(DTypeError, f"data of dtype {value.dtype} cannot become a tensor of {dtype}")
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        fail(
+            DTypeError,
+            f"complex data cannot become {dtype}: the imaginary part would be lost",
+            "Write wg.real(x), or pick a complex dtype.",
+        )
+    return value.astype(dtype)
+
+
+# -- showing
+
+
+def format_tensor(x: Tensor) -> str:
+    """The tensor as `tensor([1., 2.], requires_grad=True)`; dtypes other than the defaults are named."""
+    tail = []
+    if x._data is None:
+        tail.append(f"shape={x.shape}")
+        body = "<abstract>"
+        tail.append(f"dtype={x.dtype.name}")
+    else:
+        value = np.asarray(x._data)
+        shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
+        options: dict[str, Any] = {"separator": ", ", "prefix": "tensor(", "threshold": 1000, "precision": 4}
+        body = np.array2string(shown, **options)
+        if value.size == 0:
+            body = "[]"
+            if value.shape != (0,):
+                tail.append(f"shape={x.shape}")
+        if x.dtype not in (default_float, default_int, default_complex) and x.dtype.kind != "b":
+            tail.append(f"dtype={x.dtype.name}")
+    if x.grad_fn is not None and x.requires_grad:
+        tail.append(f"grad_fn={x.grad_fn}")
+    elif x.requires_grad:
+        tail.append("requires_grad=True")
+    label = "Parameter containing:\n" if type(x).__name__ == "Parameter" else ""
+    return f"{label}tensor({', '.join([body, *tail])})"

@@ -1,0 +1,153 @@
+"""Nests: dicts, lists, tuples, named tuples, dataclasses and modules with tensors at their leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from .errors import GraphError, fail
+
+Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
+Unflatten = Callable[[Any, Sequence[Any]], Any]
+
+_registered: dict[type, tuple[Flatten, Unflatten]] = {}
+
+
+def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """Make instances of `cls` (and its subclasses) nests.
+
+    `flatten(x)` gives `(children, aux)` with hashable-or-comparable `aux`; `unflatten(aux,
+    children)` the instance again.
+    """
+    _registered[cls] = (flatten, unflatten)
+
+
+class Structure:
+    """The shape of a nest without its leaves; comparable, and printable with `*` for leaves."""
+
+    __slots__ = ("kind", "aux", "children", "unflatten", "count")
+
+    def __init__(self, kind: Any, aux: Any, children: tuple[Structure, ...], unflatten: Unflatten | None) -> None:
+        self.kind = kind
+        self.aux = aux
+        self.children = children
+        self.unflatten = unflatten
+        self.count = 1 if kind is None else sum(c.count for c in children)
+
+    def build(self, leaves: Iterator[Any]) -> Any:
+        if self.unflatten is None:
+            return next(leaves)
+        return self.unflatten(self.aux, [c.build(leaves) for c in self.children])
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Structure)
+            and self.kind is other.kind
+            and self.children == other.children
+            and self.aux == other.aux
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        if self.kind is None:
+            return "*"
+        inner = ", ".join(repr(c) for c in self.children)
+        if self.kind is dict:
+            inner = ", ".join(f"{k!r}: {c!r}" for k, c in zip(self.aux, self.children, strict=True))
+            return f"{{{inner}}}"
+        return f"{self.kind.__name__}({inner})"
+
+
+_LEAF = Structure(None, None, (), None)
+
+
+def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
+    """(kind, children, aux, unflatten) of a nest, or None for a leaf."""
+    kind = type(x)
+    if kind is dict:
+        return dict, list(x.values()), tuple(x), lambda keys, c: dict(zip(keys, c, strict=True))
+    if kind is list:
+        return list, x, None, lambda _, c: list(c)
+    if kind is tuple:
+        return tuple, x, None, lambda _, c: tuple(c)
+    if x is None:
+        return type(None), (), None, lambda _, c: None
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return kind, x, None, lambda _, c: kind(*c)
+    for cls in kind.__mro__:
+        if cls in _registered:
+            flatten, unflatten = _registered[cls]
+            children, aux = flatten(x)
+            return kind, children, aux, unflatten
+    if dataclasses.is_dataclass(kind):
+        names = tuple(f.name for f in dataclasses.fields(x))
+        return kind, [getattr(x, n) for n in names], names, lambda n, c: _rebuild_dataclass(kind, n, c)
+    if isinstance(x, dict):
+        return kind, list(x.values()), tuple(x), lambda keys, c: kind(zip(keys, c, strict=True))
+    return None
+
+
+def _rebuild_dataclass(kind: type, names: Sequence[str], children: Sequence[Any]) -> Any:
+    out = object.__new__(kind)
+    for name, child in zip(names, children, strict=True):
+        object.__setattr__(out, name, child)
+    return out
+
+
+def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+    """The leaves of a nest, in order, and its structure.
+
+    >>> import wengert as wg
+    >>> wg.tree.flatten({"a": 1, "b": [2, 3]})
+    ([1, 2, 3], {'a': *, 'b': list(*, *)})
+    """
+    leaves: list[Any] = []
+
+    def visit(x: Any) -> Structure:
+        found = None if is_leaf is not None and is_leaf(x) else _expand(x)
+        if found is None:
+            leaves.append(x)
+            return _LEAF
+        kind, children, aux, unflatten = found
+        return Structure(kind, aux, tuple(visit(c) for c in children), unflatten)
+
+    structure = visit(nest)
+    return leaves, structure
+
+
+def leaves(nest: Any) -> list[Any]:
+    """The leaves of a nest, in order."""
+    return flatten(nest)[0]
+
+
+def structure(nest: Any) -> Structure:
+    """The structure of a nest."""
+    return flatten(nest)[1]
+
+
+def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
+    """A nest with this structure and these leaves. Raises GraphError when their number differs."""
+    if len(leaves) != structure.count:
+        fail(GraphError, f"{len(leaves)} leaves for a structure with {structure.count}: {structure}")
+    return structure.build(iter(leaves))
+
+
+def map(fn: Callable[..., Any], nest: Any, *rest: Any) -> Any:
+    """`fn` over the leaves of one nest, or of several with the same structure.
+
+    Raises GraphError when structures differ.
+
+    >>> import wengert as wg
+    >>> wg.tree.map(lambda p, g: p - g, {"w": 3}, {"w": 1})
+    {'w': 2}
+    """
+    first, shape = flatten(nest)
+    columns = [first]
+    for i, other in enumerate(rest, 1):
+        more, found = flatten(other)
+        if found != shape:
+            fail(GraphError, f"nest {i} has another structure than nest 0: {found} and {shape}")
+        columns.append(more)
+    return unflatten(shape, [fn(*row) for row in zip(*columns, strict=True)])

@@ -1,0 +1,604 @@
+"""Reverse mode: cotangents carried from results back to what they were computed from.
+
+One engine serves three uses. In a first-order pass over eager values it runs the derivative rules
+on NumPy arrays. Where the derivative is itself to be differentiated (`create_graph=True`) or the
+graph is abstract, the same rules run on tensors and so record the backward graph.
+
+Structural zeros: an element to which no gradient flows (masked by `where`, not picked by an index)
+is absent, not a 0 that flows: times an infinite partial it stays absent. Cotangents therefore carry
+a mask where something selects; it is a thunk, evaluated only where a partial meets it and, on plain
+arrays, only where the product is not finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError, GradientError, ShapeError, fail, user_location
+from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.node import Freed, Hooked, Node
+from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
+from ..core.record import OUTPUT, SCALARS, pick
+from ..core.spec import Spec, category
+from ..core.tensor import Tensor, abstract, asarray, wrap
+
+Mask = Callable[[], Any]  # a thunk of a boolean array (or tensor) in the cotangent's shape
+
+
+class _Arrays:
+    """The engine's arithmetic on NumPy arrays: first order, nothing recorded."""
+
+    recording = False
+
+    @staticmethod
+    def ones(spec: Spec) -> Any:
+        return np.ones(spec.shape, spec.dtype)
+
+    @staticmethod
+    def zeros(spec: Spec) -> Any:
+        return np.zeros(spec.shape, spec.dtype)
+
+    @staticmethod
+    def scale(ct: Any, partial: Any) -> Any:
+        if getattr(partial, "dtype", None) is not None and partial.dtype.kind == "c":
+            partial = np.conj(partial)
+        return ct * partial
+
+    @staticmethod
+    def select(value: Any, mask: Mask) -> Any:
+        # Where the product is finite everywhere, absent elements already are the 0 that they
+        # should be, and the mask need not be computed.
+        if np.isfinite(value).all():
+            return value
+        return np.where(mask(), value, np.zeros((), value.dtype))
+
+    @staticmethod
+    def where(mask: Any, value: Any) -> Any:
+        return np.where(mask, value, np.zeros((), value.dtype))
+
+    @staticmethod
+    def as_mask(value: Any, shape: tuple[int, ...]) -> Any:
+        return np.broadcast_to(value, shape)
+
+    @staticmethod
+    def mask_like(mask: Any, ct: Any) -> Any:
+        return np.asarray(mask, ct.dtype)
+
+    @staticmethod
+    def ones_like(ct: Any) -> Any:
+        return np.ones_like(ct)
+
+    @staticmethod
+    def nonzero(value: Any) -> Any:
+        return value != 0
+
+    @staticmethod
+    def either(a: Any, b: Any) -> Any:
+        return a | b
+
+    @staticmethod
+    def both(a: Any, b: Any) -> Any:
+        return a & b
+
+    @staticmethod
+    def saved(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+        return saved
+
+
+class _Tensors:
+    """The engine's arithmetic on tensors: what it does is recorded in the graph."""
+
+    recording = True
+
+    @staticmethod
+    def ones(spec: Spec) -> Any:
+        return wrap(np.ones(spec.shape, spec.dtype))
+
+    @staticmethod
+    def zeros(spec: Spec) -> Any:
+        return wrap(np.zeros(spec.shape, spec.dtype))
+
+    @staticmethod
+    def scale(ct: Any, partial: Any) -> Any:
+        if isinstance(partial, Tensor):
+            if partial.dtype.kind == "c":
+                partial = TABLE["conj"].front(partial)
+        elif isinstance(partial, complex):
+            partial = partial.conjugate()
+        return ct * partial
+
+    @staticmethod
+    def select(value: Any, mask: Mask) -> Any:
+        return TABLE["where"].front(mask(), value, 0.0)
+
+    @staticmethod
+    def where(mask: Any, value: Any) -> Any:
+        return TABLE["where"].front(mask, value, 0.0)
+
+    @staticmethod
+    def as_mask(value: Any, shape: tuple[int, ...]) -> Any:
+        return value if value.shape == shape else TABLE["broadcast"].front(value, shape=shape)
+
+    @staticmethod
+    def mask_like(mask: Any, ct: Any) -> Any:
+        return TABLE["cast"].front(mask, dtype=ct.dtype)
+
+    @staticmethod
+    def ones_like(ct: Any) -> Any:
+        return wrap(np.ones(ct.shape, ct.dtype))
+
+    @staticmethod
+    def nonzero(value: Any) -> Any:
+        return TABLE["not_equal"].front(value, 0.0)
+
+    @staticmethod
+    def either(a: Any, b: Any) -> Any:
+        return TABLE["logical_or"].front(a, b)
+
+    @staticmethod
+    def both(a: Any, b: Any) -> Any:
+        return TABLE["logical_and"].front(a, b)
+
+    @staticmethod
+    def saved(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The saved values as tensors that hang where they hung in the forward graph."""
+        if saved == ():
+            return (*(_input_tensor(n) for n in node.inputs), _result_tensor(node))
+        kept = [_saved_tensor(v, n) for v, n in zip(saved[:-1], node.inputs, strict=True)]
+        out = saved[-1]
+        if isinstance(out, tuple):
+            kept.append(tuple(wrap(o) for o in out))
+        elif out is not None:
+            result = wrap(out)
+            result.node = node
+            kept.append(result)
+        else:
+            kept.append(None)
+        return tuple(kept)
+
+
+def _input_tensor(entry: Any) -> Any:
+    return abstract(entry) if isinstance(entry, Node) else entry
+
+
+def _result_tensor(node: Node) -> Any:
+    if node.op.results == 1:
+        return abstract(node)
+    return tuple(pick(node, i, None) for i in range(len(node.spec)))  # type: ignore[arg-type]
+
+
+def _saved_tensor(value: Any, entry: Any) -> Any:
+    if value is None or type(value) in SCALARS:
+        return value
+    if isinstance(entry, Tensor):
+        return entry
+    out = wrap(value)
+    if entry.op is TABLE["broadcast"] and entry.spec.shape != value.shape:
+        # The value was kept as it was before its broadcast.
+        entry = entry.inputs[0]
+    if isinstance(entry, Node) and entry.requires_grad:
+        out.node = entry
+    return out
+
+
+def backward_pass(
+    roots: Sequence[tuple[Node, Any]],
+    targets: Sequence[Node] | None,
+    *,
+    create_graph: bool,
+    retain_graph: bool,
+) -> dict[Node, Any]:
+    """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
+
+    `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
+    that consumes it; the walk keeps its own stack.
+    """
+    lib: Any = _Tensors if create_graph else _Arrays
+    where = None if retain_graph else user_location()
+    needed = None
+    pending = _count_consumers([n for n, _ in roots])
+    if targets is not None:
+        needed = _leading_to(targets, pending)
+    results: dict[Node, Any] = {}
+    wanted = set(targets) if targets is not None else None
+    cts: dict[Node, Any] = {}
+    masks: dict[Node, Mask | None] = {}
+    for node, ct in roots:
+        _accumulate(lib, cts, masks, node, ct, None)
+    ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
+    mode = get_mode()
+    token = set_mode(Mode(lib.recording, mode.scope))
+    try:
+        while ready:
+            node = ready.pop()
+            ct = cts.pop(node, None)
+            mask = masks.pop(node, None)
+            saved = node.saved
+            if type(saved) is not tuple:
+                if type(saved) is Hooked:
+                    ct = _run_hooks(saved, ct, lib)
+                    saved = saved.saved
+                if type(saved) is Freed and ct is not None and (needed is None or node in needed):
+                    _freed_error(node, saved)
+            if node.op.kind == "leaf":
+                if wanted is None and ct is not None:
+                    results[node] = ct
+            elif ct is not None and (needed is None or node in needed):
+                if lib.recording:
+                    set_mode(Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset)))
+                _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+                if where is not None and saved:
+                    _free(node, where)
+            if wanted is not None and node in wanted and ct is not None:
+                results[node] = ct
+            for entry in node.inputs:
+                if type(entry) is Node:
+                    left = pending[entry] - 1
+                    pending[entry] = left
+                    if left == 0:
+                        ready.append(entry)
+    finally:
+        reset_mode(token)
+    return results
+
+
+def _count_consumers(roots: Sequence[Node]) -> dict[Node, int]:
+    """For every tracked node reachable from the roots, the edges that arrive from reachable nodes."""
+    pending = dict.fromkeys(roots, 0)
+    stack = list(pending)
+    while stack:
+        for entry in stack.pop().inputs:
+            if type(entry) is Node:
+                if entry in pending:
+                    pending[entry] += 1
+                else:
+                    pending[entry] = 1
+                    stack.append(entry)
+    return pending
+
+
+def _leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
+    """The reachable nodes from which a target is reached: everything else need not be visited."""
+    consumers: dict[Node, list[Node]] = {}
+    for node in pending:
+        for entry in node.inputs:
+            if type(entry) is Node:
+                consumers.setdefault(entry, []).append(node)
+    needed = {t for t in targets if t in pending}
+    stack = list(needed)
+    while stack:
+        for node in consumers.get(stack.pop(), ()):
+            if node not in needed:
+                needed.add(node)
+                stack.append(node)
+    return needed
+
+
+def _pull_node(
+    lib: Any,
+    node: Node,
+    saved: tuple[Any, ...],
+    ct: Any,
+    mask: Mask | None,
+    cts: dict[Node, Any],
+    masks: dict[Node, Mask | None],
+    needed: set[Node] | None,
+) -> None:
+    op = node.op
+    if op is OUTPUT:
+        source = node.inputs[0]
+        parts = cts.setdefault(source, [None] * len(source.spec))
+        i = node.attrs["index"]
+        parts[i] = ct if parts[i] is None else parts[i] + ct
+        return
+    if type(ct) is list:
+        ct = tuple(c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, node.spec, strict=True))  # type: ignore[arg-type]
+    values = lib.saved(node, saved)
+    if op.joint is not None:
+        pulled = op.joint.pull(ct, values, node, 0)
+        for entry, g in zip(node.inputs, pulled, strict=True):
+            if type(entry) is Node and g is not None and (needed is None or entry in needed):
+                _accumulate(lib, cts, masks, entry, g, None)
+        return
+    for i, entry in enumerate(node.inputs):
+        if type(entry) is not Node or (needed is not None and entry not in needed):
+            continue
+        fact = op.fact(i)
+        kind = type(fact)
+        own: Mask | None = None
+        if kind is Partial:
+            g = lib.scale(ct, fact.pull(ct, values, node, i))
+            own = mask
+            if mask is not None:
+                g = lib.select(g, mask)
+        elif kind is Route:
+            passes = fact.pull(ct, values, node, i)
+            g = ct if fact.weight is None else lib.scale(ct, fact.weight(ct, values, node, i))  # type: ignore[attr-defined]
+            g = lib.where(passes, g)
+            own = _route(lib, passes, entry.spec.shape, mask)
+        elif kind is Linear:
+            g = fact.pull(ct, values, node, i)
+            own = _moved_mask(lib, op, fact, ct, values, node, i, mask)  # type: ignore[arg-type]
+        elif kind is Vjp:
+            g = fact.pull(ct, values, node, i)
+            if fact.present is not None:  # type: ignore[attr-defined]
+                own = _once(partial(fact.present, None, values, node, i))  # type: ignore[attr-defined]
+        elif kind is Missing:
+            _missing_error(node, i, fact)  # type: ignore[arg-type]
+        else:
+            continue
+        if category(entry.spec.dtype) == 2 and _is_complex(g):
+            # A real argument of a complex result takes the real part.
+            g = TABLE["real"](g)
+        _accumulate(lib, cts, masks, entry, g, own)
+
+
+def _is_complex(g: Any) -> bool:
+    return bool(g.dtype.kind == "c")
+
+
+def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
+    def routed() -> Any:
+        here = lib.as_mask(passes, shape)
+        return here if mask is None else lib.both(here, mask())
+
+    return _once(routed)
+
+
+def _moved_mask(
+    lib: Any, op: Op, fact: Linear, ct: Any, values: Any, node: Node, index: int, mask: Mask | None
+) -> Mask | None:
+    """Where gradient flows in an argument of a linear op, from where it flows in its result."""
+    if op.kind == "elementwise":
+        return mask
+    if not fact.selects or (mask is None and fact.covers):
+        return None
+
+    def moved() -> Any:
+        pattern = lib.ones_like(ct) if mask is None else lib.mask_like(mask(), ct)
+        return lib.nonzero(fact.pull(pattern, values, node, index))
+
+    return _once(moved)
+
+
+def _once(thunk: Mask) -> Mask:
+    value: list[Any] = []
+
+    def evaluated() -> Any:
+        if not value:
+            value.append(thunk())
+        return value[0]
+
+    return evaluated
+
+
+def _accumulate(
+    lib: Any, cts: dict[Node, Any], masks: dict[Node, Mask | None], node: Node, ct: Any, mask: Mask | None
+) -> None:
+    if node in cts:
+        old = cts[node]
+        cts[node] = old + ct
+        before = masks.get(node)
+        masks[node] = _once(lambda: lib.either(before(), mask())) if before is not None and mask is not None else None
+    else:
+        cts[node] = ct
+        if mask is not None:
+            masks[node] = mask
+
+
+def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
+    if ct is None or type(ct) is list:
+        return ct
+    gradient = ct if isinstance(ct, Tensor) else wrap(np.asarray(ct))
+    for hook in tuple(hooked.hooks.values()):
+        replaced = hook(gradient)
+        if replaced is not None:
+            if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
+                got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
+                fail(ShapeError, f"a gradient hook returned {got} for a gradient of shape {gradient.shape}")
+            gradient = replaced
+    owner = hooked.retain() if hooked.retain is not None else None
+    if owner is not None:
+        old = owner.grad
+        owner.grad = gradient if old is None else old + gradient
+    return gradient if lib.recording else gradient._data
+
+
+def _free(node: Node, where: str) -> None:
+    if type(node.saved) is Hooked:
+        node.saved.saved = Freed(where)
+    else:
+        node.saved = Freed(where)
+
+
+def _freed_error(node: Node, freed: Freed) -> None:
+    made = node.source
+    fail(
+        GradientError,
+        f"backward through {node.op.name} {node.spec} a second time, after its saved values were freed",
+        f"They were freed by the backward pass at {freed.where}"
+        + (f"; {node.op.name} ran at {made}" if made is not None else "")
+        + ". Keep them with backward(retain_graph=True) in the first pass, or compute the result again.",
+    )
+
+
+def _missing_error(node: Node, index: int, fact: NoDerivative) -> None:
+    param = node.op.params[min(index, len(node.op.params) - 1)]
+    made = node.source
+    fail(
+        GradientError,
+        f"{node.op.name} has no derivative in its argument {param!r}: {fact.why}",
+        (f"It ran at {made}. " if made is not None else "")
+        + "Detach the argument (x.detach()) if no gradient is meant to flow there.",
+    )
+
+
+# -- the public entry points
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def _seed(out: Tensor, ct: Any, what: str) -> Any:
+    """The starting cotangent of one result, checked."""
+    if ct is None:
+        if out.size != 1:
+            fail(
+                GradientError,
+                f"{what} of a tensor that is not a scalar, {out.spec}",
+                "Only a scalar has one gradient. Reduce it (x.sum(), x.mean()), "
+                "or say what multiplies its Jacobian: backward(gradient=...).",
+            )
+        if category(out.dtype) == 3:
+            fail(
+                GradientError,
+                f"{what} of a complex scalar, {out.spec}",
+                "The loss must be real: take wg.real(x) or wg.abs(x), or pass gradient=... yourself.",
+            )
+        return wrap(np.ones(out.shape, out.dtype))
+    ct = ct if isinstance(ct, Tensor) else asarray(ct)
+    if ct.shape != out.shape:
+        fail(
+            ShapeError,
+            f"{what}: a gradient of shape {ct.shape} for a result of shape {out.shape}",
+            "The gradient has the shape of the result that it multiplies.",
+        )
+    if category(ct.dtype) == 3 and category(out.dtype) < 3:
+        fail(DTypeError, f"{what}: a complex gradient for a result of dtype {out.dtype}")
+    return ct if ct.dtype == out.dtype else TABLE["cast"].front(ct, dtype=out.dtype)
+
+
+def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor]]:
+    given = _as_list(cts) if cts is not None else [None] * len(outputs)
+    if len(given) != len(outputs):
+        fail(GradientError, f"{what}: {len(given)} gradients for {len(outputs)} results")
+    pairs = []
+    for out, ct in zip(outputs, given, strict=True):
+        if not isinstance(out, Tensor):
+            fail(DTypeError, f"{what} of a {type(out).__name__}, not a tensor")
+        if not out.requires_grad:
+            fail(
+                GradientError,
+                f"{what} of a tensor that does not require gradients, {out.spec}",
+                "Nothing it was computed from has requires_grad=True, or it was computed under "
+                "no_grad() or detached. Set requires_grad=True on what you differentiate with respect to.",
+            )
+        pairs.append((out, _seed(out, ct, what)))
+    return pairs
+
+
+def _run(
+    pairs: list[tuple[Tensor, Tensor]], targets: list[Node] | None, create_graph: bool, retain_graph: bool | None
+) -> dict[Node, Any]:
+    is_abstract = any(o._data is None or c._data is None for o, c in pairs)
+    create_graph = create_graph or is_abstract
+    roots = [(o.node, c if create_graph else c._data) for o, c in pairs]
+    retain = create_graph if retain_graph is None else retain_graph
+    return backward_pass(roots, targets, create_graph=create_graph, retain_graph=retain)  # type: ignore[arg-type]
+
+
+def backward(
+    tensors: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves they were computed from.
+
+    Parameters
+    ----------
+    tensors: a scalar tensor, or several.
+    gradient: what multiplies the Jacobian, in each result's shape; needed unless it is a scalar.
+    retain_graph: keep the saved values for another pass (default: the value of `create_graph`).
+    create_graph: record the pass itself, so that gradients can be differentiated again.
+    inputs: fill only these leaves' `.grad`.
+
+    Raises GradientError, ShapeError.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(3.0, requires_grad=True)
+    >>> (x * x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+    pairs = _roots(_as_list(tensors), gradient, "backward()")
+    targets = None
+    if inputs is not None:
+        targets = []
+        for t in _as_list(inputs):
+            if not isinstance(t, Tensor) or t.node is None:
+                fail(GradientError, "backward(inputs=...): not a tensor that requires gradients")
+            targets.append(t.node)
+    found = _run(pairs, targets, create_graph, retain_graph)
+    for node, ct in found.items():
+        owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
+        if owner is not None:
+            value = ct if isinstance(ct, Tensor) else wrap(ct)
+            old = owner.grad
+            owner.grad = value if old is None else _add(old, value, create_graph)
+
+
+def _owner(inputs: Any, node: Node) -> Tensor | None:
+    return next((t for t in _as_list(inputs) if t.node is node), None)
+
+
+def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
+    token = set_mode(Mode(create_graph, get_mode().scope))
+    try:
+        return a + b
+    finally:
+        reset_mode(token)
+
+
+def gradients(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` (their sum, weighted by `grad_outputs`) in each of `inputs`.
+
+    Parameters are those of :func:`backward`; `allow_unused` gives None for an input that the
+    outputs do not depend on instead of raising. Nothing is added to any `.grad`.
+
+    Raises GradientError, ShapeError.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(2.0, requires_grad=True)
+    >>> (g,) = wg.autograd.grad(x ** 3, x, create_graph=True)
+    >>> wg.autograd.grad(g, x)
+    (tensor(12.),)
+    """
+    wanted = _as_list(inputs)
+    targets = []
+    for t in wanted:
+        if not isinstance(t, Tensor):
+            fail(DTypeError, f"grad() in a {type(t).__name__}, not a tensor")
+        if not t.requires_grad:
+            fail(
+                GradientError,
+                f"grad() in a tensor that does not require gradients, {t.spec}",
+                "Set requires_grad=True on it before computing the outputs.",
+            )
+        targets.append(t.node)
+    pairs = _roots(_as_list(outputs), grad_outputs, "grad()")
+    found = _run(pairs, targets, create_graph, retain_graph)  # type: ignore[arg-type]
+    results: list[Tensor | None] = []
+    for i, t in enumerate(wanted):
+        ct = found.get(t.node)  # type: ignore[arg-type]
+        if ct is None and not allow_unused:
+            fail(
+                GradientError,
+                f"the outputs do not depend on input {i}, {t.spec}",
+                "Pass allow_unused=True to get None for it.",
+            )
+        results.append(ct if ct is None or isinstance(ct, Tensor) else wrap(ct))
+    return tuple(results)
