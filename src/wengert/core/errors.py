@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import cache
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
 
@@ -51,6 +52,7 @@ class DataError(WengertError, ValueError):
     """A data file that is missing, truncated or not what it claims to be."""
 
 
+@cache
 def is_internal(filename: str) -> bool:
     """Whether a code object's file belongs to Wengert rather than to its user."""
     return filename.startswith((PACKAGE_DIR, GENERATED))

@@ -247,6 +247,19 @@ def literal(value: Any, dtype: DType) -> Any:
 
 def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     """The general path of every elementwise front door."""
+    dtype: DType | None = None
+    for a in args:
+        if not isinstance(a, Tensor) or (dtype is not None and a.dtype is not dtype):
+            break
+        dtype = a.dtype
+    else:
+        if getattr(args[0].spec, op.accepts):
+            return run_elementwise(op, args)
+    return run_elementwise(op, promote_operands(op, args))
+
+
+def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
+    """The operands as tensors of the op's common dtype (by `cast` nodes) and literals of its category."""
     operands = [to_operand(a, op.name) for a in args]
     dtype = common_dtype(op, operands)
     if not any(isinstance(a, Tensor) for a in operands):
@@ -257,48 +270,94 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
                 operands[i] = TABLE["cast"].front(a, dtype=dtype)
         else:
             operands[i] = literal(a, dtype)
-    return run_elementwise(op, operands)
+    return operands
 
 
-def run_elementwise(op: Op, operands: list[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
-    """Broadcast (as nodes, without computing it) and run an elementwise op."""
-    shapes = [a.shape for a in operands if isinstance(a, Tensor)]
-    shape = shapes[0]
-    if any(s != shape for s in shapes[1:]):
-        joint = broadcast_shapes(*shapes)
-        if joint is None:
-            fail(
-                ShapeError,
-                f"{op.name}: shapes {' and '.join(map(str, shapes))} do not broadcast "
-                f"({describe([a for a in operands if isinstance(a, Tensor)])})",
-                "Aligned from the right, each pair of sizes must be equal or contain a 1. "
-                "Reshape one of them, for instance x[:, None] or x.reshape(...).",
-            )
-        shape = joint
+def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
+    """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
+    values = []
+    tracked = False
+    concrete = True
+    for a in operands:
+        if isinstance(a, Tensor):
+            value, node = a._data, a.node
+            concrete = concrete and value is not None
+            tracked = tracked or (node is not None and node.requires_grad)
+            values.append(value)
+        else:
+            values.append(a)
     mode = get_mode()
-    concrete = all(a._data is not None for a in operands if isinstance(a, Tensor))
-    tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in operands)
-    first = next(a for a in operands if isinstance(a, Tensor))
-    values = [a._data if isinstance(a, Tensor) else a for a in operands]
+    tracked = tracked and mode.grad and op.differentiable
     if concrete:
-        data = _forward(op, operands, values, attrs)
+        try:
+            data = op.forward(*values, **attrs)
+        except (ValueError, TypeError, OverflowError):
+            data = _forward(op, operands, values, attrs)  # fails again, in the library's words
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
         if not (tracked and spec.inexact):
             return out
         saved = _saved(op, operands, values, data)
     else:
-        spec = spec_of(shape, result_dtype(op, first.dtype))
+        spec = op.infer(*(_spec_of_arg(a) for a in operands), **attrs)
         tracked = tracked and spec.inexact
         saved = ()
     code, offset = caller()
+    shape, scope = spec.shape, mode.scope
     inputs = tuple(
-        _broadcast_input(a, shape, code, offset, mode.scope) if isinstance(a, Tensor) else a for a in operands
+        _broadcast_input(a, shape, code, offset, scope) if isinstance(a, Tensor) else a for a in operands
     )
-    node = make_node(op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, saved, spec, code, offset, mode.scope, tracked)
+    node = make_node(op, inputs, attrs and dict(attrs), saved, spec, code, offset, scope, tracked)
     if not concrete:
         return abstract(node)
     out.node = node
+    return out
+
+
+def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
+    """The general path of a binary front door: a tensor with a Python number first, it is so common."""
+    x, y = args
+    if type(y) is float or type(y) is int:
+        found = _with_number(op, x, y, False)
+    elif type(x) is float or type(x) is int:
+        found = _with_number(op, y, x, True)
+    else:
+        found = None
+    return found if found is not None else elementwise_general(op, args)
+
+
+def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
+    """`x op number` where the number changes neither dtype nor shape; None where it might."""
+    if not isinstance(x, Tensor) or x._data is None:
+        return None
+    spec = x._spec
+    if spec.real_inexact:
+        number = float(number)
+    elif type(number) is float or spec.dtype is not default_int:
+        return None
+    if not getattr(spec, op.accepts):
+        return None
+    try:
+        data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
+    except OverflowError:
+        return None
+    out = wrap(data, spec if op.result == "same" else None)
+    node = x.node
+    if node is None or not op.differentiable:
+        return out
+    mode = get_mode()
+    if mode.grad:
+        code, offset = caller()
+        # Which of the two the derivative needs is the same question for every number.
+        needs, needs_out = op.save_plan((False, True) if reflected else (True, False))
+        saved: tuple[Any, ...] = ()
+        if needs or needs_out:
+            position = 1 if reflected else 0
+            kept: list[Any] = [number, number, data if needs_out else None]
+            kept[position] = x._data if position in needs else None
+            saved = tuple(kept)
+        inputs = (number, node) if reflected else (node, number)
+        out.node = make_node(op, inputs, EMPTY_ATTRS, saved, spec, code, offset, mode.scope)
     return out
 
 
@@ -405,7 +464,9 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
     namespace: dict[str, Any] = {
         "op": op,
         "forward": op.forward,
-        "general": elementwise_general if op.result == "same" else _with_result_spec,
+        "general": (binary_general if len(params) == 2 else elementwise_general)
+        if op.result == "same"
+        else _with_result_spec,
         "new": new,
         "Tensor": Tensor,
         "Node": Node,
@@ -431,7 +492,7 @@ def _with_result_spec(op: Op, args: Sequence[Any]) -> Tensor:
         if isinstance(a, Tensor):
             spec = a.spec
             setattr(spec, op.result, spec_of(spec.shape, result_dtype(op, spec.dtype)))
-    return elementwise_general(op, args)
+    return binary_general(op, args) if len(args) == 2 else elementwise_general(op, args)  # type: ignore[arg-type]
 
 
 def _document(op: Op, front: Callable[..., Any]) -> None:
@@ -517,7 +578,7 @@ def _params(signature: str) -> list[str]:
 def _reflected(op: Op) -> Callable[..., Any]:
     # Python comes here only when the left operand is not a tensor: never the fast path.
     def reflected(self: Tensor, other: Any) -> Any:
-        return elementwise_general(op, (other, self))
+        return binary_general(op, (other, self))
 
     return reflected
 
