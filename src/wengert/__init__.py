@@ -1,8 +1,134 @@
-from .ops import elementwise, structure
-from .core.record import attach_methods, PUBLIC
-from .core.tensor import tensor
-from .transforms.reverse import backward, gradients
-from .core.tensor import Tensor
-attach_methods()
+"""Wengert: computational graphs that you can see, question and differentiate.
+
+>>> import wengert as wg
+>>> x = wg.tensor(2.0, requires_grad=True)
+>>> y = wg.sin(x) * x
+>>> y.backward()
+>>> x.grad
+tensor(0.0770)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import autograd, ops
+from .core import spec as _spec
+from .core import tree
+from .core.errors import (
+    DataError,
+    DTypeError,
+    FeedError,
+    GradientError,
+    GraphError,
+    RangeError,
+    ShapeError,
+    StateError,
+    WengertError,
+    install_traceback_filter,
+)
+from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
+from .core.node import Node
+from .core.op import Op
+from .core.record import METHODS, PUBLIC
+from .core.spec import (
+    Spec,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .core.tensor import Tensor, asarray, tensor
+from .transforms.functional import grad, value_and_grad, vjp
+from .transforms.reverse import backward
+from .version import __version__
+
+# The op modules declare their public functions and tensor methods; here they get their places.
+for _name, _method in METHODS.items():
+    setattr(Tensor, _name, _method)
 Tensor.backward = backward
 globals().update(PUBLIC)
+# The Array API's name for the dtype; it shadows the builtin only as an attribute of the module.
+globals()["bool"] = bool_
+
+install_traceback_filter()
+
+_LAZY_MODULES = frozenset({"nn", "optim", "data", "random", "explain"})
+_LAZY_NAMES = {
+    "check_grads": ".explain.gradcheck",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Submodules and names that are loaded when first used."""
+    if name == "bfloat16":
+        value: Any = _spec.bfloat16()
+    elif name in _LAZY_MODULES:
+        value = importlib.import_module(f".{name}", __name__)
+    elif name in _LAZY_NAMES:
+        value = getattr(importlib.import_module(_LAZY_NAMES[name], __name__), name)
+    else:
+        raise AttributeError(f"module 'wengert' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({n for n in globals() if not n.startswith("_")} | _LAZY_MODULES | set(_LAZY_NAMES) | {"bfloat16"})
+
+
+__all__ = [
+    "DTypeError",
+    "DataError",
+    "FeedError",
+    "GradientError",
+    "GraphError",
+    "Node",
+    "Op",
+    "RangeError",
+    "ShapeError",
+    "Spec",
+    "StateError",
+    "Tensor",
+    "WengertError",
+    "__version__",
+    "asarray",
+    "autograd",
+    "backward",
+    "bool_",
+    "complex64",
+    "complex128",
+    "enable_grad",
+    "float16",
+    "float32",
+    "float64",
+    "grad",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "is_grad_enabled",
+    "no_grad",
+    "ops",
+    "set_grad_enabled",
+    "tensor",
+    "tree",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "value_and_grad",
+    "vjp",
+    *PUBLIC,
+]

@@ -247,6 +247,7 @@ class Op:
         native: str | Missing | None = None,
         onnx: str | Missing | None = None,
         front: Callable[..., Any] | None = None,
+        listed: bool = True,
     ) -> None:
         match = _SIGNATURE.fullmatch(signature.strip())
         if match is None:
@@ -280,9 +281,16 @@ class Op:
         self._save_plans: dict[tuple[bool, ...], tuple[frozenset[int] | None, bool]] = {}
         if front is not None:
             self.front = front
+        if not listed:
+            return
         if self.name in TABLE:
             raise ValueError(f"op {self.name} is declared twice")
         TABLE[self.name] = self
+
+    @classmethod
+    def unlisted(cls, signature: str, forward: Callable[..., Any], joint: Joint) -> Op:
+        """An op outside the table, of one general rule: a user's own function."""
+        return cls(signature, "general", forward, facts=joint, listed=False)
 
     def fact(self, index: int) -> Fact:
         """The fact about argument `index` (the last declared one for a variadic op)."""
@@ -338,8 +346,8 @@ def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
         base, _, suffix = name.rpartition("_")
         if name == "ct":
             parts.append("ct")
-        elif name == "index":
-            parts.append("index")
+        elif name in ("index", "node"):
+            parts.append(name)
         elif name == "out":
             needs_out = True
             parts.append("saved[-1]")

@@ -101,7 +101,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     mode = get_mode()
     tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
     code, offset = caller()
-    inputs = tuple(_graph_input(a) for a in args)
+    inputs = tuple(graph_input(a) for a in args)
     if op.results != 1:
         node = make_node(op, inputs, dict(attrs), _saved(op, args, None, None), specs, code, offset, mode.scope, tracked)
         return tuple(pick(node, i, None) for i in range(len(specs)))
@@ -110,7 +110,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     return abstract(node)
 
 
-def _graph_input(arg: Any) -> Any:
+def graph_input(arg: Any) -> Any:
     """What stands in `Node.inputs` for an argument: its node, a constant tensor, or a literal."""
     if isinstance(arg, Tensor):
         return arg.node if arg.node is not None else arg
@@ -123,7 +123,7 @@ def _spec_of_arg(arg: Any) -> Any:
 
 def _record(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], values: list[Any], data: Any, spec: Any) -> Node:
     code, offset = caller()
-    inputs = tuple(_graph_input(a) for a in args)
+    inputs = tuple(graph_input(a) for a in args)
     return make_node(
         op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, _saved(op, args, values, data), spec, code, offset, get_mode().scope
     )
@@ -363,9 +363,9 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
 
 def _broadcast_input(x: Tensor, shape: tuple[int, ...], code: CodeType | None, offset: int, scope: Scope | None) -> Any:
     if x.shape == shape:
-        return _graph_input(x)
+        return graph_input(x)
     return make_node(
-        TABLE["broadcast"], (_graph_input(x),), {"shape": shape}, (), spec_of(shape, x.dtype), code, offset, scope, x.requires_grad
+        TABLE["broadcast"], (graph_input(x),), {"shape": shape}, (), spec_of(shape, x.dtype), code, offset, scope, x.requires_grad
     )
 
 
@@ -646,12 +646,6 @@ def public(fn: Callable[..., Any] | None = None, *, name: str | None = None, met
     return register if fn is None else register(fn)
 
 
-def attach_methods() -> None:
-    """Give Tensor the operators and methods that the op modules declared."""
-    for name, fn in METHODS.items():
-        setattr(Tensor, name, fn)
-
-
 # -- composites
 
 
@@ -737,7 +731,7 @@ def _composite_front(op: Op, fused: bool) -> Callable[..., Any]:
         elif not mode.grad or not any(a.requires_grad for a in tensors):
             return body(*args, **attrs)
         code, offset = caller()
-        scope = Scope("composite", op.name, mode.scope, code, offset, op, tuple(map(_graph_input, args)), attrs)
+        scope = Scope("composite", op.name, mode.scope, code, offset, op, tuple(map(graph_input, args)), attrs)
         token = set_mode(Mode(mode.grad, scope))
         try:
             out = body(*args, **attrs)

@@ -12,7 +12,7 @@ import numpy as np
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, make_node
-from .op import TABLE, Op
+from .op import TABLE, Linear, Op
 from .source import Source
 from .spec import (
     DType,
@@ -33,6 +33,11 @@ Scalar = bool | int | float | complex
 # What a leaf's node "computes": nothing; its value is the leaf tensor's.
 LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients are collected for.")
 INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
+# A second name for a value, which a transform can differentiate with respect to apart from the
+# first. Closing a graph looks through it.
+ALIAS = Op(
+    "alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True)}
+)
 
 new = object.__new__
 

@@ -146,6 +146,9 @@ class _Tensors:
     @staticmethod
     def saved(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
         """The saved values as tensors that hang where they hung in the forward graph."""
+        joint = node.op.joint
+        if joint is not None and not joint.needs and not joint.needs_out:
+            return saved
         if saved == ():
             return (*(_input_tensor(n) for n in node.inputs), _result_tensor(node))
         kept = [_saved_tensor(v, n) for v, n in zip(saved[:-1], node.inputs, strict=True)]
@@ -200,7 +203,7 @@ def backward_pass(
     lib: Any = _Tensors if create_graph else _Arrays
     where = None if retain_graph else user_location()
     needed = None
-    pending = _count_consumers([n for n, _ in roots])
+    pending = reachable([n for n, _ in roots])
     if targets is not None:
         needed = _leading_to(targets, pending)
     results: dict[Node, Any] = {}
@@ -246,7 +249,7 @@ def backward_pass(
     return results
 
 
-def _count_consumers(roots: Sequence[Node]) -> dict[Node, int]:
+def reachable(roots: Sequence[Node]) -> dict[Node, int]:
     """For every tracked node reachable from the roots, the edges that arrive from reachable nodes."""
     pending = dict.fromkeys(roots, 0)
     stack = list(pending)
@@ -444,7 +447,7 @@ def _as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (tuple, list)) else [value]
 
 
-def _seed(out: Tensor, ct: Any, what: str) -> Any:
+def seed(out: Tensor, ct: Any, what: str) -> Any:
     """The starting cotangent of one result, checked."""
     if ct is None:
         if out.size != 1:
@@ -488,7 +491,7 @@ def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor
                 "Nothing it was computed from has requires_grad=True, or it was computed under "
                 "no_grad() or detached. Set requires_grad=True on what you differentiate with respect to.",
             )
-        pairs.append((out, _seed(out, ct, what)))
+        pairs.append((out, seed(out, ct, what)))
     return pairs
 
 

@@ -1,0 +1,255 @@
+"""Derivatives as functions of functions: `grad`, `value_and_grad`, `vjp`, over any nest of arguments."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import DTypeError, GradientError, ShapeError, fail
+from ..core.mode import Mode, get_mode, reset_mode, set_mode
+from ..core.node import EMPTY_ATTRS, Node, make_node
+from ..core.record import caller
+from ..core.spec import category
+from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
+from .reverse import backward_pass, reachable, seed
+
+Argnums = int | Sequence[int]
+
+
+def grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """The gradient of a scalar function.
+
+    Parameters
+    ----------
+    fn: returns a real scalar tensor (with `has_aux` a pair of it and anything else).
+    argnums: which positional arguments to differentiate in; each may be a nest (dict, list, tuple,
+        dataclass, module) of floating tensors, arrays and Python floats.
+    has_aux: also return the second element of what `fn` returns.
+
+    Returns a function with `fn`'s arguments whose result has the nest structure of the argument
+    (a tuple over `argnums` if that is a sequence), zeros where `fn` does not depend on a leaf and
+    None at leaves that are not floating. It nests to any order, and where the arguments themselves
+    require gradients its results do too. A module's own parameters are taken as plain values.
+
+    Raises GradientError, ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.grad(lambda x: x ** 3)(2.0)
+    tensor(12.)
+    >>> wg.grad(wg.grad(lambda x: x ** 3))(2.0)
+    tensor(12.)
+    """
+    both = value_and_grad(fn, argnums, has_aux)
+
+    @functools.wraps(fn, updated=())
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, grads = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+
+    return gradient
+
+
+def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """Like :func:`grad`, but the function returns `(value, gradient)`, or `((value, aux), gradient)`.
+
+    >>> import wengert as wg
+    >>> wg.value_and_grad(lambda p: (p["w"] * 3.0 + p["b"]) ** 2)({"w": 1.0, "b": -1.0})
+    (tensor(4.), {'w': tensor(12.), 'b': tensor(4.)})
+    """
+    name = getattr(fn, "__name__", type(fn).__name__)
+
+    @functools.wraps(fn, updated=())
+    def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
+        numbers = _argnums(argnums, len(args), name)
+        nests = [_Nest(args[i], f"argument {i} of {name}") for i in numbers]
+        outer = get_mode()
+        replaced = list(args)
+        for i, nest in zip(numbers, nests, strict=True):
+            replaced[i] = nest.tracked
+        result = _recorded(fn, replaced, kwargs)
+        out, aux = _split_aux(result, has_aux, name)
+        if not isinstance(out, Tensor):
+            out = asarray(out)
+        inputs = [t for nest in nests for t in nest.variables]
+        if out.size == 1 and category(out.dtype) == 2 and not out.requires_grad:
+            grads: list[Any] = [_zeros(t) for t in inputs]
+            connected = out.is_abstract
+        else:
+            ct = seed(out, None, f"the gradient of {name}")
+            assert out.node is not None
+            connected = out.is_abstract or (outer.grad and _reaches_others(out.node, inputs))
+            grads = _pull([(out, ct)], inputs, connected, retain=False)
+        if not connected:
+            out, aux = _plain(out), tree.map(_plain, aux)
+        found = iter(grads)
+        per_arg = [nest.like(found) for nest in nests]
+        value = (out, aux) if has_aux else out
+        return value, per_arg[0] if isinstance(argnums, int) else tuple(per_arg)
+
+    return value_and_gradient
+
+
+def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
+    """The value of `fn(*args)` and a function that multiplies by its Jacobian's transpose.
+
+    Returns `(out, pull)` or `(out, pull, aux)`; `out` may be a nest, `pull(ct)` takes cotangents in
+    its structure and shapes and returns a tuple with one nest of gradients for every argument. `pull`
+    may be called any number of times.
+
+    Raises GradientError, ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> out, pull = wg.vjp(lambda x, y: x * y, wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0]))
+    >>> pull(wg.tensor([1.0, 1.0]))
+    (tensor([3., 4.]), tensor([1., 2.]))
+    """
+    name = getattr(fn, "__name__", type(fn).__name__)
+    nests = [_Nest(a, f"argument {i} of {name}") for i, a in enumerate(args)]
+    outer = get_mode()
+    result, aux = _split_aux(_recorded(fn, [n.tracked for n in nests], {}), has_aux, name)
+    leaves, structure = tree.flatten(result)
+    outs = [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
+    inputs = [t for nest in nests for t in nest.variables]
+    connected = any(
+        o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and _reaches_others(o.node, inputs))
+        for o in outs
+    )
+
+    def pull(cotangents: Any) -> tuple[Any, ...]:
+        cts, found = tree.flatten(cotangents)
+        if found != structure:
+            fail(GradientError, f"cotangents {found} for a result {structure}", "They must have one structure.")
+        pairs = [(o, seed(o, ct, "the pullback")) for o, ct in zip(outs, cts, strict=True)]
+        live = [(o, ct) for o, ct in pairs if o.requires_grad]
+        record = get_mode().grad and (connected or any(ct.requires_grad or ct.is_abstract for _, ct in live))
+        grads = iter(_pull(live, inputs, record, retain=True))
+        return tuple(nest.like(grads) for nest in nests)
+
+    shown = outs if connected else [_plain(o) for o in outs]
+    out = tree.unflatten(structure, shown)
+    if has_aux:
+        return out, pull, aux if connected else tree.map(_plain, aux)
+    return out, pull
+
+
+class _Nest:
+    """An argument with its floating leaves replaced by fresh variables to differentiate in."""
+
+    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
+
+    def __init__(self, nest: Any, what: str) -> None:
+        leaves, self._structure = tree.flatten(nest)
+        self.variables: list[Tensor] = []
+        self._positions: list[int] = []
+        self._count = len(leaves)
+        for i, leaf in enumerate(leaves):
+            if _differentiable(leaf):
+                leaves[i] = variable = _variable(leaf)
+                self.variables.append(variable)
+                self._positions.append(i)
+        if not self.variables:
+            found = sorted({_describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
+            fail(
+                DTypeError,
+                f"{what} cannot be differentiated in: it holds {', '.join(found)}",
+                "Gradients exist for floating and complex values: write 3.0 instead of 3, "
+                "or x.astype(wg.float32); choose other arguments with argnums=.",
+            )
+        self.tracked = tree.unflatten(self._structure, leaves)
+
+    def like(self, grads: Any) -> Any:
+        """A nest of this structure with the next gradients at the differentiated leaves."""
+        leaves: list[Any] = [None] * self._count
+        for i in self._positions:
+            leaves[i] = next(grads)
+        return tree.unflatten(self._structure, leaves)
+
+
+def _differentiable(leaf: Any) -> bool:
+    if isinstance(leaf, Tensor):
+        return category(leaf.dtype) >= 2
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "fc" or leaf.dtype.name == "bfloat16"
+    return type(leaf) in (float, complex)
+
+
+def _describe_leaf(leaf: Any) -> str:
+    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+        return f"{leaf.dtype} {leaf.shape}"
+    return type(leaf).__name__
+
+
+def _variable(leaf: Any) -> Tensor:
+    """A new variable with the leaf's value, connected to it where something outside tracks it."""
+    x = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    if x.is_abstract or (x.requires_grad and not _is_parameter(x)):
+        code, offset = caller()
+        node = make_node(ALIAS, (x.node,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
+        if x.is_abstract:
+            return abstract(node)
+        out = wrap(x._data, x._spec)
+        out.node = node
+        return out
+    return wrap(x._data, x._spec).requires_grad_()
+
+
+def _is_parameter(x: Tensor) -> bool:
+    # A subclass of Tensor is a module's parameter: in a functional transform it is a plain value.
+    return type(x) is not Tensor and x.is_leaf
+
+
+def _recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    token = set_mode(Mode(True, get_mode().scope))
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        reset_mode(token)
+
+
+def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        fail(GradientError, f"{name} must return (value, aux) with has_aux=True, not {type(result).__name__}")
+    return result
+
+
+def _reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
+    """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
+    own = {t.node for t in inputs}
+    return any(node.op.kind == "leaf" and node not in own for node in reachable([root]))
+
+
+def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool) -> list[Any]:
+    roots = [(o.node, ct if record else ct._data) for o, ct in pairs]
+    found = backward_pass(
+        roots,  # type: ignore[arg-type]
+        [t.node for t in inputs],  # type: ignore[misc]
+        create_graph=record,
+        retain_graph=retain or record,
+    )
+    out: list[Any] = []
+    for t in inputs:
+        ct = found.get(t.node)  # type: ignore[arg-type]
+        out.append(_zeros(t) if ct is None else ct if isinstance(ct, Tensor) else wrap(ct))
+    return out
+
+
+def _zeros(t: Tensor) -> Tensor:
+    return wrap(np.zeros(t.shape, t.dtype))
+
+
+def _plain(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) and x.requires_grad and not x.is_abstract else x
+
+
+def _argnums(argnums: Argnums, count: int, name: str) -> list[int]:
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    for i in numbers:
+        if not -count <= i < count:
+            fail(ShapeError, f"argnums {i} for {name} called with {count} positional arguments")
+    return [i % count for i in numbers]
