@@ -64,7 +64,7 @@ globals()["bool"] = bool_
 
 install_traceback_filter()
 
-_LAZY_MODULES = frozenset({"nn", "optim", "data", "random", "explain"})
+_LAZY_MODULES = frozenset({"nn", "optim", "data", "train", "random", "explain"})
 _LAZY_NAMES = {
     "check_grads": ".explain.gradcheck",
 }

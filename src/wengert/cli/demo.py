@@ -1,0 +1,112 @@
+"""`wengert demo`: train a classifier of handwritten digits and show what was computed."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+HELD_OUT = 360
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    p = commands.add_parser(
+        "demo",
+        help="train a digit classifier on embedded data and draw its graph",
+        description="Train a small neural network on 1,437 real images of handwritten digits (UCI, embedded), "
+        "test it on 360 others, show predictions, and write the training curve and the graph as SVG.",
+    )
+    p.add_argument("--epochs", type=_positive, default=40, help="passes over the training images (default %(default)s)")
+    p.add_argument("--hidden", type=_positive, default=96, help="width of the hidden layer (default %(default)s)")
+    p.add_argument("--batch", type=_positive, default=32, help="images in a step (default %(default)s)")
+    p.add_argument("--lr", type=float, default=2e-3, help="learning rate of AdamW (default %(default)s)")
+    p.add_argument("--seed", type=int, default=0, help="seed of the split, the weights and the order (default 0)")
+    p.add_argument("--out", type=Path, default=Path("wengert-demo"), help="folder for the pictures (default %(default)s)")
+    p.set_defaults(run=run)
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} is not at least 1")
+    return value
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train, test, draw."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    wg.manual_seed(args.seed)
+    images, labels = wg.data.load_digits()
+    order = np.random.default_rng(args.seed).permutation(len(images))
+    test, train = order[:HELD_OUT], order[HELD_OUT:]
+    pixels = images.reshape(len(images), 64)
+
+    model = wg.nn.Sequential(wg.nn.Linear(64, args.hidden), wg.nn.ReLU(), wg.nn.Linear(args.hidden, 10))
+    optimizer = wg.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=1e-2)
+    schedule = wg.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
+
+    def loss_of(x: Any, y: Any) -> wg.Tensor:
+        loss: wg.Tensor = wg.cross_entropy(model(x), y)
+        return loss
+
+    print(f"{len(train)} images to train on, {len(test)} held out, {_count(model):,} parameters")
+    describe(loss_of, wg.asarray(pixels[train[: args.batch]]), wg.asarray(labels[train[: args.batch]]), args.out)
+
+    curve: dict[str, list[tuple[float, float]]] = {"training": [], "held out": []}
+    started = time.perf_counter()
+    steps = 0
+    bar = wg.train.progress(range(args.epochs), "training")
+    for epoch in bar:
+        batches = wg.data.batches(pixels[train], labels[train], size=args.batch, shuffle=True, seed=args.seed + epoch)
+        for x, y in batches:
+            loss = loss_of(x, y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            steps += 1
+            curve["training"].append((steps, loss.item()))
+        schedule.step()
+        with wg.no_grad():
+            held_out = loss_of(wg.asarray(pixels[test]), wg.asarray(labels[test])).item()
+        curve["held out"].append((steps, held_out))
+        bar.note(f"held-out loss {held_out:.3f}")
+    seconds = time.perf_counter() - started
+
+    with wg.no_grad():
+        predicted = np.asarray(wg.argmax(model(pixels[test]), axis=-1))
+    correct = predicted == labels[test]
+    print(f"\n{correct.mean():.2%} of {len(test)} held-out images right, after {steps} steps in {seconds:.1f} s\n")
+    show(images[test], labels[test], predicted)
+    picture = wg.train.line_chart(curve, title="Handwritten digits", y_label="cross-entropy (nats)", log_y=True)
+    (args.out / "curve.svg").write_text(picture)
+    print(f"\nwrote {args.out / 'curve.svg'} and {args.out / 'graph.svg'}")
+    return 0
+
+
+def _count(model: Any) -> int:
+    return sum(p.size for p in model.parameters())
+
+
+def describe(loss_of: Any, x: wg.Tensor, y: wg.Tensor, out: Path) -> None:
+    """Print the graph of one training step's loss and draw it."""
+    graph = wg.Graph.of(loss_of(x, y), inputs=[x, y])
+    print(graph.summary())
+    (out / "graph.svg").write_text(graph.to_svg())
+
+
+def show(images: Any, labels: Any, predicted: Any) -> None:
+    """A few predictions, wrong ones first, with the images as text."""
+    wrong = np.flatnonzero(predicted != labels)[:2]
+    chosen = np.concatenate([wrong, np.flatnonzero(predicted == labels)[: 6 - len(wrong)]])
+    shades = " .:-=+*#%@"
+    for row in range(8):
+        cells = ("".join(shades[round(float(v) * 9)] * 2 for v in images[i, row]) for i in chosen)
+        print("  ".join(cells).rstrip())
+    captions = (f"{predicted[i]}" + ("" if predicted[i] == labels[i] else f" (is {labels[i]})") for i in chosen)
+    print("  ".join(f"{c:<16}" for c in captions).rstrip())

@@ -1,0 +1,6 @@
+"""Data sets: one embedded, and readers for files that users bring."""
+
+from .files import load_digits, read_idx
+from .loader import batches
+
+__all__ = ["batches", "load_digits", "read_idx"]

@@ -1,0 +1,6 @@
+"""Helpers around a training loop: progress and pictures."""
+
+from .chart import line_chart
+from .progress import progress
+
+__all__ = ["line_chart", "progress"]

@@ -1,0 +1,74 @@
+"""Every op of the table against the checks of `opchecks`, generated from its declaration."""
+
+from __future__ import annotations
+
+import opchecks
+import pytest
+from opchecks import calls, checked_ops
+
+import wengert as wg  # noqa: F401  (declares the table)
+from wengert.core.op import TABLE
+
+OPS = {op.name: op for op in checked_ops()}
+# Structural entries that compute nothing of their own.
+BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
+
+
+def test_every_op_has_samples() -> None:
+    missing = [name for name, op in TABLE.items() if op.samples is None and name not in BARE]
+    assert missing == []
+
+
+def test_every_op_has_an_oracle() -> None:
+    missing = [name for name, op in OPS.items() if op.reference is None and op.kind != "source"]
+    assert missing == []
+
+
+def test_every_op_is_documented() -> None:
+    assert [name for name, op in TABLE.items() if not op.doc and name not in BARE] == []
+
+
+def check_all(check, name) -> None:
+    op = OPS[name]
+    for call in calls(op):
+        check(op, call)
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.reference is not None])
+def test_forward_agrees_with_reference(name: str) -> None:
+    check_all(opchecks.check_reference, name)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_shape_rule(name: str) -> None:
+    check_all(opchecks.check_shape_rule, name)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_dtypes(name: str) -> None:
+    check_all(opchecks.check_dtypes, name)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_strides(name: str) -> None:
+    check_all(opchecks.check_strides, name)
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.differentiable])
+def test_derivatives(name: str) -> None:
+    check_all(opchecks.check_derivatives, name)
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.differentiable])
+def test_recorded_backward(name: str) -> None:
+    check_all(opchecks.check_recorded, name)
+
+
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.differentiable])
+def test_adjoint(name: str) -> None:
+    check_all(opchecks.check_adjoint, name)
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_graph_round_trip(name: str) -> None:
+    check_all(opchecks.check_graph, name)
