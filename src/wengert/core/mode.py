@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .op import Op
+    from .source import Source
 
 F = TypeVar("F", bound="Callable[..., Any]")
 ScopeKind = Literal["module", "composite", "output", "gradient"]
@@ -37,7 +38,7 @@ class Scope:
         kind: ScopeKind,
         name: str,
         parent: Scope | None,
-        code: CodeType | None = None,
+        code: CodeType | Source | None = None,
         offset: int = 0,
         op: Op | None = None,
         inputs: tuple[Any, ...] = (),

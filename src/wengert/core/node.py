@@ -47,7 +47,8 @@ class Node:
     Tensor for a constant and a Python scalar for a literal; `attrs` the op's static attributes;
     `spec` the result's shape and dtype (a tuple of specs for an op with several results, which
     `output` nodes pick from). `saved` holds what the derivative needs, aligned with the inputs,
-    the result last; a leaf holds a weak reference to its tensor there.
+    the result last; a leaf holds a weak reference to its tensor there. `code` is already resolved in
+    a graph that was read from a document.
     """
 
     __slots__ = ("op", "inputs", "attrs", "saved", "spec", "code", "offset", "scope", "__weakref__")
@@ -57,7 +58,7 @@ class Node:
     attrs: dict[str, Any]
     saved: Any
     spec: Spec
-    code: CodeType | None
+    code: CodeType | Source | None
     offset: int
     scope: Scope | None
 
@@ -68,16 +69,15 @@ class Node:
     @property
     def source(self) -> Source | None:
         """The user's file, line and sub-expression, or None where no Python code made the node."""
-        code, offset = self.code, self.offset
-        if code is None or is_internal(code.co_filename):
-            scope = self.scope
-            while scope is not None and (scope.code is None or is_internal(scope.code.co_filename)):
-                scope = scope.parent
+        code, offset, scope = self.code, self.offset, self.scope
+        while True:
+            if isinstance(code, Source):
+                return code
+            if code is not None and not is_internal(code.co_filename):
+                return resolve(code, offset)
             if scope is None:
                 return None
-            code, offset = scope.code, scope.offset
-        assert code is not None
-        return resolve(code, offset)
+            code, offset, scope = scope.code, scope.offset, scope.parent
 
     @property
     def path(self) -> str:
@@ -122,7 +122,7 @@ def make_node(
     attrs: dict[str, Any],
     saved: Any,
     spec: Any,
-    code: CodeType | None,
+    code: CodeType | Source | None,
     offset: int,
     scope: Scope | None,
     tracked: bool = True,

@@ -1,0 +1,719 @@
+"""`Graph`: the closed, immutable snapshot of a computation between chosen inputs and outputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from . import tree
+from .errors import GraphError, ShapeError, fail
+from .graph_json import dump_graph, load_graph
+from .graph_text import format_graph, parse_graph
+from .graph_values import digest, encode, opaque, same_array
+from .mode import Mode, Scope, reset_mode, set_mode
+from .node import Node
+from .op import Op, spec_of_input
+from .record import OUTPUT, abstract_input
+from .snapshot import (
+    CONSTANT,
+    PARAMETER,
+    Given,
+    close,
+    input_node,
+    inputs_of,
+    located,
+    rebuild,
+    topological,
+    with_inputs,
+)
+from .spec import Spec
+from .tensor import INPUT, Array, Tensor, asarray
+
+if TYPE_CHECKING:
+    from .tree import Structure
+
+NodeKind = Literal["input", "parameter", "constant", "computation", "root"]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Numbers about a graph.
+
+    `nodes` counts all nodes, `computations` those that compute; `parameter_elements` the numbers in
+    the parameters; `value_bytes` is the size of every computed value together, `saved_bytes` of
+    those kept for a backward pass in every input and parameter.
+    """
+
+    nodes: int
+    computations: int
+    inputs: int
+    parameters: int
+    parameter_elements: int
+    parameter_bytes: int
+    value_bytes: int
+    saved_bytes: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.nodes} nodes ({self.computations} computations, {self.inputs} inputs), "
+            f"{self.parameters} parameters with {self.parameter_elements:,} elements "
+            f"({self.parameter_bytes:,} bytes), {self.value_bytes:,} bytes of values, "
+            f"{self.saved_bytes:,} bytes saved for backward"
+        )
+
+
+class Graph:
+    """A computation between inputs and outputs: immutable, comparable, without values.
+
+    Make one from a function with :func:`wengert.graph`, from tensors with :meth:`Graph.of`, from
+    text with :meth:`Graph.parse`.
+
+    `nodes` are in topological order, the inputs first; the order is a function of the graph alone.
+    `inputs` holds what a run is fed: inputs proper and parameters. Two graphs are equal when they
+    compute the same from the same inputs in order, op by op, whatever the names, the places in the
+    source, and whether an input is called a parameter.
+
+    >>> import wengert as wg
+    >>> g = wg.graph(lambda x, y: wg.exp(x) * y)(wg.spec((2,)), wg.spec((2,)))
+    >>> print(g)
+    graph(x: f32[2], y: f32[2]) -> f32[2]
+      a: f32[2] = exp x
+      b: f32[2] = multiply a y
+      return b
+    >>> wg.Graph.parse(str(g)) == g
+    True
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    name: str
+    bound: Mapping[Node, Tensor]
+    in_structure: Structure | None
+    out_structure: Structure | None
+    static: Mapping[int, Any]
+
+    def __init__(
+        self,
+        outputs: Sequence[Node],
+        inputs: Sequence[Node],
+        name: str = "",
+        *,
+        bound: Mapping[Node, Tensor] | None = None,
+        in_structure: Structure | None = None,
+        out_structure: Structure | None = None,
+        static: Mapping[int, Any] | None = None,
+    ) -> None:
+        nodes = tuple(topological(outputs, inputs))
+        given = set(inputs)
+        if len(given) != len(inputs):
+            fail(GraphError, "a graph with one node as two of its inputs")
+        for node in nodes:
+            if node.op in (INPUT, PARAMETER) and node not in given:
+                fail(GraphError, f"the outputs depend on {node.attrs['name'] or 'a leaf'} {node.spec}, not an input")
+        set_field = self.__dict__.update
+        set_field(nodes=nodes, inputs=tuple(inputs), outputs=tuple(outputs), name=name)
+        set_field(bound=dict(bound or {}), static=dict(static or {}))
+        set_field(in_structure=in_structure, out_structure=out_structure)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        fail(GraphError, f"a graph is immutable: {name} cannot be set")
+
+    # -- making one
+
+    @classmethod
+    def of(
+        cls, outputs: Any, inputs: Any = None, *, name: str = "", names: Mapping[str, Tensor] | None = None
+    ) -> Graph:
+        """The graph that the given tensors were computed by.
+
+        Parameters
+        ----------
+        outputs: a tensor, or a nest of tensors.
+        inputs: a nest of tensors that become the inputs, in order; any tensors of the graph do, also
+            intermediate ones, and tensors that it does not use. None makes every leaf that requires
+            gradients a parameter. Whatever else the outputs depend on becomes a constant.
+        names: names for parameters, such as `dict(model.named_parameters())`.
+
+        Eager execution records only what gradients flow through: a tensor computed without any
+        input that requires gradients is a constant here.
+
+        Raises GraphError.
+
+        >>> import wengert as wg
+        >>> x = wg.tensor([1.0, 2.0], requires_grad=True)
+        >>> print(wg.Graph.of(x * x + 1.0, inputs=[x]))
+        graph(x0: f32[2]) -> f32[2]
+          a: f32[2] = multiply x0 x0
+          b: f32[2] = add a 1.0
+          return b
+        """
+        leaves, structure = tree.flatten(outputs)
+        roots = [t if isinstance(t, Tensor) else asarray(t) for t in leaves]
+        by_id = {id(t): n for n, t in (names or {}).items()}
+        given = None if inputs is None else _given(inputs, by_id)
+        return cls.closed(roots, given, name=name, names=by_id, out_structure=structure)
+
+    @classmethod
+    def closed(
+        cls,
+        outputs: Sequence[Tensor],
+        given: Sequence[Given] | None,
+        *,
+        name: str = "",
+        names: Mapping[int, str] | None = None,
+        **fields: Any,
+    ) -> Graph:
+        """The graph between tensors and already named inputs: what `of` and tracing share."""
+        closed = close(outputs, given, names or {})
+        return cls(closed.outputs, closed.inputs, name, bound=closed.bound, **fields)
+
+    @classmethod
+    def parse(cls, text: str) -> Graph:
+        """The graph that `str(graph)` or `graph.text()` printed.
+
+        Raises GraphError with the line and column of what is wrong.
+        """
+        parsed = parse_graph(text)
+        return cls(parsed.outputs, parsed.inputs, parsed.name)
+
+    @classmethod
+    def from_json(cls, text: str) -> Graph:
+        """The graph that `to_json` wrote. Raises GraphError."""
+        parsed = load_graph(text)
+        return cls(parsed.outputs, parsed.inputs, parsed.name)
+
+    # -- showing
+
+    def text(self, source: bool = False) -> str:
+        """The graph as text that parses back; with `source`, comments tell path, file, line and expression."""
+        return format_graph(self, source)
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The graph as a JSON document; see :mod:`wengert.core.graph_json` for its fields."""
+        return dump_graph(self, indent)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        called = f" {self.name}" if self.name else ""
+        return f"<Graph{called}: {len(self.inputs)} inputs, {len(self.nodes)} nodes, {len(self.outputs)} outputs>"
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.index
+
+    @cached_property
+    def index(self) -> Mapping[Node, int]:
+        """The position of every node in `nodes`."""
+        return {node: i for i, node in enumerate(self.nodes)}
+
+    @cached_property
+    def names(self) -> Mapping[Node, str]:
+        """A name for every node: inputs keep theirs, the others are called a, b, ..., z, aa, ..."""
+        names: dict[Node, str] = {}
+        used = set(RESERVED)
+        for i, node in enumerate(self.inputs):
+            prefix = "p" if node.op is PARAMETER else "x"
+            names[node] = found = _unique(_clean_name(node.attrs["name"]) or f"{prefix}{i}", used)
+            used.add(found)
+        letters = (name for name in _letters() if name not in used)
+        for node in self.nodes:
+            if node not in names:
+                names[node] = next(letters)
+        return names
+
+    def node(self, name: str) -> Node:
+        """The node called `name`. Raises GraphError."""
+        found = self._by_name.get(name)
+        if found is None:
+            fail(GraphError, f"no node is called {name!r}", "print(graph) shows the names.")
+        return found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Node]:
+        return {name: node for node, name in self.names.items()}
+
+    # -- what a node is
+
+    def kind(self, node: Node) -> NodeKind:
+        """ "input", "parameter", "constant", "root" (a computation that is an output) or "computation"."""
+        leaf = _LEAF_KINDS.get(node.op)
+        if leaf is not None:
+            return leaf
+        return "root" if node in self._roots else "computation"
+
+    @cached_property
+    def _roots(self) -> frozenset[Node]:
+        return frozenset(self.outputs)
+
+    @cached_property
+    def parameters(self) -> tuple[Node, ...]:
+        """The inputs that are parameters."""
+        return tuple(n for n in self.inputs if n.op is PARAMETER)
+
+    @cached_property
+    def constants(self) -> tuple[Node, ...]:
+        """The constants, in order."""
+        return tuple(n for n in self.nodes if n.op is CONSTANT)
+
+    @cached_property
+    def computations(self) -> tuple[Node, ...]:
+        """The nodes that compute something, roots included, in order."""
+        return tuple(n for n in self.nodes if n.op not in _LEAF_KINDS)
+
+    def find(self, op: str) -> list[Node]:
+        """The nodes of the op with this name, in order."""
+        return [n for n in self.nodes if n.op.name == op]
+
+    @cached_property
+    def nodes_by_path(self) -> Mapping[str, list[Node]]:
+        """The computations of every module path, in order; "" holds those outside modules."""
+        out: dict[str, list[Node]] = {}
+        for node in self.computations:
+            out.setdefault(node.path, []).append(node)
+        return out
+
+    # -- how nodes hang together
+
+    def producers(self, node: Node) -> tuple[Node, ...]:
+        """The nodes that `node` takes its inputs from, each once, in order."""
+        self._own(node)
+        return tuple(dict.fromkeys(inputs_of(node)))
+
+    def consumers(self, node: Node) -> tuple[Node, ...]:
+        """The nodes that take `node` as an input, each once, in order."""
+        self._own(node)
+        return self._consumers.get(node, ())
+
+    @cached_property
+    def _consumers(self) -> Mapping[Node, tuple[Node, ...]]:
+        found: dict[Node, list[Node]] = {}
+        for node in self.nodes:
+            for source in dict.fromkeys(inputs_of(node)):
+                found.setdefault(source, []).append(node)
+        return {node: tuple(users) for node, users in found.items()}
+
+    def ancestors(self, node: Node) -> list[Node]:
+        """Everything that `node` depends on, in order."""
+        return self._closure(node, lambda n: inputs_of(n))
+
+    def descendants(self, node: Node) -> list[Node]:
+        """Everything that depends on `node`, in order."""
+        return self._closure(node, lambda n: self._consumers.get(n, ()))
+
+    def _closure(self, node: Node, following: Callable[[Node], Iterable[Node]]) -> list[Node]:
+        self._own(node)
+        found: set[Node] = set()
+        stack = [node]
+        while stack:
+            for other in following(stack.pop()):
+                if other not in found:
+                    found.add(other)
+                    stack.append(other)
+        return sorted(found, key=self.index.__getitem__)
+
+    def levels(self) -> list[list[Node]]:
+        """The nodes by their longest distance from a leaf: those of one level may run at once."""
+        level: dict[Node, int] = {}
+        out: list[list[Node]] = []
+        for node in self.nodes:
+            depth = level[node] = 1 + max((level[e] for e in inputs_of(node)), default=-1)
+            if depth == len(out):
+                out.append([])
+            out[depth].append(node)
+        return out
+
+    def count_paths(self, a: Node, b: Node) -> int:
+        """The exact number of paths from `a` to `b`, without enumerating them.
+
+        A node that takes another one twice (`x * x`) is reached from it by two paths.
+        """
+        self._own(a)
+        self._own(b)
+        count = {a: 1}
+        for node in self.nodes[self.index[a] + 1 : self.index[b] + 1]:
+            total = sum(count.get(e, 0) for e in inputs_of(node))
+            if total:
+                count[node] = total
+        return count.get(b, 0)
+
+    def paths(self, a: Node, b: Node) -> Iterator[tuple[Node, ...]]:
+        """Every path from `a` to `b` as a tuple of nodes, made one at a time.
+
+        As in `count_paths`, an input taken twice gives two (equal) paths.
+        """
+        self._own(a)
+        self._own(b)
+        leading = {b, *self.ancestors(b)}
+        if a not in leading:
+            return
+        trail = [a]
+        branches = [self._edges_within(a, b, leading)]
+        while branches:
+            if trail[-1] is b:
+                yield tuple(trail)
+            following = next(branches[-1], None)
+            if following is None:
+                branches.pop()
+                trail.pop()
+            else:
+                trail.append(following)
+                branches.append(self._edges_within(following, b, leading))
+
+    def _edges_within(self, node: Node, last: Node, leading: set[Node]) -> Iterator[Node]:
+        if node is last:
+            return
+        for user in self._consumers.get(node, ()):
+            if user in leading:
+                for source in inputs_of(user):
+                    if source is node:
+                        yield user
+
+    def _own(self, node: Node) -> None:
+        if node not in self.index:
+            fail(
+                GraphError, f"{node!r} is not a node of this graph", "Take nodes from graph.nodes or graph.node(name)."
+            )
+
+    # -- graphs from this one
+
+    def subgraph(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
+        """The graph between some of this graph's nodes.
+
+        Inputs that are computations become inputs named as they are here.
+        Raises GraphError when the outputs depend on an input of this graph that is not given.
+        """
+        replace: dict[Node, Node] = {}
+        fed = []
+        for node in inputs:
+            self._own(node)
+            leaf = node.op in (INPUT, PARAMETER)
+            replace[node] = node if leaf else input_node(_single(node), self.names[node])
+            fed.append(replace[node])
+        for node in outputs:
+            self._own(node)
+        rebuild(self.nodes, replace, with_inputs)
+        bound = {n: t for n, t in self.bound.items() if n in fed}
+        return Graph([replace[n] for n in outputs], fed, self.name, bound=bound)
+
+    def inner(self, node: Node) -> Graph:
+        """The graph inside a composite node. Raises GraphError for a node that is not composite."""
+        self._own(node)
+        if node.op.body is None:
+            fail(GraphError, f"{self.names[node]} is a {node.op.name}, which is not a composite")
+        return inner_graph(node)
+
+    def expand(self, names: Iterable[str] | None = None, recursive: bool = True) -> Graph:
+        """The graph with composites replaced by their contents.
+
+        `names` restricts it to composites of these ops; `recursive=False` opens one level only.
+        """
+        wanted = None if names is None else frozenset([names] if isinstance(names, str) else names)
+        graph = self.expand_where(lambda n: wanted is None or n.op.name in wanted)
+        while recursive and graph is not self:
+            before, graph = graph, graph.expand_where(lambda n: wanted is None or n.op.name in wanted)
+            if graph is before:
+                break
+        return graph
+
+    def expand_where(self, chosen: Callable[[Node], bool]) -> Graph:
+        """The graph with the composite nodes that `chosen` picks opened by one level."""
+        opened = [n for n in self.nodes if n.op.body is not None and chosen(n)]
+        if not opened:
+            return self
+        replace: dict[Node, Any] = {}
+        results: dict[Node, list[Node]] = {}
+        for node in self.nodes:
+            inputs = tuple(replace[e] if e in replace else e if not isinstance(e, Node) else None for e in node.inputs)
+            if node.op.body is not None and chosen(node):
+                results[node] = _spliced(node, [replace[e] for e in inputs_of(node)])
+                replace[node] = results[node][0]
+            elif node.op is OUTPUT and node.inputs[0] in results:
+                replace[node] = results[node.inputs[0]][node.attrs["index"]]
+            elif all(a is b for a, b in zip(inputs, node.inputs)):
+                replace[node] = node
+            else:
+                replace[node] = with_inputs(node, inputs)
+        return self._with_outputs([replace[n] for n in self.outputs])
+
+    def _with_outputs(self, outputs: Sequence[Node]) -> Graph:
+        return Graph(
+            outputs,
+            self.inputs,
+            self.name,
+            bound=self.bound,
+            in_structure=self.in_structure,
+            out_structure=self.out_structure,
+            static=self.static,
+        )
+
+    # -- numbers
+
+    def saved_bytes(self, wrt: Iterable[Node] | None = None) -> int:
+        """The bytes of computed values that a backward pass in `wrt` (None: every input) would keep.
+
+        Inputs, parameters and constants live anyway and are not counted; a value that several
+        nodes keep is counted once.
+        """
+        graph = self.expand_where(lambda n: not n.op.differentiable)
+        while (opened := graph.expand_where(lambda n: not n.op.differentiable)) is not graph:
+            graph = opened
+        tracked = {n for n in (graph.inputs if wrt is None else wrt) if _single(n).inexact}
+        kept: set[Node] = set()
+        for node in graph.computations:
+            flags = tuple(isinstance(e, Node) and e in tracked for e in node.inputs)
+            if not any(flags) or not node.op.differentiable or not _any_inexact(node):
+                continue
+            tracked.add(node)
+            needs, needs_out = node.op.save_plan(flags)
+            kept.update(e for i, e in enumerate(node.inputs) if i in needs and isinstance(e, Node))
+            if needs_out:
+                kept.add(node)
+        return sum(_single(n).nbytes for n in {_stored(n) for n in kept} if n.op not in _LEAF_KINDS)
+
+    def summary(self) -> Summary:
+        """Counts and sizes; print it for a sentence."""
+        parameters = [_single(n) for n in self.parameters]
+        values = [s for n in self.computations for s in specs_of(n) if n.op is not OUTPUT]
+        return Summary(
+            nodes=len(self.nodes),
+            computations=len(self.computations),
+            inputs=len(self.inputs) - len(parameters),
+            parameters=len(parameters),
+            parameter_elements=sum(s.size for s in parameters),
+            parameter_bytes=sum(s.nbytes for s in parameters),
+            value_bytes=sum(s.nbytes for s in values),
+            saved_bytes=self.saved_bytes(),
+        )
+
+    # -- equality
+
+    @cached_property
+    def _signature(self) -> tuple[Any, ...]:
+        """What makes graphs equal, but for the values of constants and objects without a text."""
+        index = self.index
+        rows = tuple(_row(node, index) for node in self.nodes)
+        return len(self.inputs), tuple(index[n] for n in self.outputs), rows
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Graph):
+            return NotImplemented
+        if len(self.nodes) != len(other.nodes) or self._signature != other._signature:
+            return False
+        return all(_same_values(a, b) for a, b in zip(self.nodes, other.nodes))
+
+    @cached_property
+    def structural_hash(self) -> str:
+        """A hash that equal graphs share, in hexadecimal; the same in every process."""
+        out = hashlib.blake2b(digest_size=16)
+        inputs, outputs, rows = self._signature
+        out.update(f"{inputs} {outputs}".encode())
+        for row, node in zip(rows, self.nodes):
+            out.update(repr(row).encode())
+            if node.op is CONSTANT:
+                out.update(digest(node.attrs["value"]).encode())
+        return out.hexdigest()
+
+    def __hash__(self) -> int:
+        return int(self.structural_hash[:15], 16)
+
+    # -- copying
+
+    def __copy__(self) -> Graph:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as JSON and the nests; the tensors bound to parameters stay behind."""
+        return _unpickle, (
+            self.to_json(),
+            _template(self.in_structure),
+            _template(self.out_structure),
+            dict(self.static),
+        )
+
+    if TYPE_CHECKING:
+        # Attached where running is written, a layer above.
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+
+
+_LEAF_KINDS: dict[Op, NodeKind] = {INPUT: "input", PARAMETER: "parameter", CONSTANT: "constant"}
+
+# Words of the text format that no node may be called.
+RESERVED = frozenset({"graph", "return", "parameter", "constant", "inf", "nan", "None", "True", "False", "complex"})
+
+
+def specs_of(node: Node) -> tuple[Spec, ...]:
+    """The specs of a node's results: one, or several before `output` picks from them."""
+    return node.spec if isinstance(node.spec, tuple) else (node.spec,)
+
+
+def _single(node: Node) -> Spec:
+    if isinstance(node.spec, tuple):
+        fail(GraphError, f"{node.op.name} has several results", "Take the output nodes that pick from it.")
+    return node.spec
+
+
+def _any_inexact(node: Node) -> bool:
+    return any(s.inexact for s in specs_of(node))
+
+
+def _stored(node: Node) -> Node:
+    """The node whose buffer a saved value is: a broadcast is kept as what it is a broadcast of."""
+    while node.op.name == "broadcast":
+        (node,) = inputs_of(node)
+    return node
+
+
+def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
+    out: list[Given] = []
+    seen: set[int] = set()
+    for i, t in enumerate(tree.leaves(inputs)):
+        if not isinstance(t, Tensor):
+            fail(GraphError, f"Graph.of: input {i} is a {type(t).__name__}, not a tensor")
+        if id(t) in seen:
+            fail(GraphError, f"Graph.of: input {i} is given twice, {t.spec}")
+        seen.add(id(t))
+        out.append(Given(t, names.get(id(t), ""), is_parameter(t)))
+    return out
+
+
+def is_parameter(value: Any) -> bool:
+    """Whether a tensor is a module's parameter: those are of a subclass."""
+    return isinstance(value, Tensor) and type(value) is not Tensor
+
+
+def _row(node: Node, index: Mapping[Node, int]) -> tuple[Any, ...]:
+    if node.op in _LEAF_KINDS:
+        kind = "constant" if node.op is CONSTANT else "input"
+        return kind, repr(node.spec)
+    inputs = tuple(index[e] if isinstance(e, Node) else encode(e) for e in node.inputs)
+    attrs = tuple((k, encode(node.attrs[k])) for k in sorted(node.attrs))
+    return node.op.name, inputs, attrs, repr(node.spec)
+
+
+def _same_values(a: Node, b: Node) -> bool:
+    """What `_row` leaves out: constants' values, ops outside the table, objects in attributes."""
+    if a.op is CONSTANT:
+        return same_array(a.attrs["value"], b.attrs["value"])
+    if a.op in _LEAF_KINDS or a is b:
+        return True
+    if a.op is not b.op:
+        return False
+    for key, value in a.attrs.items():
+        mine, theirs = opaque(value), opaque(b.attrs[key])
+        if any(x is not y for x, y in zip(mine, theirs)):
+            return False
+    return True
+
+
+# -- composites
+
+_inner: dict[Any, Graph] = {}
+_INNER_LIMIT = 4096
+
+
+def inner_graph(node: Node) -> Graph:
+    """The graph of a composite's body for the specs of the node's inputs."""
+    arguments = tuple(spec_of_input(e) if isinstance(e, Node) else encode(e) for e in node.inputs)
+    attrs = tuple((k, encode(v)) for k, v in sorted(node.attrs.items()))
+    key = (node.op, arguments, attrs)
+    graph = None if opaque(tuple(node.attrs.values())) else _inner.get(key)
+    if graph is None:
+        if len(_inner) >= _INNER_LIMIT:
+            _inner.clear()
+        graph = _inner[key] = _trace_body(node)
+    return graph
+
+
+def _trace_body(node: Node) -> Graph:
+    assert node.op.body is not None
+    args = [abstract_input(_single(e)) if isinstance(e, Node) else e for e in node.inputs]
+    token = set_mode(Mode(True, None))
+    try:
+        out = node.op.body(*args, **node.attrs)
+    finally:
+        reset_mode(token)
+    params = node.op.params
+    given = [
+        Given(a, params[i] if i < len(params) - node.op.variadic else f"{params[-1]}{i}", False)
+        for i, a in enumerate(args)
+        if isinstance(a, Tensor)
+    ]
+    outputs = list(out) if isinstance(out, tuple) else [out]
+    return Graph.closed(outputs, given, name=node.op.name)
+
+
+def _spliced(node: Node, arguments: Sequence[Node]) -> list[Node]:
+    """The inside of a composite on its arguments: the nodes of its results."""
+    inside = inner_graph(node)
+    replace = dict(zip(inside.inputs, arguments, strict=True))
+    entry = Scope("composite", node.op.name, node.scope, node.code, node.offset)  # type: ignore[arg-type]
+
+    def build(inner: Node, inputs: tuple[Any, ...]) -> Node:
+        return located(inner.op, inputs, inner.attrs, inner.spec, inner.code, inner.offset, entry)
+
+    rebuild(inside.nodes, replace, build)
+    return [replace[n] for n in inside.outputs]
+
+
+# -- names
+
+
+def _clean_name(name: str) -> str:
+    out = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name).strip(".")
+    return f"_{out}" if out[:1].isdigit() else out
+
+
+def _unique(name: str, used: set[str]) -> str:
+    found, i = name, 1
+    while found in used:
+        i += 1
+        found = f"{name}_{i}"
+    return found
+
+
+def _letters() -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ..."""
+    width = 0
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    names = [""]
+    while True:
+        width += 1
+        names = [head + tail for head in names for tail in alphabet]
+        yield from names
+
+
+# -- pickling: nests are pickled as nests of their leaves' positions
+
+
+def _template(structure: Structure | None) -> Any:
+    return None if structure is None else (tree.unflatten(structure, list(range(structure.count))),)
+
+
+def _unpickle(text: str, in_template: Any, out_template: Any, static: dict[int, Any]) -> Graph:
+    parsed = load_graph(text)
+    return Graph(
+        parsed.outputs,
+        parsed.inputs,
+        parsed.name,
+        in_structure=tree.structure(in_template[0]) if in_template is not None else None,
+        out_structure=tree.structure(out_template[0]) if out_template is not None else None,
+        static=static,
+    )

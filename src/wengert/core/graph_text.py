@@ -1,0 +1,352 @@
+"""Graphs as text, in the spirit of a jaxpr, and back.
+
+    graph f(x: f32[3,4], w: f32[4] parameter) -> f32[3,4]
+      a: f32[3,4] = broadcast[shape=(3, 4)] w
+      b: f32[3,4] = multiply x a
+      return b
+
+One line per node: its name, what it is (dtype and shape), the op with its attributes, and its
+inputs: names, or literals. The text holds constants too, small ones as nested lists of numbers,
+larger ones as compressed bytes. `#` begins a comment.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from .errors import GraphError, fail
+from .graph_values import encode, encode_array, unpack
+from .node import Node
+from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, first_line, input_node
+from .spec import Spec, from_short_name, spec_of
+
+if TYPE_CHECKING:
+    from .graph import Graph
+
+_WIDTH = 100
+
+
+class Parsed(NamedTuple):
+    """What a graph is made from: its name, the nodes fed to it, the nodes of its results."""
+
+    name: str
+    inputs: list[Node]
+    outputs: list[Node]
+
+
+# -- printing
+
+
+def format_graph(graph: Graph, source: bool = False) -> str:
+    """The text of a graph; with `source`, comments say where each node came from."""
+    names = graph.names
+    lines = [_header(graph)]
+    for node in graph.nodes[len(graph.inputs) :]:
+        line = f"  {names[node]}: {_spec_text(node.spec)} = {_right_side(graph, node)}"
+        comment = _comment(node) if source else ""
+        lines.append(f"{line}  # {comment}" if comment else line)
+    lines.append(f"  return {', '.join(names[n] for n in graph.outputs)}".rstrip())
+    return "\n".join(lines)
+
+
+def _header(graph: Graph) -> str:
+    params = [
+        f"{graph.names[n]}: {_spec_text(n.spec)}{' parameter' if n.op is PARAMETER else ''}" for n in graph.inputs
+    ]
+    results = [_spec_text(n.spec) for n in graph.outputs]
+    arrow = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    start = f"graph {graph.name}(" if graph.name else "graph("
+    line = f"{start}{', '.join(params)}) -> {arrow}"
+    if len(line) <= _WIDTH:
+        return line
+    inner = "".join(f"    {p},\n" for p in params)
+    return f"{start}\n{inner}) -> {arrow}"
+
+
+def _spec_text(spec: Any) -> str:
+    return f"({', '.join(map(repr, spec))},)" if isinstance(spec, tuple) else repr(spec)
+
+
+def _right_side(graph: Graph, node: Node) -> str:
+    if node.op is CONSTANT:
+        return f"constant {encode_array(node.attrs['value'])}"
+    attrs = ", ".join(f"{k}={encode(v)}" for k, v in node.attrs.items())
+    inputs = [graph.names[e] if isinstance(e, Node) else encode(e) for e in node.inputs]
+    return " ".join([f"{node.op.name}[{attrs}]" if attrs else node.op.name, *inputs])
+
+
+def _comment(node: Node) -> str:
+    parts = [node.path] if node.path else []
+    source = node.source
+    if source is not None:
+        parts.append(str(source))
+        if source.text:
+            parts.append(f"({source.text})")
+    return "  ".join(parts).replace("\n", " ")
+
+
+# -- parsing
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+
+
+_TOKENS = re.compile(
+    r"""(?P<space>[ \t\r\n]+|\#[^\n]*)
+      |(?P<arrow>->)
+      |(?P<number>-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf\b|nan\b))
+      |(?P<name>[A-Za-z_][A-Za-z0-9_.]*)
+      |(?P<string>"(?:[^"\\\n]|\\.)*")
+      |(?P<mark>[()\[\]:,=])""",
+    re.VERBOSE,
+)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    position = 0
+    while position < len(text):
+        match = _TOKENS.match(text, position)
+        if match is None:
+            _fail_at(text, position, f"{text[position]!r} does not belong here")
+        position = match.end()
+        if match.lastgroup != "space":
+            yield _Token(str(match.lastgroup), match[0], match.start())
+    yield _Token("end", "the end of the text", position)
+
+
+def _fail_at(text: str, position: int, what: str) -> NoReturn:
+    line = text.count("\n", 0, position) + 1
+    column = position - (text.rfind("\n", 0, position) + 1) + 1
+    shown = text.splitlines()[line - 1].strip() if text.strip() and line <= len(text.splitlines()) else ""
+    fail(GraphError, f"line {line}, column {column}: {what}", f"In: {shown[:200]}" if shown else "")
+
+
+def parse_graph(text: str) -> Parsed:
+    """The nodes that a graph's text describes. Raises GraphError with line and column."""
+    return _Parser(text).graph()
+
+
+class _Parser:
+    """Recursive descent over the tokens; only tuples within attributes nest."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.stream = _tokens(text)
+        self.token = next(self.stream)
+        self.nodes: dict[str, Node] = {}
+
+    # tokens
+
+    def fail(self, what: str, token: _Token | None = None) -> NoReturn:
+        _fail_at(self.text, (token or self.token).start, what)
+
+    def advance(self) -> _Token:
+        token = self.token
+        if token.kind != "end":
+            self.token = next(self.stream)
+        return token
+
+    def at(self, text: str) -> bool:
+        return self.token.text == text and self.token.kind != "string"
+
+    def accept(self, text: str) -> bool:
+        if self.at(text):
+            self.advance()
+            return True
+        return False
+
+    def expect(self, text: str) -> _Token:
+        if not self.at(text):
+            self.fail(f"expected {text!r}, found {self.token.text!r}")
+        return self.advance()
+
+    def name(self, what: str) -> _Token:
+        if self.token.kind != "name":
+            self.fail(f"expected {what}, found {self.token.text!r}")
+        return self.advance()
+
+    # the grammar
+
+    def graph(self) -> Parsed:
+        self.expect("graph")
+        name = "" if self.at("(") else self.name("the graph's name or '('").text
+        inputs = self.inputs()
+        self.expect("->")
+        start = self.token
+        results = self.result_specs()
+        while not self.at("return"):
+            self.statement()
+        self.advance()
+        outputs = [] if self.token.kind == "end" else self.separated_nodes()
+        if self.token.kind != "end":
+            self.fail(f"{self.token.text!r} after the end of the graph")
+        found = [n.spec for n in outputs]
+        if found != results:
+            self.fail(f"the header promises {results}, the graph returns {found}", start)
+        return Parsed(name, inputs, outputs)
+
+    def inputs(self) -> list[Node]:
+        out: list[Node] = []
+        self.expect("(")
+        while not self.accept(")"):
+            token = self.name("an input's name")
+            self.expect(":")
+            spec = self.spec()
+            node = input_node(spec, token.text, self.accept("parameter"))
+            self.define(token, node)
+            out.append(node)
+            if not self.at(")"):
+                self.expect(",")
+        return out
+
+    def result_specs(self) -> list[Spec]:
+        return list(self.several_specs()) if self.at("(") else [self.spec()]
+
+    def several_specs(self) -> tuple[Spec, ...]:
+        specs = []
+        self.expect("(")
+        while not self.accept(")"):
+            specs.append(self.spec())
+            if not self.at(")"):
+                self.expect(",")
+        return tuple(specs)
+
+    def spec(self) -> Spec:
+        token = self.name("a dtype such as f32")
+        dtype = self.dtype(token)
+        self.expect("[")
+        shape = []
+        while not self.accept("]"):
+            if not (self.token.kind == "number" and self.token.text.isdigit()):
+                self.fail(f"expected a size, found {self.token.text!r}")
+            shape.append(int(self.advance().text))
+            if not self.at("]"):
+                self.expect(",")
+        return spec_of(tuple(shape), dtype)
+
+    def dtype(self, token: _Token) -> np.dtype[Any]:
+        try:
+            return from_short_name(token.text)
+        except KeyError:
+            self.fail(f"{token.text!r} is not a dtype", token)
+
+    def define(self, token: _Token, node: Node) -> None:
+        if token.text in self.nodes:
+            self.fail(f"{token.text!r} is defined twice", token)
+        self.nodes[token.text] = node
+
+    def statement(self) -> None:
+        target = self.name("a node's name or 'return'")
+        self.expect(":")
+        spec: Any = self.several_specs() if self.at("(") else self.spec()
+        self.expect("=")
+        op = self.name("an op")
+        if op.text == "constant":
+            self.define(target, self.constant(spec))
+            return
+        attrs = self.attrs() if self.at("[") else {}
+        inputs = []
+        while not self.statement_ends():
+            inputs.append(self.operand())
+        try:
+            node = checked_node(op.text, tuple(inputs), attrs, spec)
+        except GraphError as e:
+            self.fail(first_line(e), op)
+        self.define(target, node)
+
+    def statement_ends(self) -> bool:
+        # Operands do not cross a line: the next statement begins on one of its own.
+        start = self.token.start
+        line = self.text.rfind("\n", 0, start) + 1
+        return self.token.kind == "end" or self.text[line:start].strip() == ""
+
+    def attrs(self) -> dict[str, Any]:
+        out: dict[str, Any] = {}
+        self.expect("[")
+        while not self.accept("]"):
+            key = self.name("an attribute's name")
+            self.expect("=")
+            out[key.text] = self.value()
+            if not self.at("]"):
+                self.expect(",")
+        return out
+
+    def operand(self) -> Any:
+        token = self.token
+        if token.kind == "name" and token.text not in _WORDS:
+            return self.lookup(self.advance())
+        return self.value()
+
+    def lookup(self, token: _Token) -> Node:
+        found = self.nodes.get(token.text)
+        if found is None:
+            self.fail(f"{token.text!r} is not defined above", token)
+        return found
+
+    def separated_nodes(self) -> list[Node]:
+        out = [self.lookup(self.name("a node's name"))]
+        while self.accept(","):
+            out.append(self.lookup(self.name("a node's name")))
+        return out
+
+    # values
+
+    def value(self) -> Any:
+        token = self.advance()
+        if token.kind == "number":
+            return _number(token.text)
+        if token.kind == "string":
+            return self.string(token)
+        if token.text == "(":
+            return self.sequence(")")
+        if token.text == "complex":
+            self.expect("(")
+            parts = self.sequence(")")
+            if len(parts) != 2 or not all(isinstance(p, float) for p in parts):
+                self.fail("expected complex(real, imaginary)", token)
+            return complex(*parts)
+        if token.kind == "name":
+            return _WORDS[token.text] if token.text in _WORDS else self.dtype(token)
+        self.fail(f"expected a value, found {token.text!r}", token)
+
+    def string(self, token: _Token) -> str:
+        try:
+            return str(json.loads(token.text))
+        except json.JSONDecodeError:
+            self.fail("a string that is not valid JSON", token)
+
+    def sequence(self, end: str) -> tuple[Any, ...]:
+        out = []
+        while not self.accept(end):
+            out.append(self.sequence("]") if end == "]" and self.accept("[") else self.value())
+            if not self.at(end):
+                self.expect(",")
+        return tuple(out)
+
+    def constant(self, spec: Spec) -> Node:
+        token = self.token
+        try:
+            if token.kind == "string":
+                return constant_node(unpack(self.string(self.advance()), spec))
+            numbers = self.sequence("]") if self.accept("[") else self.value()
+            value = np.array(numbers, spec.dtype).reshape(spec.shape)
+        except (ValueError, TypeError, OverflowError) as e:
+            if isinstance(e, GraphError):
+                raise
+            self.fail(f"not a constant of {spec}: {e}", token)
+        return constant_node(value)
+
+
+_WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "complex": complex}
+
+
+def _number(text: str) -> int | float:
+    return int(text) if text.lstrip("-").isdigit() else float(text)

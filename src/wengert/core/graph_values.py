@@ -1,0 +1,121 @@
+"""Attributes, literals and constants as text: exact, canonical, the same in every process."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+
+from .spec import Spec, short_name
+from .tensor import Array
+
+# Constants up to this many elements are printed as numbers, larger ones as compressed bytes.
+INLINE_ELEMENTS = 16
+
+
+def encode(value: Any) -> str:
+    """An attribute or literal as text that `graph_text` parses back, exactly.
+
+    What has no such text (a user's function) is shown as `<module.name>`.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int)):
+        return repr(value)
+    if isinstance(value, float):
+        return repr(float(value))
+    if isinstance(value, complex):
+        return f"complex({encode(value.real)}, {encode(value.imag)})"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, np.dtype):
+        return short_name(value)
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(map(encode, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    return opaque_name(value)
+
+
+def opaque_name(value: Any) -> str:
+    """How a value that has no exact text is shown."""
+    kind = value if hasattr(value, "__qualname__") else type(value)
+    return f"<{kind.__module__}.{kind.__qualname__}>"
+
+
+def opaque(value: Any) -> tuple[Any, ...]:
+    """The objects within an attribute that only identity compares."""
+    if isinstance(value, (tuple, list)):
+        return tuple(o for v in value for o in opaque(v))
+    plain = value is None or isinstance(value, (bool, int, float, complex, str, np.dtype, np.generic))
+    return () if plain else (value,)
+
+
+def array_bytes(value: Array) -> bytes:
+    """The elements in C order, little-endian."""
+    return np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def digest(value: Array) -> str:
+    """A hash of a constant's shape, dtype and bytes."""
+    header = f"{value.dtype.name}{value.shape}".encode()
+    return hashlib.blake2b(header + array_bytes(value), digest_size=16).hexdigest()
+
+
+def same_array(a: Array, b: Array) -> bool:
+    """Whether two constants hold the same bytes: NaN is equal to itself, 0.0 is not -0.0."""
+    if a is b:
+        return True
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return False
+    return array_bytes(a) == array_bytes(b)
+
+
+def pack(value: Array) -> str:
+    """A constant's bytes, compressed, as base64."""
+    return base64.b64encode(zlib.compress(array_bytes(value), 6)).decode()
+
+
+def unpack(text: str, spec: Spec) -> Array:
+    """The inverse of `pack`. Raises ValueError when the text is not `spec.nbytes` packed bytes."""
+    stream = zlib.decompressobj()
+    try:
+        raw = stream.decompress(base64.b64decode(text, validate=True), spec.nbytes + 1)
+    except zlib.error as e:
+        raise ValueError(f"the constant's data is damaged: {e}") from None
+    if len(raw) != spec.nbytes:
+        raise ValueError(f"the constant's data is not the {spec.nbytes} bytes of {spec}")
+    return np.frombuffer(raw, _little(spec)).reshape(spec.shape).astype(spec.dtype, copy=False)
+
+
+def _little(spec: Spec) -> np.dtype[Any]:
+    return spec.dtype.newbyteorder("<")
+
+
+def encode_array(value: Array) -> str:
+    """A constant as nested lists of numbers where it is small and that is exact, else packed."""
+    if value.size <= INLINE_ELEMENTS:
+        numbers = _shortest(value.astype(np.float32 if value.dtype.name == "bfloat16" else value.dtype).tolist(), value)
+        back = np.array(numbers, value.dtype).reshape(value.shape)
+        if array_bytes(back) == array_bytes(value):
+            return _nested(numbers)
+    return f'"{pack(value)}"'
+
+
+def _shortest(numbers: Any, value: Array) -> Any:
+    """The numbers with the fewest digits that still give a narrow dtype's values."""
+    if isinstance(numbers, list):
+        return [_shortest(n, value) for n in numbers]
+    if isinstance(numbers, complex):
+        return complex(_shortest(numbers.real, value.real), _shortest(numbers.imag, value.real))
+    if isinstance(numbers, float) and math.isfinite(numbers) and value.dtype.itemsize < 8:
+        return float(str(value.dtype.type(numbers)))
+    return numbers
+
+
+def _nested(numbers: Any) -> str:
+    return f"[{', '.join(map(_nested, numbers))}]" if isinstance(numbers, list) else encode(numbers)
