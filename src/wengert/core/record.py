@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
@@ -632,7 +632,14 @@ def linear(
     return op(signature, forward, infer=infer, facts=facts, kind="linear", **declared)
 
 
-def public(fn: Callable[..., Any] | None = None, *, name: str | None = None, method: bool = False, function: bool = True) -> Any:
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def public(fn: F, *, name: str | None = None, method: bool = False, function: bool = True) -> F: ...
+@overload
+def public(*, name: str | None = None, method: bool = False, function: bool = True) -> Callable[[F], F]: ...
+def public(fn: Any = None, *, name: str | None = None, method: bool = False, function: bool = True) -> Any:
     """Export a function as `wengert.<name>`, and with `method` as a Tensor method too."""
 
     def register(f: Callable[..., Any]) -> Callable[..., Any]:

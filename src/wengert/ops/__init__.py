@@ -1,6 +1,7 @@
 """The op table's entries, by family. Importing this package declares them all."""
 
 from . import (  # noqa: F401
+    axes,
     composites,
     contract,
     convolve,
@@ -9,6 +10,7 @@ from . import (  # noqa: F401
     index,
     inplace,
     losses,
+    pool,
     random,
     reduce,
     structure,
