@@ -46,7 +46,8 @@ def bfloat16() -> DType:
 
 
 def is_bfloat16(dtype: DType) -> bool:
-    return dtype.name == "bfloat16"
+    # Every other supported dtype has a kind of its own; a dtype's name is slow to ask for.
+    return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def category(dtype: DType) -> int:

@@ -201,7 +201,7 @@ def backward_pass(
     that consumes it; the walk keeps its own stack.
     """
     lib: Any = _Tensors if create_graph else _Arrays
-    where = None if retain_graph else user_location()
+    freed = None if retain_graph else Freed(user_location())
     needed = None
     pending = reachable([n for n, _ in roots])
     if targets is not None:
@@ -234,8 +234,11 @@ def backward_pass(
                 if lib.recording:
                     set_mode(Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset)))
                 _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
-                if where is not None and saved:
-                    _free(node, where)
+                if freed is not None and saved:
+                    if type(node.saved) is Hooked:
+                        node.saved.saved = freed
+                    else:
+                        node.saved = freed
             if wanted is not None and node in wanted and ct is not None:
                 results[node] = ct
             for entry in node.inputs:
@@ -300,48 +303,47 @@ def _pull_node(
         return
     if type(ct) is list:
         ct = tuple(c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, node.spec, strict=True))  # type: ignore[arg-type]
-    values = lib.saved(node, saved)
+    values = lib.saved(node, saved) if lib.recording else saved
+    inputs = node.inputs
     if op.joint is not None:
         pulled = op.joint.pull(ct, values, node, 0)
-        for entry, g in zip(node.inputs, pulled, strict=True):
+        for entry, g in zip(inputs, pulled, strict=True):
             if type(entry) is Node and g is not None and (needed is None or entry in needed):
                 _accumulate(lib, cts, masks, entry, g, None)
         return
-    for i, entry in enumerate(node.inputs):
+    # Only a complex result can hand a complex cotangent to a real argument.
+    complex_result = type(ct) is not tuple and ct.dtype.kind == "c"
+    for i, entry in enumerate(inputs):
         if type(entry) is not Node or (needed is not None and entry not in needed):
             continue
-        fact = op.fact(i)
+        fact: Any = op.fact(i)
         kind = type(fact)
         own: Mask | None = None
         if kind is Partial:
             g = lib.scale(ct, fact.pull(ct, values, node, i))
-            own = mask
             if mask is not None:
+                own = mask
                 g = lib.select(g, mask)
-        elif kind is Route:
-            passes = fact.pull(ct, values, node, i)
-            g = ct if fact.weight is None else lib.scale(ct, fact.weight(ct, values, node, i))  # type: ignore[attr-defined]
-            g = lib.where(passes, g)
-            own = _route(lib, passes, entry.spec.shape, mask)
         elif kind is Linear:
             g = fact.pull(ct, values, node, i)
-            own = _moved_mask(lib, op, fact, ct, values, node, i, mask)  # type: ignore[arg-type]
+            if mask is not None or (fact.selects and not fact.covers):
+                own = _moved_mask(lib, op, fact, ct, values, node, i, mask)
+        elif kind is Route:
+            passes = fact.pull(ct, values, node, i)
+            g = ct if fact.weight is None else lib.scale(ct, fact.weight(ct, values, node, i))
+            g = lib.where(passes, g)
+            own = _route(lib, passes, entry.spec.shape, mask)
         elif kind is Vjp:
             g = fact.pull(ct, values, node, i)
-            if fact.present is not None:  # type: ignore[attr-defined]
-                own = _once(partial(fact.present, None, values, node, i))  # type: ignore[attr-defined]
+            if fact.present is not None:
+                own = _once(partial(fact.present, None, values, node, i))
         elif kind is Missing:
-            _missing_error(node, i, fact)  # type: ignore[arg-type]
+            _missing_error(node, i, fact)
         else:
             continue
-        if category(entry.spec.dtype) == 2 and _is_complex(g):
-            # A real argument of a complex result takes the real part.
+        if complex_result and entry.spec.real_inexact and g.dtype.kind == "c":
             g = TABLE["real"](g)
         _accumulate(lib, cts, masks, entry, g, own)
-
-
-def _is_complex(g: Any) -> bool:
-    return bool(g.dtype.kind == "c")
 
 
 def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
@@ -382,15 +384,16 @@ def _once(thunk: Mask) -> Mask:
 def _accumulate(
     lib: Any, cts: dict[Node, Any], masks: dict[Node, Mask | None], node: Node, ct: Any, mask: Mask | None
 ) -> None:
-    if node in cts:
-        old = cts[node]
-        cts[node] = old + ct
-        before = masks.get(node)
-        masks[node] = _once(lambda: lib.either(before(), mask())) if before is not None and mask is not None else None
-    else:
+    old = cts.get(node)
+    if old is None:
         cts[node] = ct
         if mask is not None:
             masks[node] = mask
+        return
+    cts[node] = old + ct
+    before = masks.pop(node, None)
+    if before is not None and mask is not None:
+        masks[node] = _once(lambda: lib.either(before(), mask()))
 
 
 def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
@@ -409,13 +412,6 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
         old = owner.grad
         owner.grad = gradient if old is None else old + gradient
     return gradient if lib.recording else gradient._data
-
-
-def _free(node: Node, where: str) -> None:
-    if type(node.saved) is Hooked:
-        node.saved.saved = Freed(where)
-    else:
-        node.saved = Freed(where)
 
 
 def _freed_error(node: Node, freed: Freed) -> None:
