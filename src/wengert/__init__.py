@@ -28,6 +28,7 @@ from .core.errors import (
     WengertError,
     install_traceback_filter,
 )
+from .core.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
 from .core.op import Op
@@ -50,8 +51,10 @@ from .core.spec import (
     uint64,
 )
 from .core.tensor import Tensor, asarray, tensor
+from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.reverse import backward
+from .transforms.trace import graph, spec
 from .version import __version__
 
 # The op modules declare their public functions and tensor methods; here they get their places.
@@ -93,6 +96,7 @@ __all__ = [
     "DataError",
     "FeedError",
     "GradientError",
+    "Graph",
     "GraphError",
     "Node",
     "Op",
@@ -114,6 +118,7 @@ __all__ = [
     "float32",
     "float64",
     "grad",
+    "graph",
     "int8",
     "int16",
     "int32",
@@ -122,6 +127,7 @@ __all__ = [
     "no_grad",
     "ops",
     "set_grad_enabled",
+    "spec",
     "tensor",
     "tree",
     "uint8",

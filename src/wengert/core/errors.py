@@ -86,6 +86,11 @@ def fail(kind: type[WengertError], what: str, mend: str = "", where: str | None 
     raise error(kind, what, mend, where) from None
 
 
+def first_line(e: BaseException) -> str:
+    """What a Wengert error says is wrong, without the place that ends its first line."""
+    return str(e).partition("\n")[0].rpartition(" (")[0]
+
+
 def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
     kept: list[TracebackType] = []
     while tb is not None:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from . import tree
-from .errors import GraphError, ShapeError, fail
+from .errors import GraphError, fail
 from .graph_json import dump_graph, load_graph
 from .graph_text import format_graph, parse_graph
 from .graph_values import digest, encode, opaque, same_array
@@ -32,7 +30,7 @@ from .snapshot import (
     with_inputs,
 )
 from .spec import Spec
-from .tensor import INPUT, Array, Tensor, asarray
+from .tensor import INPUT, Tensor, asarray
 
 if TYPE_CHECKING:
     from .tree import Structure
@@ -304,6 +302,19 @@ class Graph:
             for source in dict.fromkeys(inputs_of(node)):
                 found.setdefault(source, []).append(node)
         return {node: tuple(users) for node, users in found.items()}
+
+    @cached_property
+    def last_uses(self) -> Mapping[Node, tuple[Node, ...]]:
+        """For a node, those whose values nothing needs once it has run (results of the graph stay)."""
+        last: dict[Node, Node] = {}
+        for node in self.nodes:
+            last[node] = node
+            last.update(dict.fromkeys(inputs_of(node), node))
+        found: dict[Node, list[Node]] = {}
+        for node, user in last.items():
+            if node not in self._roots:
+                found.setdefault(user, []).append(node)
+        return {node: tuple(done) for node, done in found.items()}
 
     def ancestors(self, node: Node) -> list[Node]:
         """Everything that `node` depends on, in order."""

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from .errors import GraphError, WengertError, fail
+from .errors import GraphError, WengertError, fail, first_line
 from .graph_text import Parsed
 from .graph_values import opaque_name, pack, unpack
 from .mode import Scope
 from .node import Node
-from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, first_line, input_node
+from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, input_node
 from .source import Source
 from .spec import Spec, as_dtype, normalize_shape, spec_of
 from .tensor import INPUT

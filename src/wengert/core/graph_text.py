@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from .errors import GraphError, fail
+from .errors import GraphError, fail, first_line
 from .graph_values import encode, encode_array, unpack
 from .node import Node
-from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, first_line, input_node
+from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, input_node
 from .spec import Spec, from_short_name, spec_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class _Token(NamedTuple):
 _TOKENS = re.compile(
     r"""(?P<space>[ \t\r\n]+|\#[^\n]*)
       |(?P<arrow>->)
-      |(?P<number>-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf\b|nan\b))
+      |(?P<number>-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf(?![\w.])|nan(?![\w.])))
       |(?P<name>[A-Za-z_][A-Za-z0-9_.]*)
       |(?P<string>"(?:[^"\\\n]|\\.)*")
       |(?P<mark>[()\[\]:,=])""",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .mode import Scope
-from .errors import GraphError, WengertError, fail
+from .errors import GraphError, WengertError, fail, first_line
 from .node import EMPTY_ATTRS, Node, make_node
 from .op import TABLE, Op
 from .record import OUTPUT
@@ -347,8 +347,3 @@ def checked_node(
     if inferred != spec:
         fail(GraphError, f"{name} gives {inferred}, not {spec}")
     return located(op, inputs, attrs, spec, source, 0, scope)
-
-
-def first_line(e: Exception) -> str:
-    """The first line of one of Wengert's errors, without the place that ends it."""
-    return str(e).partition("\n")[0].rpartition(" (")[0]

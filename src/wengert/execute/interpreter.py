@@ -1,0 +1,190 @@
+"""Running a graph node by node: `graph(*inputs)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import DTypeError, FeedError, GraphError, ShapeError, WengertError, fail, first_line
+from ..core.graph import Graph, specs_of
+from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.node import Node
+from ..core.op import TABLE
+from ..core.record import OUTPUT, bind
+from ..core.snapshot import CONSTANT
+from ..core.spec import show
+from ..core.tensor import Tensor, asarray, wrap
+
+
+def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
+    """Run a graph: `graph(*inputs)`.
+
+    Parameters
+    ----------
+    args, kwargs: the inputs, in the nest that the graph was traced with or one after the other.
+        Tensors, arrays and numbers of each input's shape and dtype. Parameters whose tensors the
+        graph knows may be left out: they have their present value.
+
+    Returns tensors in the nest that the traced function returned. The run is recorded where an
+    input requires gradients or is abstract, so that graphs are functions like any other.
+
+    Raises FeedError for inputs that are missing, surplus, or of another shape or dtype.
+
+    >>> import wengert as wg
+    >>> g = wg.graph(lambda p: p["x"] * p["y"])({"x": wg.spec(()), "y": wg.spec(())})
+    >>> g({"x": 2.0, "y": 3.0})
+    tensor(6.)
+    """
+    feeds = feed(graph, args, kwargs)
+    if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in feeds):
+        outputs = _replay(graph, feeds)
+    else:
+        outputs = [wrap(v) for v in run(graph, [t._data for t in feeds])]
+    return nest_outputs(graph, outputs)
+
+
+def run(graph: Graph, feeds: Sequence[Any]) -> list[Any]:
+    """The values of the outputs for arrays of the inputs' specs; each is freed after its last use."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
+    last_uses = graph.last_uses
+    for node in graph.nodes:
+        if node not in values:
+            values[node] = compute(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+        for done in last_uses.get(node, ()):
+            del values[done]
+    return [values[n] for n in graph.outputs]
+
+
+def compute(node: Node, args: Sequence[Any]) -> Any:
+    """The value of one node for the values of its inputs. Raises what the op raises, in its words."""
+    try:
+        return node.op.forward(*args, **node.attrs)
+    except WengertError:
+        raise
+    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, MemoryError):
+        # The general path fails again, with the shapes, dtypes and names of the op.
+        bind(node.op, [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args], node.attrs)
+        raise
+
+
+def _replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
+    """Run on tensors, so that every node is recorded again."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
+    outer = get_mode()
+    last_uses = graph.last_uses
+    try:
+        for node in graph.nodes:
+            if node not in values:
+                scope = Scope("module", node.path, outer.scope) if node.path else outer.scope
+                set_mode(Mode(outer.grad, scope))
+                values[node] = _record(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+            for done in last_uses.get(node, ()):
+                del values[done]
+    finally:
+        set_mode(outer)
+    return [values[n] for n in graph.outputs]
+
+
+def _record(node: Node, args: list[Any]) -> Any:
+    op = node.op
+    if op is CONSTANT:
+        return wrap(node.attrs["value"])
+    if op is OUTPUT:
+        return args[0][node.attrs["index"]]
+    if op.kind == "composite":
+        return op.front(*args, **node.attrs)
+    if TABLE.get(op.name) is not op and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        fail(
+            GraphError,
+            f"gradients through {op.name} in a graph that is called: its derivative belongs to the call that made it",
+            "Call the graph under wg.no_grad(), or the function instead of its graph.",
+        )
+    return bind(op, args, node.attrs)
+
+
+# -- feeding
+
+
+def feed(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
+    """Tensors for all of the graph's inputs, in order, checked. Raises FeedError."""
+    given = _given(graph, args, kwargs)
+    needed = [n for n in graph.inputs if n not in graph.bound]
+    if len(given) == len(graph.inputs):
+        needed = list(graph.inputs)
+    elif len(given) != len(needed):
+        _wrong_count(graph, len(given), needed)
+    found = {n: _checked(graph, n, v) for n, v in zip(needed, given)}
+    return [found[n] if n in found else _checked(graph, n, graph.bound[n]) for n in graph.inputs]
+
+
+def _given(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The values given for inputs, in order, from a nest or a flat call."""
+    if graph.in_structure is not None:
+        leaves, structure = tree.flatten((tuple(args), dict(sorted(kwargs.items()))))
+        if structure == graph.in_structure:
+            for i, value in graph.static.items():
+                if type(leaves[i]) is not type(value) or leaves[i] != value:
+                    fail(
+                        FeedError,
+                        f"{graph!r} was traced with {value!r} where it is given {leaves[i]!r}",
+                        "Python values are part of the graph; pass a tensor or an array for what changes.",
+                    )
+            return [leaf for i, leaf in enumerate(leaves) if i not in graph.static]
+    if kwargs or not all(isinstance(a, (Tensor, np.ndarray, np.generic, bool, int, float, complex)) for a in args):
+        _wrong_nest(graph, args, kwargs)
+    return list(args)
+
+
+def _wrong_nest(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> NoReturn:
+    found = tree.structure((tuple(args), dict(sorted(kwargs.items()))))
+    wanted = graph.in_structure
+    fail(
+        FeedError,
+        f"{graph!r} is given the nest {found}" + (f", not {wanted}" if wanted is not None else ""),
+        f"It takes {_signature(graph, graph.inputs)}, or one tensor for each in this order.",
+    )
+
+
+def _wrong_count(graph: Graph, count: int, needed: Sequence[Node]) -> NoReturn:
+    missing = [graph.names[n] for n in needed[count:]]
+    fail(
+        FeedError,
+        f"{graph!r} takes {len(needed)} inputs, not {count}" + (f": {', '.join(missing)} missing" if missing else ""),
+        f"It takes {_signature(graph, needed)}.",
+    )
+
+
+def _signature(graph: Graph, nodes: Sequence[Node]) -> str:
+    return "(" + ", ".join(f"{graph.names[n]}: {n.spec}" for n in nodes) + ")"
+
+
+def _checked(graph: Graph, node: Node, value: Any) -> Tensor:
+    (spec,) = specs_of(node)
+    typed = isinstance(value, (Tensor, np.ndarray, np.generic))
+    try:
+        found = asarray(value) if typed else asarray(value, dtype=spec.dtype)
+    except (ShapeError, DTypeError) as e:
+        fail(FeedError, f"input {graph.names[node]} of {graph!r}: {first_line(e)}")
+    if found.spec != spec:
+        fail(
+            FeedError,
+            f"input {graph.names[node]} of {graph!r} is {show(spec.shape, spec.dtype)}, "
+            f"not {show(found.shape, found.dtype)}",
+            f"Convert it: x.astype({spec.dtype.name!r})."
+            if found.shape == spec.shape
+            else "A graph is for the shapes that it was made with; make another one for other shapes.",
+        )
+    return found
+
+
+def nest_outputs(graph: Graph, outputs: Sequence[Tensor]) -> Any:
+    """The results in the nest of the traced function; else one tensor, or a tuple."""
+    if graph.out_structure is not None:
+        return tree.unflatten(graph.out_structure, outputs)
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+Graph.__call__ = call  # type: ignore[method-assign]
