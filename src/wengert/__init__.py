@@ -29,6 +29,7 @@ from .core.errors import (
     install_traceback_filter,
 )
 from .core.graph import Graph
+from .core.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
 from .core.op import Op
@@ -52,8 +53,11 @@ from .core.spec import (
 )
 from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
+from .execute import interpreter as _interpreter  # noqa: F401  (makes graphs callable)
+from .execute.static import Placeholder, function, placeholder
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.reverse import backward
+from .transforms.trace import graph, spec
 from .transforms.trace import graph, spec
 from .version import __version__
 
@@ -97,9 +101,11 @@ __all__ = [
     "FeedError",
     "GradientError",
     "Graph",
+    "Graph",
     "GraphError",
     "Node",
     "Op",
+    "Placeholder",
     "RangeError",
     "ShapeError",
     "Spec",
@@ -117,7 +123,9 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "function",
     "grad",
+    "graph",
     "graph",
     "int8",
     "int16",
@@ -126,7 +134,9 @@ __all__ = [
     "is_grad_enabled",
     "no_grad",
     "ops",
+    "placeholder",
     "set_grad_enabled",
+    "spec",
     "spec",
     "tensor",
     "tree",

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from .dims import Dim
 from .errors import (
     GENERATED,
     DTypeError,
@@ -174,10 +175,22 @@ def describe(args: Sequence[Any]) -> str:
 # -- elementwise: promotion and broadcasting as explicit nodes
 
 
+SIZE = Op(
+    "size(;dim)",
+    "source",
+    forward=lambda dim: np.asarray(dim, default_int),
+    infer=lambda dim: spec_of((), default_int),
+    doc="A size as a number: of an axis whose size is known only when the graph is fed.",
+)
+
+
 def to_operand(value: Any, op: str) -> Any:
     """A tensor, or a weak Python scalar as it is."""
     if isinstance(value, Tensor) or type(value) in SCALARS:
         return value
+    if isinstance(value, Dim):
+        node = make_node(SIZE, (), {"dim": value}, (), spec_of((), default_int), *caller(), get_mode().scope, False)
+        return abstract(node)
     if isinstance(value, (np.ndarray, np.generic, list, tuple)) or hasattr(value, "__array__"):
         return asarray(value)
     fail(

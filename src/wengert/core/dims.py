@@ -1,0 +1,200 @@
+"""Sizes that are not known until a graph is fed: integers with a name and a formula."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from .errors import GraphError, fail
+
+# What an unknown size counts as where a rule must compare it with a number (is it over the kernel
+# size, is it 1). It is never a size that anything is computed with.
+_PROBE = 100_003
+
+
+class Dim(int):
+    """An unknown size, or a polynomial of unknown sizes.
+
+    It is an int so that shape rules compute with it as with any size; sums, differences, products
+    and floor quotients stay symbolic, equal only to the same polynomial. `bind` gives the number.
+    """
+
+    # Coefficients by monomial; a monomial is a sorted tuple of atoms, an atom a named size or a
+    # quotient that does not divide evenly, which is kept with what it is the quotient of.
+    terms: Mapping[Monomial, int]
+
+    def __new__(cls, terms: Mapping[Monomial, int]) -> Dim:
+        out = super().__new__(cls, _value(terms, None))
+        out.terms = terms
+        return out
+
+    @classmethod
+    def named(cls, name: str) -> Dim:
+        """The unknown size called `name`."""
+        return cls({(Atom(name),): 1})
+
+    def bind(self, sizes: Mapping[str, int]) -> int:
+        """The number that it is, given the named sizes."""
+        return _value(self.terms, sizes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.terms.items()))
+
+    def __repr__(self) -> str:
+        return _formula(self.terms)
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def __index__(self) -> int:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Dim:
+        return self
+
+    def __add__(self, other: Any) -> Any:
+        return _made(_sum(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self + -other if isinstance(other, int) else NotImplemented
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other if isinstance(other, int) else NotImplemented
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __mul__(self, other: Any) -> Any:
+        return _made(_product(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _made(_quotient(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _made(_quotient(_terms(other), self.terms)) if isinstance(other, int) else NotImplemented
+
+    def __mod__(self, other: Any) -> Any:
+        return self - self // other * other if isinstance(other, int) else NotImplemented
+
+    def __truediv__(self, other: Any) -> Any:
+        self._unknown()
+
+    def __rtruediv__(self, other: Any) -> Any:
+        self._unknown()
+
+    def __float__(self) -> float:
+        self._unknown()
+
+    def _unknown(self) -> NoReturn:
+        fail(
+            GraphError,
+            f"the size {self} is not known until the graph is fed",
+            "Compute with tensors instead of Python numbers, or give the placeholder this size.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A named unknown size, or the floor of a quotient of two polynomials."""
+
+    name: str
+    parts: tuple[tuple[tuple[Monomial, int], ...], tuple[tuple[Monomial, int], ...]] | None = None
+
+    def value(self, sizes: Mapping[str, int] | None) -> int:
+        if self.parts is None:
+            return _PROBE if sizes is None else sizes[self.name]
+        above, below = (_value(dict(p), sizes) for p in self.parts)
+        return above // below
+
+
+Monomial = tuple[Atom, ...]
+Terms = Mapping[Monomial, int]
+
+
+def _value(terms: Terms, sizes: Mapping[str, int] | None) -> int:
+    return sum(k * math.prod(a.value(sizes) for a in monomial) for monomial, k in terms.items())
+
+
+def _terms(value: int) -> Terms:
+    return value.terms if isinstance(value, Dim) else {(): int(value)}
+
+
+def _made(terms: Terms) -> int:
+    """A Dim, or the plain number that it turned out to be."""
+    kept = {m: k for m, k in terms.items() if k}
+    if not kept:
+        return 0
+    return kept[()] if set(kept) == {()} else Dim(kept)
+
+
+def _sum(a: Terms, b: Terms) -> Terms:
+    out = dict(a)
+    for monomial, k in b.items():
+        out[monomial] = out.get(monomial, 0) + k
+    return out
+
+
+def _product(a: Terms, b: Terms) -> Terms:
+    out: dict[Monomial, int] = {}
+    for m, k in a.items():
+        for n, j in b.items():
+            monomial = tuple(sorted(m + n, key=lambda atom: atom.name))
+            out[monomial] = out.get(monomial, 0) + k * j
+    return out
+
+
+def _quotient(a: Terms, b: Terms) -> Terms:
+    if len(b) == 1:
+        ((divisor, j),) = b.items()
+        out: dict[Monomial, int] = {}
+        for monomial, k in a.items():
+            rest = list(monomial)
+            if j == 0 or k % j or any(divisor.count(d) > rest.count(d) for d in divisor):
+                break
+            for d in divisor:
+                rest.remove(d)
+            out[tuple(rest)] = k // j
+        else:
+            return out
+    atom = Atom(f"({_formula(a)}) // ({_formula(b)})", (tuple(a.items()), tuple(b.items())))
+    return {(atom,): 1}
+
+
+def _formula(terms: Terms) -> str:
+    parts = []
+    for monomial, k in terms.items():
+        factors = [a.name for a in monomial]
+        if k != 1 or not factors:
+            factors.insert(0, str(k))
+        parts.append("*".join(factors))
+    return " + ".join(parts).replace("+ -", "- ")
+
+
+def bind_dims(value: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute with the unknown sizes in it replaced by numbers."""
+    if isinstance(value, Dim):
+        return value.bind(sizes)
+    if isinstance(value, tuple):
+        return tuple(bind_dims(v, sizes) for v in value)
+    return value
+
+
+def has_dims(value: Any) -> bool:
+    """Whether an attribute or shape holds an unknown size."""
+    if isinstance(value, tuple):
+        return any(has_dims(v) for v in value)
+    return isinstance(value, Dim)
