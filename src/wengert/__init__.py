@@ -29,7 +29,6 @@ from .core.errors import (
     install_traceback_filter,
 )
 from .core.graph import Graph
-from .core.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
 from .core.op import Op

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from . import tree
 from .errors import GraphError, fail
+from .graph_compare import Signature, same_values, signature, structural_hash
+from .graph_inside import inside, splice
 from .graph_json import dump_graph, load_graph
-from .graph_text import format_graph, parse_graph
-from .graph_values import digest, encode, opaque, same_array
-from .mode import Mode, Scope, reset_mode, set_mode
+from .graph_numbers import Summary, is_body_only, saved_bytes, summarize
+from .graph_text import format_graph, name_nodes, parse_graph
 from .node import Node
-from .op import Op, spec_of_input
-from .record import OUTPUT, abstract_input
+from .op import Op
+from .record import OUTPUT
 from .snapshot import (
     CONSTANT,
     PARAMETER,
@@ -24,45 +23,16 @@ from .snapshot import (
     close,
     input_node,
     inputs_of,
-    located,
     rebuild,
     topological,
     with_inputs,
 )
-from .spec import Spec
 from .tensor import INPUT, Tensor, asarray
 
 if TYPE_CHECKING:
     from .tree import Structure
 
 NodeKind = Literal["input", "parameter", "constant", "computation", "root"]
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Numbers about a graph.
-
-    `nodes` counts all nodes, `computations` those that compute; `parameter_elements` the numbers in
-    the parameters; `value_bytes` is the size of every computed value together, `saved_bytes` of
-    those kept for a backward pass in every input and parameter.
-    """
-
-    nodes: int
-    computations: int
-    inputs: int
-    parameters: int
-    parameter_elements: int
-    parameter_bytes: int
-    value_bytes: int
-    saved_bytes: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.nodes} nodes ({self.computations} computations, {self.inputs} inputs), "
-            f"{self.parameters} parameters with {self.parameter_elements:,} elements "
-            f"({self.parameter_bytes:,} bytes), {self.value_bytes:,} bytes of values, "
-            f"{self.saved_bytes:,} bytes saved for backward"
-        )
 
 
 class Graph:
@@ -220,17 +190,7 @@ class Graph:
     @cached_property
     def names(self) -> Mapping[Node, str]:
         """A name for every node: inputs keep theirs, the others are called a, b, ..., z, aa, ..."""
-        names: dict[Node, str] = {}
-        used = set(RESERVED)
-        for i, node in enumerate(self.inputs):
-            prefix = "p" if node.op is PARAMETER else "x"
-            names[node] = found = _unique(_clean_name(node.attrs["name"]) or f"{prefix}{i}", used)
-            used.add(found)
-        letters = (name for name in _letters() if name not in used)
-        for node in self.nodes:
-            if node not in names:
-                names[node] = next(letters)
-        return names
+        return name_nodes(self.nodes, self.inputs)
 
     def node(self, name: str) -> Node:
         """The node called `name`. Raises GraphError."""
@@ -411,7 +371,7 @@ class Graph:
         for node in inputs:
             self._own(node)
             leaf = node.op in (INPUT, PARAMETER)
-            replace[node] = node if leaf else input_node(_single(node), self.names[node])
+            replace[node] = node if leaf else input_node(node.spec, self.names[node])
             fed.append(replace[node])
         for node in outputs:
             self._own(node)
@@ -424,7 +384,8 @@ class Graph:
         self._own(node)
         if node.op.body is None:
             fail(GraphError, f"{self.names[node]} is a {node.op.name}, which is not a composite")
-        return inner_graph(node)
+        body = inside(node)
+        return Graph(body.outputs, body.inputs, node.op.name, bound=body.bound)
 
     def expand(self, names: Iterable[str] | None = None, recursive: bool = True) -> Graph:
         """The graph with composites replaced by their contents.
@@ -449,7 +410,7 @@ class Graph:
         for node in self.nodes:
             inputs = tuple(replace[e] if e in replace else e if not isinstance(e, Node) else None for e in node.inputs)
             if node.op.body is not None and chosen(node):
-                results[node] = _spliced(node, [replace[e] for e in inputs_of(node)])
+                results[node] = splice(node, [replace[e] for e in inputs_of(node)])
                 replace[node] = results[node][0]
             elif node.op is OUTPUT and node.inputs[0] in results:
                 replace[node] = results[node.inputs[0]][node.attrs["index"]]
@@ -478,45 +439,20 @@ class Graph:
         Inputs, parameters and constants live anyway and are not counted; a value that several
         nodes keep is counted once.
         """
-        graph = self.expand_where(lambda n: not n.op.differentiable)
-        while (opened := graph.expand_where(lambda n: not n.op.differentiable)) is not graph:
-            graph = opened
-        tracked = {n for n in (graph.inputs if wrt is None else wrt) if _single(n).inexact}
-        kept: set[Node] = set()
-        for node in graph.computations:
-            flags = tuple(isinstance(e, Node) and e in tracked for e in node.inputs)
-            if not any(flags) or not node.op.differentiable or not _any_inexact(node):
-                continue
-            tracked.add(node)
-            needs, needs_out = node.op.save_plan(flags)
-            kept.update(e for i, e in enumerate(node.inputs) if i in needs and isinstance(e, Node))
-            if needs_out:
-                kept.add(node)
-        return sum(_single(n).nbytes for n in {_stored(n) for n in kept} if n.op not in _LEAF_KINDS)
+        graph, before = self.expand_where(is_body_only), self
+        while graph is not before:
+            graph, before = graph.expand_where(is_body_only), graph
+        return saved_bytes(graph, graph.inputs if wrt is None else wrt)
 
     def summary(self) -> Summary:
         """Counts and sizes; print it for a sentence."""
-        parameters = [_single(n) for n in self.parameters]
-        values = [s for n in self.computations for s in specs_of(n) if n.op is not OUTPUT]
-        return Summary(
-            nodes=len(self.nodes),
-            computations=len(self.computations),
-            inputs=len(self.inputs) - len(parameters),
-            parameters=len(parameters),
-            parameter_elements=sum(s.size for s in parameters),
-            parameter_bytes=sum(s.nbytes for s in parameters),
-            value_bytes=sum(s.nbytes for s in values),
-            saved_bytes=self.saved_bytes(),
-        )
+        return summarize(self)
 
     # -- equality
 
     @cached_property
-    def _signature(self) -> tuple[Any, ...]:
-        """What makes graphs equal, but for the values of constants and objects without a text."""
-        index = self.index
-        rows = tuple(_row(node, index) for node in self.nodes)
-        return len(self.inputs), tuple(index[n] for n in self.outputs), rows
+    def _signature(self) -> Signature:
+        return signature(self.nodes, len(self.inputs), self.outputs, self.index)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -525,19 +461,12 @@ class Graph:
             return NotImplemented
         if len(self.nodes) != len(other.nodes) or self._signature != other._signature:
             return False
-        return all(_same_values(a, b) for a, b in zip(self.nodes, other.nodes))
+        return all(same_values(a, b) for a, b in zip(self.nodes, other.nodes))
 
     @cached_property
     def structural_hash(self) -> str:
         """A hash that equal graphs share, in hexadecimal; the same in every process."""
-        out = hashlib.blake2b(digest_size=16)
-        inputs, outputs, rows = self._signature
-        out.update(f"{inputs} {outputs}".encode())
-        for row, node in zip(rows, self.nodes):
-            out.update(repr(row).encode())
-            if node.op is CONSTANT:
-                out.update(digest(node.attrs["value"]).encode())
-        return out.hexdigest()
+        return structural_hash(self._signature, self.nodes)
 
     def __hash__(self) -> int:
         return int(self.structural_hash[:15], 16)
@@ -566,31 +495,6 @@ class Graph:
 
 _LEAF_KINDS: dict[Op, NodeKind] = {INPUT: "input", PARAMETER: "parameter", CONSTANT: "constant"}
 
-# Words of the text format that no node may be called.
-RESERVED = frozenset({"graph", "return", "parameter", "constant", "inf", "nan", "None", "True", "False", "complex"})
-
-
-def specs_of(node: Node) -> tuple[Spec, ...]:
-    """The specs of a node's results: one, or several before `output` picks from them."""
-    return node.spec if isinstance(node.spec, tuple) else (node.spec,)
-
-
-def _single(node: Node) -> Spec:
-    if isinstance(node.spec, tuple):
-        fail(GraphError, f"{node.op.name} has several results", "Take the output nodes that pick from it.")
-    return node.spec
-
-
-def _any_inexact(node: Node) -> bool:
-    return any(s.inexact for s in specs_of(node))
-
-
-def _stored(node: Node) -> Node:
-    """The node whose buffer a saved value is: a broadcast is kept as what it is a broadcast of."""
-    while node.op.name == "broadcast":
-        (node,) = inputs_of(node)
-    return node
-
 
 def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
     out: list[Given] = []
@@ -608,107 +512,6 @@ def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
 def is_parameter(value: Any) -> bool:
     """Whether a tensor is a module's parameter: those are of a subclass."""
     return isinstance(value, Tensor) and type(value) is not Tensor
-
-
-def _row(node: Node, index: Mapping[Node, int]) -> tuple[Any, ...]:
-    if node.op in _LEAF_KINDS:
-        kind = "constant" if node.op is CONSTANT else "input"
-        return kind, repr(node.spec)
-    inputs = tuple(index[e] if isinstance(e, Node) else encode(e) for e in node.inputs)
-    attrs = tuple((k, encode(node.attrs[k])) for k in sorted(node.attrs))
-    return node.op.name, inputs, attrs, repr(node.spec)
-
-
-def _same_values(a: Node, b: Node) -> bool:
-    """What `_row` leaves out: constants' values, ops outside the table, objects in attributes."""
-    if a.op is CONSTANT:
-        return same_array(a.attrs["value"], b.attrs["value"])
-    if a.op in _LEAF_KINDS or a is b:
-        return True
-    if a.op is not b.op:
-        return False
-    for key, value in a.attrs.items():
-        mine, theirs = opaque(value), opaque(b.attrs[key])
-        if any(x is not y for x, y in zip(mine, theirs)):
-            return False
-    return True
-
-
-# -- composites
-
-_inner: dict[Any, Graph] = {}
-_INNER_LIMIT = 4096
-
-
-def inner_graph(node: Node) -> Graph:
-    """The graph of a composite's body for the specs of the node's inputs."""
-    arguments = tuple(spec_of_input(e) if isinstance(e, Node) else encode(e) for e in node.inputs)
-    attrs = tuple((k, encode(v)) for k, v in sorted(node.attrs.items()))
-    key = (node.op, arguments, attrs)
-    graph = None if opaque(tuple(node.attrs.values())) else _inner.get(key)
-    if graph is None:
-        if len(_inner) >= _INNER_LIMIT:
-            _inner.clear()
-        graph = _inner[key] = _trace_body(node)
-    return graph
-
-
-def _trace_body(node: Node) -> Graph:
-    assert node.op.body is not None
-    args = [abstract_input(_single(e)) if isinstance(e, Node) else e for e in node.inputs]
-    token = set_mode(Mode(True, None))
-    try:
-        out = node.op.body(*args, **node.attrs)
-    finally:
-        reset_mode(token)
-    params = node.op.params
-    given = [
-        Given(a, params[i] if i < len(params) - node.op.variadic else f"{params[-1]}{i}", False)
-        for i, a in enumerate(args)
-        if isinstance(a, Tensor)
-    ]
-    outputs = list(out) if isinstance(out, tuple) else [out]
-    return Graph.closed(outputs, given, name=node.op.name)
-
-
-def _spliced(node: Node, arguments: Sequence[Node]) -> list[Node]:
-    """The inside of a composite on its arguments: the nodes of its results."""
-    inside = inner_graph(node)
-    replace = dict(zip(inside.inputs, arguments, strict=True))
-    entry = Scope("composite", node.op.name, node.scope, node.code, node.offset)  # type: ignore[arg-type]
-
-    def build(inner: Node, inputs: tuple[Any, ...]) -> Node:
-        return located(inner.op, inputs, inner.attrs, inner.spec, inner.code, inner.offset, entry)
-
-    rebuild(inside.nodes, replace, build)
-    return [replace[n] for n in inside.outputs]
-
-
-# -- names
-
-
-def _clean_name(name: str) -> str:
-    out = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name).strip(".")
-    return f"_{out}" if out[:1].isdigit() else out
-
-
-def _unique(name: str, used: set[str]) -> str:
-    found, i = name, 1
-    while found in used:
-        i += 1
-        found = f"{name}_{i}"
-    return found
-
-
-def _letters() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ..."""
-    width = 0
-    alphabet = "abcdefghijklmnopqrstuvwxyz"
-    names = [""]
-    while True:
-        width += 1
-        names = [head + tail for head in names for tail in alphabet]
-        yield from names
 
 
 # -- pickling: nests are pickled as nests of their leaves' positions

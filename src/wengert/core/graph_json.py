@@ -171,17 +171,15 @@ def _read_value(value: Any, what: str) -> Any:
         return tuple(_read_value(v, what) for v in value)
     if not isinstance(value, dict):
         return value
-    if len(value) == 1:
-        ((kind, inner),) = value.items()
-        if kind == "float":
-            return float(inner)
-        if kind == "complex":
-            return complex(*(_read_value(v, what) for v in inner))
-        if kind == "dtype":
-            return as_dtype(inner)
-        if kind == "opaque":
-            fail(GraphError, f"{what} holds {inner}, which only the program that made it knows")
-    fail(GraphError, f"{what}: {json.dumps(value)[:80]} is not a value")
+    if "opaque" in value:
+        fail(GraphError, f"{what} holds {value['opaque']}, which only the program that made it knows")
+    if "float" in value:
+        return float(value["float"])
+    if "complex" in value:
+        return complex(*(_read_value(part, what) for part in value["complex"]))
+    if "dtype" not in value:
+        fail(GraphError, f"{what}: {json.dumps(value)[:80]} is not a value")
+    return as_dtype(value["dtype"])
 
 
 def _field(entry: dict[str, Any], key: str, what: str, kind: type) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -88,6 +88,51 @@ def _comment(node: Node) -> str:
         if source.text:
             parts.append(f"({source.text})")
     return "  ".join(parts).replace("\n", " ")
+
+
+# -- names
+
+# Words of the text format that no node may be called.
+_RESERVED = frozenset({"graph", "return", "parameter", "constant", "inf", "nan", "None", "True", "False", "complex"})
+
+
+def name_nodes(nodes: Sequence[Node], inputs: Sequence[Node]) -> dict[Node, str]:
+    """A name for every node: inputs keep theirs, the others are called a, b, ..., z, aa, ..."""
+    names: dict[Node, str] = {}
+    used = set(_RESERVED)
+    for i, node in enumerate(inputs):
+        prefix = "p" if node.op is PARAMETER else "x"
+        names[node] = found = _unique(_clean_name(node.attrs["name"]) or f"{prefix}{i}", used)
+        used.add(found)
+    letters = (name for name in _letters() if name not in used)
+    for node in nodes:
+        if node not in names:
+            names[node] = next(letters)
+    return names
+
+
+def _clean_name(name: str) -> str:
+    out = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name).strip(".")
+    return f"_{out}" if out[:1].isdigit() else out
+
+
+def _unique(name: str, used: set[str]) -> str:
+    found, i = name, 1
+    while found in used:
+        i += 1
+        found = f"{name}_{i}"
+    return found
+
+
+def _letters() -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ..."""
+    width = 0
+    alphabet = "abcdefghijklmnopqrstuvwxyz"
+    names = [""]
+    while True:
+        width += 1
+        names = [head + tail for head in names for tail in alphabet]
+        yield from names
 
 
 # -- parsing
@@ -308,14 +353,17 @@ class _Parser:
         if token.text == "(":
             return self.sequence(")")
         if token.text == "complex":
-            self.expect("(")
-            parts = self.sequence(")")
-            if len(parts) != 2 or not all(isinstance(p, float) for p in parts):
-                self.fail("expected complex(real, imaginary)", token)
-            return complex(*parts)
-        if token.kind == "name":
-            return _WORDS[token.text] if token.text in _WORDS else self.dtype(token)
-        self.fail(f"expected a value, found {token.text!r}", token)
+            return self.complex(token)
+        if token.kind != "name":
+            self.fail(f"expected a value, found {token.text!r}", token)
+        return _WORDS[token.text] if token.text in _WORDS else self.dtype(token)
+
+    def complex(self, token: _Token) -> complex:
+        self.expect("(")
+        parts = self.sequence(")")
+        if len(parts) != 2 or not all(isinstance(p, float) for p in parts):
+            self.fail("expected complex(real, imaginary)", token)
+        return complex(*parts)
 
     def string(self, token: _Token) -> str:
         try:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .mode import Scope
 from .errors import GraphError, WengertError, fail, first_line
+from .mode import Scope
 from .node import EMPTY_ATTRS, Node, make_node
 from .op import TABLE, Op
 from .record import OUTPUT
@@ -24,6 +24,8 @@ from .tensor import ALIAS, INPUT, LEAF, Array, Tensor
 
 PARAMETER = Op("parameter(;name)", "leaf", forward=lambda: None, doc="An input of a graph that training changes.")
 CONSTANT = Op("constant(;value)", "leaf", forward=lambda value: value, doc="A value that stands in a graph.")
+# The ops of nodes that compute nothing.
+LEAVES = frozenset({INPUT, PARAMETER, CONSTANT})
 
 
 def input_node(spec: Spec, name: str = "", parameter: bool = False) -> Node:
@@ -275,6 +277,11 @@ def _outside(mark: Scope) -> Scope | None:
 def inputs_of(node: Node) -> Iterator[Node]:
     """The nodes among a snapshot node's inputs, in order, with repetitions."""
     return (e for e in node.inputs if isinstance(e, Node))
+
+
+def specs_of(node: Node) -> tuple[Spec, ...]:
+    """The specs of a node's results: one, or several before `output` picks from them."""
+    return node.spec if isinstance(node.spec, tuple) else (node.spec,)
 
 
 def topological(outputs: Iterable[Node], first: Iterable[Node] = ()) -> list[Node]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from types import CodeType
 
@@ -25,6 +26,7 @@ class Source:
         return f"{self.file}:{self.line}"
 
 
+@lru_cache(maxsize=4096)
 def resolve(code: CodeType, offset: int) -> Source:
     """The place that the instruction at byte `offset` of `code` was compiled from (PEP 657)."""
     start, end, left, right = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)

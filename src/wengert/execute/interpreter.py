@@ -9,12 +9,12 @@ import numpy as np
 
 from ..core import tree
 from ..core.errors import DTypeError, FeedError, GraphError, ShapeError, WengertError, fail, first_line
-from ..core.graph import Graph, specs_of
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.graph import Graph
+from ..core.mode import Mode, Scope, get_mode, set_mode
 from ..core.node import Node
 from ..core.op import TABLE
 from ..core.record import OUTPUT, bind
-from ..core.snapshot import CONSTANT
+from ..core.snapshot import CONSTANT, specs_of
 from ..core.spec import show
 from ..core.tensor import Tensor, asarray, wrap
 
@@ -171,7 +171,7 @@ def _checked(graph: Graph, node: Node, value: Any) -> Tensor:
     if found.spec != spec:
         fail(
             FeedError,
-            f"input {graph.names[node]} of {graph!r} is {show(spec.shape, spec.dtype)}, "
+            f"input {graph.names[node]} of {graph!r} takes {show(spec.shape, spec.dtype)}, "
             f"not {show(found.shape, found.dtype)}",
             f"Convert it: x.astype({spec.dtype.name!r})."
             if found.shape == spec.shape
@@ -187,4 +187,4 @@ def nest_outputs(graph: Graph, outputs: Sequence[Tensor]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
-Graph.__call__ = call  # type: ignore[method-assign]
+Graph.__call__ = call  # type: ignore[method-assign, assignment]

@@ -113,9 +113,9 @@ def _spec_of_leaf(leaf: Any) -> Spec | None:
 def _output(name: str, leaf: Any) -> Tensor:
     if isinstance(leaf, Tensor):
         return leaf
-    if isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
-        return asarray(leaf)
-    fail(GraphError, f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors")
+    if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
+        fail(GraphError, f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors")
+    return asarray(leaf)
 
 
 def _no_strangers(made: Graph, count: int, name: str) -> None:
