@@ -17,47 +17,35 @@ convolutions stays channels-last in memory while its shape says channels-first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import TABLE, Call, Linear, Missing
-from ..core.record import bind, op, promote_tensors, public
-from ..core.spec import DType, Shape, Spec, category, float32, is_bfloat16, spec_of
+from ..core.op import TABLE, Call, Linear, Missing, Op
+from ..core.record import bind, elementwise_general, op, promote_tensors, public
+from ..core.spec import DType, Shape, Spec, category, spec_of
 from ..core.tensor import Array, Tensor
-
-Pads = tuple[tuple[int, int], ...]
-
-# Bytes of gathered windows at a time: about what a core's own cache holds.
-_GATHER_BYTES = 1 << 20
-
+from . import definitions
+from .windows import (
+    GATHER_BYTES,
+    Pads,
+    Size,
+    at_offset,
+    check_windows,
+    flat_batch,
+    gathered,
+    int_tuple,
+    output_size,
+    overlap,
+    padded,
+    split_groups,
+    windows,
+    working_dtype,
+)
 
 # -- geometry
-
-
-def output_size(size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Shape:
-    """How many windows fit along each dimension (0 or less where none does)."""
-    return tuple(
-        (n + low + high - d * (k - 1) - 1) // s + 1
-        for n, k, s, (low, high), d in zip(size, kernel, stride, padding, dilation)
-    )
-
-
-def check_windows(name: str, size: Shape, kernel: Shape, out: Shape, padding: Pads, dilation: Shape) -> None:
-    """Raise ShapeError unless at least one window fits along every dimension."""
-    if min(out, default=1) >= 1 and min(kernel, default=1) >= 1:
-        return
-    padded = tuple(n + low + high for n, (low, high) in zip(size, padding))
-    extent = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
-    dilated = f" (dilated to {extent})" if extent != kernel else ""
-    fail(
-        ShapeError,
-        f"{name}: a kernel of size {kernel}{dilated} does not fit an input of size {size} (padded to {padded})",
-        "Use a smaller kernel or dilation, or more padding.",
-    )
 
 
 def _check_channels(x: Any, w: Any, groups: int, ndim: int, axis: int, name: str) -> None:
@@ -72,7 +60,7 @@ def _check_channels(x: Any, w: Any, groups: int, ndim: int, axis: int, name: str
     if w.shape[0] % groups:
         fail(
             ShapeError,
-            f"{name}: groups={groups} does not divide the {w.shape[0]} channels in axis 0 of a kernel of shape {w.shape}",
+            f"{name}: groups={groups} does not divide {w.shape[0]}, axis 0 of a kernel of shape {w.shape}",
         )
     channels, need = x.shape[-ndim - 1], w.shape[0] if axis == 0 else w.shape[1] * groups
     if channels != need:
@@ -114,70 +102,6 @@ def _infer_kernel(x: Any, y: Any, kernel: Shape, stride: Shape, padding: Pads, d
     return spec_of((y.shape[-n - 1], x.shape[-n - 1] // groups, *kernel), x.dtype)
 
 
-# -- gathering windows
-
-
-def _working_dtype(dtype: DType) -> DType:
-    """Half precision is accumulated in float32, rounded once at the end."""
-    return float32 if dtype.itemsize == 2 and category(dtype) == 2 else dtype
-
-
-def _flat_batch(x: Array, ndim: int) -> Array:
-    """`x` with its batch axes joined into one."""
-    return x.reshape(prod(x.shape[: -ndim - 1]), *x.shape[-ndim - 1 :])
-
-
-def _padded(x: Array, padding: Pads, channels_last: bool) -> Array:
-    """(N, C, *S) zero-padded (or cropped) in the layout asked for."""
-    n = len(padding)
-    if channels_last:
-        x = x.transpose(0, *range(2, n + 2), 1)
-    first = 1 if channels_last else 2
-    inner, outer = [slice(None)] * (n + 2), [slice(None)] * (n + 2)
-    shape = list(x.shape)
-    for i, (low, high) in enumerate(padding, first):
-        inner[i] = slice(max(-low, 0), x.shape[i] + min(high, 0))
-        outer[i] = slice(max(low, 0), max(low, 0) + max(x.shape[i] + min(low, 0) + min(high, 0), 0))
-        shape[i] = x.shape[i] + low + high
-    cropped = x[tuple(inner)]
-    if cropped.shape == tuple(shape):
-        return np.ascontiguousarray(cropped)
-    out = np.zeros(shape, x.dtype)
-    out[tuple(outer)] = cropped
-    return out
-
-
-def _windows(x: Array, kernel: Shape, out: Shape, stride: Shape, dilation: Shape, channels_last: bool) -> Array:
-    """A view of padded `x`: (N, *out, *K, C), or channels-first (N, C, *K, *out)."""
-    n = len(kernel)
-    steps = x.strides[1 : n + 1] if channels_last else x.strides[2:]
-    over_out = tuple(b * s for b, s in zip(steps, stride))
-    over_kernel = tuple(b * d for b, d in zip(steps, dilation))
-    if channels_last:
-        shape = (x.shape[0], *out, *kernel, x.shape[-1])
-        strides = (x.strides[0], *over_out, *over_kernel, x.strides[-1])
-    else:
-        shape = (*x.shape[:2], *kernel, *out)
-        strides = (*x.strides[:2], *over_kernel, *over_out)
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
-
-
-def _gathered(view: Array) -> Iterator[tuple[slice, Array]]:
-    """Contiguous copies of `view`, a few images at a time, in one buffer that is used again."""
-    count = view.shape[0]
-    if view.size == 0:
-        return
-    if view.flags.c_contiguous:
-        yield slice(0, count), view
-        return
-    step = min(count, max(1, _GATHER_BYTES // (view[0].size * view.itemsize)))
-    buffer = np.empty((step, *view.shape[1:]), view.dtype)
-    for start in range(0, count, step):
-        part = buffer[: min(step, count - start)]
-        np.copyto(part, view[start : start + step])
-        yield slice(start, start + len(part)), part
-
-
 def _gathers_channels_first(channels: int, kernel: Shape, out: Shape, groups: int) -> bool:
     return groups == 1 and channels * kernel[-1] < out[-1]
 
@@ -202,10 +126,10 @@ def _convolve(x: Array, w: Array, *, stride: Shape, padding: Pads, dilation: Sha
     spec = _infer_convolve(x, w, stride, padding, dilation, groups)
     n = len(stride)
     lead, out, kernel = spec.shape[: -n - 1], spec.shape[-n:], w.shape[2:]
-    work = _working_dtype(spec.dtype)
-    images, w = _flat_batch(x, n).astype(work, copy=False), w.astype(work, copy=False)
+    work = working_dtype(spec.dtype)
+    images, w = flat_batch(x, n).astype(work, copy=False), w.astype(work, copy=False)
     last = not _gathers_channels_first(w.shape[1], kernel, out, groups)
-    view = _windows(_padded(images, padding, last), kernel, out, stride, dilation, last)
+    view = windows(padded(images, padding, last), kernel, out, stride, dilation, last)
     if not last:
         y = _multiply_channels_first(view, w, out)
     elif _is_depthwise(w.shape, groups):
@@ -219,7 +143,7 @@ def _multiply_channels_first(view: Array, w: Array, out: Shape) -> Array:
     """(N, C, *K, *out) windows and an (O, C, *K) kernel to (N, O, *out)."""
     rows = w.reshape(w.shape[0], w[0].size) if w.size else w.reshape(w.shape[0], prod(w.shape[1:]))
     y = np.zeros((view.shape[0], w.shape[0], prod(out)), view.dtype)
-    for images, part in _gathered(view):
+    for images, part in gathered(view):
         np.matmul(rows, part.reshape(len(part), rows.shape[1], y.shape[2]), out=y[images])
     return y.reshape(view.shape[0], w.shape[0], *out)
 
@@ -228,7 +152,7 @@ def _multiply_channels_last(view: Array, w: Array, out: Shape, groups: int) -> A
     """(N, *out, *K, C) windows and an (O, C / groups, *K) kernel to (N, *out, O)."""
     columns = _kernel_columns(w, groups)
     y = np.zeros((view.shape[0], *out, w.shape[0]), view.dtype)
-    for images, part in _gathered(_split_groups(view, groups)):
+    for images, part in gathered(split_groups(view, groups)):
         rows = part.reshape(-1, groups, columns.shape[1]).swapaxes(0, 1)
         target = y[images].reshape(-1, groups, columns.shape[2]).swapaxes(0, 1)
         if groups == 1:
@@ -243,29 +167,8 @@ def _multiply_depthwise(view: Array, w: Array, out: Shape) -> Array:
     y = np.zeros((view.shape[0], *out, w.shape[0]), view.dtype)
     term = np.empty_like(y)
     for k in np.ndindex(*w.shape[2:]):
-        y += np.multiply(_at_offset(view, k), w[(slice(None), 0, *k)], out=term)
+        y += np.multiply(at_offset(view, k), w[(slice(None), 0, *k)], out=term)
     return y
-
-
-def _at_offset(view: Array, k: Shape) -> Array:
-    """The (N, *out, C) slice of channels-last windows at kernel offset `k`."""
-    part: Array = view[(slice(None),) * (1 + len(k)) + k]
-    return part
-
-
-def _split_groups(view: Array, groups: int) -> Array:
-    """(N, *out, *K, C) as (N, *out, groups, *K, C / groups)."""
-    n = (view.ndim - 2) // 2
-    if groups == 1:
-        return np.expand_dims(view, 1 + n)
-    channels, step = view.shape[-1] // groups, view.strides[-1]
-    split = np.lib.stride_tricks.as_strided(
-        view,
-        (*view.shape[:-1], groups, channels),
-        (*view.strides[:-1], channels * step, step),
-        writeable=False,
-    )
-    return np.moveaxis(split, -2, 1 + n)
 
 
 def _kernel_columns(w: Array, groups: int) -> Array:
@@ -284,11 +187,9 @@ def _convolve_transpose(
     if all(s == 1 for s in stride):
         extent = [d * (k - 1) for k, d in zip(kernel, dilation)]
         pads = tuple((e - low, m - o + low) for e, (low, _), m, o in zip(extent, padding, size, out))
-        return _convolve(
-            y, _turned(w, groups), stride=stride, padding=pads, dilation=dilation, groups=groups
-        )
-    work = _working_dtype(spec.dtype)
-    images = _padded(_flat_batch(y, n).astype(work, copy=False), ((0, 0),) * n, channels_last=True)
+        return _convolve(y, _turned(w, groups), stride=stride, padding=pads, dilation=dilation, groups=groups)
+    work = working_dtype(spec.dtype)
+    images = padded(flat_batch(y, n).astype(work, copy=False), ((0, 0),) * n, channels_last=True)
     x = _scatter(images, w.astype(work, copy=False), size, stride, padding, dilation, groups)
     return _result(x, spec.shape[: -n - 1], spec.dtype, channels_last=True)
 
@@ -301,9 +202,7 @@ def _turned(w: Array, groups: int) -> Array:
     return turned.reshape(groups * w.shape[1], w.shape[0] // groups, *w.shape[2:])
 
 
-def _scatter(
-    y: Array, w: Array, size: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int
-) -> Array:
+def _scatter(y: Array, w: Array, size: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Array:
     """(N, *out, O) to (N, *S, C): each window's products added where it was taken (col2im)."""
     count, out, kernel = y.shape[0], y.shape[1:-1], w.shape[2:]
     channels = w.shape[1] * groups
@@ -311,7 +210,7 @@ def _scatter(
     if y.size == 0 or w.size == 0:
         return x
     columns = _kernel_columns(w, groups).swapaxes(1, 2)
-    step = max(1, _GATHER_BYTES // (prod(out) * prod(kernel) * channels * y.itemsize))
+    step = max(1, GATHER_BYTES // (prod(out) * prod(kernel) * channels * y.itemsize))
     for start in range(0, count, step):
         part = y[start : start + step]
         rows = part.reshape(-1, groups, w.shape[0] // groups).swapaxes(0, 1)
@@ -324,35 +223,19 @@ def _scatter(
     return x
 
 
-def overlap(
-    size: Shape, out: Shape, offset: Shape, stride: Shape, padding: Pads, dilation: Shape
-) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """For one kernel offset: the input elements that windows see through it, and those windows."""
-    at, windows = [], []
-    for n, m, k, s, (low, _), d in zip(size, out, offset, stride, padding, dilation):
-        shift = k * d - low
-        first = max(0, -(shift // s))
-        last = min(m, (n - 1 - shift) // s + 1)
-        count = max(0, last - first)
-        start = first * s + shift
-        at.append(slice(start, start + (count - 1) * s + 1, s) if count else slice(0, 0))
-        windows.append(slice(first, first + count))
-    return tuple(at), tuple(windows)
-
-
 def _convolve_kernel(
     x: Array, y: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int
 ) -> Array:
     spec = _infer_kernel(x, y, kernel, stride, padding, dilation, groups)
     n = len(stride)
-    out, work = y.shape[-n:], _working_dtype(spec.dtype)
-    images, cts = (_flat_batch(a, n).astype(work, copy=False) for a in (x, y))
+    out, work = y.shape[-n:], working_dtype(spec.dtype)
+    images, cts = (flat_batch(a, n).astype(work, copy=False) for a in (x, y))
     last = not _gathers_channels_first(spec.shape[1], kernel, out, groups)
-    view = _windows(_padded(images, padding, last), kernel, out, stride, dilation, last)
+    view = windows(padded(images, padding, last), kernel, out, stride, dilation, last)
     if not last:
         w = _correlate_channels_first(view, cts)
     else:
-        cts = _padded(cts, ((0, 0),) * n, channels_last=True)
+        cts = padded(cts, ((0, 0),) * n, channels_last=True)
         w = _correlate_channels_last(view, cts, spec.shape, groups)
     return w.reshape(spec.shape).astype(spec.dtype, copy=False)
 
@@ -362,7 +245,7 @@ def _correlate_channels_first(view: Array, y: Array) -> Array:
     points = prod(y.shape[2:])
     width = view[:1].size // points if len(view) else prod(view.shape[1 : view.ndim - y.ndim + 2])
     w = np.zeros((y.shape[1], width), view.dtype)
-    for images, part in _gathered(view):
+    for images, part in gathered(view):
         rows = part.reshape(len(part), width, points)
         w += np.matmul(y[images].reshape(len(part), -1, points), rows.mT).sum(0)
     return w
@@ -373,64 +256,17 @@ def _correlate_channels_last(view: Array, y: Array, shape: Shape, groups: int) -
     if _is_depthwise(shape, groups):
         w = np.empty((*shape[2:], groups), view.dtype)
         for k in np.ndindex(*shape[2:]):
-            w[k] = np.multiply(_at_offset(view, k), y).reshape(-1, groups).sum(0)
+            w[k] = np.multiply(at_offset(view, k), y).reshape(-1, groups).sum(0)
         return w.transpose(-1, *range(len(shape) - 2))
     per, width = shape[0] // groups, prod(shape[1:])
     columns = np.zeros((groups, width, per), view.dtype)
-    for images, part in _gathered(_split_groups(view, groups)):
+    for images, part in gathered(split_groups(view, groups)):
         rows = part.reshape(-1, groups, width).transpose(1, 2, 0)
         cts = y[images].reshape(-1, groups, per).swapaxes(0, 1)
         columns += np.matmul(rows, cts)
     split = columns.reshape(groups, *shape[2:], shape[1], per)
     n = len(shape) - 2
     return split.transpose(0, n + 2, n + 1, *range(1, n + 1))
-
-
-# -- the definition, term by term: what the three are tested against
-
-
-def _terms(
-    size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
-) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]]:
-    """Indices (into x, w, y) of every product in the sum."""
-    for o in np.ndindex(*output_size(size, kernel, stride, padding, dilation)):
-        for k in np.ndindex(*kernel):
-            i = tuple(a * s + b * d - low for a, b, s, (low, _), d in zip(o, k, stride, padding, dilation))
-            if all(0 <= a < n for a, n in zip(i, size)):
-                yield (..., *i), (..., *k), (..., *o)
-
-
-def _split_channels(a: Array, axis: int, groups: int) -> Array:
-    axis %= a.ndim
-    return a.reshape(*a.shape[:axis], groups, a.shape[axis] // groups, *a.shape[axis + 1 :])
-
-
-def _reference_convolve(x: Array, w: Array, **attrs: Any) -> Array:
-    groups, n = attrs["groups"], w.ndim - 2
-    y = np.zeros(_infer_convolve(x, w, **attrs).shape, x.dtype)
-    xs, ws, ys = _split_channels(x, -n - 1, groups), _split_channels(w, 0, groups), _split_channels(y, -n - 1, groups)
-    for i, k, o in _terms(x.shape[-n:], w.shape[2:], attrs["stride"], attrs["padding"], attrs["dilation"]):
-        ys[o] += np.einsum("...gc,goc->...go", xs[i], ws[k])
-    return y
-
-
-def _reference_transpose(y: Array, w: Array, *, size: Shape, **attrs: Any) -> Array:
-    groups, n = attrs["groups"], w.ndim - 2
-    x = np.zeros(_infer_transpose(y, w, size, **attrs).shape, y.dtype)
-    xs, ws, ys = _split_channels(x, -n - 1, groups), _split_channels(w, 0, groups), _split_channels(y, -n - 1, groups)
-    for i, k, o in _terms(size, w.shape[2:], attrs["stride"], attrs["padding"], attrs["dilation"]):
-        xs[i] += np.einsum("...go,goc->...gc", ys[o], ws[k])
-    return x
-
-
-def _reference_kernel(x: Array, y: Array, *, kernel: Shape, **attrs: Any) -> Array:
-    groups, n = attrs["groups"], len(kernel)
-    w = np.zeros(_infer_kernel(x, y, kernel, **attrs).shape, x.dtype)
-    xs, ws, ys = _split_channels(x, -n - 1, groups), _split_channels(w, 0, groups), _split_channels(y, -n - 1, groups)
-    for i, k, o in _terms(x.shape[-n:], kernel, attrs["stride"], attrs["padding"], attrs["dilation"]):
-        xi, yo = xs[i], ys[o]
-        ws[k] += np.einsum("ngc,ngo->goc", xi.reshape(-1, *xi.shape[-2:]), yo.reshape(-1, *yo.shape[-2:]))
-    return w
 
 
 _SAMPLED: tuple[tuple[Shape, Shape, Shape, Pads, Shape, int], ...] = (
@@ -457,7 +293,7 @@ def _samples_transpose(rng: Any) -> list[Call]:
     calls = []
     for sample in _samples_convolve(rng):
         x, w = sample.args
-        y = _reference_convolve(x, w, **sample.attrs)
+        y = definitions.convolve(x, w, **sample.attrs)
         calls.append(Call((rng.standard_normal(y.shape), w), {"size": x.shape[2 - w.ndim :], **sample.attrs}))
     return calls
 
@@ -466,7 +302,7 @@ def _samples_kernel(rng: Any) -> list[Call]:
     calls = []
     for sample in _samples_convolve(rng):
         x, w = sample.args
-        y = _reference_convolve(x, w, **sample.attrs)
+        y = definitions.convolve(x, w, **sample.attrs)
         calls.append(Call((x, rng.standard_normal(y.shape)), {"kernel": w.shape[2:], **sample.attrs}))
     return calls
 
@@ -478,7 +314,7 @@ def _conj(a: Any) -> Any:
     return TABLE["conj"](a) if a.dtype.kind == "c" else a
 
 
-convolve = op(
+convolve: Op = op(
     "convolve(x, w; stride, padding, dilation, groups)",
     _convolve,
     infer=_infer_convolve,
@@ -503,12 +339,12 @@ convolve = op(
     doc="Cross-correlation of x (*batch, C, *S) with a kernel w (O, C / groups, *K).",
     source="Dumoulin & Visin 2016, A guide to convolution arithmetic for deep learning",
     samples=_samples_convolve,
-    reference=_reference_convolve,
+    reference=definitions.convolve,
     native=Missing("an implicit matrix product, not a scalar expression"),
     onnx="Conv",
 )
 
-convolve_transpose = op(
+convolve_transpose: Op = op(
     "convolve_transpose(y, w; size, stride, padding, dilation, groups)",
     _convolve_transpose,
     infer=_infer_transpose,
@@ -527,12 +363,12 @@ convolve_transpose = op(
     doc="The transpose of convolve in its input: y (*batch, O, *out) to x (*batch, C, *size).",
     source="Dumoulin & Visin 2016, A guide to convolution arithmetic for deep learning",
     samples=_samples_transpose,
-    reference=_reference_transpose,
+    reference=definitions.convolve_transpose,
     native=Missing("an implicit matrix product, not a scalar expression"),
     onnx="ConvTranspose",
 )
 
-convolve_kernel = op(
+convolve_kernel: Op = op(
     "convolve_kernel(x, y; kernel, stride, padding, dilation, groups)",
     _convolve_kernel,
     infer=_infer_kernel,
@@ -556,27 +392,13 @@ convolve_kernel = op(
     },
     doc="The transpose of convolve in its kernel: x and a cotangent y of its result to w's shape.",
     samples=_samples_kernel,
-    reference=_reference_kernel,
+    reference=definitions.convolve_kernel,
     native=Missing("an implicit matrix product, not a scalar expression"),
     onnx=Missing("no such operator"),
 )
 
 
 # -- the functions
-
-
-def int_tuple(value: int | Sequence[int], ndim: int, name: str, least: int) -> Shape:
-    """An int for all dimensions, or one for each. Raises DTypeError, ShapeError."""
-    entries = tuple(value) if isinstance(value, (tuple, list)) else (value,) * ndim
-    if any(isinstance(v, bool) or not isinstance(v, (int, np.integer)) for v in entries):
-        fail(DTypeError, f"{name} must be an int or {ndim} ints, not {value!r}")
-    if len(entries) == 1:
-        entries *= ndim
-    if len(entries) != ndim:
-        fail(ShapeError, f"{name}={value!r} has {len(entries)} entries for {ndim} spatial dimensions")
-    if min(entries) < least:
-        fail(ShapeError, f"{name}={value!r}: every entry must be at least {least}")
-    return tuple(int(v) for v in entries)
 
 
 def _operands(name: str, x: Any, weight: Any, bias: Any, ndim: int) -> list[Tensor]:
@@ -604,7 +426,7 @@ def _with_bias(y: Tensor, bias: Tensor | None, channels: int, ndim: int, name: s
         return y
     if bias.shape != (channels,):
         fail(ShapeError, f"{name}: a bias of shape {bias.shape} for {channels} output channels")
-    return y + bias.reshape((channels,) + (1,) * ndim)
+    return elementwise_general(TABLE["add"], (y, bias.reshape((channels,) + (1,) * ndim)))
 
 
 def _pads(padding: Any, kernel: Shape, stride: Shape, dilation: Shape, name: str) -> Pads:
@@ -672,9 +494,6 @@ def _conv_transpose(
     }
     y = bind(convolve_transpose, (x, weight), attrs)
     return _with_bias(y, rest[0] if rest else None, weight.shape[1] * groups, ndim, name)
-
-
-Size = int | Sequence[int]
 
 
 @public
