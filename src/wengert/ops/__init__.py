@@ -20,5 +20,6 @@ from . import (  # noqa: F401
     random,
     reduce,
     selection,
+    special,
     structure,
 )

@@ -23,7 +23,7 @@ from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ..core.record import OUTPUT, SCALARS, pick
-from ..core.spec import Spec, category
+from ..core.spec import Spec, bool_, category
 from ..core.tensor import Tensor, abstract, asarray, wrap
 
 Mask = Callable[[], Any]  # a thunk of a boolean array (or tensor) in the cotangent's shape
@@ -291,7 +291,7 @@ def _pull_node(
     ct: Any,
     mask: Mask | None,
     cts: dict[Node, Any],
-    masks: dict[Node, Mask | None],
+    masks: dict[Node, Any],  # a dict of masks by index for a node with several results
     needed: set[Node] | None,
 ) -> None:
     op = node.op
@@ -299,10 +299,18 @@ def _pull_node(
         source = node.inputs[0]
         parts = cts.setdefault(source, [None] * len(source.spec))
         i = node.attrs["index"]
-        parts[i] = ct if parts[i] is None else parts[i] + ct
+        if parts[i] is not None:
+            parts[i] = parts[i] + ct
+            masks.get(source, {}).pop(i, None)
+        else:
+            parts[i] = ct
+            if mask is not None:
+                masks.setdefault(source, {})[i] = mask
         return
     if type(ct) is list:
-        ct = tuple(c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, node.spec, strict=True))  # type: ignore[arg-type]
+        specs: Any = node.spec
+        mask = _parts_mask(lib, ct, specs, mask)
+        ct = tuple(c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, specs, strict=True))
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
     if op.joint is not None:
@@ -354,6 +362,21 @@ def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> 
     return _once(routed)
 
 
+def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | None:
+    """Where gradient flows in the results of an op with several: nowhere in one that was not used."""
+    if not masks and all(ct is not None for ct in parts):
+        return None
+    known = masks or {}
+
+    def evaluated() -> Any:
+        return tuple(
+            known[i]() if i in known else (lib.zeros if ct is None else lib.ones)(spec.with_dtype(bool_))
+            for i, (ct, spec) in enumerate(zip(parts, specs, strict=True))
+        )
+
+    return _once(evaluated)
+
+
 def _moved_mask(
     lib: Any, op: Op, fact: Linear, ct: Any, values: Any, node: Node, index: int, mask: Mask | None
 ) -> Mask | None:
@@ -364,7 +387,10 @@ def _moved_mask(
         return None
 
     def moved() -> Any:
-        pattern = lib.ones_like(ct) if mask is None else lib.mask_like(mask(), ct)
+        if type(ct) is tuple:
+            pattern: Any = tuple(map(lib.mask_like, mask(), ct)) if mask is not None else tuple(map(lib.ones_like, ct))
+        else:
+            pattern = lib.ones_like(ct) if mask is None else lib.mask_like(mask(), ct)
         return lib.nonzero(fact.pull(pattern, values, node, index))
 
     return _once(moved)
