@@ -1,0 +1,123 @@
+"""Classify MNIST digits with a multilayer perceptron or a small convolutional network.
+
+`--data` names a folder with IDX files, plain or gzipped: train-images and train-labels with
+t10k-images and t10k-labels, or t10k alone (then the last tenth of its images is held out).
+
+    python examples/mnist.py --data DIR
+    python examples/mnist.py --data DIR --model cnn
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import wengert as wg
+from wengert import nn
+
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def find(folder: Path, stem: str) -> Path | None:
+    """The IDX file with this stem, whatever its spelling and compression."""
+    names = [f"{s}{end}" for s in (stem, stem.replace("-idx", ".idx")) for end in (".gz", "")]
+    return next((folder / n for n in names if (folder / n).exists()), None)
+
+
+def load(folder: Path) -> Arrays:
+    """Training images and labels, then held-out ones; images float32 in 0..1, (n, 1, 28, 28)."""
+    kinds = ("images-idx3-ubyte", "labels-idx1-ubyte")
+    test = [find(folder, f"t10k-{k}") or folder / f"t10k-{k}.gz" for k in kinds]
+    train = [find(folder, f"train-{k}") for k in kinds]
+    held_x, held_y = (wg.data.read_idx(p) for p in test)
+    if all(train):
+        x, y = (wg.data.read_idx(p) for p in train if p is not None)
+    else:
+        cut = len(held_x) * 9 // 10
+        x, y, held_x, held_y = held_x[:cut], held_y[:cut], held_x[cut:], held_y[cut:]
+
+    def pixels(a: np.ndarray) -> np.ndarray:
+        return (a.astype(np.float32) / 255)[:, None]
+
+    return pixels(x), y.astype(np.int64), pixels(held_x), held_y.astype(np.int64)
+
+
+def make_model(kind: str) -> nn.Module:
+    """The network called `kind`: images (n, 1, 28, 28) to logits (n, 10)."""
+    if kind == "mlp":
+        return nn.Sequential(nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Dropout(0.2), nn.Linear(256, 10))
+    return nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(32 * 7 * 7, 10),
+    )
+
+
+def accuracy(model: nn.Module, x: np.ndarray, y: np.ndarray) -> float:
+    """The part of the images that the model labels rightly."""
+    model.eval()
+    right = 0
+    with wg.no_grad():
+        for xb, yb in wg.data.batches(x, y, size=500):
+            right += int((wg.argmax(model(xb), axis=-1) == yb).sum())
+    model.train()
+    return right / len(y)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Classify MNIST digits.")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the IDX files")
+    parser.add_argument("--model", choices=["mlp", "cnn"], default="mlp", help="which network (default %(default)s)")
+    parser.add_argument("--epochs", type=int, help="passes over the training images (default 15 for mlp, 5 for cnn)")
+    parser.add_argument("--batch", type=int, default=64, help="images in a step (default %(default)s)")
+    parser.add_argument("--lr", type=float, default=2e-3, help="learning rate of AdamW (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("mnist.svg"), help="picture of the loss (default %(default)s)")
+    args = parser.parse_args()
+
+    wg.manual_seed(args.seed)
+    try:
+        x, y, held_x, held_y = load(args.data)
+    except wg.DataError as e:
+        parser.exit(1, f"mnist: {e}\n")
+    model = make_model(args.model)
+    epochs = args.epochs or (15 if args.model == "mlp" else 5)
+    optimizer = wg.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.01)
+    steps = epochs * -(-len(x) // args.batch)
+    schedule = wg.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    count = sum(p.size for p in model.parameters())
+    print(f"{len(x)} images to train on, {len(held_x)} held out; {args.model} with {count:,} parameters")
+
+    curve = []
+    started = time.perf_counter()
+    batches = (
+        batch
+        for epoch in range(epochs)
+        for batch in wg.data.batches(x, y, size=args.batch, shuffle=True, seed=args.seed + epoch)
+    )
+    for xb, yb in (bar := wg.train.progress(batches, "training", total=steps)):
+        loss = wg.cross_entropy(model(xb), yb)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        curve.append(loss.item())
+        bar.note(f"loss {curve[-1]:.3f}")
+    seconds = time.perf_counter() - started
+
+    print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")
+    print(f"{seconds:.1f} s, {seconds / steps * 1e3:.2f} ms a step")
+    args.out.write_text(wg.train.line_chart({"loss": curve}, title=f"MNIST, {args.model}", y_label="nats", log_y=True))
+    print(f"wrote {args.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Train a character-level transformer on a text and let it write.
+
+    python examples/shakespeare.py --data input.txt
+    python examples/shakespeare.py --data input.txt --steps 3000 --width 128
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+import wengert as wg
+from wengert import nn
+
+
+class Block(nn.Module):
+    """Causal self-attention and a two-layer network, each behind a norm and beside a shortcut."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1 = nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width)
+        self.mix = nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.up = nn.Linear(width, 4 * width)
+        self.down = nn.Linear(4 * width, width)
+
+    def forward(self, x: wg.Tensor) -> wg.Tensor:
+        batch, length, width = x.shape
+        heads = self.qkv(self.norm1(x)).reshape(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = heads.permute(2, 0, 3, 1, 4)
+        mixed = wg.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.mix(mixed.permute(0, 2, 1, 3).reshape(batch, length, width))
+        return x + self.down(wg.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Model(nn.Module):
+    """Characters (batch, length) to logits of the next ones (batch, length, vocabulary)."""
+
+    def __init__(self, vocabulary: int, length: int, width: int, heads: int, depth: int) -> None:
+        super().__init__()
+        self.length = length
+        self.characters = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(length, width)
+        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(depth)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary)
+        for p in (self.characters.weight, self.positions.weight):
+            nn.init.normal_(p, std=0.02)
+
+    def forward(self, ids: wg.Tensor) -> wg.Tensor:
+        x = self.characters(ids) + self.positions(wg.arange(ids.shape[1]))
+        return self.head(self.norm(self.blocks(x)))
+
+
+def sample(model: Model, start: np.ndarray, count: int, temperature: float, rng: np.random.Generator) -> np.ndarray:
+    """`count` more characters after `start`, drawn from the model."""
+    ids = start
+    with wg.no_grad():
+        for _ in range(count):
+            logits = np.asarray(model(wg.asarray(ids[None, -model.length :])))[0, -1] / temperature
+            p = np.exp(logits - logits.max())
+            ids = np.append(ids, rng.choice(len(p), p=p / p.sum()))
+    return ids
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Train a character-level transformer on a text.")
+    parser.add_argument("--data", type=Path, required=True, help="a text file")
+    parser.add_argument("--steps", type=int, default=1500, help="training steps (default %(default)s)")
+    parser.add_argument("--batch", type=int, default=16, help="sequences in a step (default %(default)s)")
+    parser.add_argument("--length", type=int, default=64, help="characters in a sequence (default %(default)s)")
+    parser.add_argument("--width", type=int, default=96, help="width of the model (default %(default)s)")
+    parser.add_argument("--heads", type=int, default=4, help="attention heads (default %(default)s)")
+    parser.add_argument("--depth", type=int, default=2, help="blocks (default %(default)s)")
+    parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate of AdamW (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
+    parser.add_argument("--sample", type=int, default=300, help="characters to write (default %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("shakespeare.svg"), help="picture of the loss")
+    args = parser.parse_args()
+
+    wg.manual_seed(args.seed)
+    rng = np.random.default_rng(args.seed)
+    try:
+        text = args.data.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        parser.exit(1, f"shakespeare: {args.data} cannot be read as text: {e}\n")
+    if len(text) < 20 * args.length:
+        parser.exit(1, f"shakespeare: {args.data} has {len(text)} characters: too few for --length {args.length}\n")
+    letters = sorted(set(text))
+    ids = np.searchsorted(letters, list(text))
+    cut = len(ids) * 9 // 10
+    train, held_out = ids[:cut], ids[cut:]
+    windows = np.arange(args.length + 1)
+
+    model = Model(len(letters), args.length, args.width, args.heads, args.depth)
+    optimizer = wg.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.1, betas=(0.9, 0.99))
+    schedule = wg.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=args.lr, total_steps=args.steps, pct_start=0.1)
+    print(f"{len(train):,} characters, {len(letters)} different; {sum(p.size for p in model.parameters()):,} parameters")
+
+    def loss_of(rows: np.ndarray) -> wg.Tensor:
+        x, y = wg.asarray(rows[:, :-1]), wg.asarray(rows[:, 1:])
+        return wg.cross_entropy(model(x).reshape(-1, len(letters)), y.reshape(-1))
+
+    def held_out_loss() -> float:
+        starts = np.arange(0, len(held_out) - args.length - 1, args.length)
+        with wg.no_grad():
+            pieces = [
+                (loss_of(held_out[s[:, None] + windows]).item(), len(s)) for s in np.array_split(starts, len(starts) // 64)
+            ]
+        return sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces)
+
+    curve = []
+    started = time.perf_counter()
+    for _ in (bar := wg.train.progress(range(args.steps), "training")):
+        rows = train[rng.integers(0, len(train) - args.length - 1, args.batch)[:, None] + windows]
+        loss = loss_of(rows)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        curve.append(loss.item())
+        bar.note(f"loss {curve[-1]:.3f}")
+    seconds = time.perf_counter() - started
+
+    print(f"held-out loss {held_out_loss():.3f} nats a character")
+    print(f"{seconds:.0f} s, {seconds / args.steps * 1e3:.1f} ms a step\n")
+    start = np.searchsorted(letters, list("\n")) if "\n" in letters else train[:1]
+    print("".join(letters[i] for i in sample(model, start, args.sample, 0.8, rng)).strip())
+    picture = wg.train.line_chart({"loss": curve}, title="Characters", y_label="nats a character")
+    args.out.write_text(picture)
+    print(f"\nwrote {args.out}")
+
+
+if __name__ == "__main__":
+    main()
