@@ -52,11 +52,9 @@ from .core.spec import (
 )
 from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
-from .execute import interpreter as _interpreter  # noqa: F401  (makes graphs callable)
 from .execute.static import Placeholder, function, placeholder
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.reverse import backward
-from .transforms.trace import graph, spec
 from .transforms.trace import graph, spec
 from .version import __version__
 
@@ -100,7 +98,6 @@ __all__ = [
     "FeedError",
     "GradientError",
     "Graph",
-    "Graph",
     "GraphError",
     "Node",
     "Op",
@@ -125,7 +122,6 @@ __all__ = [
     "function",
     "grad",
     "graph",
-    "graph",
     "int8",
     "int16",
     "int32",
@@ -135,7 +131,6 @@ __all__ = [
     "ops",
     "placeholder",
     "set_grad_enabled",
-    "spec",
     "spec",
     "tensor",
     "tree",

@@ -510,8 +510,8 @@ def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
 
 
 def is_parameter(value: Any) -> bool:
-    """Whether a tensor is a module's parameter: those are of a subclass."""
-    return isinstance(value, Tensor) and type(value) is not Tensor
+    """Whether a tensor is a module's parameter: those are of a subclass, and have a value."""
+    return isinstance(value, Tensor) and type(value) is not Tensor and not value.is_abstract
 
 
 # -- pickling: nests are pickled as nests of their leaves' positions

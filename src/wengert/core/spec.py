@@ -64,10 +64,10 @@ def as_dtype(value: Any) -> DType:
         return default_float
     if value is complex:
         return default_complex
-    if value == "bfloat16":
-        return bfloat16()
-    if isinstance(value, str) and value in _LONG:
-        return as_dtype(_LONG[value])
+    if isinstance(value, str):
+        value = _LONG.get(value, value)
+        if value == "bfloat16":
+            return bfloat16()
     try:
         dtype = np.dtype(value)
     except TypeError:
