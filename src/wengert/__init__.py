@@ -27,6 +27,7 @@ from .core.errors import (
     StateError,
     WengertError,
     install_traceback_filter,
+    install_warning_filter,
 )
 from .core.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
@@ -67,6 +68,7 @@ globals().update(PUBLIC)
 globals()["bool"] = bool_
 
 install_traceback_filter()
+install_warning_filter()
 
 _LAZY_MODULES = frozenset({"nn", "optim", "data", "train", "random", "explain"})
 _LAZY_NAMES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from functools import cache
 from types import FrameType, TracebackType
 from typing import Any, NoReturn
@@ -120,3 +121,13 @@ def install_traceback_filter() -> None:
         return previous(kind, value, tb)
 
     sys.excepthook = hook
+
+
+def install_warning_filter() -> None:
+    """Let NumPy's floating-point warnings out of Wengert's own arithmetic pass unseen.
+
+    log(0) and 1/0 are values here, not events. The filter names Wengert's modules only: NumPy code
+    of the user warns as before. Where something makes warnings errors on top of it (pytest does),
+    the operation is run again without NumPy's check (see `core/record.py`).
+    """
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"wengert\.")

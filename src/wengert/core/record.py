@@ -87,6 +87,10 @@ def _forward(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str,
         return op.forward(*values, **attrs)
     except WengertError:
         raise
+    except RuntimeWarning:
+        # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.
+        with np.errstate(all="ignore"):
+            return op.forward(*values, **attrs)
     except MemoryError:
         fail(ShapeError, f"{op.name}: not enough memory for the result of {describe(args)}")
     except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as e:
@@ -304,7 +308,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     if concrete:
         try:
             data = op.forward(*values, **attrs)
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError, RuntimeWarning):
             data = _forward(op, operands, values, attrs)  # fails again, in the library's words
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
@@ -352,7 +356,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return None
     try:
         data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
-    except OverflowError:
+    except (OverflowError, RuntimeWarning):
         return None
     out = wrap(data, spec if op.result == "same" else None)
     node = x.node
@@ -424,7 +428,7 @@ def {name}({params}, /):
                 return out
             {record}
             return out
-    except AttributeError:
+    except (AttributeError, RuntimeWarning):
         pass
     return general(op, ({params},))
 '''

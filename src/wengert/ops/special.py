@@ -198,6 +198,7 @@ def _lgamma(x: Array) -> Array:
         x,
         (np.abs(x) < 0.5, lambda x: _lgamma_2_plus(x) - np.log(np.abs(x) * (1.0 + x))),
         (np.isinf(x), np.abs),
+        ((x < 0.0) & (x == np.rint(x)), lambda x: np.full_like(x, np.inf)),
         (x < 0.0, lambda x: -np.log(-x * _sin_pi(x) / math.pi) - _lgamma(-x)),
         (x < 1.5, _lgamma_near_1),
         (x < 8.0, _lgamma_below_8),

@@ -188,6 +188,8 @@ def _saved_tensor(value: Any, entry: Any) -> Any:
     return out
 
 
+# Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
+@np.errstate(all="ignore")
 def backward_pass(
     roots: Sequence[tuple[Node, Any]],
     targets: Sequence[Node] | None,
