@@ -53,6 +53,7 @@ from .core.spec import (
 )
 from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
+from .execute import scheduler as _scheduler  # noqa: F401 (gives graphs `run`)
 from .execute.static import Placeholder, function, placeholder
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.reverse import backward
