@@ -33,6 +33,7 @@ from ..core.spec import (
 )
 from ..core.tensor import Tensor, asarray
 from . import definitions, philox
+from .axes import permute_op
 from .generator import Generator, draw
 
 _SOURCE = "Salmon, Moraes, Dror & Shaw 2011, Parallel random numbers: as easy as 1, 2, 3"
@@ -421,7 +422,7 @@ def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Gene
         logits = asarray(logits, dtype=default_float)
     if axis != -1:
         axes = [a for a in range(-logits.ndim, 0) if a != axis]
-        logits = logits.permute_dims((*axes, axis))
+        logits = permute_op.front(logits, axes=(*axes, axis))
     found = normalize_shape(shape) + logits.shape[:-1]
     key, counter = draw(generator, prod(found) * logits.shape[-1])
     out: Tensor = bind(random_categorical, (logits,), {"key": key, "counter": counter, "shape": found})
@@ -470,7 +471,7 @@ def multinomial(
         logits = np.log(weights)
     if replacement:
         drawn = categorical(logits, (num_samples,), generator=generator)
-        return drawn if probs.ndim == 1 else drawn.permute_dims((1, 0))
+        return drawn if probs.ndim == 1 else permute_op.front(drawn, axes=(-1, -2))
     key, counter = draw(generator, weights.size)
     # The order of logits with Gumbel noise is the order of drawing one after the other.
     scores = logits + philox.gumbel(key, counter, weights.shape)
