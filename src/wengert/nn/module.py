@@ -1,0 +1,575 @@
+"""`Module`: parameters, buffers and submodules under the names of attributes, and a `forward`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from reprlib import recursive_repr
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import DTypeError, GraphError, StateError, fail
+from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.spec import as_dtype, category, float16, float32, float64
+from ..core.tensor import Tensor, asarray, wrap
+from .parameter import Parameter, recast_
+
+M = TypeVar("M", bound="Module")
+Hook = Callable[..., Any]
+
+_REGISTRIES = ("_parameters", "_buffers", "_modules")
+
+
+class Incompatible(NamedTuple):
+    """The keys that a load with `strict=False` left out."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class HookHandle:
+    """Ends a module's hook: `handle.remove()`."""
+
+    __slots__ = ("_hooks",)
+
+    def __init__(self, hooks: dict[int, Hook]) -> None:
+        self._hooks = hooks
+
+    def remove(self) -> None:
+        """End the hook. A second call does nothing."""
+        self._hooks.pop(id(self), None)
+
+
+class Module:
+    """Base of every layer and model: subclass it, assign parts in `__init__`, write `forward`.
+
+    Attributes that are a :class:`Parameter` or a module are registered under their names, and so are
+    buffers given to :meth:`register_buffer`: they appear in `parameters()`, `state_dict()` and the
+    rest. Operations inside `forward` carry the module's path (`node.path`, such as
+    `encoder.layers.0`).
+
+    A module is also a nest whose leaves are its trainable parameters: `wg.grad(loss)(model)` gives a
+    module of gradients, and `wg.tree.map` works over both. Buffers and frozen parameters are shared
+    by such copies, not differentiated.
+
+    >>> import wengert as wg
+    >>> class Line(wg.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.w = wg.nn.Parameter([2.0])
+    ...     def forward(self, x):
+    ...         return x * self.w
+    >>> Line()(wg.tensor([3.0])).tolist()
+    [6.0]
+    """
+
+    training: bool
+    # Names in order of registration; the values are ordinary attributes, so reading them is fast.
+    _parameters: dict[str, None]
+    _buffers: dict[str, None]
+    _modules: dict[str, None]
+    _transient: set[str]
+    _path: str
+    _mode: Mode | None
+    _pre_hooks: dict[int, Hook]
+    _hooks: dict[int, Hook]
+
+    # Made here rather than in __init__, so that a subclass that forgets super().__init__() works.
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        self = super().__new__(cls)
+        self.__dict__.update(
+            training=True,
+            _parameters={},
+            _buffers={},
+            _modules={},
+            _transient=set(),
+            _path="",
+            _mode=None,
+            _pre_hooks={},
+            _hooks={},
+        )
+        return self
+
+    def __init__(self) -> None:
+        pass
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What calling the module computes. Subclasses define it."""
+        fail(
+            GraphError,
+            f"{type(self).__name__} has no forward()",
+            "Define forward(self, ...) in the class; containers such as ModuleList are not called.",
+        )
+
+    # -- calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the hooks and `forward` inside this module's scope."""
+        frame = sys._getframe(1)
+        outer = get_mode()
+        mode = self._mode
+        # A training loop enters from the same place again and again: one scope serves them all.
+        if (
+            mode is None
+            or (scope := mode.scope) is None
+            or scope.parent is not outer.scope
+            or scope.offset != frame.f_lasti
+            or scope.code is not frame.f_code
+            or mode.grad is not outer.grad
+        ):
+            mode = self._enter(outer, frame.f_code, frame.f_lasti)
+        token = set_mode(mode)
+        try:
+            if self._pre_hooks or self._hooks:
+                return self._call_with_hooks(args, kwargs)
+            return self.forward(*args, **kwargs)
+        finally:
+            reset_mode(token)
+
+    def _enter(self, outer: Mode, code: Any, offset: int) -> Mode:
+        parent = outer.scope
+        mode = Mode(outer.grad, Scope("module", self._path, parent, code, offset))
+        # Scopes of composites and derivatives hold nodes, which must not outlive their graph.
+        while parent is not None and parent.kind == "module":
+            parent = parent.parent
+        self.__dict__["_mode"] = mode if parent is None else None
+        return mode
+
+    def _call_with_hooks(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        for hook in tuple(self._pre_hooks.values()):
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
+        out = self.forward(*args, **kwargs)
+        for hook in tuple(self._hooks.values()):
+            replaced = hook(self, args, out)
+            if replaced is not None:
+                out = replaced
+        return out
+
+    def register_forward_pre_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook(module, args)` before `forward`; what it returns, unless None, replaces `args`."""
+        return _add_hook(self._pre_hooks, hook)
+
+    def register_forward_hook(self, hook: Hook) -> HookHandle:
+        """Call `hook(module, args, output)` after `forward`; what it returns, unless None, replaces the output."""
+        return _add_hook(self._hooks, hook)
+
+    # -- registration
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state = self.__dict__
+        if isinstance(value, Parameter):
+            self._register("_parameters", name, value)
+        elif isinstance(value, Module):
+            self._register("_modules", name, value)
+        elif name in state["_parameters"] and value is not None:
+            fail(
+                DTypeError,
+                f"{type(self).__name__}.{name} is a parameter: {type(value).__name__} cannot take its place",
+                f"Assign a Parameter: wg.nn.Parameter(...), or a new value: module.{name}.assign_(...).",
+            )
+        elif name in state["_modules"] and value is not None:
+            fail(
+                DTypeError,
+                f"{type(self).__name__}.{name} is a module: {type(value).__name__} cannot take its place",
+                f"Assign a module or None, or remove it first: del module.{name}.",
+            )
+        elif name in state["_buffers"] and value is not None and not isinstance(value, Tensor):
+            fail(
+                DTypeError,
+                f"{type(self).__name__}.{name} is a buffer: {type(value).__name__} cannot take its place",
+                "Assign a tensor or None.",
+            )
+        else:
+            object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        for registry in _REGISTRIES:
+            self.__dict__[registry].pop(name, None)
+        self._transient.discard(name)
+
+    def _register(self, registry: str, name: str, value: Any) -> None:
+        for other in _REGISTRIES:
+            if other != registry:
+                self.__dict__[other].pop(name, None)
+        self.__dict__[registry][name] = None
+        self.__dict__[name] = value
+        if isinstance(value, Module):
+            value._set_path(self._child_path(name))
+
+    def _check_name(self, name: str, registry: str) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            fail(GraphError, f"{name!r} is no name for an attribute", "Use a string that is not empty and has no dot.")
+        if hasattr(self, name) and name not in self.__dict__[registry]:
+            fail(GraphError, f"{type(self).__name__} already has an attribute {name!r}", "Choose another name.")
+
+    def register_parameter(self, name: str, parameter: Parameter | None) -> None:
+        """Add a parameter under a name; None keeps the name for one that is left out.
+
+        Raises GraphError for a name that is taken or not an attribute name, DTypeError for another type.
+        """
+        self._check_name(name, "_parameters")
+        if parameter is not None and not isinstance(parameter, Parameter):
+            fail(DTypeError, f"parameter {name!r} is a {type(parameter).__name__}", "Wrap it: wg.nn.Parameter(data).")
+        self._register("_parameters", name, parameter)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Add a tensor that is part of the state but is not trained, such as a running mean.
+
+        `persistent=False` leaves it out of `state_dict()`. Raises GraphError for a name that is taken,
+        DTypeError for what is not a tensor.
+        """
+        self._check_name(name, "_buffers")
+        if tensor is not None and not isinstance(tensor, Tensor):
+            fail(DTypeError, f"buffer {name!r} is a {type(tensor).__name__}", "Make it a tensor: wg.tensor(data).")
+        self._register("_buffers", name, tensor)
+        (self._transient.discard if persistent else self._transient.add)(name)
+
+    def register_module(self, name: str, module: Module | None) -> None:
+        """Add a submodule under a name. Raises GraphError, DTypeError like :meth:`register_parameter`."""
+        self._check_name(name, "_modules")
+        if module is not None and not isinstance(module, Module):
+            fail(DTypeError, f"submodule {name!r} is a {type(module).__name__}, not a Module")
+        self._register("_modules", name, module)
+
+    add_module = register_module
+
+    def _child_path(self, name: str) -> str:
+        # A container without a forward is never entered: its name goes before its children's.
+        if type(self).forward is Module.forward and self._path:
+            return f"{self._path}.{name}"
+        return name
+
+    def _set_path(self, path: str) -> None:
+        pending = [(self, path)]
+        seen: set[int] = set()
+        while pending:
+            module, path = pending.pop()
+            if module._path == path or id(module) in seen:
+                continue
+            seen.add(id(module))
+            module.__dict__.update(_path=path, _mode=None)
+            if type(module).forward is Module.forward:
+                pending += [(child, module._child_path(name)) for name, child in module.named_children()]
+
+    # -- what it holds
+
+    def _own(self, registry: str) -> Iterator[tuple[str, Any]]:
+        state = self.__dict__
+        for name in tuple(state[registry]):
+            value = state[name]
+            if value is not None:
+                yield name, value
+
+    def named_children(self) -> Iterator[tuple[str, Module]]:
+        """The direct submodules with their names, each once."""
+        seen: set[int] = set()
+        for name, child in self._own("_modules"):
+            if id(child) not in seen:
+                seen.add(id(child))
+                yield name, child
+
+    def children(self) -> Iterator[Module]:
+        """The direct submodules, each once."""
+        return (child for _, child in self.named_children())
+
+    def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
+        """This module and all below it with their paths; a shared one once, unless `remove_duplicate=False`."""
+        seen: set[int] = set()
+        pending: list[tuple[str, Module, tuple[int, ...]]] = [(prefix, self, ())]
+        while pending:
+            path, module, above = pending.pop()
+            # A module inside itself ends the walk either way.
+            if id(module) in (seen if remove_duplicate else above):
+                continue
+            seen.add(id(module))
+            yield path, module
+            below = [
+                (f"{path}.{name}" if path else name, child, (*above, id(module)))
+                for name, child in module._own("_modules")
+            ]
+            pending += reversed(below)
+
+    def modules(self) -> Iterator[Module]:
+        """This module and all below it, each once."""
+        return (module for _, module in self.named_modules())
+
+    def _named(self, registry: str, prefix: str, recurse: bool, unique: bool) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = self.named_modules(prefix, unique) if recurse else iter([(prefix, self)])
+        for path, module in modules:
+            for name, value in module._own(registry):
+                if id(value) in seen:
+                    continue
+                if unique:
+                    seen.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """The parameters with their paths; a shared one once, unless `remove_duplicate=False`."""
+        return self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """The parameters, each once: what an optimiser takes."""
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        """The buffers with their paths; a shared one once, unless `remove_duplicate=False`."""
+        return self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """The buffers, each once."""
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> Module:
+        """The submodule at a path such as `encoder.layers.0`. Raises StateError where there is none."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if name not in module._modules or getattr(module, name) is None:
+                fail(StateError, f"{type(module).__name__} has no submodule {name!r} (of the path {target!r})")
+            module = getattr(module, name)
+        found: Module = module
+        return found
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path such as `encoder.layers.0.weight`. Raises StateError where there is none."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if name not in module._parameters or getattr(module, name) is None:
+            fail(StateError, f"{type(module).__name__} has no parameter {name!r} (of the path {target!r})")
+        found: Parameter = getattr(module, name)
+        return found
+
+    # -- state
+
+    def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
+        """Parameters and persistent buffers by path, detached: later training does not change them."""
+        return {name: value.detach() for name, value in self._state(prefix)}
+
+    def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
+        for path, module in self.named_modules(remove_duplicate=False):
+            start = prefix + (f"{path}." if path else "")
+            for name, value in module._own("_parameters"):
+                yield start + name, value
+            for name, value in module._own("_buffers"):
+                if name not in module._transient:
+                    yield start + name, value
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Incompatible:
+        """Take parameters and buffers from a mapping of tensors or arrays; dtypes stay the module's.
+
+        All of it is checked first: when anything is wrong nothing is loaded. With `strict=False`
+        missing and unexpected keys are returned instead of raised.
+
+        Raises StateError listing missing keys, unexpected keys and shapes that differ.
+        """
+        if not isinstance(state_dict, Mapping):
+            fail(DTypeError, f"a state dict is a mapping of names to tensors, not {type(state_dict).__name__}")
+        own = dict(self._state())
+        missing = [k for k in own if k not in state_dict]
+        unexpected = [k for k in state_dict if k not in own]
+        wrong = []
+        loaded: list[tuple[Tensor, Tensor]] = []
+        for key, target in own.items():
+            if key in state_dict:
+                value = asarray(state_dict[key]).detach()
+                if value.shape != target.shape:
+                    wrong.append(f"{key}: {value.shape} in the state dict, {target.shape} in the module")
+                elif category(value.dtype) > max(category(target.dtype), 2):
+                    wrong.append(f"{key}: {value.dtype} in the state dict, {target.dtype} in the module")
+                else:
+                    loaded.append((target, value))
+        if wrong or (strict and (missing or unexpected)):
+            fail(StateError, f"state dict does not fit {type(self).__name__}", _misfit(missing, unexpected, wrong))
+        for target, value in loaded:
+            target.assign_(value)
+        return Incompatible(missing, unexpected)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_mode": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    # -- changing all of it
+
+    def train(self: M, mode: bool = True) -> M:
+        """Set this module and all below it to training (dropout drops, batch norm updates). Returns it."""
+        for module in self.modules():
+            module.training = bool(mode)
+        return self
+
+    def eval(self: M) -> M:
+        """Set this module and all below it to evaluation. Returns it."""
+        return self.train(False)
+
+    def apply(self: M, fn: Callable[[Module], Any]) -> M:
+        """Call `fn` on every module below and then on this one. Returns it.
+
+        >>> import wengert as wg
+        >>> def zero(m):
+        ...     if isinstance(m, wg.nn.Linear):
+        ...         wg.nn.init.zeros_(m.weight)
+        >>> model = wg.nn.Sequential(wg.nn.Linear(2, 3), wg.nn.ReLU()).apply(zero)
+        """
+        # Children before parents: the reverse of a walk that meets parents first, last child first.
+        order: dict[int, Module] = {}
+        pending: list[tuple[Module, bool]] = [(self, False)]
+        entered: set[int] = set()
+        while pending:
+            module, done = pending.pop()
+            if done:
+                order[id(module)] = module
+            elif id(module) not in entered:
+                entered.add(id(module))
+                pending.append((module, True))
+                pending += [(child, False) for child in reversed(list(module.children()))]
+        for module in order.values():
+            fn(module)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters (or set those there are to 0)."""
+        for p in self.parameters():
+            if p.grad is not None:
+                p.grad = None if set_to_none else wrap(np.zeros(p.shape, p.grad.dtype))
+
+    def requires_grad_(self: M, requires_grad: bool = True) -> M:
+        """Make all parameters collect gradients, or freeze them. Returns the module."""
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def to(self: M, target: Any) -> M:
+        """Convert floating (or complex) parameters and buffers to a dtype. Returns the module.
+
+        `"cpu"` is accepted, as the one device there is. Raises DTypeError for other than floating dtypes.
+        """
+        if isinstance(target, str) and target == "cpu":
+            return self
+        dtype = as_dtype(target)
+        if category(dtype) < 2:
+            fail(DTypeError, f"a module's parameters cannot be of dtype {dtype}", "Choose a floating or complex dtype.")
+        held: list[Tensor] = [*self.parameters(), *self.buffers()]
+        for x in held:
+            if category(x.dtype) == category(dtype):
+                recast_(x, dtype)
+        return self
+
+    def half(self: M) -> M:
+        """Convert floating parameters and buffers to float16. Returns the module."""
+        return self.to(float16)
+
+    def float(self: M) -> M:
+        """Convert floating parameters and buffers to float32. Returns the module."""
+        return self.to(float32)
+
+    def double(self: M) -> M:
+        """Convert floating parameters and buffers to float64. Returns the module."""
+        return self.to(float64)
+
+    # -- showing
+
+    def extra_repr(self) -> str:
+        """What stands between the parentheses of `repr`, such as `in_features=3`."""
+        return ""
+
+    @recursive_repr("...")
+    def __repr__(self) -> str:
+        return _render(self, [(name, repr(child)) for name, child in self._own("_modules")])
+
+
+def _add_hook(hooks: dict[int, Hook], hook: Hook) -> HookHandle:
+    handle = HookHandle(hooks)
+    hooks[id(handle)] = hook
+    return handle
+
+
+def _misfit(missing: Sequence[str], unexpected: Sequence[str], wrong: Sequence[str]) -> str:
+    lines = []
+    if missing:
+        lines.append("missing keys: " + ", ".join(missing))
+    if unexpected:
+        lines.append("unexpected keys: " + ", ".join(unexpected))
+    if wrong:
+        lines.append("misfits: " + "; ".join(wrong))
+    return "\n".join([*lines, "Nothing was loaded."])
+
+
+def _render(module: Module, children: Sequence[tuple[str, str]]) -> str:
+    """A module as PyTorch prints it: one line, or an indented block where it has submodules."""
+    title, extra = type(module).__name__, module.extra_repr()
+    if not children:
+        return f"{title}({extra})"
+    lines = [f"({name}): {text}".replace("\n", "\n  ") for name, text in children]
+    return "\n  ".join([f"{title}(", *([extra] if extra else []), *lines]) + "\n)"
+
+
+# -- modules as nests
+
+
+class _Layout:
+    """A module without its trainable parameters' values, as the nest structure's comparable part."""
+
+    __slots__ = ("module", "names")
+
+    def __init__(self, module: Module, names: tuple[str, ...]) -> None:
+        self.module = module
+        self.names = names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Layout) and self.names == other.names and type(self.module) is type(other.module)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _is_trainable(leaf: Any) -> bool:
+    # In a module of gradients or of other mapped values every leaf takes the parameter's place.
+    return not isinstance(leaf, Parameter) or leaf.requires_grad
+
+
+def _flatten(module: Module) -> tuple[list[Any], _Layout]:
+    named = [(name, p) for name, p in module.named_parameters() if _is_trainable(p)]
+    return [p for _, p in named], _Layout(module, tuple(name for name, _ in named))
+
+
+def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
+    """A copy of the modules with other leaves; buffers and everything else are shared."""
+    originals = list(layout.module.modules())
+    replaced: dict[int, Any] = {id(m): type(m).__new__(type(m)) for m in originals}
+    trainable = [p for p in layout.module.parameters() if _is_trainable(p)]
+    replaced.update(zip(map(id, trainable), leaves, strict=True))
+    for module in originals:
+        copy: Module = replaced[id(module)]
+        for name, value in module.__dict__.items():
+            if name in _REGISTRIES:
+                copy.__dict__[name] = dict(value)
+            elif name != "_mode":
+                copy.__dict__[name] = _substitute(value, replaced)
+    result: Module = replaced[id(layout.module)]
+    return result
+
+
+def _substitute(value: Any, replaced: Mapping[int, Any]) -> Any:
+    """An attribute's value with modules and parameters replaced, also inside plain containers."""
+    if id(value) in replaced:
+        return replaced[id(value)]
+    kind = type(value)
+    if kind is list or kind is tuple:
+        items = [_substitute(v, replaced) for v in value]
+        return value if all(a is b for a, b in zip(items, value)) else kind(items)
+    if kind is dict:
+        mapped = {k: _substitute(v, replaced) for k, v in value.items()}
+        return value if all(mapped[k] is v for k, v in value.items()) else mapped
+    return value
+
+
+tree.register(Module, _flatten, _unflatten)

@@ -1,0 +1,46 @@
+"""`Parameter`: a tensor that a module trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..core.spec import DType
+from ..core.tensor import Tensor, wrap
+
+
+class Parameter(Tensor):
+    """A leaf tensor that becomes one of a module's parameters when assigned to an attribute.
+
+    Parameters
+    ----------
+    data: anything :func:`wengert.tensor` takes; it is copied.
+    requires_grad: whether gradients are collected; False freezes the parameter.
+    dtype: the dtype, where it is to differ from the data's.
+
+    Raises DTypeError for data that is not floating or complex unless `requires_grad=False`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Parameter([1.0, 2.0])
+    Parameter containing:
+    tensor([1., 2.], requires_grad=True)
+    """
+
+    __slots__ = ()
+
+    def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None) -> None:
+        source = data.detach() if isinstance(data, Tensor) else data
+        super().__init__(source, dtype=dtype, requires_grad=requires_grad)
+
+
+def recast_(x: Tensor, dtype: DType) -> None:
+    """Give a leaf, and its gradient, another dtype; the object stays the one that others refer to."""
+    if x.dtype == dtype:
+        return
+    tracked, grad = x.requires_grad, x.grad
+    x.requires_grad_(False)
+    made = wrap(x.detach().numpy().astype(dtype))
+    x._data, x._spec = made._data, made._spec
+    if tracked:
+        x.requires_grad_()
+    if grad is not None:
+        x.grad = wrap(grad.detach().numpy().astype(dtype))

@@ -1,0 +1,127 @@
+"""Adam, and AdamW with decoupled weight decay."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError, ShapeError, fail
+from .optimizer import Array, Group, Optimizer, Params, State, _require
+
+
+class Adam(Optimizer):
+    """Steps scaled by running averages of the gradient and of its square.
+
+    Parameters
+    ----------
+    params: leaf tensors, or dicts of them with their own options.
+    lr: the step size.
+    betas: the decay rates of the two averages, in [0, 1).
+    eps: added to the root of the second average.
+    weight_decay: an L2 penalty's factor, added to the gradient (see :class:`AdamW` for the other kind).
+    amsgrad: divide by the largest second average so far (Reddi et al., arXiv:1904.09237).
+    maximize: climb instead of descend.
+
+    Source: Kingma, Ba, arXiv:1412.6980.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> opt = wg.optim.Adam([w], lr=0.25)
+    >>> (w * w).backward()
+    >>> opt.step()
+    >>> w.item()
+    0.75
+    """
+
+    _decoupled = False
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "amsgrad": amsgrad,
+            "maximize": maximize,
+        }
+        super().__init__(params, options)
+
+    def _check(self, group: Group) -> None:
+        super()._check(group)
+        _require(group, "eps", lambda v: v >= 0, "at least 0")
+        betas = group["betas"]
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            fail(DTypeError, f"betas must be a pair of numbers, not {betas!r}")
+        if not all(0 <= b < 1 for b in betas):
+            fail(ShapeError, f"betas must lie in [0, 1), not {betas!r}")
+        group["betas"] = (float(betas[0]), float(betas[1]))
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
+
+    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+        (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        if decay and not self._decoupled:
+            grad = grad + value * decay
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean *= beta1
+        np.multiply(grad, 1.0 - beta1, out=out)
+        mean += out
+        square *= beta2
+        np.multiply(grad, grad, out=out)
+        out *= 1.0 - beta2
+        square += out
+        if group["amsgrad"]:
+            square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
+        np.sqrt(square, out=out)
+        # Both bias corrections as numbers: lr/c1 * mean / (sqrt(square)/sqrt(c2) + eps).
+        root = math.sqrt(1.0 - beta2**step)
+        out += group["eps"] * root
+        np.divide(mean, out, out=out)
+        out *= -lr * root / (1.0 - beta1**step)
+        if decay and self._decoupled:
+            out += value * (1.0 - lr * decay)
+        else:
+            out += value
+
+
+class AdamW(Adam):
+    """Adam with weight decay apart from the gradient: every step first shrinks the value by `lr * weight_decay`.
+
+    Parameters are those of :class:`Adam`; `weight_decay` is 0.01 by default.
+
+    Source: Loshchilov, Hutter, arXiv:1711.05101.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> opt = wg.optim.AdamW([w], lr=0.25, weight_decay=0.5)
+    >>> (w * w).backward()
+    >>> opt.step()
+    >>> w.item()
+    0.625
+    """
+
+    _decoupled = True
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize)

@@ -1,0 +1,279 @@
+"""`Optimizer`: parameter groups, per-parameter state, and the step that all rules share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
+from ..core.mode import enable_grad
+from ..core.spec import category, real_dtype
+from ..core.tensor import Tensor, wrap
+
+Array = np.ndarray[Any, Any]
+Group = dict[str, Any]
+State = dict[str, Any]
+Params = Iterable[Tensor] | Iterable[Group]
+
+# Elements that a rule works on at a time: its dozen passes then run in the cache.
+BLOCK = 1 << 14
+
+
+class Optimizer:
+    """Base of the optimisers. A rule gives the names of its buffers and one elementwise update.
+
+    `params` is an iterable of leaf tensors, or of dicts with `params` and options that differ from
+    the defaults for this group. The options of every group stand in `param_groups`, where schedules
+    and users change them; `state` maps a parameter to its buffers, NumPy arrays that only the
+    optimiser writes.
+
+    A step gives every parameter a new value; what was computed from the old one keeps it. Complex
+    parameters are updated as pairs of real ones. NaN gradients are not hidden: they reach the
+    parameters.
+
+    Raises GradientError for an empty list, tensors that are not leaves or given twice, DTypeError for
+    what is not a floating tensor, ShapeError for options out of range.
+    """
+
+    def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
+        self.defaults: Group = dict(defaults)
+        self.param_groups: list[Group] = []
+        self.state: dict[Tensor, State] = {}
+        if isinstance(params, (Tensor, Mapping)) or not isinstance(params, Iterable):
+            fail(
+                DTypeError,
+                f"an optimiser takes a list of tensors, not {type(params).__name__}",
+                "Write model.parameters(), or [w, b].",
+            )
+        given: list[Any] = list(params)
+        if not given:
+            fail(
+                GradientError,
+                "an optimiser without parameters",
+                "An iterator such as model.parameters() is empty after its first use; a module's parameters "
+                "must be attributes of type wg.nn.Parameter.",
+            )
+        for group in given if isinstance(given[0], dict) else [{"params": given}]:
+            self.add_param_group(group)
+
+    # -- what a rule defines
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        """The names of the per-parameter buffers that the rule needs with these options."""
+        return ()
+
+    def _initial(self, name: str, group: Group) -> float:
+        """The number that a new buffer is filled with."""
+        return 0.0
+
+    def _check(self, group: Group) -> None:
+        """Raise ShapeError for options that make no sense."""
+        _require(group, "lr", lambda v: v >= 0, "at least 0")
+        _require(group, "weight_decay", lambda v: v >= 0, "at least 0")
+
+    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+        """Write the new value into `out` and bring the buffers, by name in `state`, up to date.
+
+        All arrays are real and of one shape; the value is to decrease along `grad`. `value` and `grad`
+        must not be written to. `step` counts from 1.
+        """
+        fail(GraphError, f"{type(self).__name__} defines no update", "Override _update in the class.")
+
+    # -- groups
+
+    def add_param_group(self, group: Mapping[str, Any]) -> None:
+        """Add parameters with their own options: `{"params": [...], "lr": 0.01}`.
+
+        Raises like the constructor; then nothing is added.
+        """
+        if not isinstance(group, Mapping) or "params" not in group:
+            fail(DTypeError, f"a parameter group is a dict with 'params', not {group!r}")
+        unknown = [k for k in group if k not in self.defaults and k not in ("params", "initial_lr")]
+        if unknown:
+            fail(
+                StateError,
+                f"{type(self).__name__} has no option {', '.join(map(repr, unknown))}",
+                f"Its options are: {', '.join(self.defaults)}.",
+            )
+        given = group["params"]
+        params = [given] if isinstance(given, Tensor) else list(given)
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            _check_parameter(p)
+            if id(p) in known:
+                fail(GradientError, f"a parameter is given to the optimiser twice, {p.spec}", "Give each one once.")
+            known.add(id(p))
+        made = {**self.defaults, **group, "params": params}
+        self._check(made)
+        self.param_groups.append(made)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters (or set those there are to 0)."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.grad = None if set_to_none else wrap(np.zeros(p.shape, p.grad.dtype))
+
+    # -- the step
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient.
+
+        `closure`, where given, is called first to compute the loss and the gradients; its result is
+        returned.
+        """
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        # Overflow and NaN are values that the parameters show, not warnings.
+        with np.errstate(all="ignore"):
+            for group in self.param_groups:
+                maximize = group["maximize"]
+                for p in group["params"]:
+                    grad = p.grad
+                    if grad is not None:
+                        g = _array(grad, p)
+                        self._step_one(p, -g if maximize else g, group)
+        return loss
+
+    def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
+        value = np.asarray(p._value("an optimiser's step"))
+        state = self.state.get(p)
+        if state is None:
+            state = self.state[p] = {"step": 0}
+        state["step"] = step = state["step"] + 1
+        names = self._names(group)
+        for name in names:
+            if name not in state:
+                state[name] = np.full(value.shape, self._initial(name, group), value.dtype)
+        out = np.empty(value.shape, value.dtype)
+        if value.size <= BLOCK and value.dtype.kind != "c":
+            self._update(out, value, grad, state, group, step)
+        else:
+            arrays = [_flat(a) for a in (out, value, grad, *(state[name] for name in names))]
+            for start in range(0, arrays[0].size, BLOCK):
+                part = [a[start : start + BLOCK] for a in arrays]
+                self._update(part[0], part[1], part[2], dict(zip(names, part[3:])), group, step)
+        p._data = out
+
+    # -- state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Options and buffers as plain data, with parameters numbered in order (PyTorch's layout)."""
+        numbers = {id(p): i for i, p in enumerate(self._all())}
+        groups = [{**_options(g), "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
+        state = {
+            numbers[id(p)]: {k: wrap(v.copy()) if isinstance(v, np.ndarray) else v for k, v in s.items()}
+            for p, s in self.state.items()
+        }
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take options and buffers from what :meth:`state_dict` gave.
+
+        All of it is checked first: when anything is wrong nothing is loaded. Raises StateError listing
+        what does not fit.
+        """
+        name = type(self).__name__
+        if not isinstance(state_dict, Mapping) or not {"state", "param_groups"} <= set(state_dict):
+            fail(StateError, f"{name}: a state dict has the keys 'state' and 'param_groups'")
+        groups, state = state_dict["param_groups"], state_dict["state"]
+        wrong = []
+        if len(groups) != len(self.param_groups):
+            wrong.append(f"{len(groups)} parameter groups in the state dict, {len(self.param_groups)} in the optimiser")
+        for i, (new, old) in enumerate(zip(groups, self.param_groups)):
+            found, own = len(new["params"]), len(old["params"])
+            if found != own:
+                wrong.append(f"group {i} has {found} parameters in the state dict, {own} in the optimiser")
+            for kind, keys in (("missing", set(old) - set(new)), ("unexpected", set(new) - set(old))):
+                # A schedule adds initial_lr to a group; either side may be without one.
+                wrong += [f"group {i}: {kind} option {k!r}" for k in sorted(keys - {"initial_lr"})]
+        loaded: dict[Tensor, dict[str, Any]] = {}
+        if not wrong:
+            order = [n for g in groups for n in g["params"]]
+            params = dict(zip(order, self._all()))
+            wrong += [f"state of parameter {n}, which no group holds" for n in state if n not in params]
+            for n, entries in state.items():
+                if n in params:
+                    loaded[params[n]] = _loaded(entries, params[n], f"parameter {n}", wrong)
+        if wrong:
+            fail(StateError, f"state dict does not fit {name}", "\n".join([*wrong, "Nothing was loaded."]))
+        for new, old in zip(groups, self.param_groups):
+            old.update(_options(new))
+        self.state = loaded
+
+    def _all(self) -> list[Tensor]:
+        return [p for g in self.param_groups for p in g["params"]]
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
+        return "\n".join([*lines, ")"])
+
+
+def _options(group: Mapping[str, Any]) -> Group:
+    return {k: copy.copy(v) for k, v in group.items() if k != "params"}
+
+
+def _require(group: Group, name: str, test: Callable[[Any], bool], wanted: str) -> None:
+    value = group[name]
+    # Written so that NaN, which fails every test, is refused.
+    if isinstance(value, Tensor):
+        value = group[name] = value.item()
+    if not isinstance(value, (int, float, np.integer, np.floating)) or not test(value):
+        fail(ShapeError, f"{name} must be {wanted}, not {value!r}")
+    # A NumPy float64 would turn float32 arithmetic into float64.
+    group[name] = float(value)
+
+
+def _check_parameter(p: Any) -> None:
+    if not isinstance(p, Tensor):
+        fail(
+            DTypeError,
+            f"an optimiser takes tensors, not {type(p).__name__}",
+            "Write model.parameters(), or wrap the data: wg.nn.Parameter(data).",
+        )
+    if not p.is_leaf:
+        fail(
+            GradientError,
+            f"an optimiser cannot update a tensor computed by {p.grad_fn}, {p.spec}",
+            "Only leaves are parameters: wrap it as wg.nn.Parameter(x), or x.detach().requires_grad_().",
+        )
+    if category(p.dtype) < 2:
+        fail(DTypeError, f"an optimiser cannot update a tensor of dtype {p.dtype}", "Use a floating dtype.")
+
+
+def _array(grad: Tensor, p: Tensor) -> Array:
+    value = np.asarray(grad._value("an optimiser's step"))
+    if value.dtype != p.dtype:
+        if category(grad.dtype) > category(p.dtype):
+            fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")
+        value = value.astype(p.dtype)
+    return value
+
+
+def _flat(a: Array) -> Array:
+    """`a` as one axis of real numbers: a view where its memory is contiguous."""
+    flat = a.reshape(-1)
+    return flat.view(real_dtype(flat.dtype)) if flat.dtype.kind == "c" else flat
+
+
+def _loaded(entries: Mapping[str, Any], p: Tensor, what: str, wrong: list[str]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in entries.items():
+        if key == "step":
+            made[key] = int(value)
+            continue
+        array = np.array(value.detach().numpy() if isinstance(value, Tensor) else value)
+        if array.shape != p.shape:
+            wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
+        else:
+            made[key] = array.astype(p.dtype)
+    made.setdefault("step", 0)
+    return made

@@ -1,0 +1,172 @@
+"""RMSprop and Adagrad: steps scaled by the size of past gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .optimizer import Array, Group, Optimizer, Params, State, _require
+
+
+class RMSprop(Optimizer):
+    """Steps divided by the root of a running average of squared gradients.
+
+    Parameters
+    ----------
+    params: leaf tensors, or dicts of them with their own options.
+    lr: the step size.
+    alpha: the decay rate of the average.
+    eps: added to its root.
+    weight_decay: an L2 penalty's factor, added to the gradient.
+    momentum: how much of the last step is kept.
+    centered: subtract the square of the mean gradient, for an estimate of the variance.
+    maximize: climb instead of descend.
+
+    Source: Hinton, "Neural networks for machine learning", lecture 6e; centered: Graves, arXiv:1308.0850.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> opt = wg.optim.RMSprop([w], lr=0.01)
+    >>> (w * w).backward()
+    >>> opt.step()
+    >>> round(w.item(), 4)
+    0.9
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        momentum: float = 0.0,
+        centered: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr,
+            "alpha": alpha,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "momentum": momentum,
+            "centered": centered,
+            "maximize": maximize,
+        }
+        super().__init__(params, options)
+
+    def _check(self, group: Group) -> None:
+        super()._check(group)
+        _require(group, "alpha", lambda v: 0 <= v <= 1, "in [0, 1]")
+        _require(group, "eps", lambda v: v >= 0, "at least 0")
+        _require(group, "momentum", lambda v: v >= 0, "at least 0")
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        names = ("square_avg",)
+        if group["centered"]:
+            names += ("grad_avg",)  # type: ignore[assignment]
+        if group["momentum"]:
+            names += ("momentum_buffer",)  # type: ignore[assignment]
+        return names
+
+    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+        alpha = group["alpha"]
+        if group["weight_decay"]:
+            grad = grad + value * group["weight_decay"]
+        square = state["square_avg"]
+        square *= alpha
+        np.multiply(grad, grad, out=out)
+        out *= 1.0 - alpha
+        square += out
+        if group["centered"]:
+            mean = state["grad_avg"]
+            mean *= alpha
+            mean += grad * (1.0 - alpha)
+            np.multiply(mean, mean, out=out)
+            np.subtract(square, out, out=out)
+            np.sqrt(out, out=out)
+        else:
+            np.sqrt(square, out=out)
+        out += group["eps"]
+        np.divide(grad, out, out=out)
+        if group["momentum"]:
+            buffer = state["momentum_buffer"]
+            buffer *= group["momentum"]
+            buffer += out
+            np.multiply(buffer, -group["lr"], out=out)
+        else:
+            out *= -group["lr"]
+        out += value
+
+
+RMSProp = RMSprop
+
+
+class Adagrad(Optimizer):
+    """Steps divided by the root of the sum of all squared gradients so far.
+
+    Parameters
+    ----------
+    params: leaf tensors, or dicts of them with their own options.
+    lr: the step size.
+    lr_decay: how fast the step size falls: lr / (1 + (step - 1) * lr_decay).
+    weight_decay: an L2 penalty's factor, added to the gradient.
+    initial_accumulator_value: what the sum starts from.
+    eps: added to its root.
+    maximize: climb instead of descend.
+
+    Source: Duchi, Hazan, Singer, JMLR 12, 2011.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> opt = wg.optim.Adagrad([w], lr=0.25)
+    >>> (w * w).backward()
+    >>> opt.step()
+    >>> w.item()
+    0.75
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-2,
+        lr_decay: float = 0.0,
+        weight_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        maximize: bool = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr,
+            "lr_decay": lr_decay,
+            "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value,
+            "eps": eps,
+            "maximize": maximize,
+        }
+        super().__init__(params, options)
+
+    def _check(self, group: Group) -> None:
+        super()._check(group)
+        for name in ("lr_decay", "initial_accumulator_value", "eps"):
+            _require(group, name, lambda v: v >= 0, "at least 0")
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("sum",)
+
+    def _initial(self, name: str, group: Group) -> float:
+        start: float = group["initial_accumulator_value"]
+        return start
+
+    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+        if group["weight_decay"]:
+            grad = grad + value * group["weight_decay"]
+        total = state["sum"]
+        np.multiply(grad, grad, out=out)
+        total += out
+        np.sqrt(total, out=out)
+        out += group["eps"]
+        np.divide(grad, out, out=out)
+        out *= -group["lr"] / (1.0 + (step - 1) * group["lr_decay"])
+        out += value

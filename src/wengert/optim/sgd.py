@@ -1,0 +1,85 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import ShapeError, fail
+from .optimizer import Array, Group, Optimizer, Params, State, _require
+
+
+class SGD(Optimizer):
+    """Gradient descent with momentum (heavy ball or Nesterov's).
+
+    Parameters
+    ----------
+    params: leaf tensors, or dicts of them with their own options.
+    lr: the step size.
+    momentum: how much of the last step is kept.
+    dampening: how much less of the gradient enters the momentum.
+    weight_decay: an L2 penalty's factor, added to the gradient.
+    nesterov: look ahead along the momentum; needs momentum and no dampening.
+    maximize: climb instead of descend.
+
+    Source: Sutskever et al., "On the importance of initialization and momentum in deep learning", 2013.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor(1.0, requires_grad=True)
+    >>> opt = wg.optim.SGD([w], lr=0.5)
+    >>> (w * w).backward()
+    >>> opt.step()
+    >>> w.item()
+    0.0
+    """
+
+    def __init__(
+        self,
+        params: Params,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        maximize: bool = False,
+    ) -> None:
+        options: dict[str, Any] = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
+        super().__init__(params, options)
+
+    def _check(self, group: Group) -> None:
+        super()._check(group)
+        _require(group, "momentum", lambda v: v >= 0, "at least 0")
+        _require(group, "dampening", lambda v: v == v, "a number")
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            fail(ShapeError, "nesterov=True needs momentum above 0 and dampening 0")
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+        momentum, decay = group["momentum"], group["weight_decay"]
+        if decay:
+            np.multiply(value, decay, out=out)
+            out += grad
+            grad = out
+        if momentum:
+            buffer = state["momentum_buffer"]
+            buffer *= momentum
+            if group["dampening"] and step > 1:
+                buffer += grad * (1.0 - group["dampening"])
+            else:
+                buffer += grad
+            if group["nesterov"]:
+                grad = grad + momentum * buffer
+            else:
+                grad = buffer
+        np.multiply(grad, -group["lr"], out=out)
+        out += value
