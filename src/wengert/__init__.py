@@ -55,6 +55,7 @@ from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
 from .execute import scheduler as _scheduler  # noqa: F401 (gives graphs `run`)
 from .execute.static import Placeholder, function, placeholder
+from .ops.dtypes import CONSTANTS
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.reverse import backward
 from .transforms.trace import graph, spec
@@ -65,6 +66,7 @@ for _name, _method in METHODS.items():
     setattr(Tensor, _name, _method)
 Tensor.backward = backward
 globals().update(PUBLIC)
+globals().update(CONSTANTS)
 # The Array API's name for the dtype; it shadows the builtin only as an attribute of the module.
 globals()["bool"] = bool_
 
@@ -143,5 +145,6 @@ __all__ = [
     "uint64",
     "value_and_grad",
     "vjp",
+    *CONSTANTS,
     *PUBLIC,
 ]

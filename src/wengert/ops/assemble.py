@@ -226,8 +226,10 @@ def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0
     total = x.shape[axis]
     if isinstance(indices_or_sections, (tuple, list)):
         cuts = [slice(i).indices(total)[1] for i in int_args((indices_or_sections,), "indices")]
-        edges = list(accumulate([0, *cuts, total], max))
-        return _cut(x, [b - a for a, b in pairwise(edges)], axis)
+        edges = list(pairwise([0, *cuts, total]))
+        if cuts != sorted(cuts):  # parts that overlap
+            return tuple(x[along(axis, slice(a, b))] for a, b in edges)
+        return _cut(x, [b - a for a, b in edges], axis)
     (count,) = int_args((indices_or_sections,), "sections")
     if count < 1:
         fail(ShapeError, f"tensor_split into {count} parts", "Give a positive number of parts.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..core.spec import (
     default_float,
     inexact_dtype,
     normalize_shape,
+    show,
 )
 from ..core.tensor import Tensor, asarray, wrap
 from .aliases import alias
@@ -27,6 +29,14 @@ from .dtypes import result_type
 from .structure import as_operand, check_device
 
 Number = bool | int | float | complex
+
+
+def _allocate(make: Callable[..., Any], shape: Shape, dtype: DType) -> Any:
+    try:
+        return make(shape, dtype)
+    except MemoryError:
+        size = math.prod(shape) * dtype.itemsize
+        fail(ShapeError, f"not enough memory for {show(shape, dtype)}: {size / 2**30:.3g} GiB", "Make it smaller.")
 
 
 def _made(data: Any, requires_grad: bool) -> Tensor:
@@ -76,7 +86,7 @@ def zeros(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: boo
             [0., 0.]])
     """
     check_device(device)
-    return _made(np.zeros(_shape(shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.zeros, _shape(shape), _dtype(dtype)), requires_grad)
 
 
 @public
@@ -88,7 +98,7 @@ def ones(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     tensor([1, 1, 1])
     """
     check_device(device)
-    return _made(np.ones(_shape(shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.ones, _shape(shape), _dtype(dtype)), requires_grad)
 
 
 @public
@@ -100,7 +110,7 @@ def empty(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: boo
     (2, 3)
     """
     check_device(device)
-    return _made(np.empty(_shape(shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.empty, _shape(shape), _dtype(dtype)), requires_grad)
 
 
 @public
@@ -128,9 +138,12 @@ def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Ten
     number = _python_number(fill_value, "fill_value")
     wanted = _dtype(dtype, result_type(fill_value))
     try:
-        data = np.full(shape, number, wanted)
+        with np.errstate(over="ignore"):
+            filler = np.asarray(number, wanted)
     except (OverflowError, ValueError, TypeError):
         fail(DTypeError, f"the number {number!r} does not fit {wanted}", "Pick a wider dtype.")
+    data = _allocate(np.empty, shape, wanted)
+    data[...] = filler
     return _made(data, requires_grad)
 
 
@@ -148,7 +161,7 @@ def zeros_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
     >>> wg.zeros_like([1, 2])
     tensor([0, 0])
     """
-    return _made(np.zeros(*_like(x, dtype, device)), requires_grad)
+    return _made(_allocate(np.zeros, *_like(x, dtype, device)), requires_grad)
 
 
 @public
@@ -159,7 +172,7 @@ def ones_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     >>> wg.ones_like([1.5, 2.5])
     tensor([1., 1.])
     """
-    return _made(np.ones(*_like(x, dtype, device)), requires_grad)
+    return _made(_allocate(np.ones, *_like(x, dtype, device)), requires_grad)
 
 
 @public
@@ -170,7 +183,7 @@ def empty_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
     >>> wg.empty_like(wg.ones(2, 3)).shape
     (2, 3)
     """
-    return _made(np.empty(*_like(x, dtype, device)), requires_grad)
+    return _made(_allocate(np.empty, *_like(x, dtype, device)), requires_grad)
 
 
 @public
