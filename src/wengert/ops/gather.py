@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError, RangeError, ShapeError, fail
-from ..core.op import TABLE, Call, Linear, NoDerivative, Op
+from ..core.op import Call, Linear, NoDerivative, Op
 from ..core.record import bind, elementwise_general, op, public
 from ..core.spec import (
     DType,
@@ -42,7 +42,8 @@ from .index_ops import (
     slice_op,
     slice_transpose,
 )
-from .inplace import value_for
+from .inplace import update, value_for
+from .selection import where
 from .structure import as_operand, broadcast, cast, reshaped
 
 # -- gather: an index array over one axis, aligned with the others
@@ -311,7 +312,7 @@ def _check_fits(what: str, indices: Tensor, x: Tensor, axis: int | None) -> None
 
 
 def _cropped(x: Tensor, shape: Shape) -> Tensor:
-    return x if x.shape == shape else bind(slice_op, (x,), {"index": _leading(shape)})
+    return x if x.shape == shape else bind(slice_op, (x,), {"entries": _leading(shape)})
 
 
 @public(method=True)
@@ -364,7 +365,7 @@ def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Tensor:
         check_range("scatter_add", (found._data,), (x.shape[axis],), x.ndim + axis)
     added: Tensor = bind(gather_transpose, (values, found), {"axis": axis, "size": x.shape[axis]})
     if added.shape != x.shape:
-        added = bind(slice_transpose, (added,), {"index": _leading(added.shape, axis), "sizes": x.shape})
+        added = bind(slice_transpose, (added,), {"entries": _leading(added.shape, axis), "sizes": x.shape})
     return elementwise_general(add, (x, added))
 
 
@@ -447,8 +448,37 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     found = as_operand(mask)
     if category(found.dtype) != 0:
         fail(DTypeError, f"masked_fill: a mask of {show(found.shape, found.dtype)}", "Compare, such as x > 0.")
-    out: Tensor = elementwise_general(TABLE["where"], (found, value_for(x, value, "masked_fill"), x))
-    return out
+    return where(found, value_for(x, value, "masked_fill"), x)
+
+
+# -- the same as new versions of a tensor
+
+
+@public(method=True, function=False)
+@dim_alias
+def scatter_(x: Tensor, axis: int, index: Any, src: Any) -> Tensor:
+    """Give `x` the new version `wg.scatter(x, axis, index, src)`. Returns `x`."""
+    return update(x, "scatter_", lambda old: scatter(old, axis, index, src))
+
+
+@public(method=True, function=False)
+@dim_alias
+def scatter_add_(x: Tensor, axis: int, index: Any, src: Any) -> Tensor:
+    """Give `x` the new version `wg.scatter_add(x, axis, index, src)`. Returns `x`."""
+    return update(x, "scatter_add_", lambda old: scatter_add(old, axis, index, src))
+
+
+@public(method=True, function=False)
+@dim_alias
+def index_add_(x: Tensor, axis: int, index: Any, source: Any) -> Tensor:
+    """Give `x` the new version `wg.index_add(x, axis, index, source)`. Returns `x`."""
+    return update(x, "index_add_", lambda old: index_add(old, axis, index, source))
+
+
+@public(method=True, function=False)
+def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
+    """Give `x` the new version `wg.masked_fill(x, mask, value)`. Returns `x`."""
+    return update(x, "masked_fill_", lambda old: masked_fill(old, mask, value))
 
 
 # -- one-hot vectors

@@ -13,8 +13,7 @@ import numpy as np
 
 from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.mode import get_mode
-from ..core.op import TABLE
-from ..core.record import METHODS, bind, elementwise_general
+from ..core.record import METHODS, bind
 from ..core.spec import (
     Shape,
     broadcast_shapes,
@@ -27,6 +26,7 @@ from ..core.tensor import Tensor, asarray, wrap
 from .axes import permute_op
 from .index_ops import ALL, Entries, Entry, check_range, index_op, index_update, slice_op, slice_update
 from .inplace import check_write, old_version, value_for, write
+from .selection import where
 from .structure import broadcast, cast, reshaped
 
 # Index entries that NumPy takes as they are, to the same effect.
@@ -265,7 +265,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     if x._data is None:
         _check_arrays(x, parsed)
     if parsed.entries:
-        y: Tensor = bind(slice_op, (x,), {"index": parsed.entries})
+        y: Tensor = bind(slice_op, (x,), {"entries": parsed.entries})
     elif not parsed.arrays:
         return old_version(x)
     else:
@@ -350,7 +350,7 @@ def _updated(x: Tensor, index: Any, v: Tensor) -> Tensor:
     if x._data is None or v._data is None:
         _check_arrays(x, parsed)
     entries, arrays = parsed.entries, parsed.arrays
-    y: Tensor = bind(slice_op, (x,), {"index": entries}) if entries else x
+    y: Tensor = bind(slice_op, (x,), {"entries": entries}) if entries else x
     if arrays:
         axes = None if parsed.adjacent else _to_front(y.ndim, parsed.places)
         z = y if axes is None else permute_op.front(y, axes=axes)
@@ -364,7 +364,7 @@ def _updated(x: Tensor, index: Any, v: Tensor) -> Tensor:
         y = z if axes is None else permute_op.front(z, axes=_inverse(axes))
         v = y
     if entries or not arrays:
-        y = bind(slice_update, (x, _aligned(v, y.shape, x)), {"index": entries})
+        y = bind(slice_update, (x, _aligned(v, y.shape, x)), {"entries": entries})
     return y
 
 
@@ -390,8 +390,7 @@ def _masked_update(x: Tensor, mask: Tensor, v: Tensor) -> Tensor:
         )
     if tail:
         mask = reshaped(mask, mask.shape + (1,) * len(tail))
-    out: Tensor = elementwise_general(TABLE["where"], (mask, v, x))
-    return out
+    return where(mask, v, x)
 
 
 METHODS["__getitem__"] = getitem

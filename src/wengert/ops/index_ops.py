@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import RangeError, fail
-from ..core.op import TABLE, Call, Linear, Missing, NoDerivative, Op
+from ..core.op import Call, Linear, Missing, NoDerivative, Op
 from ..core.record import linear, op
 from ..core.spec import Shape, Spec, bool_, broadcast_shapes, int64, spec_of
+from .selection import where_op
 
-# One entry of a canonical static index: an integer, (start, stop, step), or None for a new axis.
+# One entry of a canonical static entries: an integer, (start, stop, step), or None for a new axis.
 Entry = int | tuple[int | None, int | None, int | None] | None
 Entries = tuple[Entry, ...]
 
@@ -31,26 +32,26 @@ NO_OPERATOR = Missing("its result has the shape of a larger tensor, which no one
 
 
 @lru_cache(4096)
-def _decode(index: Entries) -> tuple[Any, ...]:
+def _decode(entries: Entries) -> tuple[Any, ...]:
     """The canonical index as NumPy takes it, behind an ellipsis for the leading axes."""
-    return (..., *(slice(*e) if isinstance(e, tuple) else e for e in index))
+    return (..., *(slice(*e) if isinstance(e, tuple) else e for e in entries))
 
 
-def _consumed(index: Entries) -> int:
+def _consumed(entries: Entries) -> int:
     """How many axes of the argument the index speaks of."""
-    return sum(e is not None for e in index)
+    return sum(e is not None for e in entries)
 
 
-def _kept(index: Entries) -> int:
+def _kept(entries: Entries) -> int:
     """How many axes of the result come from it."""
-    return sum(not isinstance(e, int) for e in index)
+    return sum(not isinstance(e, int) for e in entries)
 
 
-def _slice_shape(shape: Shape, index: Entries) -> Shape:
-    split = len(shape) - _consumed(index)
+def _slice_shape(shape: Shape, entries: Entries) -> Shape:
+    split = len(shape) - _consumed(entries)
     sizes = iter(shape[split:])
     out = list(shape[:split])
-    for e in index:
+    for e in entries:
         if e is None:
             out.append(1)
             continue
@@ -60,26 +61,26 @@ def _slice_shape(shape: Shape, index: Entries) -> Shape:
     return tuple(out)
 
 
-def _slice_sizes(shape: Shape, index: Entries) -> Shape:
-    return tuple(shape[len(shape) - _consumed(index) :])
+def _slice_sizes(shape: Shape, entries: Entries) -> Shape:
+    return tuple(shape[len(shape) - _consumed(entries) :])
 
 
-def _slice_transpose(ct: Any, index: Entries, sizes: Shape) -> Any:
-    out = np.zeros(ct.shape[: ct.ndim - _kept(index)] + sizes, ct.dtype)
-    out[_decode(index)] = ct
+def _slice_transpose(ct: Any, entries: Entries, sizes: Shape) -> Any:
+    out = np.zeros(ct.shape[: ct.ndim - _kept(entries)] + sizes, ct.dtype)
+    out[_decode(entries)] = ct
     return out
 
 
-def _slice_update(x: Any, v: Any, index: Entries) -> Any:
+def _slice_update(x: Any, v: Any, entries: Entries) -> Any:
     out = np.array(x)
-    out[_decode(index)] = v
+    out[_decode(entries)] = v
     return out
 
 
-def _slice_by_take(x: Any, index: Entries) -> Any:
+def _slice_by_take(x: Any, entries: Entries) -> Any:
     """The oracle of `slice`: one `take` for each axis."""
-    axis = x.ndim - _consumed(index)
-    for e in index:
+    axis = x.ndim - _consumed(entries)
+    for e in entries:
         if e is None:
             x = np.expand_dims(x, axis)
         elif isinstance(e, int):
@@ -91,20 +92,20 @@ def _slice_by_take(x: Any, index: Entries) -> Any:
     return x
 
 
-def _slice_positions(shape: Shape, index: Entries) -> Any:
+def _slice_positions(shape: Shape, entries: Entries) -> Any:
     """Where in a flat buffer of `shape` the sliced elements lie (for the oracles of its transpose and update)."""
-    return _slice_by_take(np.arange(math.prod(shape)).reshape(shape), index)
+    return _slice_by_take(np.arange(math.prod(shape)).reshape(shape), entries)
 
 
-def _slice_transpose_by_put(ct: Any, index: Entries, sizes: Shape) -> Any:
-    out = np.zeros(ct.shape[: ct.ndim - _kept(index)] + sizes, ct.dtype)
-    np.put(out, _slice_positions(out.shape, index), ct)
+def _slice_transpose_by_put(ct: Any, entries: Entries, sizes: Shape) -> Any:
+    out = np.zeros(ct.shape[: ct.ndim - _kept(entries)] + sizes, ct.dtype)
+    np.put(out, _slice_positions(out.shape, entries), ct)
     return out
 
 
-def _slice_update_by_put(x: Any, v: Any, index: Entries) -> Any:
+def _slice_update_by_put(x: Any, v: Any, entries: Entries) -> Any:
     out = x.copy()
-    np.put(out, _slice_positions(x.shape, index), v)
+    np.put(out, _slice_positions(x.shape, entries), v)
     return out
 
 
@@ -118,46 +119,49 @@ _SLICES: list[tuple[Shape, Entries]] = [
 ]
 
 slice_op: Op = linear(
-    "slice(x; index)",
-    lambda x, index: x[_decode(index)],
-    infer=lambda x, index: spec_of(_slice_shape(x.shape, index), x.dtype),
-    transpose=lambda ct, index, x_shape: slice_transpose(ct, index=index, sizes=_slice_sizes(x_shape, index)),
+    "slice(x; entries)",
+    lambda x, entries: x[_decode(entries)],
+    infer=lambda x, entries: spec_of(_slice_shape(x.shape, entries), x.dtype),
+    transpose=lambda ct, entries, x_shape: slice_transpose(ct, entries=entries, sizes=_slice_sizes(x_shape, entries)),
     selects=True,
     doc="The elements at a static index of integers, slices and new axes over the last axes.",
-    samples=lambda rng: [Call((rng.normal(size=shape),), {"index": index}) for shape, index in _SLICES],
+    samples=lambda rng: [Call((rng.normal(size=shape),), {"entries": entries}) for shape, entries in _SLICES],
     reference=_slice_by_take,
     onnx="Slice",
 )
 
 slice_transpose: Op = linear(
-    "slice_transpose(ct; index, sizes)",
+    "slice_transpose(ct; entries, sizes)",
     _slice_transpose,
-    infer=lambda ct, index, sizes: spec_of(ct.shape[: ct.ndim - _kept(index)] + sizes, ct.dtype),
-    transpose=lambda ct, index: slice_op(ct, index=index),
+    infer=lambda ct, entries, sizes: spec_of(ct.shape[: ct.ndim - _kept(entries)] + sizes, ct.dtype),
+    transpose=lambda ct, entries: slice_op(ct, entries=entries),
     selects=True,
     covers=True,
     doc="The transpose of slice: zeros with the elements at a static index put in.",
     samples=lambda rng: [
-        Call((rng.normal(size=_slice_shape(shape, index)),), {"index": index, "sizes": _slice_sizes(shape, index)})
-        for shape, index in _SLICES
+        Call(
+            (rng.normal(size=_slice_shape(shape, entries)),),
+            {"entries": entries, "sizes": _slice_sizes(shape, entries)},
+        )
+        for shape, entries in _SLICES
     ],
     reference=_slice_transpose_by_put,
     onnx=NO_OPERATOR,
 )
 
 slice_update: Op = op(
-    "slice_update(x, v; index)",
+    "slice_update(x, v; entries)",
     _slice_update,
-    infer=lambda x, v, index: x,
+    infer=lambda x, v, entries: x,
     facts={
-        "x": Linear(lambda ct, index: slice_update(ct, 0.0, index=index), selects=True),
-        "v": Linear(lambda ct, index: slice_op(ct, index=index), selects=True, covers=True),
+        "x": Linear(lambda ct, entries: slice_update(ct, 0.0, entries=entries), selects=True),
+        "v": Linear(lambda ct, entries: slice_op(ct, entries=entries), selects=True, covers=True),
     },
     kind="linear",
     doc="x with the elements at a static index replaced by v.",
     samples=lambda rng: [
-        Call((rng.normal(size=shape), rng.normal(size=_slice_shape(shape, index))), {"index": index})
-        for shape, index in _SLICES
+        Call((rng.normal(size=shape), rng.normal(size=_slice_shape(shape, entries))), {"entries": entries})
+        for shape, entries in _SLICES
     ],
     reference=_slice_update_by_put,
     onnx="ScatterND",
@@ -352,7 +356,7 @@ def _last_only(ct: Any, indices: Any, axis: int, x_shape: Shape) -> Any:
     """The cotangent of what was written: where one place was written twice only the last one counts."""
     last = index_is_last(*indices, sizes=_sizes(x_shape, axis, len(indices)))
     tail = -axis - len(indices)
-    return TABLE["where"](last.reshape(last.shape + (1,) * tail), index_op(ct, *indices, axis=axis), 0.0)
+    return where_op(last.reshape(last.shape + (1,) * tail), index_op(ct, *indices, axis=axis), 0.0)
 
 
 index_op: Op = op(

@@ -16,10 +16,12 @@ import numpy as np
 
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ..core.mode import get_mode
-from ..core.op import TABLE
-from ..core.record import METHODS, PUBLIC, caller, elementwise_general, public
+from ..core.op import Op
+from ..core.record import METHODS, caller, elementwise_general, public
 from ..core.spec import broadcast_shapes, category, show
 from ..core.tensor import LEAF, Tensor, abstract, asarray, wrap
+from .elementwise import add, divide, multiply, negative, pow, subtract
+from .selection import clip
 from .structure import broadcast, cast
 
 # -- versions
@@ -83,7 +85,7 @@ def value_for(x: Tensor, value: Any, what: str) -> Tensor:
     return asarray(value, dtype=x.dtype)
 
 
-def _update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+def update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
     """Give `x` the version that `compute` makes of the present one. Returns `x`."""
     check_write(x, what)
     new = compute(old_version(x))
@@ -106,13 +108,13 @@ def _update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor
 # -- methods that end in an underscore
 
 
-def _run(op: str, *args: Any) -> Tensor:
+def _run(op: Op, *args: Any) -> Tensor:
     # By the general path, which finds the user's line from however deep it is called.
-    return elementwise_general(TABLE[op], args)
+    return elementwise_general(op, args)
 
 
 def _scaled(value: Any, alpha: Any) -> Any:
-    return value if type(alpha) is int and alpha == 1 else _run("multiply", value, alpha)
+    return value if type(alpha) is int and alpha == 1 else _run(multiply, value, alpha)
 
 
 @public(method=True, function=False)
@@ -130,67 +132,61 @@ def add_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     >>> y
     tensor([10., 20.])
     """
-    return _update(x, "add_", lambda old: _run("add", old, _scaled(other, alpha)))
+    return update(x, "add_", lambda old: _run(add, old, _scaled(other, alpha)))
 
 
 @public(method=True, function=False)
 def sub_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """Give `x` the new version `x - alpha * other`; see `add_`. Returns `x`."""
-    return _update(x, "sub_", lambda old: _run("subtract", old, _scaled(other, alpha)))
+    return update(x, "sub_", lambda old: _run(subtract, old, _scaled(other, alpha)))
 
 
 @public(method=True, function=False)
 def mul_(x: Tensor, other: Any) -> Tensor:
     """Give `x` the new version `x * other`; see `add_`. Returns `x`."""
-    return _update(x, "mul_", lambda old: _run("multiply", old, other))
+    return update(x, "mul_", lambda old: _run(multiply, old, other))
 
 
 @public(method=True, function=False)
 def div_(x: Tensor, other: Any) -> Tensor:
     """Give `x` the new version `x / other`; see `add_`. Returns `x`."""
-    return _update(x, "div_", lambda old: _run("divide", old, other))
+    return update(x, "div_", lambda old: _run(divide, old, other))
 
 
 @public(method=True, function=False)
 def pow_(x: Tensor, exponent: Any) -> Tensor:
     """Give `x` the new version `x ** exponent`; see `add_`. Returns `x`."""
-    return _update(x, "pow_", lambda old: _run("pow", old, exponent))
+    return update(x, "pow_", lambda old: _run(pow, old, exponent))
 
 
 @public(method=True, function=False)
 def neg_(x: Tensor) -> Tensor:
     """Give `x` the new version `-x`; see `add_`. Returns `x`."""
-    return _update(x, "neg_", lambda old: _run("negative", old))
+    return update(x, "neg_", lambda old: _run(negative, old))
 
 
 @public(method=True, function=False)
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Give `x` the new version `wg.clip(x, min, max)`; see `add_`. Returns `x`."""
-    return _update(x, "clamp_", lambda old: PUBLIC["clip"](old, min, max))
+    return update(x, "clamp_", lambda old: clip(old, min, max))
 
 
 @public(method=True, function=False)
 def lerp_(x: Tensor, end: Any, weight: Any) -> Tensor:
     """Give `x` the new version `x + weight * (end - x)`; see `add_`. Returns `x`."""
-    return _update(x, "lerp_", lambda old: _run("add", old, _run("multiply", _run("subtract", end, old), weight)))
+    return update(x, "lerp_", lambda old: _run(add, old, _run(multiply, _run(subtract, end, old), weight)))
 
 
 @public(method=True, function=False)
 def addcmul_(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """Give `x` the new version `x + value * a * b`; see `add_`. Returns `x`."""
-    return _update(x, "addcmul_", lambda old: _run("add", old, _scaled(_run("multiply", a, b), value)))
+    return update(x, "addcmul_", lambda old: _run(add, old, _scaled(_run(multiply, a, b), value)))
 
 
 @public(method=True, function=False)
 def addcdiv_(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
     """Give `x` the new version `x + value * a / b`; see `add_`. Returns `x`."""
-    return _update(x, "addcdiv_", lambda old: _run("add", old, _scaled(_run("divide", a, b), value)))
-
-
-@public(method=True, function=False)
-def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
-    """Give `x` the new version `wg.masked_fill(x, mask, value)`; see `add_`. Returns `x`."""
-    return _update(x, "masked_fill_", lambda old: PUBLIC["masked_fill"](old, mask, value))
+    return update(x, "addcdiv_", lambda old: _run(add, old, _scaled(_run(divide, a, b), value)))
 
 
 @public(method=True, function=False)
@@ -200,7 +196,7 @@ def copy_(x: Tensor, source: Any) -> Tensor:
     Raises GradientError for a leaf that requires gradients while they are recorded, ShapeError,
     DTypeError.
     """
-    return _update(x, "copy_", lambda old: _filled(old, source, "copy_"))
+    return update(x, "copy_", lambda old: _filled(old, source, "copy_"))
 
 
 @public(method=True, function=False)
@@ -214,13 +210,13 @@ def fill_(x: Tensor, value: Any) -> Tensor:
     filled = value_for(x, value, "fill_")
     if filled.ndim:
         fail(ShapeError, f"fill_: a value of shape {filled.shape}", "Give a number, or use copy_.")
-    return _update(x, "fill_", lambda old: _filled(old, filled, "fill_"))
+    return update(x, "fill_", lambda old: _filled(old, filled, "fill_"))
 
 
 @public(method=True, function=False)
 def zero_(x: Tensor) -> Tensor:
     """Give every element of `x` the value 0, as `w.grad.zero_()` does between steps. Returns `x`."""
-    return _update(x, "zero_", lambda old: wrap(np.zeros(old.shape, old.dtype)))
+    return update(x, "zero_", lambda old: wrap(np.zeros(old.shape, old.dtype)))
 
 
 def _filled(x: Tensor, value: Any, what: str) -> Tensor:
@@ -262,7 +258,7 @@ def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
     def augmented(self: Tensor, other: Any) -> Any:
         node = self.node
         if node is not None and node.op is LEAF:
-            return _update(self, symbol, lambda old: METHODS[plain](old, other))
+            return update(self, symbol, lambda old: METHODS[plain](old, other))
         out = METHODS[plain](self, other)
         node = out.node
         if node is not None and node.code is augmented.__code__:
