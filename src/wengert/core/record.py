@@ -35,6 +35,7 @@ from .spec import (
     category,
     default_float,
     default_int,
+    is_bfloat16,
     promote,
     promote_scalar,
     real_dtype,
@@ -286,8 +287,16 @@ def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
             if a.dtype != dtype:
                 operands[i] = TABLE["cast"].front(a, dtype=dtype)
         else:
-            operands[i] = literal(a, dtype)
+            operands[i] = _weak(op, a, dtype)
     return operands
+
+
+def _weak(op: Op, number: Any, dtype: DType) -> Any:
+    if is_bfloat16(dtype):  # NumPy's own weak promotion does not know it
+        return asarray(number, dtype=dtype)
+    if op.result == "boolean" and type(number) is int and dtype.kind in "iu":
+        return number  # every integer compares with every other, also one that does not fit
+    return literal(number, dtype)
 
 
 def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
@@ -349,6 +358,8 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return None
     spec = x._spec
     if spec.real_inexact:
+        if spec.dtype.kind == "V":  # bfloat16 promotes with tensors only
+            return None
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
         return None

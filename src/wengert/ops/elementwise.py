@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError, fail
-from ..core.op import TABLE, Algebra, Linear, Missing
+from ..core.op import TABLE, Algebra, Linear, Missing, Op
 from ..core.record import METHODS, PUBLIC, SCALARS, elementwise
 from ..core.spec import DType
 from .sampling import apart, binary, each, unary
-from .selection import where_op
+from .selection import NOWHERE, where_op
 
 _LN2 = math.log(2.0)
 _LN10 = math.log(10.0)
@@ -343,7 +343,7 @@ sigmoid = elementwise(
 
 # -- trigonometry
 
-sin = elementwise(
+sin: Op = elementwise(
     "sin(x)",
     np.sin,
     partials={"x": lambda x: cos(x)},
@@ -354,7 +354,7 @@ sin = elementwise(
     native="sin",
     onnx="Sin",
 )
-cos = elementwise(
+cos: Op = elementwise(
     "cos(x)",
     np.cos,
     partials={"x": lambda x: -sin(x)},
@@ -439,7 +439,7 @@ atan2 = elementwise(
 
 # -- hyperbolic functions
 
-sinh = elementwise(
+sinh: Op = elementwise(
     "sinh(x)",
     np.sinh,
     partials={"x": lambda x: cosh(x)},
@@ -450,7 +450,7 @@ sinh = elementwise(
     native="sinh",
     onnx="Sinh",
 )
-cosh = elementwise(
+cosh: Op = elementwise(
     "cosh(x)",
     np.cosh,
     partials={"x": lambda x: sinh(x)},
@@ -508,10 +508,10 @@ atanh = elementwise(
 
 # -- parts of complex numbers
 
-conj = elementwise(
+conj: Op = elementwise(
     "conj(x)",
     lambda x: np.conjugate(x) if x.dtype.kind == "c" else x,
-    partials={"x": Linear(lambda ct: conj(ct))},
+    partials={"x": Linear(lambda ct: TABLE["conj"](ct))},
     accepts="numeric",
     doc="The complex conjugate; a real number itself.",
     algebra=Algebra(involution=True),
@@ -536,7 +536,7 @@ real = elementwise(
 
 
 def _imag_transpose(ct: Any, x_dtype: DType) -> Any:
-    return 1j * _as_dtype(ct, x_dtype) if x_dtype.kind == "c" else 0.0 * ct
+    return 1j * _as_dtype(ct, x_dtype) if x_dtype.kind == "c" else where_op(NOWHERE, ct, 0.0)
 
 
 imag = elementwise(

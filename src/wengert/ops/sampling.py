@@ -17,7 +17,11 @@ def unary(*intervals: Interval, order: int = 3) -> Samples:
     """Float64 samples of a function of one argument, drawn from each interval."""
 
     def samples(rng: Any) -> Iterable[Call]:
-        return [Call((_draw(rng, i, s),), order=order) for i in intervals for s in (SHAPES if i is intervals[0] else SHAPES[:1])]
+        return [
+            Call((_draw(rng, i, s),), order=order)
+            for i in intervals
+            for s in (SHAPES if i is intervals[0] else SHAPES[:1])
+        ]
 
     return samples
 
@@ -39,7 +43,7 @@ def apart(order: int = 3) -> Samples:
         for shape in SHAPES:
             x = _draw(rng, (-2.0, 2.0), shape)
             gap = _draw(rng, (0.2, 1.0), shape) * rng.choice([-1.0, 1.0], size=shape)
-            calls.append(Call((x, x + gap), order=order))
+            calls.append(Call((x, np.asarray(x + gap)), order=order))
         return calls
 
     return samples
@@ -58,7 +62,9 @@ def booleans(arguments: int) -> Samples:
     """Boolean samples."""
 
     def samples(rng: Any) -> Iterable[Call]:
-        return [Call(tuple(np.asarray(rng.random(s) < 0.5) for _ in range(arguments)), order=0) for s in ((4,), (2, 3), ())]
+        return [
+            Call(tuple(np.asarray(rng.random(s) < 0.5) for _ in range(arguments)), order=0) for s in ((4,), (2, 3), ())
+        ]
 
     return samples
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import TABLE, Algebra, Call, Linear, Missing, NoDerivative, Route, Vjp
+from ..core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
 from ..core.record import METHODS, PUBLIC, SCALARS, elementwise, promote_operands, public, run_elementwise
 from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
 from ..core.tensor import Tensor, asarray
@@ -285,7 +285,7 @@ floor_divide = elementwise(
 remainder = elementwise(
     "remainder(x, y)",
     np.remainder,
-    partials={"x": Linear(lambda ct: ct), "y": lambda x, y: -floor_divide(x, y)},
+    partials={"x": lambda: 1.0, "y": lambda x, y: -floor_divide(x, y)},
     accepts="real",
     operator="mod",
     doc="x - y * floor(x / y), as Python's %: it has the sign of y.",
@@ -301,7 +301,7 @@ remainder = elementwise(
 def _sign_vjp(ct: Any, x: Any) -> Any:
     """The part of the cotangent across the direction of x, over |x|; nothing for real numbers."""
     if x.dtype.kind != "c":
-        return 0.0 * ct
+        return where_op(NOWHERE, ct, 0.0)
     direction = sign(x)
     along = TABLE["real"](TABLE["conj"](direction) * ct)
     return where_op(x != 0, (ct - along * direction) / abs(x), 0.0)

@@ -190,7 +190,8 @@ def _lgamma_large(x: Array) -> Array:
 
 def _sin_pi(x: Array) -> Array:
     """|sin(pi x)|, exact about where it vanishes."""
-    return np.sin(math.pi * np.abs(x - np.rint(x)))
+    out: Array = np.sin(math.pi * np.abs(x - np.rint(x)))
+    return out
 
 
 def _lgamma(x: Array) -> Array:
@@ -273,7 +274,7 @@ def _digamma(x: Array) -> Array:
     )
 
 
-digamma = elementwise(
+digamma: Op = elementwise(
     "digamma(x)",
     _in_float64(_digamma),
     partials={"x": lambda x: polygamma_op(x, n=1)},
@@ -297,7 +298,7 @@ def _polygamma_positive(x: Array, n: int) -> Array:
     for k in range(int(steps.max(initial=0.0))):
         total += np.where(k < steps, (x + k) ** -(n + 1.0), 0.0)
     a = x + steps
-    tail = a**-float(n)
+    tail = a ** -float(n)
     square = 1.0 / (a * a)
     coefficients = [1.0 / n]
     ratio = 1.0 / n  # (n + 2k - 1)! / (n! (2k)!)

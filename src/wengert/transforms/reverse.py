@@ -46,6 +46,8 @@ class _Arrays:
     def scale(ct: Any, partial: Any) -> Any:
         if getattr(partial, "dtype", None) is not None and partial.dtype.kind == "c":
             partial = np.conj(partial)
+        if ct.dtype.kind == "V":  # bfloat16 times a Python number is float32 to NumPy
+            return (ct * partial).astype(ct.dtype)
         return ct * partial
 
     @staticmethod
