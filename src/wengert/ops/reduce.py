@@ -1,1 +1,580 @@
-"""Being written."""
+"""Reductions: sums, products, moments, extremes and truth along any set of axes.
+
+Axes, shapes and dtypes are worked out in :mod:`.reduction`; the functions that users call stand
+at the end, with the names of the Array API, which here shadow Python's builtins.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError, fail
+from ..core.op import Call, Linear, Missing, Op, Vjp
+from ..core.record import bind, composite, op, public
+from ..core.spec import DType, Shape, as_dtype, bool_, category, inexact_dtype, int64, normalize_axis, real_dtype
+from ..core.tensor import Tensor
+from .aliases import dim_alias
+from .cumulative import conjugate, cumulative_prod_op
+from .elementwise import sqrt
+from .reduction import (
+    Axis,
+    add_up,
+    count,
+    every,
+    infer,
+    infer_as,
+    infer_nonempty,
+    kept,
+    largest,
+    multiply_up,
+    narrowed,
+    ordered,
+    reduced_axes,
+    reductions,
+    row_by_row,
+    running_dtype,
+    smallest,
+    some,
+    summed_dtype,
+)
+from .selection import where_op
+from .structure import as_operand, broadcast, cast, casted, reshaped
+
+# -- sum
+
+
+def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    dtype = x.dtype
+    if dtype.itemsize == 2:
+        return narrowed(add_up(x, axis, running_dtype(summed_dtype(dtype)), None, keepdims), summed_dtype(dtype))
+    return add_up(x, axis, None, None, keepdims)
+
+
+sum_op: Op = op(
+    "sum(x; axis, keepdims)",
+    _sum,
+    kind="linear",
+    infer=infer_as(summed_dtype),
+    facts={
+        "x": Linear(
+            lambda ct, x_shape, axis: broadcast(kept(ct, x_shape, axis), shape=x_shape), selects=True, covers=True
+        )
+    },
+    doc="The sum of the elements along axes.",
+    samples=reductions(Call((np.zeros((2, 0)),), {"axis": (-1,), "keepdims": False})),
+    reference=row_by_row(math.fsum),
+    onnx="ReduceSum",
+)
+
+
+# -- product
+
+
+def _prod(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    dtype = x.dtype
+    if dtype.itemsize == 2:
+        return narrowed(multiply_up(x, axis, running_dtype(summed_dtype(dtype)), None, keepdims), summed_dtype(dtype))
+    return multiply_up(x, axis, None, None, keepdims)
+
+
+def _prod_pull(ct: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """The product of all other elements, one axis after the other, without a division: zeros are nothing special."""
+    others = kept(ct, x.shape, axis)
+    left = conjugate(x)
+    for a in axis:
+        before = cumulative_prod_op(left, axis=a, exclusive=True, reverse=False)
+        after = cumulative_prod_op(left, axis=a, exclusive=True, reverse=True)
+        others = others * (before * after)
+        left = prod_op(left, axis=(a,), keepdims=True)
+    return others
+
+
+prod_op: Op = op(
+    "prod(x; axis, keepdims)",
+    _prod,
+    infer=infer_as(summed_dtype),
+    facts={"x": Vjp(_prod_pull)},
+    doc="The product of the elements along axes.",
+    samples=reductions(
+        Call((np.array([[2.0, 0.0, 3.0], [0.0, 1.5, 0.0]]),), {"axis": (-1,), "keepdims": False}),
+        Call((np.array([[0.0, 2.0], [3.0, 0.0]]),), {"axis": (-2, -1), "keepdims": True}),
+        Call((np.zeros((2, 0)),), {"axis": (-1,), "keepdims": False}),
+    ),
+    reference=row_by_row(math.prod),
+    onnx="ReduceProd",
+)
+
+
+# -- mean, variance, standard deviation
+
+
+def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    dtype = x.dtype
+    total = add_up(x, axis, running_dtype(dtype), None, keepdims)
+    n = x.size if len(axis) == x.ndim else count(x.shape, axis)
+    return narrowed(total / n if n else total * math.nan, dtype)
+
+
+def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+    share = ct * (1.0 / (count(x_shape, axis) or 1))
+    return broadcast(kept(share, x_shape, axis), shape=x_shape)
+
+
+mean_op: Op = op(
+    "mean(x; axis, keepdims)",
+    _mean,
+    kind="linear",
+    infer=infer,
+    # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.
+    facts={"x": Linear(_mean_transpose, selects=True, covers=True)},
+    doc="The arithmetic mean of the elements along axes; NaN for none.",
+    samples=reductions(),
+    reference=row_by_row(statistics.fmean),
+    onnx="ReduceMean",
+)
+
+
+def _freedom(shape: Shape, axis: tuple[int, ...], correction: float) -> float:
+    """What a sum of squared deviations is divided by, or NaN where nothing is left."""
+    left = count(shape, axis) - correction
+    return left if left > 0 else math.nan
+
+
+def _var(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    wide = x.astype(running_dtype(x.dtype), copy=False)
+    mean = add_up(wide, axis, None, None, True) / (count(x.shape, axis) or 1)
+    deviation = wide - mean
+    squares = np.square(deviation) if x.dtype.kind != "c" else np.square(deviation.real) + np.square(deviation.imag)
+    total = add_up(squares, axis, None, None, keepdims)
+    return narrowed(total / _freedom(x.shape, axis, correction), real_dtype(x.dtype))
+
+
+def _var_pull(ct: Any, x: Any, axis: tuple[int, ...], correction: float) -> Any:
+    deviation = x - mean_op(x, axis=axis, keepdims=True)
+    return kept(ct, x.shape, axis) * (2.0 / _freedom(x.shape, axis, correction)) * deviation
+
+
+var_op: Op = op(
+    "var(x; axis, correction, keepdims)",
+    _var,
+    infer=infer_as(real_dtype),
+    facts={"x": Vjp(_var_pull)},
+    doc="The mean squared distance from the mean along axes, over `correction` fewer than all.",
+    samples=lambda rng: [*reductions(correction=0)(rng)[:3], *reductions(correction=1)(rng)[:3]],
+    reference=row_by_row(lambda row, correction: statistics.pvariance(row) * len(row) / (len(row) - correction)),
+    onnx=Missing("ONNX writes it as ReduceMean of squared deviations"),
+)
+
+
+@composite(
+    "std(x; axis, correction, keepdims)",
+    doc="The square root of var.",
+    samples=lambda rng: [*reductions(correction=0)(rng)[:3], *reductions(correction=1)(rng)[:3]],
+    reference=row_by_row(
+        lambda row, correction: math.sqrt(statistics.pvariance(row) * len(row) / (len(row) - correction))
+    ),
+    onnx=Missing("ONNX writes it as Sqrt of a mean"),
+)
+def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    variance = var_op(x, axis=axis, correction=correction, keepdims=keepdims)
+    # Where all elements are equal nothing flows, instead of the infinite slope of sqrt at 0.
+    return where_op(variance != 0.0, sqrt(variance), 0.0)
+
+
+# -- extremes
+
+
+def _maximum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return largest(x, axis, None, None, keepdims)
+
+
+def _minimum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    return smallest(x, axis, None, None, keepdims)
+
+
+def _picked(x: Any, out: Any, axis: tuple[int, ...]) -> Any:
+    """Where an extreme was taken from: the elements equal to it, or the NaNs that it came from."""
+    return (x == kept(out, x.shape, axis)) | (x != x)
+
+
+def _extreme_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
+    picked = _picked(x, out, axis)
+    ties = sum_op(cast(picked, dtype=x.dtype), axis=axis, keepdims=True)
+    return where_op(picked, kept(ct, x.shape, axis) / ties, 0.0)
+
+
+def _extreme_samples(rng: Any) -> list[Call]:
+    return [Call((rng.permutation(c.args[0].size).reshape(c.args[0].shape) / 4,), c.attrs) for c in reductions()(rng)]
+
+
+max_op: Op = op(
+    "max(x; axis, keepdims)",
+    _maximum,
+    infer=infer_nonempty("maximum"),
+    facts={"x": Vjp(_extreme_pull, present=_picked)},
+    doc="The largest element along axes; a gradient is shared equally among equals.",
+    samples=_extreme_samples,
+    reference=row_by_row(lambda row: sorted(row)[-1]),
+    onnx="ReduceMax",
+)
+min_op: Op = op(
+    "min(x; axis, keepdims)",
+    _minimum,
+    infer=infer_nonempty("minimum"),
+    facts={"x": Vjp(_extreme_pull, present=_picked)},
+    doc="The smallest element along axes; a gradient is shared equally among equals.",
+    samples=_extreme_samples,
+    reference=row_by_row(lambda row: sorted(row)[0]),
+    onnx="ReduceMin",
+)
+
+
+def _position_samples(rng: Any) -> list[Call]:
+    return [
+        Call((rng.normal(size=(2, 3)),), {"axis": -1, "keepdims": False}),
+        Call((rng.normal(size=(2, 3, 2)),), {"axis": -2, "keepdims": True}),
+        Call((rng.integers(0, 3, size=(4, 3)).T,), {"axis": -1, "keepdims": False}),
+    ]
+
+
+def _position_by_hand(pick: Callable[[Any], Any]) -> Callable[..., Any]:
+    by_row = row_by_row(lambda row: row.index(pick(row)))
+    return lambda x, axis, keepdims: by_row(x, (axis,), keepdims)
+
+
+argmax_op: Op = op(
+    "argmax(x; axis, keepdims)",
+    lambda x, axis, keepdims: x.argmax(axis, keepdims=keepdims).astype(int64, copy=False),
+    infer=infer_nonempty("maximum", lambda _: int64),
+    doc="The index of the largest element along an axis, the first of equals.",
+    samples=_position_samples,
+    reference=_position_by_hand(lambda row: sorted(row)[-1]),
+    onnx="ArgMax",
+)
+argmin_op: Op = op(
+    "argmin(x; axis, keepdims)",
+    lambda x, axis, keepdims: x.argmin(axis, keepdims=keepdims).astype(int64, copy=False),
+    infer=infer_nonempty("minimum", lambda _: int64),
+    doc="The index of the smallest element along an axis, the first of equals.",
+    samples=_position_samples,
+    reference=_position_by_hand(lambda row: sorted(row)[0]),
+    onnx="ArgMin",
+)
+
+
+# -- truth
+
+
+def _truth_samples(rng: Any) -> list[Call]:
+    return [Call((rng.integers(0, 2, size=c.args[0].shape) == 1,), c.attrs) for c in reductions()(rng)]
+
+
+any_op: Op = op(
+    "any(x; axis, keepdims)",
+    lambda x, axis, keepdims: some(x, axis, None, None, keepdims),
+    infer=infer_as(lambda _: bool_),
+    doc="Whether some element along axes is true (not 0).",
+    samples=_truth_samples,
+    reference=row_by_row(lambda row: True in row),
+    onnx=Missing("no reduction of booleans; ReduceMax of integers says the same"),
+)
+all_op: Op = op(
+    "all(x; axis, keepdims)",
+    lambda x, axis, keepdims: every(x, axis, None, None, keepdims),
+    infer=infer_as(lambda _: bool_),
+    doc="Whether every element along axes is true (not 0).",
+    samples=_truth_samples,
+    reference=row_by_row(lambda row: False not in row),
+    onnx=Missing("no reduction of booleans; ReduceMin of integers says the same"),
+)
+count_nonzero_op: Op = op(
+    "count_nonzero(x; axis, keepdims)",
+    lambda x, axis, keepdims: add_up(x != 0, axis, int64, None, keepdims),
+    infer=infer_as(lambda _: int64),
+    doc="How many elements along axes are not 0.",
+    samples=_truth_samples,
+    reference=row_by_row(lambda row: row.count(True)),
+    onnx=Missing("ONNX writes it as ReduceSum of Cast(Not(Equal(x, 0)))"),
+)
+
+
+# -- the functions
+
+# Keyword arguments that PyTorch names otherwise, dim= and keepdim=, are taken as well.
+
+
+def _reduced(reduction: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    out: Tensor = bind(reduction, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
+    return out
+
+
+@public(method=True)
+@dim_alias
+def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The sum of the elements along axes (Array API).
+
+    Parameters
+    ----------
+    x: any shape, numbers or booleans.
+    axis: an axis or several; None for all. The sum over no elements is 0.
+    keepdims: keep the reduced axes, with size 1.
+    dtype: the dtype to sum in and of the result; else that of `x`, but booleans and small
+        integers widen to 64 bits.
+
+    Half precision accumulates in float32. Raises ShapeError for axes that do not exist.
+
+    >>> import wengert as wg
+    >>> wg.sum(wg.tensor([[1, 2], [3, 4]]), axis=0)
+    tensor([4, 6])
+    """
+    if not isinstance(x, Tensor):
+        x = as_operand(x)
+    if dtype is not None:
+        want = as_dtype(dtype)
+        # Small integers widen all the same; modulo their range the sum is as if they had not.
+        return casted(_reduced(sum_op, casted(x, want), axis, keepdims), want)
+    out: Tensor = bind(sum_op, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
+    return out
+
+
+@public(method=True)
+@dim_alias
+def prod(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The product of the elements along axes (Array API).
+
+    Parameters are those of :func:`sum`; the product of no elements is 1. Derivatives are right
+    with any number of zeros, to every order.
+
+    Raises ShapeError.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([2.0, 0.0, 3.0], requires_grad=True)
+    >>> wg.prod(x).backward()
+    >>> x.grad
+    tensor([0., 6., 0.])
+    """
+    x = as_operand(x)
+    if dtype is not None:
+        want = as_dtype(dtype)
+        return casted(_reduced(prod_op, casted(x, want), axis, keepdims), want)
+    return _reduced(prod_op, x, axis, keepdims)
+
+
+@public(method=True)
+@dim_alias
+def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+    """The arithmetic mean of the elements along axes (Array API).
+
+    Parameters
+    ----------
+    x: any shape; integers and booleans become float32.
+    axis: an axis or several; None for all. The mean of no elements is NaN.
+    keepdims: keep the reduced axes, with size 1.
+    dtype: a floating dtype to convert to first.
+
+    Half precision accumulates in float32. Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.mean(wg.tensor([[1.0, 2.0], [3.0, 5.0]]), axis=1)
+    tensor([1.5000, 4.0000])
+    """
+    if not isinstance(x, Tensor):
+        x = as_operand(x)
+    if dtype is not None or not x.spec.inexact:
+        x = casted(x, _floating("mean", x.dtype, dtype))
+    out: Tensor = bind(mean_op, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
+    return out
+
+
+def _floating(name: str, have: DType, want: Any) -> DType:
+    """The dtype that a mean is computed in."""
+    dtype = inexact_dtype(have) if want is None else as_dtype(want)
+    if category(dtype) < 2:
+        fail(DTypeError, f"{name} in {dtype}, which cannot hold fractions", "Ask for a floating dtype.")
+    return dtype
+
+
+def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool, unbiased: bool | None) -> Tensor:
+    x = as_operand(x)
+    if unbiased is not None:
+        correction = 1 if unbiased else 0
+    if not isinstance(correction, (int, float)):
+        fail(DTypeError, f"correction must be a number, not {type(correction).__name__}")
+    attrs = {"axis": reduced_axes(axis, x.ndim), "correction": correction + 0, "keepdims": bool(keepdims)}
+    out: Tensor = reduction.front(casted(x, inexact_dtype(x.dtype)), **attrs)
+    return out
+
+
+@public(method=True)
+@dim_alias
+def var(
+    x: Any, axis: Axis = None, correction: float = 0, keepdims: bool = False, *, unbiased: bool | None = None
+) -> Tensor:
+    """The variance along axes: the mean squared distance from the mean (Array API).
+
+    **Unlike PyTorch, it divides by N**: `correction` is 0 by default, as in the Array API standard
+    and NumPy, where PyTorch's is 1. Pass `correction=1` for the unbiased estimate.
+
+    Parameters
+    ----------
+    x: any shape; integers become float32. The variance of complex numbers is real.
+    axis: an axis or several; None for all.
+    correction: how many fewer than the number of elements to divide by. NaN where none are left.
+    keepdims: keep the reduced axes, with size 1.
+    unbiased: PyTorch's older name: True for `correction=1`, False for 0.
+
+    The deviations from the mean are squared, in two passes: no cancellation for a large mean.
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([1.0, 2.0, 3.0, 4.0])
+    >>> wg.var(x), wg.var(x, correction=1)
+    (tensor(1.2500), tensor(1.6667))
+    """
+    return _moment(var_op, x, axis, correction, keepdims, unbiased)
+
+
+@public(method=True)
+@dim_alias
+def std(
+    x: Any, axis: Axis = None, correction: float = 0, keepdims: bool = False, *, unbiased: bool | None = None
+) -> Tensor:
+    """The standard deviation along axes: the square root of :func:`var` (Array API).
+
+    **Unlike PyTorch, `correction` is 0 by default**; the parameters are those of :func:`var`. No
+    gradient flows where all elements are equal (PyTorch gives NaN there).
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.std(wg.tensor([1.0, 3.0]))
+    tensor(1.)
+    """
+    return _moment(std_op, x, axis, correction, keepdims, unbiased)
+
+
+@public(method=True)
+@dim_alias
+def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest elements along axes (Array API); `amax` is the same function.
+
+    **Unlike PyTorch, `x.max(axis)` gives values only**: their indices are `x.argmax(axis)`, and both
+    together `wg.top_k(x, 1)`. The larger of two tensors is `wg.maximum(x, y)`.
+
+    Parameters
+    ----------
+    x: any shape, not complex.
+    axis: an axis or several; None for all.
+    keepdims: keep the reduced axes, with size 1.
+
+    NaN if there is one. The gradient is shared equally among the largest elements. Raises
+    ShapeError for an axis of size 0, DTypeError for complex numbers.
+
+    >>> import wengert as wg
+    >>> wg.max(wg.tensor([[1, 5], [7, 3]]), axis=1)
+    tensor([5, 7])
+    """
+    return _reduced(max_op, ordered(x, "max"), axis, keepdims)
+
+
+@public(method=True)
+@dim_alias
+def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest elements along axes (Array API); `amin` is the same function.
+
+    Parameters and behaviour are those of :func:`max`: values only, **unlike PyTorch's** `x.min(dim)`.
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.min(wg.tensor([[1, 5], [7, 3]]))
+    tensor(1)
+    """
+    return _reduced(min_op, ordered(x, "min"), axis, keepdims)
+
+
+public(max, name="amax", method=True)
+public(min, name="amin", method=True)
+
+
+def _position(reduction: Op, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:
+    if axis is not None:
+        out: Tensor = bind(reduction, (x,), {"axis": normalize_axis(axis, x.ndim), "keepdims": bool(keepdims)})
+        return out
+    out = bind(reduction, (reshaped(x, (x.size,)),), {"axis": -1, "keepdims": False})
+    return reshaped(out, (1,) * x.ndim) if keepdims else out
+
+
+@public(method=True)
+@dim_alias
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the largest element along an axis (Array API).
+
+    Parameters
+    ----------
+    x: any shape, not complex.
+    axis: one axis; None counts through the flattened tensor.
+    keepdims: keep the reduced axis, with size 1.
+
+    The first of equals, int64; a NaN counts as largest. Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.argmax(wg.tensor([[1, 5], [7, 3]]), axis=1)
+    tensor([1, 0])
+    """
+    return _position(argmax_op, ordered(x, "argmax"), axis, keepdims)
+
+
+@public(method=True)
+@dim_alias
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The index of the smallest element along an axis (Array API); see :func:`argmax`.
+
+    A NaN counts as smallest. Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.argmin(wg.tensor([3.0, 1.0, 2.0]))
+    tensor(1)
+    """
+    return _position(argmin_op, ordered(x, "argmin"), axis, keepdims)
+
+
+@public(method=True)
+@dim_alias
+def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether any element along axes is true, or not 0 (Array API). False for none.
+
+    >>> import wengert as wg
+    >>> wg.any(wg.tensor([[True, False], [False, False]]), axis=1)
+    tensor([ True, False])
+    """
+    return _reduced(any_op, as_operand(x), axis, keepdims)
+
+
+@public(method=True)
+@dim_alias
+def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements along axes are true, or not 0 (Array API). True for none.
+
+    >>> import wengert as wg
+    >>> wg.all(wg.tensor([[True, False], [True, True]]), axis=1)
+    tensor([False,  True])
+    """
+    return _reduced(all_op, as_operand(x), axis, keepdims)
+
+
+@public(method=True)
+@dim_alias
+def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """How many elements along axes are not 0, as int64 (Array API).
+
+    >>> import wengert as wg
+    >>> wg.count_nonzero(wg.tensor([0.0, 2.0, 3.0]))
+    tensor(2)
+    """
+    return _reduced(count_nonzero_op, as_operand(x), axis, keepdims)
