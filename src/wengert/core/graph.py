@@ -383,7 +383,7 @@ class Graph:
         """The graph inside a composite node. Raises GraphError for a node that is not composite."""
         self._own(node)
         if node.op.body is None:
-            fail(GraphError, f"{self.names[node]} is a {node.op.name}, which is not a composite")
+            fail(GraphError, f"{self.names[node]} ({node.op.name}) is not composite")
         body = inside(node)
         return Graph(body.outputs, body.inputs, node.op.name, bound=body.bound)
 

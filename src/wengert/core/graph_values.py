@@ -107,14 +107,16 @@ def encode_array(value: Array) -> str:
 
 
 def _shortest(numbers: Any, value: Array) -> Any:
-    """The numbers with the fewest digits that still give a narrow dtype's values."""
+    """The numbers with the fewest digits that still give a narrow dtype's values; NaNs lose their payload."""
     if isinstance(numbers, list):
         return [_shortest(n, value) for n in numbers]
     if isinstance(numbers, complex):
         return complex(_shortest(numbers.real, value.real), _shortest(numbers.imag, value.real))
-    if isinstance(numbers, float) and math.isfinite(numbers) and value.dtype.itemsize < 8:
-        return float(str(value.dtype.type(numbers)))
-    return numbers
+    if not isinstance(numbers, float) or math.isinf(numbers):
+        return numbers
+    if math.isnan(numbers):
+        return math.nan
+    return float(str(value.dtype.type(numbers))) if value.dtype.itemsize < 8 else numbers
 
 
 def _nested(numbers: Any) -> str:

@@ -80,6 +80,7 @@ class _View(NamedTuple):
     code: CodeType | Source | None
     offset: int
     scope: Scope | None
+    leaf: Node | None = None  # a leaf that is not an input yet
 
 
 class _Composite(NamedTuple):
@@ -153,6 +154,9 @@ class _Closing:
                 stack.extend(reversed(waiting))
                 continue
             stack.pop()
+            if view.leaf is not None:
+                self.made[view.key] = self._leaf(view.leaf)
+                continue
             attrs = dict(view.attrs) if view.attrs else EMPTY_ATTRS
             self.made[view.key] = located(
                 view.op, tuple(entries), attrs, view.spec, view.code, view.offset, self._clean(view.scope)
@@ -180,7 +184,7 @@ class _Closing:
         if isinstance(entry, Tensor):
             return self._constant(entry)
         if entry.op.kind == "leaf":
-            return self._leaf(entry)
+            return _View(id(entry), entry.op, (), EMPTY_ATTRS, entry.spec, None, 0, None, entry)
         mark = self._mark(entry)
         if mark is not None:
             return self._folded(entry, mark)
@@ -205,7 +209,6 @@ class _Closing:
         else:
             node = input_node(leaf.spec, self.names.get(id(tensor), ""), True)
             self.bound[node] = tensor
-        self.made[id(leaf)] = node
         self.inputs.append(node)
         return node
 

@@ -11,9 +11,9 @@ from ..core import tree
 from ..core.errors import DTypeError, FeedError, GraphError, ShapeError, WengertError, fail, first_line
 from ..core.graph import Graph
 from ..core.mode import Mode, Scope, get_mode, set_mode
-from ..core.node import Node
+from ..core.node import Node, make_node
 from ..core.op import TABLE
-from ..core.record import OUTPUT, bind
+from ..core.record import OUTPUT, bind, graph_input
 from ..core.snapshot import CONSTANT, specs_of
 from ..core.spec import show
 from ..core.tensor import Tensor, asarray, wrap
@@ -85,7 +85,7 @@ def _replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
                 del values[done]
     finally:
         set_mode(outer)
-    return [values[n] for n in graph.outputs]
+    return [_plain(values[n]) for n in graph.outputs]
 
 
 def _record(node: Node, args: list[Any]) -> Any:
@@ -95,14 +95,24 @@ def _record(node: Node, args: list[Any]) -> Any:
     if op is OUTPUT:
         return args[0][node.attrs["index"]]
     if op.kind == "composite":
-        return op.front(*args, **node.attrs)
+        return op.front(*map(_plain, args), **node.attrs)
     if TABLE.get(op.name) is not op and any(isinstance(a, Tensor) and a.requires_grad for a in args):
         fail(
             GraphError,
             f"gradients through {op.name} in a graph that is called: its derivative belongs to the call that made it",
             "Call the graph under wg.no_grad(), or the function instead of its graph.",
         )
-    return bind(op, args, node.attrs)
+    out = bind(op, args, node.attrs)
+    if op.name == "broadcast" and out.node is None:
+        # A constant's broadcast: a node all the same, as an operation that broadcasts records it.
+        out.node = make_node(op, (graph_input(args[0]),), node.attrs, (), out.spec, None, 0, None, tracked=False)
+    return out
+
+
+def _plain(x: Any) -> Any:
+    """A tensor without the node that only this run's own operations are to see."""
+    has_own = isinstance(x, Tensor) and not x.is_abstract and x.node is not None and not x.requires_grad
+    return wrap(x._data) if has_own else x
 
 
 # -- feeding
@@ -133,7 +143,10 @@ def _given(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[An
                         "Python values are part of the graph; pass a tensor or an array for what changes.",
                     )
             return [leaf for i, leaf in enumerate(leaves) if i not in graph.static]
-    if kwargs or not all(isinstance(a, (Tensor, np.ndarray, np.generic, bool, int, float, complex)) for a in args):
+    flat = graph.in_structure is None or all(
+        isinstance(a, (Tensor, np.ndarray, np.generic, bool, int, float, complex)) for a in args
+    )
+    if kwargs or not flat:
         _wrong_nest(graph, args, kwargs)
     return list(args)
 
