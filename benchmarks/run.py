@@ -1,0 +1,85 @@
+"""Measure Wengert beside its peers, in one run, every result checked against float64 first.
+
+    pip install torch autograd      # the peers; whichever is installed takes part
+    python benchmarks/run.py
+    python benchmarks/run.py --only models --rounds 15
+    python benchmarks/run.py --smoke     # check results only, time nothing
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import eager
+import models
+import numpy as np
+from harness import Case, table
+from peers import autograd_module, torch_module
+
+import wengert as wg
+
+GROUPS = {
+    "forward": ("One operation on 8 float32 elements, nothing recorded", lambda: eager.forward_cases(False), 1e-9, "ns"),
+    "recorded": ("One operation on 8 float32 elements, recorded", lambda: eager.forward_cases(True), 1e-9, "ns"),
+    "backward": ("Backward of one operation on 8 float32 elements", eager.backward_cases, 1e-9, "ns"),
+    "models": ("A training step of each example", models.cases, 1e-3, "ms"),
+}
+
+
+def import_cost(rounds: int) -> str:
+    """CPU time of `import wengert` beyond `import numpy`, in fresh interpreters by turns."""
+
+    def cpu(code: str) -> float:
+        before = os.times()
+        subprocess.run([sys.executable, "-c", code], check=True)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    cpu("import wengert")
+    pairs = [(cpu("import numpy"), cpu("import wengert")) for _ in range(rounds)]
+    base, extra = (statistics.median(p[0] for p in pairs), statistics.median(b - a for a, b in pairs))
+    return f"`import numpy` {base * 1e3:.0f} ms of CPU time; `import wengert` {extra * 1e3:.0f} ms more (medians of {rounds})"
+
+
+def machine() -> str:
+    versions = [f"wengert {wg.__version__}", f"numpy {np.__version__}", f"Python {platform.python_version()}"]
+    for module in (torch_module(), autograd_module()):
+        if module is not None:
+            versions.append(f"{module.__name__} {getattr(module, '__version__', '')}".strip())
+    return ", ".join(versions) + f"; {platform.machine()}, {os.cpu_count()} processors"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure Wengert beside its peers.")
+    parser.add_argument("--only", choices=[*GROUPS, "import"], action="append", help="one part (may be repeated)")
+    parser.add_argument("--rounds", type=int, default=9, help="bursts of each contender (default %(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.05, help="length of a burst (default %(default)s)")
+    parser.add_argument("--smoke", action="store_true", help="check results, time nothing")
+    args = parser.parse_args()
+    chosen = args.only or [*GROUPS, "import"]
+    if not args.smoke:
+        print(machine(), "\n")
+    for name, (title, make, unit, unit_name) in GROUPS.items():
+        if name not in chosen:
+            continue
+        cases: list[Case] = make()
+        for case in cases:
+            case.check()
+            if not args.smoke:
+                case.measure(args.rounds, args.seconds)
+        print(f"## {title}\n")
+        print(f"{len(cases)} cases checked\n" if args.smoke else table(cases, unit, unit_name) + "\n")
+    if "import" in chosen and not args.smoke:
+        print("## Import\n\n" + import_cost(args.rounds))
+
+
+if __name__ == "__main__":
+    main()
