@@ -44,8 +44,11 @@ class _Arrays:
 
     @staticmethod
     def scale(ct: Any, partial: Any) -> Any:
-        if getattr(partial, "dtype", None) is not None and partial.dtype.kind == "c":
-            partial = np.conj(partial)
+        if getattr(partial, "dtype", None) is not None:
+            if partial.dtype.kind == "c":
+                partial = np.conj(partial)
+        elif type(partial) is complex:
+            partial = partial.conjugate()
         if ct.dtype.kind == "V":  # bfloat16 times a Python number is float32 to NumPy
             return (ct * partial).astype(ct.dtype)
         return ct * partial
