@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.record import public
 from ..core.spec import uint64
 from ..core.tensor import Tensor, asarray
-from .philox import BLOCK, WORD, Key, cipher
+from .philox import BLOCK, WORD, Key, words64
 
 
 class Generator:
@@ -54,7 +54,7 @@ class Generator:
 
     def seed(self) -> int:
         """Seed it from the operating system's entropy. Returns the seed."""
-        seed = secrets.randbits(64)
+        seed = int.from_bytes(os.urandom(8))
         self.manual_seed(seed)
         return seed
 
@@ -82,7 +82,7 @@ class Generator:
             self._children += int(count)
         children = []
         for i in range(first, first + int(count)):
-            low, high = cipher.words(key, (i, 0, 0, 1), 2).tolist()
+            low, high = words64(key, i, 2, domain=1).tolist()
             children.append(Generator(low | high << 64))
         return tuple(children)
 

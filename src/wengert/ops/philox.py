@@ -17,7 +17,8 @@ sqrt(-2 ln u) cos(2 pi v), then sin |
 | bernoulli(p), p a number | 32 bits | word < round(p 2**32) |
 | integers from low, r of them | 64 bits | low + floor(word r / 2**64) |
 | categorical | 64 bits | the first class with the greatest logit - ln(-ln u), u as for normal float64 |
-| permutation | 64 bits | the stable order that sorts the words |
+| permutation of n | 64 bits | the low bits of the words, sorted after the bits that hold n - 1 are replaced by \
+0, 1, ..., n - 1 |
 
 A longer draw from the same place begins with the numbers of a shorter one.
 """
@@ -42,31 +43,37 @@ BLOCK = 4  # words of 64 bits
 # -- bits
 
 
-class _Cipher(threading.local):
-    """NumPy's Philox, one for each thread: setting its state costs a tenth of making one."""
+class _Cipher:
+    """NumPy's Philox, made once for a thread: setting its state costs a fraction of making it."""
 
     def __init__(self) -> None:
         self.philox = np.random.Philox(0)
         self.state: Any = dict(self.philox.state)
+        self.key, self.counter = np.zeros(2, np.uint64), np.zeros(BLOCK, np.uint64)
+        self.state["state"] = {"key": self.key, "counter": self.counter}
 
-    def words(self, key: Key, counter: Shape, count: int) -> Array:
-        # NumPy advances the counter before it enciphers.
-        before = sum(c << (64 * i) for i, c in enumerate(counter)) - 1
-        self.state["state"] = {
-            "counter": np.array([before >> (64 * i) & WORD for i in range(BLOCK)], np.uint64),
-            "key": np.array(key, np.uint64),
-        }
+    def words(self, key: Key, block: int, count: int, domain: int) -> Array:
+        before = (block | domain << 192) - 1  # NumPy advances the counter before it enciphers
+        for i in range(BLOCK):
+            self.counter[i] = before >> 64 * i & WORD
+        self.key[0], self.key[1] = key
         self.philox.state = self.state
         words: Array = self.philox.random_raw(count)
         return words
 
 
-cipher = _Cipher()
+_thread = threading.local()
 
 
-def words64(key: Key, counter: int, count: int) -> Array:
-    """`count` words of 64 bits from block `counter` of the stream of `key`."""
-    return cipher.words(key, (counter, 0, 0, 0), count)
+def words64(key: Key, counter: int, count: int, domain: int = 0) -> Array:
+    """`count` words of 64 bits: the ciphers of (counter, 0, 0, domain), (counter + 1, 0, 0, domain), ..."""
+    try:
+        cipher = _thread.cipher
+    except AttributeError:
+        # Not before it is needed: importing numpy.random costs as much as the rest of this package.
+        cipher = _thread.cipher = _Cipher()
+    words: Array = cipher.words(key, counter, count, domain)
+    return words
 
 
 def words32(key: Key, counter: int, count: int) -> Array:
@@ -141,16 +148,30 @@ def _multiply_high(words: Array, factor: int) -> Array:
     if factor > WORD:
         return words.copy()
     half, low_bits = np.uint64(32), np.uint64(0xFFFFFFFF)
-    a, b = words >> half, words & low_bits
+    high, low = words >> half, words & low_bits
     c, d = np.uint64(factor >> 32), np.uint64(factor & 0xFFFFFFFF)
-    middle = a * d + (b * d >> half)
-    other = b * c + (middle & low_bits)
-    product: Array = a * c + (middle >> half) + (other >> half)
-    return product
+    middle = low * d
+    middle >>= half
+    middle += high * d
+    if not c:
+        middle >>= half
+        return middle
+    low *= c
+    low += middle & low_bits
+    high *= c
+    high += middle >> half
+    high += low >> half
+    return high
 
 
 def permutation(*, key: Key, counter: int, n: int) -> Array:
-    return np.argsort(words64(key, counter, n), kind="stable").astype(int64, copy=False)
+    low_bits = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
+    keys = words64(key, counter, n)
+    keys &= ~low_bits
+    keys |= np.arange(n, dtype=np.uint64)
+    keys.sort()
+    keys &= low_bits
+    return keys.astype(int64)
 
 
 def bits(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:

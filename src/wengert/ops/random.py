@@ -391,6 +391,14 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
     p = asarray(p)
     if category(p.dtype) == 3:
         fail(DTypeError, f"bernoulli: probabilities of dtype {p.dtype}", "They must be real.")
+    if not p.is_abstract:
+        value = np.asarray(p._data)
+        if not ((value >= 0) & (value <= 1)).all():
+            fail(
+                ShapeError,
+                f"bernoulli: not every element of {p.spec} is a probability",
+                "Each must lie between 0 and 1.",
+            )
     found = p.shape if shape is None else normalize_shape(shape)
     return elementwise_general(TABLE["less"], (_drawn(random_uniform, found, float64, generator), p))
 
