@@ -1,4 +1,4 @@
-"""Sizes that are not known until a graph is fed: integers with a name and a formula."""
+"""Sizes that are not known until a graph is fed: polynomials in named unknowns."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from typing import Any, NoReturn
 
 from .errors import GraphError, fail
 
-# What an unknown size counts as where a rule must compare it with a number (is it over the kernel
-# size, is it 1). It is never a size that anything is computed with.
+# What an unknown size counts as where a rule must compare it with a number (is it smaller than the
+# kernel?). It is never a number that anything is computed with.
 _PROBE = 100_003
 
 
-class Dim(int):
+class Dim:
     """An unknown size, or a polynomial of unknown sizes.
 
-    It is an int so that shape rules compute with it as with any size; sums, differences, products
-    and floor quotients stay symbolic, equal only to the same polynomial. `bind` gives the number.
+    Shape rules compute with it as with any size: sums, differences, products and floor quotients stay
+    symbolic, equal only to the same polynomial. It is no int, so that nothing can take it for a
+    number by mistake: what needs the number is told that it is not known. `bind` gives it.
     """
+
+    __slots__ = ("terms",)
 
     # Coefficients by monomial; a monomial is a sorted tuple of atoms, an atom a named size or a
     # quotient that does not divide evenly, which is kept with what it is the quotient of.
     terms: Mapping[Monomial, int]
 
-    def __new__(cls, terms: Mapping[Monomial, int]) -> Dim:
-        out = super().__new__(cls, _value(terms, None))
-        out.terms = terms
-        return out
+    def __init__(self, terms: Mapping[Monomial, int]) -> None:
+        self.terms = terms
 
     @classmethod
-    def named(cls, name: str) -> Dim:
+    def named(cls, name: str) -> Any:
         """The unknown size called `name`."""
         return cls({(Atom(name),): 1})
 
@@ -56,39 +57,45 @@ class Dim(int):
     def __format__(self, spec: str) -> str:
         return format(repr(self), spec)
 
-    def __index__(self) -> int:
-        return self
+    def __lt__(self, other: Any) -> bool:
+        return _value(self.terms, None) < _value(_terms(other), None)
 
-    def __deepcopy__(self, memo: Any) -> Dim:
-        return self
+    def __gt__(self, other: Any) -> bool:
+        return _value(self.terms, None) > _value(_terms(other), None)
+
+    def __le__(self, other: Any) -> bool:
+        return self == other or self < other
+
+    def __ge__(self, other: Any) -> bool:
+        return self == other or self > other
 
     def __add__(self, other: Any) -> Any:
-        return _made(_sum(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return _made(_sum(self.terms, _terms(other))) if isinstance(other, _SIZES) else NotImplemented
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return self + -other if isinstance(other, int) else NotImplemented
+        return self + -other if isinstance(other, _SIZES) else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other if isinstance(other, int) else NotImplemented
+        return -self + other if isinstance(other, _SIZES) else NotImplemented
 
     def __neg__(self) -> Any:
         return self * -1
 
     def __mul__(self, other: Any) -> Any:
-        return _made(_product(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return _made(_product(self.terms, _terms(other))) if isinstance(other, _SIZES) else NotImplemented
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        return _made(_quotient(self.terms, _terms(other))) if isinstance(other, int) else NotImplemented
+        return _made(_quotient(self.terms, _terms(other))) if isinstance(other, _SIZES) else NotImplemented
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return _made(_quotient(_terms(other), self.terms)) if isinstance(other, int) else NotImplemented
+        return _made(_quotient(_terms(other), self.terms)) if isinstance(other, _SIZES) else NotImplemented
 
     def __mod__(self, other: Any) -> Any:
-        return self - self // other * other if isinstance(other, int) else NotImplemented
+        return self - self // other * other if isinstance(other, _SIZES) else NotImplemented
 
     def __truediv__(self, other: Any) -> Any:
         self._unknown()
@@ -97,6 +104,12 @@ class Dim(int):
         self._unknown()
 
     def __float__(self) -> float:
+        self._unknown()
+
+    def __int__(self) -> int:
+        self._unknown()
+
+    def __index__(self) -> int:
         self._unknown()
 
     def _unknown(self) -> NoReturn:
@@ -121,6 +134,8 @@ class Atom:
         return above // below
 
 
+_SIZES = (int, Dim)
+
 Monomial = tuple[Atom, ...]
 Terms = Mapping[Monomial, int]
 
@@ -129,11 +144,11 @@ def _value(terms: Terms, sizes: Mapping[str, int] | None) -> int:
     return sum(k * math.prod(a.value(sizes) for a in monomial) for monomial, k in terms.items())
 
 
-def _terms(value: int) -> Terms:
+def _terms(value: Any) -> Terms:
     return value.terms if isinstance(value, Dim) else {(): int(value)}
 
 
-def _made(terms: Terms) -> int:
+def _made(terms: Terms) -> int | Dim:
     """A Dim, or the plain number that it turned out to be."""
     kept = {m: k for m, k in terms.items() if k}
     if not kept:

@@ -182,7 +182,10 @@ class _Closing:
                 break
             entry = entry.inputs[0]
         if isinstance(entry, Tensor):
-            return self._constant(entry)
+            # Only what a derivative was taken in stands here with a node of its own.
+            if id(entry) in self.made or entry.node is None:
+                return self._constant(entry)
+            return self._view(entry.node)
         if entry.op.kind == "leaf":
             return _View(id(entry), entry.op, (), EMPTY_ATTRS, entry.spec, None, 0, None, entry)
         mark = self._mark(entry)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .dims import Dim
 from .errors import DTypeError, ShapeError, fail
 
 Shape = tuple[int, ...]
@@ -274,7 +275,7 @@ def normalize_shape(shape: Any, what: str = "shape") -> Shape:
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
         shape = (shape,)
     try:
-        out = tuple(n.__index__() for n in shape)
+        out = tuple(n if isinstance(n, Dim) else n.__index__() for n in shape)
     except (TypeError, AttributeError):
         fail(DTypeError, f"{what} must be an int or a sequence of ints, not {shape!r}")
     if any(n < 0 for n in out):

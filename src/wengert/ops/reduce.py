@@ -121,7 +121,7 @@ def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    share = ct * (1.0 / (count(x_shape, axis) or 1))
+    share = ct / (count(x_shape, axis) or 1)
     return broadcast(kept(share, x_shape, axis), shape=x_shape)
 
 
@@ -381,7 +381,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
 
     >>> import wengert as wg
     >>> wg.mean(wg.tensor([[1.0, 2.0], [3.0, 5.0]]), axis=1)
-    tensor([1.5000, 4.0000])
+    tensor([1.5, 4. ])
     """
     if not isinstance(x, Tensor):
         x = as_operand(x)
@@ -434,7 +434,7 @@ def var(
     >>> import wengert as wg
     >>> x = wg.tensor([1.0, 2.0, 3.0, 4.0])
     >>> wg.var(x), wg.var(x, correction=1)
-    (tensor(1.2500), tensor(1.6667))
+    (tensor(1.25), tensor(1.6667))
     """
     return _moment(var_op, x, axis, correction, keepdims, unbiased)
 

@@ -186,15 +186,16 @@ def _describe_leaf(leaf: Any) -> str:
 def _variable(leaf: Any) -> Tensor:
     """A new variable with the leaf's value, connected to it where something outside tracks it."""
     x = leaf if isinstance(leaf, Tensor) else asarray(leaf)
-    if x.is_abstract or (x.requires_grad and not _is_parameter(x)):
-        code, offset = caller()
-        node = make_node(ALIAS, (x.node,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
-        if x.is_abstract:
-            return abstract(node)
-        out = wrap(x._data, x._spec)
-        out.node = node
-        return out
-    return wrap(x._data, x._spec).requires_grad_()
+    connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
+    code, offset = caller()
+    # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
+    source = x.node if connected else x
+    node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
+    if x.is_abstract:
+        return abstract(node)
+    out = wrap(x._data, x._spec)
+    out.node = node
+    return out
 
 
 def _is_parameter(x: Tensor) -> bool:
@@ -221,7 +222,12 @@ def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
 def _reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
     """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
     own = {t.node for t in inputs}
-    return any(node.op.kind == "leaf" and node not in own for node in reachable([root]))
+    return any(_is_variable(node) and node not in own for node in reachable([root]))
+
+
+def _is_variable(node: Node) -> bool:
+    """Whether gradients end here: a leaf, or what another transform differentiates in."""
+    return node.op.kind == "leaf" or (node.op is ALIAS and isinstance(node.inputs[0], Tensor))
 
 
 def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool) -> list[Any]:

@@ -193,8 +193,6 @@ def _saved_tensor(value: Any, entry: Any) -> Any:
     return out
 
 
-# Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
-@np.errstate(all="ignore")
 def backward_pass(
     roots: Sequence[tuple[Node, Any]],
     targets: Sequence[Node] | None,
@@ -222,6 +220,9 @@ def backward_pass(
     ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
     mode = get_mode()
     token = set_mode(Mode(lib.recording, mode.scope))
+    # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
+    quiet = np.errstate(all="ignore")
+    quiet.__enter__()
     try:
         while ready:
             node = ready.pop()
@@ -255,6 +256,7 @@ def backward_pass(
                     if left == 0:
                         ready.append(entry)
     finally:
+        quiet.__exit__(None, None, None)
         reset_mode(token)
     return results
 
