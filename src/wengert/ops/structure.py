@@ -200,25 +200,42 @@ def _broadcast_axes(out_shape: Shape, x_shape: Shape) -> tuple[int, ...]:
     return (*range(extra), *stretched)
 
 
+_BLAS_ROWS = 8192  # vectors of ones up to this length are kept
+
+
+@lru_cache(maxsize=64)
+def _ones(size: int, dtype: DType) -> Any:
+    return np.ones(size, dtype)
+
+
 def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
     """The sum of a cotangent over what a broadcast repeated: every bias gradient comes through here."""
     shape = ct.shape
+    extra = len(shape) - len(x_shape)
     axes = _broadcast_axes(shape, x_shape)
     if isinstance(ct, Tensor):
-        if len(shape) == len(x_shape):
-            return ct.sum(axis=axes, keepdims=True)
-        out = ct.sum(axis=axes)
+        out = ct.sum(axis=axes, keepdims=extra == 0)
     elif ct.dtype.itemsize == 2:
         # Half precision would stop growing long before a batch is summed.
         out = np.add.reduce(ct, axes, np.float32).astype(ct.dtype)
+    elif len(axes) == extra > 0 and _suits_blas(ct, x_shape):
+        rows = ct if len(shape) == 2 else ct.reshape(-1, math.prod(x_shape))
+        out = np.dot(_ones(len(rows), ct.dtype), rows)
     else:
         out = np.add.reduce(ct, axes)
     return out if out.shape == x_shape else out.reshape(x_shape)
 
 
+def _suits_blas(ct: Any, x_shape: Shape) -> bool:
+    """Whether to sum leading axes as a product with ones, which takes BLAS a half to a tenth of the time."""
+    size = math.prod(x_shape)
+    return x_shape != () and ct.dtype.char in "fd" and 0 < ct.size <= _BLAS_ROWS * size
+
+
 def _broadcast(x: Any, shape: Shape) -> Any:
-    if type(x) is np.ndarray and x.flags.c_contiguous:
-        # What np.broadcast_to does, several times faster for the small arrays of eager programs.
+    x = np.asarray(x)
+    if x.flags.c_contiguous:
+        # What np.broadcast_to does, twice as fast for the small arrays of eager programs.
         extra = len(shape) - x.ndim
         if extra >= 0:
             strides = [0] * extra
