@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_graphs import random_graph
 
 import wengert as wg
+from random_graphs import random_graph
 from wengert.core.op import TABLE, Linear
 from wengert.core.record import composite, op
 from wengert.core.tensor import Tensor
@@ -141,6 +141,16 @@ def test_gradients_inside_a_traced_function() -> None:
     second = wg.graph(wg.grad(wg.grad(lambda t: wg.exp(t) * t)))(f32())
     assert second(x).item() == pytest.approx(np.exp(x) * (2 + x), rel=1e-6)
     assert "alias" not in ops_of(second)
+
+
+def test_gradients_in_values_from_outside() -> None:
+    """What a function differentiates in stays what it is: a constant, or a parameter."""
+    c, w = wg.tensor(3.0), wg.tensor(3.0, requires_grad=True)
+    constant = wg.graph(lambda x: wg.grad(lambda t: t * t * x)(c))(f32())
+    parameter = wg.graph(lambda x: wg.grad(lambda t: t * t * x)(w))(f32())
+    assert [constant.kind(n) for n in constant.inputs] == ["input"]
+    assert [parameter.names[n] for n in parameter.inputs] == ["x", "w"]
+    assert constant(2.0).item() == parameter(2.0).item() == 12.0
 
 
 def test_closure_tensors() -> None:
@@ -433,7 +443,7 @@ def test_feed_errors() -> None:
         graph(np.ones(3, np.float32), one)
     with pytest.raises(wg.FeedError, match="is given the nest"):
         graph({"x": one, "w": one})
-    with pytest.raises(wg.FeedError, match="input x of .* ragged"):
+    with pytest.raises(wg.FeedError, match=r"input x of .* ragged"):
         wg.Graph.parse(str(graph))([[1.0], [2.0, 3.0]], one)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from random_graphs import random_graph
 
 import wengert as wg
+from random_graphs import random_graph
 from wengert.core.graph_values import encode
 from wengert.core.op import TABLE, Call, Op
 from wengert.core.record import SCALARS, abstract_input, bind
