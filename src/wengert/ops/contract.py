@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..core.errors import ShapeError, fail
+from ..core.mode import get_mode
+from ..core.node import EMPTY_ATTRS, make_node
 from ..core.op import Call, Linear, Op
 from ..core.record import METHODS, bind, elementwise_general, op, promote_tensors, public
 from ..core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, new
 from .axes import permute_op
 from .einsum import tensordot
 from .elementwise import conj, multiply
@@ -193,9 +196,30 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     >>> wg.matmul(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), wg.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    if not (isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype is y.dtype):
-        x, y = promote_tensors("matmul", x, y)
-    m, n = len(x.spec.shape), len(y.spec.shape)
+    try:
+        spec, other = x._spec, y._spec
+        m, n = len(spec.shape), len(other.shape)
+        if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n == 1 or (m == 2 and n > 1)):
+            out = new(Tensor)
+            out._data = data = np.matmul(x._data, y._data)
+            out._spec = made = spec_of(data.shape, spec.dtype)
+            n_x, n_y = x.node, y.node
+            if (n_x is None and n_y is None) or not (mode := get_mode()).grad:
+                out.node = None
+                return out
+            frame = sys._getframe(1)
+            op = matmul_op if n > 1 else matvec_op if m > 1 else dot_op
+            saved = (x._data if n_y is not None else None, y._data if n_x is not None else None, None)
+            code, offset, scope = frame.f_code, frame.f_lasti, mode.scope
+            out.node = make_node(op, (n_x or x, n_y or y), EMPTY_ATTRS, saved, made, code, offset, scope)
+            return out
+    except (AttributeError, ValueError):
+        pass  # not tensors, abstract, or of shapes that do not fit
+    return _matmul_general(*promote_tensors("matmul", x, y))
+
+
+def _matmul_general(x: Tensor, y: Tensor) -> Tensor:
+    m, n = x.ndim, y.ndim
     out: Tensor
     if m > 1 and n > 1:
         out = bind(matmul_op, (x, y))

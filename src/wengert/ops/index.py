@@ -7,13 +7,16 @@ slices, new axes), a permutation where NumPy would move separated index arrays t
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.mode import get_mode
-from ..core.record import METHODS, bind
+from ..core.node import make_node
+from ..core.op import Op
+from ..core.record import METHODS, bind, graph_input
 from ..core.spec import (
     Shape,
     broadcast_shapes,
@@ -128,18 +131,22 @@ def _static_int(i: int, n: int, axis: int, x: Tensor) -> int:
     return i + n if i < 0 else i
 
 
-def _static_slice(s: slice, n: int, x: Tensor) -> Entry:
+def _static_slice(s: slice, n: int) -> Entry:
     """The one encoding of all slices that pick the same elements of an axis of size n."""
-    try:
-        start, stop, step = s.indices(n)
-    except (TypeError, ValueError) as e:
-        kind = RangeError if isinstance(e, ValueError) else DTypeError
-        fail(kind, f"{s} into {show(x.shape, x.dtype)}: {e}", "Slices take integers, and a step other than 0.")
+    start, stop, step = s.indices(n)
     if step == 1 and start == 0 and stop == n:
         return ALL
     if not len(range(start, stop, step)):
         return (0, 0, None)
     return (start, None if stop < 0 else stop, None if step == 1 else step)
+
+
+def _checked_slice(s: slice, n: int, x: Tensor) -> Entry:
+    try:
+        return _static_slice(s, n)
+    except (TypeError, ValueError) as e:
+        kind = RangeError if isinstance(e, ValueError) else DTypeError
+        return fail(kind, f"{s} into {show(x.shape, x.dtype)}: {e}", "Slices take integers, and a step other than 0.")
 
 
 def _parse(x: Tensor, index: Any) -> _Parsed:
@@ -164,7 +171,7 @@ def _parse(x: Tensor, index: Any) -> _Parsed:
         elif item is None:
             new = [None]
         elif isinstance(item, slice):
-            new = [_static_slice(item, x.shape[axis], x)]
+            new = [_checked_slice(item, x.shape[axis], x)]
         else:
             if not _is_mask(item):
                 found, new = [item], [ALL]
@@ -220,6 +227,8 @@ def _plain(index: Any, x: Tensor) -> Any:
         return (index,)
     if type(index) is tuple and _BASIC.issuperset(map(type, index)):
         return index
+    if type(index) is Tensor and index._data is not None and index._spec.dtype.kind in "ib":
+        return (index._data,)
     items = [_item(e, x) for e in (index if type(index) is tuple else (index,))]
     for i, item in enumerate(items):
         if isinstance(item, Tensor):
@@ -253,23 +262,79 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     >>> x[[0, 1, 1], [2, 0, 0]]
     tensor([2, 3, 3])
     """
-    node = x.node
-    if x._data is not None and (node is None or not get_mode().grad):
-        plain = _plain(index, x)
-        if plain is not None:
+    data = x._data
+    if data is not None:
+        if x.node is None or not (mode := get_mode()).grad:
+            plain = _plain(index, x)
+            if plain is not None:
+                try:
+                    return wrap(_pick(data, plain))
+                except (IndexError, ValueError, TypeError) as e:
+                    _not_indexable(x, index, e)
+        elif x._spec.inexact:
+            found = _recorded(x, index)
+            if found is not None:
+                out, op, inputs, attrs, saved = found
+                frame = sys._getframe(1)
+                code, offset = frame.f_code, frame.f_lasti
+                out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)
+                return out
+    return _indexed(x, _parse(x, index))
+
+
+def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[str, Any], tuple[Any, ...]] | None:
+    """The result and node of an index that one op serves without preparation; None for any other.
+
+    These are integers and slices within bounds, and one integer tensor.
+    """
+    spec = x._spec
+    if type(index) is Tensor:
+        if index._data is None or index._spec.dtype.kind != "i":
+            return None
+        try:
+            out = wrap(x._data.take(index._data, axis=0))
+        except (IndexError, ValueError):
+            return None
+        return out, index_op, (x.node, graph_input(index)), {"axis": -len(spec.shape)}, (None, index._data, None)
+    entries = _simple_entries(index, spec.shape)
+    if entries is None:
+        return None
+    return wrap(x._data[index]), slice_op, (x.node,), {"entries": entries}, ()
+
+
+def _simple_entries(index: Any, shape: Shape) -> Entries | None:
+    """The canonical form of an index of integers and slices within bounds; None for any other."""
+    if type(index) is int and shape and -shape[0] <= index < shape[0]:
+        return (index if index >= 0 else index + shape[0], *[ALL] * (len(shape) - 1))
+    items = index if type(index) is tuple else (index,)
+    if len(items) > len(shape):
+        return None
+    entries: list[Entry] = []
+    for item, n in zip(items, shape):
+        if type(item) is int:
+            if not -n <= item < n:
+                return None
+            entries.append(item if item >= 0 else item + n)
+        elif type(item) is slice and item.step != 0:
             try:
-                return wrap(_pick(x._data, plain))
-            except (IndexError, ValueError, TypeError) as e:
-                _not_indexable(x, index, e)
-    parsed = _parse(x, index)
+                entries.append(_static_slice(item, n))
+            except TypeError:
+                return None
+        else:
+            return None
+    del entries[: next((i for i, e in enumerate(entries) if e is not ALL), len(entries))]
+    if entries:
+        entries += [ALL] * (len(shape) - len(items))
+    return tuple(entries)
+
+
+def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
+    """The ops that an index expression is made of, recorded."""
     if x._data is None:
         _check_arrays(x, parsed)
-    if parsed.entries:
-        y: Tensor = bind(slice_op, (x,), {"entries": parsed.entries})
-    elif not parsed.arrays:
-        return old_version(x)
-    else:
-        y = x
+    y: Tensor = x
+    if parsed.entries or not parsed.arrays:
+        y = bind(slice_op, (x,), {"entries": parsed.entries})
     if not parsed.arrays:
         return y
     first = parsed.places[0]
