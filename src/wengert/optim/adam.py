@@ -70,30 +70,28 @@ class Adam(Optimizer):
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
-    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
         if decay and not self._decoupled:
             grad = grad + value * decay
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean *= beta1
-        np.multiply(grad, 1.0 - beta1, out=out)
-        mean += out
+        np.multiply(grad, 1.0 - beta1, out=change)
+        mean += change
         square *= beta2
-        np.multiply(grad, grad, out=out)
-        out *= 1.0 - beta2
-        square += out
+        np.multiply(grad, grad, out=change)
+        change *= 1.0 - beta2
+        square += change
         if group["amsgrad"]:
             square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
-        np.sqrt(square, out=out)
+        np.sqrt(square, out=change)
         # Both bias corrections as numbers: lr/c1 * mean / (sqrt(square)/sqrt(c2) + eps).
         root = math.sqrt(1.0 - beta2**step)
-        out += group["eps"] * root
-        np.divide(mean, out, out=out)
-        out *= -lr * root / (1.0 - beta1**step)
+        change += group["eps"] * root
+        np.divide(mean, change, out=change)
+        change *= -lr * root / (1.0 - beta1**step)
         if decay and self._decoupled:
-            out += value * (1.0 - lr * decay)
-        else:
-            out += value
+            change -= value * (lr * decay)
 
 
 class AdamW(Adam):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,7 +20,7 @@ State = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Group]
 
 # Elements that a rule works on at a time: its dozen passes then run in the cache.
-BLOCK = 1 << 14
+BLOCK = 1 << 16
 
 
 class Optimizer:
@@ -30,7 +31,8 @@ class Optimizer:
     and users change them; `state` maps a parameter to its buffers, NumPy arrays that only the
     optimiser writes.
 
-    A step gives every parameter a new value; what was computed from the old one keeps it. Complex
+    A step gives every parameter a new value; whatever holds the old one keeps it (a buffer that nothing else
+    holds is written in place). Complex
     parameters are updated as pairs of real ones. NaN gradients are not hidden: they reach the
     parameters.
 
@@ -71,11 +73,12 @@ class Optimizer:
 
     def _check(self, group: Group) -> None:
         """Raise ShapeError for options that make no sense."""
-        _require(group, "lr", lambda v: v >= 0, "at least 0")
-        _require(group, "weight_decay", lambda v: v >= 0, "at least 0")
+        for name in ("lr", "weight_decay"):
+            if name in group:
+                _require(group, name, lambda v: v >= 0, "at least 0")
 
-    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
-        """Write the new value into `out` and bring the buffers, by name in `state`, up to date.
+    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+        """Write what is to be added to the value into `change`; bring the buffers, by name in `state`, up to date.
 
         All arrays are real and of one shape; the value is to decrease along `grad`. `value` and `grad`
         must not be written to. `step` counts from 1.
@@ -132,7 +135,7 @@ class Optimizer:
         # Overflow and NaN are values that the parameters show, not warnings.
         with np.errstate(all="ignore"):
             for group in self.param_groups:
-                maximize = group["maximize"]
+                maximize = group.get("maximize", False)
                 for p in group["params"]:
                     grad = p.grad
                     if grad is not None:
@@ -141,6 +144,7 @@ class Optimizer:
         return loss
 
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
+        owned = _is_sole_owner(p)
         value = np.asarray(p._value("an optimiser's step"))
         state = self.state.get(p)
         if state is None:
@@ -150,15 +154,20 @@ class Optimizer:
         for name in names:
             if name not in state:
                 state[name] = np.full(value.shape, self._initial(name, group), value.dtype)
-        out = np.empty(value.shape, value.dtype)
         if value.size <= BLOCK and value.dtype.kind != "c":
-            self._update(out, value, grad, state, group, step)
+            new = np.empty(value.shape, value.dtype)
+            self._update(new, value, grad, state, group, step)
+            new += value
         else:
-            arrays = [_flat(a) for a in (out, value, grad, *(state[name] for name in names))]
+            new = value if owned else np.empty(value.shape, value.dtype)
+            arrays = [_flat(a) for a in (new, value, grad, *(state[name] for name in names))]
+            scratch = np.empty(BLOCK, arrays[0].dtype)
             for start in range(0, arrays[0].size, BLOCK):
-                part = [a[start : start + BLOCK] for a in arrays]
-                self._update(part[0], part[1], part[2], dict(zip(names, part[3:])), group, step)
-        p._data = out
+                out, old, g, *buffers = (a[start : start + BLOCK] for a in arrays)
+                change = scratch[: old.size]
+                self._update(change, old, g, dict(zip(names, buffers)), group, step)
+                np.add(old, change, out=out)
+        p._data = new
 
     # -- state
 
@@ -256,6 +265,28 @@ def _array(grad: Tensor, p: Tensor) -> Array:
             fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")
         value = value.astype(p.dtype)
     return value
+
+
+# References to an array that only its tensor holds, counted as `_is_sole_owner` counts them.
+_PROBE = wrap(np.zeros(1))
+_SOLE = sys.getrefcount(_PROBE._data)
+# Without the global lock another thread's references may come between the count and the writing.
+_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _is_sole_owner(p: Tensor) -> bool:
+    """Whether nothing else holds or views the tensor's buffer, so that writing into it changes nobody's value.
+
+    Views, saved values of a graph and arrays that share the memory all refer to the array that owns it.
+    """
+    return (
+        _COUNTS_ARE_EXACT
+        and sys.getrefcount(p._data) == _SOLE
+        and isinstance(p._data, np.ndarray)
+        and p._data.base is None
+        and p._data.flags.carray
+        and p._data.flags.owndata
+    )
 
 
 def _flat(a: Array) -> Array:

@@ -70,34 +70,33 @@ class RMSprop(Optimizer):
             names += ("momentum_buffer",)  # type: ignore[assignment]
         return names
 
-    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
         alpha = group["alpha"]
         if group["weight_decay"]:
             grad = grad + value * group["weight_decay"]
         square = state["square_avg"]
         square *= alpha
-        np.multiply(grad, grad, out=out)
-        out *= 1.0 - alpha
-        square += out
+        np.multiply(grad, grad, out=change)
+        change *= 1.0 - alpha
+        square += change
         if group["centered"]:
             mean = state["grad_avg"]
             mean *= alpha
             mean += grad * (1.0 - alpha)
-            np.multiply(mean, mean, out=out)
-            np.subtract(square, out, out=out)
-            np.sqrt(out, out=out)
+            np.multiply(mean, mean, out=change)
+            np.subtract(square, change, out=change)
+            np.sqrt(change, out=change)
         else:
-            np.sqrt(square, out=out)
-        out += group["eps"]
-        np.divide(grad, out, out=out)
+            np.sqrt(square, out=change)
+        change += group["eps"]
+        np.divide(grad, change, out=change)
         if group["momentum"]:
             buffer = state["momentum_buffer"]
             buffer *= group["momentum"]
-            buffer += out
-            np.multiply(buffer, -group["lr"], out=out)
+            buffer += change
+            np.multiply(buffer, -group["lr"], out=change)
         else:
-            out *= -group["lr"]
-        out += value
+            change *= -group["lr"]
 
 
 RMSProp = RMSprop
@@ -159,14 +158,13 @@ class Adagrad(Optimizer):
         start: float = group["initial_accumulator_value"]
         return start
 
-    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
         if group["weight_decay"]:
             grad = grad + value * group["weight_decay"]
         total = state["sum"]
-        np.multiply(grad, grad, out=out)
-        total += out
-        np.sqrt(total, out=out)
-        out += group["eps"]
-        np.divide(grad, out, out=out)
-        out *= -group["lr"] / (1.0 + (step - 1) * group["lr_decay"])
-        out += value
+        np.multiply(grad, grad, out=change)
+        total += change
+        np.sqrt(total, out=change)
+        change += group["eps"]
+        np.divide(grad, change, out=change)
+        change *= -group["lr"] / (1.0 + (step - 1) * group["lr_decay"])

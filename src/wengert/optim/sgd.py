@@ -64,12 +64,12 @@ class SGD(Optimizer):
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("momentum_buffer",) if group["momentum"] else ()
 
-    def _update(self, out: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
         momentum, decay = group["momentum"], group["weight_decay"]
         if decay:
-            np.multiply(value, decay, out=out)
-            out += grad
-            grad = out
+            np.multiply(value, decay, out=change)
+            change += grad
+            grad = change
         if momentum:
             buffer = state["momentum_buffer"]
             buffer *= momentum
@@ -81,5 +81,4 @@ class SGD(Optimizer):
                 grad = grad + momentum * buffer
             else:
                 grad = buffer
-        np.multiply(grad, -group["lr"], out=out)
-        out += value
+        np.multiply(grad, -group["lr"], out=change)
