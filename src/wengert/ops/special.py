@@ -24,18 +24,20 @@ from .structure import cast
 
 Array = np.ndarray[Any, Any]
 
-_BLOCK = 8192
+_BLOCK = 2048
 _SQRT_PI = math.sqrt(math.pi)
 
 # B_2k for k = 1 .. 10.
 _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 
 
-def _in_float64(fn: Callable[[Array], Array]) -> Callable[[Any], Any]:
-    """`fn` of float64 blocks as a forward: any shape, any floating dtype."""
+def _in_float64(fn: Callable[[Array], Array], narrow: Callable[[Array], Array] | None = None) -> Callable[[Any], Any]:
+    """`fn` of float64 blocks as a forward: any shape, any floating dtype (`narrow` for those below float64)."""
+    in_full = fn
 
     def forward(x: Any) -> Any:
         x = np.asarray(x)
+        fn = in_full if narrow is None or x.dtype == np.float64 else narrow
         flat = x.reshape(-1)
         out = np.empty(flat.shape, x.dtype)
         with np.errstate(all="ignore"):
@@ -77,6 +79,14 @@ _ERF = (
     -1.7537169441124826e-05, 1.223382738352401e-06, -7.51156928660089e-08, 4.11580059766496e-09,
     -2.035228404899467e-10, 9.167606746069445e-12, -3.8078827395263415e-13, 1.454817075960679e-14,
 )  # fmt: skip
+# erf(x) / x on [0, 4] to 1e-10, in x*x / 8 - 1: enough where the result is float32 or narrower.
+_ERF_NARROW = (
+    0.353530995644115, -0.17657623321207172, 0.13167511672365362, -0.10771044904000053, 0.09020900091646347,
+    -0.07472772607116117, 0.059886799544183154, -0.04576648194937769, 0.0330614691469806, -0.02246618342540271,
+    0.01434573702566114, -0.0086300377496573, 0.0048646275161597545, -0.002530356530716061, 0.0012723241962619173,
+    -0.0006730865484744391, 0.00029918099813068245, -7.231684146846917e-05, 3.107438403556471e-05,
+    -3.671410208775849e-05, 1.3255524208235963e-05,
+)  # fmt: skip
 # (1 + 2x) exp(x*x) erfc(x) on [0, inf], in (x - 3.75) / (x + 3.75).
 _ERFCX = (
     1.2375126308378275, -0.14024059858554702, 0.00358541548546369, 0.08227673849015102, -0.10880393014170746,
@@ -111,6 +121,12 @@ def _erf(x: Array) -> Array:
     )
 
 
+def _erf_narrow(x: Array) -> Array:
+    # erf(4) rounds to 1 in float32.
+    x = np.minimum(np.maximum(x, -4.0), 4.0)
+    return x * _polynomial(0.125 * x * x - 1.0, _ERF_NARROW)
+
+
 def _erfc(x: Array) -> Array:
     return _choose(
         x,
@@ -124,7 +140,7 @@ _ERF_SOURCE = "M. M. Shepherd and J. G. Laframboise, Math. Comp. 36 (1981): the 
 
 erf = elementwise(
     "erf(x)",
-    _in_float64(_erf),
+    _in_float64(_erf, _erf_narrow),
     partials={"x": lambda x: (2.0 / _SQRT_PI) * exp(-x * x)},
     accepts="real_inexact",
     doc="The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.",
@@ -287,7 +303,7 @@ digamma: Op = elementwise(
     source="DLMF 5.11.2 (asymptotic series), 5.5.2 (recurrence), 5.5.4 (reflection)",
 )
 
-# Beyond it n! overflows float64.
+# 171! overflows float64.
 _MAX_ORDER = 170
 
 
@@ -378,7 +394,7 @@ def polygamma(n: int, x: Any) -> Tensor:
 
     Parameters
     ----------
-    n: an int from 0 (digamma itself) to 169.
+    n: an int from 0 (digamma itself) to 170.
     x: a real tensor; integers become the default float.
 
     Raises DTypeError for a complex tensor or an `n` that is not an int, GraphError for one out of range.
@@ -389,8 +405,12 @@ def polygamma(n: int, x: Any) -> Tensor:
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
         fail(DTypeError, f"polygamma: the order is a {type(n).__name__}, not an int", "Write wg.polygamma(1, x).")
-    if not 0 <= n < _MAX_ORDER:
-        fail(GraphError, f"polygamma: the order {n} does not lie between 0 and {_MAX_ORDER - 1}")
+    if not 0 <= n <= _MAX_ORDER:
+        fail(
+            GraphError,
+            f"polygamma: the order {n} does not lie between 0 and {_MAX_ORDER}",
+            "Beyond, n! overflows float64.",
+        )
     if n == 0:
         return digamma.front(x)  # type: ignore[no-any-return]
     x = x if isinstance(x, Tensor) else asarray(x)
@@ -398,6 +418,13 @@ def polygamma(n: int, x: Any) -> Tensor:
         fail(DTypeError, f"polygamma takes real numbers, not {x.shape} {x.dtype}")
     dtype = inexact_dtype(x.dtype)
     return bind(polygamma_op, (x if x.dtype == dtype else cast.front(x, dtype=dtype),), {"n": int(n)})  # type: ignore[no-any-return]
+
+
+def _polygamma_front(x: Any, *, n: int) -> Tensor:
+    return polygamma(n, x)
+
+
+polygamma_op.front = _polygamma_front
 
 
 @public(name="polygamma", method=True, function=False)
