@@ -50,11 +50,12 @@ def run(graph: Graph, feeds: Sequence[Any]) -> list[Any]:
     """The values of the outputs for arrays of the inputs' specs; each is freed after its last use."""
     values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
     last_uses = graph.last_uses
-    for node in graph.nodes:
-        if node not in values:
-            values[node] = compute(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
-        for done in last_uses.get(node, ()):
-            del values[done]
+    with np.errstate(all="ignore"):  # infinities and NaNs are values
+        for node in graph.nodes:
+            if node not in values:
+                values[node] = compute(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+            for done in last_uses.get(node, ()):
+                del values[done]
     return [values[n] for n in graph.outputs]
 
 
