@@ -69,6 +69,8 @@ globals().update(PUBLIC)
 globals().update(CONSTANTS)
 # The Array API's name for the dtype; it shadows the builtin only as an attribute of the module.
 globals()["bool"] = bool_
+# PyTorch's names, likewise.
+globals().update(half=float16, float=float32, double=float64, short=int16, int=int32, long=int64)
 
 install_traceback_filter()
 install_warning_filter()

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .spec import Spec, short_name
-from .tensor import Array
+from .arrays import Array
 
 # Constants up to this many elements are printed as numbers, larger ones as compressed bytes.
 INLINE_ELEMENTS = 16

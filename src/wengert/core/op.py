@@ -200,6 +200,7 @@ class Op:
         "forward",
         "facts",
         "joint",
+        "differentiable",
         "infer",
         "accepts",
         "result",
@@ -278,6 +279,7 @@ class Op:
         for fact in (*self.facts, self.joint):
             if fact is not None:
                 fact.compile(self)
+        self.differentiable = self.joint is not None or any(f.differentiable for f in self.facts)
         self._save_plans: dict[tuple[bool, ...], tuple[frozenset[int] | None, bool]] = {}
         if front is not None:
             self.front = front
@@ -295,10 +297,6 @@ class Op:
     def fact(self, index: int) -> Fact:
         """The fact about argument `index` (the last declared one for a variadic op)."""
         return self.facts[min(index, len(self.facts) - 1)]
-
-    @property
-    def differentiable(self) -> bool:
-        return self.joint is not None or any(f.differentiable for f in self.facts)
 
     def save_plan(self, tracked: tuple[bool, ...]) -> tuple[frozenset[int], bool]:
         """Which inputs, and whether the result, must be kept when these arguments are tracked."""

@@ -61,15 +61,20 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 
     Returns a tensor, or a tuple of them for an op with several results.
     """
-    values = [a._data if isinstance(a, Tensor) else a for a in args]
+    values = []
+    tracked = False
     for a in args:
-        if isinstance(a, Tensor) and a._data is None:
-            return _bind_abstract(op, args, attrs)
+        if isinstance(a, Tensor):
+            value, node = a._data, a.node
+            if value is None:
+                return _bind_abstract(op, args, attrs)
+            if node is not None and node.requires_grad:
+                tracked = True
+            values.append(value)
+        else:
+            values.append(a)
     data = _forward(op, args, values, attrs)
-    mode = get_mode()
-    tracked = mode.grad and op.differentiable and any(
-        isinstance(a, Tensor) and a.node is not None and a.node.requires_grad for a in args
-    )
+    tracked = tracked and op.differentiable and get_mode().grad
     if op.results != 1:
         specs = tuple(spec_of(d.shape, d.dtype) for d in data)
         if not tracked:
@@ -129,7 +134,7 @@ def _spec_of_arg(arg: Any) -> Any:
 
 def _record(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], values: list[Any], data: Any, spec: Any) -> Node:
     code, offset = caller()
-    inputs = tuple(graph_input(a) for a in args)
+    inputs = tuple([graph_input(a) for a in args])
     return make_node(
         op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, _saved(op, args, values, data), spec, code, offset, get_mode().scope
     )
@@ -139,7 +144,9 @@ def _saved(op: Op, args: Sequence[Any], values: list[Any] | None, data: Any) -> 
     """The values that the derivative needs, aligned with the inputs, the result last."""
     if values is None:
         return ()
-    needs, needs_out = op.save_plan(tuple(isinstance(a, Tensor) and a.requires_grad for a in args))
+    needs, needs_out = op.save_plan(
+        tuple([isinstance(a, Tensor) and (node := a.node) is not None and node.requires_grad for a in args])
+    )
     if not needs and not needs_out:
         return ()
     kept = [v if i in needs or type(v) in SCALARS else None for i, v in enumerate(values)]
@@ -615,7 +622,12 @@ def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
     real = [s for s in specs if isinstance(s, Spec)]
     shape = broadcast_shapes(*(s.shape for s in real))
     if shape is None:
-        fail(ShapeError, f"{op.name}: shapes {' and '.join(str(s.shape) for s in real)} do not broadcast")
+        fail(
+            ShapeError,
+            f"{op.name}: shapes {' and '.join(show(s.shape, s.dtype) for s in real)} do not broadcast",
+            "Aligned from the right, each pair of sizes must be equal or contain a 1. "
+            "Reshape one of them, for instance x[:, None] or x.reshape(...).",
+        )
     return spec_of(shape, result_dtype(op, real[0].dtype))
 
 

@@ -20,7 +20,8 @@ from .op import TABLE, Op
 from .record import OUTPUT
 from .source import Source
 from .spec import Spec, spec_of
-from .tensor import ALIAS, INPUT, LEAF, Array, Tensor
+from .arrays import Array
+from .tensor import ALIAS, INPUT, LEAF, Tensor
 
 PARAMETER = Op("parameter(;name)", "leaf", forward=lambda: None, doc="An input of a graph that training changes.")
 CONSTANT = Op("constant(;value)", "leaf", forward=lambda value: value, doc="A value that stands in a graph.")

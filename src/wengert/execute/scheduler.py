@@ -170,6 +170,10 @@ class _Run:
         return Trace(tuple(self.lives), self.workers, self.seconds)
 
     def _work(self, worker: int) -> None:
+        with np.errstate(all="ignore"):  # infinities and NaNs are values
+            self._work_quietly(worker)
+
+    def _work_quietly(self, worker: int) -> None:
         while True:
             with self.changed:
                 while not self.ready and self.left and not self.stopped and self.error is None:

@@ -11,7 +11,8 @@ from ..core import tree
 from ..core.errors import GradientError, WengertError, fail
 from ..core.mode import no_grad
 from ..core.spec import category, complex128, float64
-from ..core.tensor import Array, Tensor, asarray, wrap
+from ..core.arrays import Array
+from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.functional import vjp
 
 # Relative to max(1, |derivative|); extrapolated differences in float64 are good to about 1e-9.

@@ -1,0 +1,124 @@
+"""NumPy arrays from whatever users bring, and how tensors are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError, ShapeError, fail
+from .spec import DType, as_dtype, category, default_complex, default_float, default_int, short_name
+
+Array = np.ndarray[Any, Any]
+
+
+def to_numpy(data: Any) -> Array:
+    """`data` as a NumPy array of whatever dtype NumPy gives it; errors name what is wrong."""
+    if isinstance(data, np.ndarray):
+        return data
+    if isinstance(data, (list, tuple)):
+        data = _plain(data)
+    try:
+        return np.asarray(data)
+    except ValueError as e:
+        if "inhomogeneous" in str(e):
+            fail(
+                ShapeError,
+                f"a ragged nest: {_ragged(data)}",
+                "Every list at one depth must have the same length. Pad the short ones, "
+                "or keep a list of tensors.",
+            )
+        fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
+    except (TypeError, OverflowError) as e:
+        fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
+
+
+def _plain(data: Any) -> Any:
+    """Nested lists with the tensors in them replaced by arrays."""
+    if hasattr(data, "_value"):
+        return np.asarray(data._value("asarray"))
+    if isinstance(data, (list, tuple)) and any(isinstance(d, (list, tuple)) or hasattr(d, "_value") for d in data):
+        return [_plain(d) for d in data]
+    return data
+
+
+def _ragged(data: Any) -> str:
+    lengths = [len(d) if hasattr(d, "__len__") else None for d in data]
+    if len(set(lengths)) > 1:
+        for i, n in enumerate(lengths):
+            if n != lengths[0]:
+                first = "a scalar" if lengths[0] is None else f"{lengths[0]} elements"
+                other = "a scalar" if n is None else f"{n} elements"
+                return f"element 0 has {first}, element {i} has {other}"
+    return next((_ragged(d) for d in data if hasattr(d, "__len__")), "its lists differ in length")
+
+
+def dtype_for(data: Any, value: Array) -> DType:
+    if value.dtype == object or value.dtype.kind in "SUMmV" and value.dtype.name != "bfloat16":
+        kinds = sorted({type(v).__name__ for v in np.asarray(data, dtype=object).ravel()[:1000]})
+        fail(
+            DTypeError,
+            f"data of dtype {value.dtype} cannot become a tensor (it holds {', '.join(kinds[:4])})",
+            "Tensors hold booleans, integers, floating and complex numbers. "
+            "Python integers beyond 64 bits need a float dtype.",
+        )
+    if isinstance(data, (bool, int, float, complex, list, tuple)) and not _has_numpy(data):
+        kind = category(value.dtype)
+        return (value.dtype, default_int, default_float, default_complex)[kind] if kind else value.dtype
+    return as_dtype(value.dtype)
+
+
+def _has_numpy(data: Any) -> bool:
+    """Whether a nest holds NumPy values, whose dtypes are kept, rather than Python scalars."""
+    stack = [data]
+    while stack:
+        d = stack.pop()
+        if isinstance(d, (np.generic, np.ndarray)):
+            return True
+        if isinstance(d, (list, tuple)) and d:
+            if isinstance(d[0], (list, tuple)):
+                stack.extend(d)
+            elif any(isinstance(x, (np.generic, np.ndarray)) for x in d):
+                return True
+    return False
+
+
+def converted(value: Array, dtype: DType) -> Array:
+    if value.dtype == object or value.dtype.kind in "SUMm":
+        fail(DTypeError, f"data of dtype {value.dtype} cannot become a tensor of {dtype}")
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        fail(
+            DTypeError,
+            f"complex data cannot become {dtype}: the imaginary part would be lost",
+            "Write wg.real(x), or pick a complex dtype.",
+        )
+    return value.astype(dtype)
+
+
+# -- showing
+
+
+def format_tensor(x: Any) -> str:
+    """The tensor as `tensor([1., 2.], requires_grad=True)`; dtypes other than the defaults are named."""
+    tail = []
+    if x._data is None:
+        tail.append(f"shape={x.shape}")
+        body = "<abstract>"
+        tail.append(f"dtype={x.dtype.name}")
+    else:
+        value = np.asarray(x._data)
+        shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
+        options: dict[str, Any] = {"separator": ", ", "prefix": "tensor(", "threshold": 1000, "precision": 4}
+        body = np.array2string(shown, **options)
+        if value.size == 0:
+            body = "[]"
+            if value.shape != (0,):
+                tail.append(f"shape={x.shape}")
+        if x.dtype not in (default_float, default_int, default_complex) and x.dtype.kind != "b":
+            tail.append(f"dtype={x.dtype.name}")
+    if x.grad_fn is not None and x.requires_grad:
+        tail.append(f"grad_fn={x.grad_fn}")
+    elif x.requires_grad:
+        tail.append("requires_grad=True")
+    label = "Parameter containing:\n" if type(x).__name__ == "Parameter" else ""
+    return f"{label}tensor({', '.join([body, *tail])})"
