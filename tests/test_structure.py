@@ -273,6 +273,15 @@ def test_shapes_are_inferred_without_values() -> None:
     assert wg.graph(f)(T).outputs[0].spec.shape == f(T).shape
 
 
+def test_unknown_sizes_stay_symbolic() -> None:
+    x = wg.placeholder((None, 3), wg.float32)
+    n = x.shape[0]
+    y = wg.concat([x.reshape(n, -1, 1).squeeze(-1), x.view(n, 3)]).unsqueeze(0).expand(2, -1, 3)
+    assert y.shape == (2, 2 * n, 3)
+    f = wg.function([x], [y.flatten(1)])
+    assert [o.shape for o in f(wg.ones(4, 3))] == [(2, 24)]
+
+
 # -- refusals
 
 REFUSED = {

@@ -104,7 +104,8 @@ def _front(fn: F, parameters: Any, used: dict[str, str]) -> F:
     namespace: dict[str, Any] = {}
     # In the function's own globals, so that tools that look there (doctest) know it as the module's.
     exec(compile(source, f"{GENERATED}{fn.__name__}>", "exec"), fn.__globals__, namespace)
-    front: F = functools.update_wrapper(namespace["make"](fn, ABSENT, _twice, _missing, **defaults), fn)
+    front: F = namespace["make"](fn, ABSENT, _twice, _missing, **defaults)
+    functools.update_wrapper(front, fn)
     return front
 
 

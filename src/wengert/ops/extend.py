@@ -131,18 +131,17 @@ def pad(
     >>> wg.pad([1, 2, 3], 2, mode="reflect")
     tensor([3, 2, 1, 2, 3, 2, 1])
     """
-    x = as_operand(x)
-    widths = _pad_widths(x, pad_width)
+    out = as_operand(x)
+    widths = _pad_widths(out, pad_width)
     if mode == "constant":
-        return _pad_constant(x, widths, value)
+        return _pad_constant(out, widths, value)
     if mode not in ("reflect", "edge", "wrap"):
         fail(GraphError, f"pad: there is no mode {mode!r}", 'Use "constant", "reflect", "edge" or "wrap".')
-    for axis, (before, after) in enumerate(widths, -x.ndim):
+    for axis, (before, after) in enumerate(widths, -out.ndim):
         if before or after:
-            left, right = _edges(x, axis, before, after, mode)
-            joined: Tensor = bind(concat_op, (left, x, right), {"axis": axis})
-            x = joined
-    return x
+            left, right = _edges(out, axis, before, after, mode)
+            out = bind(concat_op, (left, out, right), {"axis": axis})
+    return out
 
 
 def _pad_constant(x: Tensor, widths: Pairs, value: Any) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dims import Dim
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing, Op
 from ..core.record import bind, linear, public
@@ -49,9 +50,10 @@ def int_args(args: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
     if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = tuple(args[0])
     try:
-        return tuple(n.__index__() for n in args)
+        ints: tuple[Any, ...] = tuple(n if isinstance(n, Dim) else n.__index__() for n in args)
     except (AttributeError, TypeError):
         fail(DTypeError, f"{what} must be given as ints, not {args!r}")
+    return ints
 
 
 # -- reshape
