@@ -183,7 +183,8 @@ def _saved_tensor(value: Any, entry: Any) -> Any:
     if value is None or type(value) in SCALARS:
         return value
     if isinstance(entry, Tensor):
-        return entry
+        # A constant that was written to since is no longer what the operation saw.
+        return entry if entry._data is value else wrap(value)
     out = wrap(value)
     if entry.op is TABLE["broadcast"] and entry.spec.shape != value.shape:
         # The value was kept as it was before its broadcast.
