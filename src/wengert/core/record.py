@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -23,6 +23,7 @@ from .errors import (
     ShapeError,
     WengertError,
     fail,
+    is_internal,
     user_frame,
 )
 from .mode import Mode, Scope, get_mode, reset_mode, set_mode
@@ -61,6 +62,8 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 
     Returns a tensor, or a tuple of them for an op with several results.
     """
+    if len(args) == 1 and op.results == 1 and isinstance(args[0], Tensor) and args[0]._data is not None:
+        return _bind_one(op, args[0], attrs)
     values = []
     tracked = False
     for a in args:
@@ -85,6 +88,39 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
     out = wrap(data, spec)
     if tracked and spec.inexact:
         out.node = _record(op, args, attrs, values, data, spec)
+    return out
+
+
+_ONE_TRACKED = (True,)
+
+
+def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Tensor:
+    """`bind` for one tensor with a value and one result (a reduction, a reshape): the same, sooner done."""
+    try:
+        data = op.forward(x._data, **attrs)
+    except WengertError:
+        raise
+    except Exception:
+        data = _forward(op, (x,), [x._data], attrs)  # fails again, in the library's words
+    out = new(Tensor)
+    out._data = data
+    out._spec = spec = spec_of(data.shape, data.dtype)
+    out.node = None
+    node = x.node
+    if node is None or not (node.requires_grad and spec.inexact and op.differentiable and (mode := get_mode()).grad):
+        return out
+    needs, needs_out = op.save_plan(_ONE_TRACKED)
+    frame: FrameType | None = sys._getframe(2)  # bind's caller
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    out.node = made = new(Node)
+    made.op = op
+    made.inputs = (node,)
+    made.attrs = dict(attrs) if attrs else EMPTY_ATTRS
+    made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
+    made.spec = spec
+    made.code, made.offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    made.scope = mode.scope
     return out
 
 
@@ -193,6 +229,8 @@ SIZE = Op(
     forward=lambda dim: np.asarray(dim, default_int),
     infer=lambda dim: spec_of((), default_int),
     doc="A size as a number: of an axis whose size is known only when the graph is fed.",
+    samples=lambda rng: [Call((), {"dim": 3})],
+    reference=lambda dim: np.full((), dim),
 )
 
 

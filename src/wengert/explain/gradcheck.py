@@ -172,7 +172,11 @@ def _difference(
 def _complex_step(
     flat: Callable[..., list[Tensor]], weights: list[Array], values: list[Array], k: int, index: tuple[int, ...]
 ) -> float | None:
-    """The derivative by one evaluation at a complex point; None where `fn` does not take one."""
+    """The derivative by one evaluation at a complex point; None where `fn` does not take one.
+
+    A function with a real result at a complex point (an absolute value, a norm) is not analytic: its
+    step says nothing.
+    """
     if any(v.dtype.kind == "c" for v in values):
         return None
     h = 1e-30
@@ -180,6 +184,8 @@ def _complex_step(
         with no_grad():
             found = flat(*map(_tensor, _moved([v.astype(complex128) for v in values], k, index, 1j * h)))
     except (WengertError, TypeError, ValueError):
+        return None
+    if any(o.dtype.kind != "c" for o in found):
         return None
     return float(sum(np.sum(w * np.imag(o._data)) for w, o in zip(weights, found, strict=True)) / h)
 
