@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.spec import Shape
-from ..core.tensor import Array
 from .philox import Key, words64
 from .windows import Pads, output_size
 
@@ -89,7 +89,7 @@ def argmax_pool(x: Array, **attrs: Any) -> Array:
     out = np.empty(_pooled(x, **attrs), np.int64)
     for o in np.ndindex(*out.shape[-len(attrs["kernel"]) :]):
         out[(..., *o)] = _window(x, o, **attrs, fill=-np.inf).argmax(-1)
-    return out
+    return out.astype(np.min_scalar_type(prod(attrs["kernel"])))
 
 
 def pool_select(x: Array, winners: Array, **attrs: Any) -> Array:

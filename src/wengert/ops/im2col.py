@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.errors import ShapeError, fail
 from ..core.spec import DType, Shape, Spec, spec_of
-from ..core.tensor import Array
 from .windows import (
     GATHER_BYTES,
     Pads,

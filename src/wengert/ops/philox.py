@@ -31,8 +31,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.spec import DType, Shape, bool_, float32, float64, int64, is_bfloat16
-from ..core.tensor import Array
 
 Key = tuple[int, int]
 

@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ..core.record import bind, elementwise_general, op, public
-from ..core.spec import DType, Shape, Spec, category, default_float, float32, int64, spec_of
-from ..core.tensor import Array, Tensor, asarray
+from ..core.spec import DType, Shape, Spec, bool_, category, default_float, float32, spec_of
+from ..core.tensor import Tensor, asarray
 from . import definitions
 from .windows import Pads, Size, check_windows, int_tuple, output_size, overlap
 
@@ -42,7 +43,7 @@ def _infer_max(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Sh
 
 
 def _infer_argmax(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Spec:
-    return spec_of(_out(f"max_pool{len(kernel)}d", x, kernel, stride, padding, dilation), int64)
+    return _infer_max(x, kernel, stride, padding, dilation).with_dtype(_number_dtype(kernel))
 
 
 def _infer_sum(x: Any, kernel: Shape, stride: Shape, padding: Pads) -> Spec:
@@ -86,20 +87,36 @@ def _max_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation
 
 
 def _argmax_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Array:
-    shape = _infer_argmax(x, kernel, stride, padding, dilation).shape
-    n = len(kernel)
-    best = np.full(shape, _lowest(x.dtype), x.dtype)
-    winners = np.full(shape, -1, np.int64)
-    for number, at, windows in _offsets(x.shape[-n:], shape[-n:], kernel, stride, padding, dilation):
-        seen, held, won = x[at], best[windows], winners[windows]
-        # The first element of a window wins against nothing, later ones only where they are greater,
-        # and the first NaN against any number.
-        better = (seen > held) | (won < 0)
-        if category(x.dtype) == 2:
-            better |= np.isnan(seen) & ~np.isnan(held)
-        np.copyto(held, seen, where=better)
-        np.copyto(won, number, where=better)
+    best = _max_pool(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    n, count, dtype = len(kernel), prod(kernel), _number_dtype(kernel)
+    # Each window keeps the greatest `count - number` of its elements that equal the maximum: the
+    # first of them. Arithmetic on masks is many times faster than assignment under a mask.
+    rank = np.zeros_like(best, dtype)
+    nan = np.isnan(best) if category(x.dtype) >= 2 else np.zeros((), bool_)
+    nans = bool(nan.any())
+    for number, at, windows in _offsets(x.shape[-n:], best.shape[-n:], kernel, stride, padding, dilation):
+        seen, part = x[at], rank[windows]
+        held = seen == best[windows]
+        if nans:
+            held |= np.isnan(seen) & nan[windows]
+        np.maximum(part, np.multiply(held, dtype.type(count - number), dtype=dtype), out=part)
+    winners: Array = np.subtract(dtype.type(count), rank, out=rank)
     return winners
+
+
+def _where(mask: Array, values: Array) -> Array:
+    """The values where the mask holds, else zeros: by their bits, so that neither NaN nor a branch comes in."""
+    if values.itemsize > 8:
+        return np.where(mask, values, values.dtype.type(0))
+    bits = mask.astype(f"i{values.itemsize}")
+    np.negative(bits, out=bits)
+    bits &= values.view(bits.dtype)
+    return bits.view(values.dtype)
+
+
+def _number_dtype(kernel: Shape) -> DType:
+    """The narrowest dtype for the numbers of a window's elements, and for how many there are."""
+    return np.min_scalar_type(prod(kernel))
 
 
 def _infer_select(x: Any, winners: Any, **_: Any) -> Spec:
@@ -108,9 +125,10 @@ def _infer_select(x: Any, winners: Any, **_: Any) -> Spec:
 
 def _pool_select(x: Array, winners: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Array:
     n = len(kernel)
-    out = np.zeros(winners.shape, x.dtype)
+    out = np.zeros_like(winners, x.dtype)
     for number, at, windows in _offsets(x.shape[-n:], winners.shape[-n:], kernel, stride, padding, dilation):
-        np.copyto(out[windows], x[at], where=winners[windows] == number)
+        part = out[windows]
+        part += _where(winners[windows] == number, x[at])
     return out
 
 
@@ -122,15 +140,15 @@ def _pool_scatter(
     y: Array, winners: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
 ) -> Array:
     n = len(kernel)
-    x = np.zeros(_infer_scatter(y, winners, size).shape, y.dtype)
+    x = np.zeros_like(y, shape=_infer_scatter(y, winners, size).shape)
     disjoint = all(s >= d * (k - 1) + 1 for k, s, d in zip(kernel, stride, dilation))
     for number, at, windows in _offsets(size, winners.shape[-n:], kernel, stride, padding, dilation):
-        won = winners[windows] == number
+        won = _where(winners[windows] == number, y[windows])
+        target = x[at]
         if disjoint:
-            np.copyto(x[at], y[windows], where=won)
+            target[...] = won
         else:
-            target = x[at]
-            np.add(target, y[windows], out=target, where=won)
+            target += won
     return x
 
 
@@ -161,7 +179,8 @@ def _infer_spread(y: Any, size: Shape, kernel: Shape, **_: Any) -> Spec:
 
 def _spread_pool(y: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads) -> Array:
     n = len(kernel)
-    x = np.zeros(_infer_spread(y, size, kernel).shape, float32 if y.dtype.itemsize == 2 else y.dtype)
+    work = float32 if y.dtype.itemsize == 2 else y.dtype
+    x = np.zeros_like(y, work, shape=_infer_spread(y, size, kernel).shape)
     for _, at, windows in _offsets(size, y.shape[-n:], kernel, stride, padding, (1,) * n):
         target = x[at]
         target += y[windows]

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.spec import DType, Shape, category, float32
-from ..core.tensor import Array
 
 Size = int | Sequence[int]
 Pads = tuple[tuple[int, int], ...]
 
-# Bytes of gathered windows at a time: about what a core's own cache holds.
-GATHER_BYTES = 1 << 20
+# Bytes of gathered windows at a time: few enough to stay in the cache, enough to keep products large.
+GATHER_BYTES = 4 << 20
 
 
 # -- geometry
