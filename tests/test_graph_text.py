@@ -11,6 +11,7 @@ import pytest
 
 import wengert as wg
 from random_graphs import random_graph
+from wengert.core.dims import Dim
 from wengert.core.graph_values import encode
 from wengert.core.op import TABLE, Call, Op
 from wengert.core.record import SCALARS, abstract_input, bind
@@ -146,6 +147,19 @@ def test_names_that_are_no_identifiers() -> None:
         **{"inf": wg.spec(()), "nan": wg.spec(()), "graph": wg.spec(()), "None": wg.spec(()), "f32": wg.spec(())}
     )
     assert wg.Graph.parse(str(flat)) == flat
+
+
+def test_unknown_sizes() -> None:
+    x = wg.placeholder((None, 3), wg.float32, name="x")
+    n, m = Dim.named("n"), Dim.named("m")
+    w = abstract_input(spec_of((3 * ((n + 1) // 2) - m * n, (n - m) // (m + 2), -n + 7), wg.float32), "w")
+    out = (wg.concat([x, x], axis=0) * 2.0, wg.exp(w))
+    graph = wg.Graph.of(out, inputs=[x, w])
+    assert "x: f32[" in str(graph)
+    assert "//" in str(graph)
+    assert wg.Graph.parse(str(graph)) == graph
+    assert wg.Graph.from_json(graph.to_json()) == graph
+    assert "bytes of values" in str(graph.summary())
 
 
 def test_any_order_and_comments_read_as_the_same_graph() -> None:

@@ -185,7 +185,7 @@ def _quotient(a: Terms, b: Terms) -> Terms:
             out[tuple(rest)] = k // j
         else:
             return out
-    atom = Atom(f"({_formula(a)}) // ({_formula(b)})", (tuple(a.items()), tuple(b.items())))
+    atom = Atom(f"(({_formula(a)}) // ({_formula(b)}))", (tuple(a.items()), tuple(b.items())))
     return {(atom,): 1}
 
 

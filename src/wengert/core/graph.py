@@ -505,7 +505,8 @@ def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
         if id(t) in seen:
             fail(GraphError, f"Graph.of: input {i} is given twice, {t.spec}")
         seen.add(id(t))
-        out.append(Given(t, names.get(id(t), ""), is_parameter(t)))
+        own = t.node.attrs.get("name", "") if t.node is not None else ""
+        out.append(Given(t, names.get(id(t), own), is_parameter(t)))
     return out
 
 

@@ -10,7 +10,8 @@ A document is an object with
 - `inputs` and `outputs`: lists of node positions.
 
 Values are JSON's own where it has them; a tuple is a list; `{"float": "nan"}` (or "inf", "-inf"),
-`{"complex": [real, imaginary]}` and `{"dtype": "float32"}` are the rest. A constant's `attrs` hold
+`{"complex": [real, imaginary]}`, `{"dtype": "float32"}` and `{"size": "2*n + 1"}` (an unknown size, also
+in shapes) are the rest. A constant's `attrs` hold
 `{"value": {"zlib": text}}`: its elements in C order, little-endian, compressed, in base64.
 """
 
@@ -22,8 +23,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from .dims import Dim, has_dims
 from .errors import GraphError, WengertError, fail, first_line
-from .graph_text import Parsed
+from .graph_text import Parsed, parse_size
 from .graph_values import opaque_name, pack, unpack
 from .mode import Scope
 from .node import Node
@@ -73,7 +75,7 @@ def _node(graph: Graph, node: Node) -> dict[str, Any]:
 
 
 def _spec(spec: Spec) -> dict[str, Any]:
-    return {"shape": list(spec.shape), "dtype": spec.dtype.name}
+    return {"shape": _value(spec.shape), "dtype": spec.dtype.name}
 
 
 def _value(value: Any) -> Any:
@@ -87,6 +89,8 @@ def _value(value: Any) -> Any:
         return {"complex": [_value(value.real), _value(value.imag)]}
     if isinstance(value, np.dtype):
         return {"dtype": value.name}
+    if isinstance(value, Dim):
+        return {"size": str(value)}
     if isinstance(value, (tuple, list)):
         return [_value(v) for v in value]
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -162,7 +166,9 @@ _SOURCE_FIELDS = (("file", str), ("line", int), ("function", str), ("text", str)
 def _read_spec(entry: Any, what: str) -> Spec:
     if "results" in entry:
         return spec_of((), as_dtype("bool"))
-    shape = normalize_shape(_field(entry, "shape", what, list))
+    shape = _read_value(_field(entry, "shape", what, list), what)
+    if not has_dims(shape):
+        shape = normalize_shape(shape)
     return spec_of(shape, as_dtype(_field(entry, "dtype", what, str)))
 
 
@@ -177,6 +183,8 @@ def _read_value(value: Any, what: str) -> Any:
         return float(value["float"])
     if "complex" in value:
         return complex(*(_read_value(part, what) for part in value["complex"]))
+    if "size" in value:
+        return parse_size(str(value["size"]))
     if "dtype" not in value:
         fail(GraphError, f"{what}: {json.dumps(value)[:80]} is not a value")
     return as_dtype(value["dtype"])

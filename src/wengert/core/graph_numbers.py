@@ -35,10 +35,15 @@ class Summary:
     def __str__(self) -> str:
         return (
             f"{self.nodes} nodes ({self.computations} computations, {self.inputs} inputs), "
-            f"{self.parameters} parameters with {self.parameter_elements:,} elements "
-            f"({self.parameter_bytes:,} bytes), {self.value_bytes:,} bytes of values, "
-            f"{self.saved_bytes:,} bytes saved for backward"
+            f"{self.parameters} parameters with {_grouped(self.parameter_elements)} elements "
+            f"({_grouped(self.parameter_bytes)} bytes), {_grouped(self.value_bytes)} bytes of values, "
+            f"{_grouped(self.saved_bytes)} bytes saved for backward"
         )
+
+
+def _grouped(count: int) -> str:
+    """Digits in groups of three; a formula where sizes are unknown."""
+    return f"{count:,}" if isinstance(count, int) else str(count)
 
 
 def summarize(graph: Graph) -> Summary:

@@ -13,17 +13,19 @@ larger ones as compressed bytes. `#` begins a comment.
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from .dims import Dim
 from .errors import GraphError, fail, first_line
 from .graph_values import encode, encode_array, unpack
 from .node import Node
 from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, input_node
-from .spec import Spec, from_short_name, spec_of
+from .spec import Spec, from_short_name, is_short_name, spec_of
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -150,7 +152,7 @@ _TOKENS = re.compile(
       |(?P<number>-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf(?![\w.])|nan(?![\w.])))
       |(?P<name>[A-Za-z_][A-Za-z0-9_.]*)
       |(?P<string>"(?:[^"\\\n]|\\.)*")
-      |(?P<mark>[()\[\]:,=])""",
+      |(?P<mark>//|[()\[\]:,=+*-])""",
     re.VERBOSE,
 )
 
@@ -177,6 +179,15 @@ def _fail_at(text: str, position: int, what: str) -> NoReturn:
 def parse_graph(text: str) -> Parsed:
     """The nodes that a graph's text describes. Raises GraphError with line and column."""
     return _Parser(text).graph()
+
+
+def parse_size(text: str) -> Any:
+    """An unknown size from its formula. Raises GraphError."""
+    parser = _Parser(text)
+    found = parser.size()
+    if parser.token.kind != "end":
+        parser.fail(f"{parser.token.text!r} after the end of the size")
+    return found
 
 
 class _Parser:
@@ -270,18 +281,15 @@ class _Parser:
         self.expect("[")
         shape = []
         while not self.accept("]"):
-            if not (self.token.kind == "number" and self.token.text.isdigit()):
-                self.fail(f"expected a size, found {self.token.text!r}")
-            shape.append(int(self.advance().text))
+            shape.append(self.size())
             if not self.at("]"):
                 self.expect(",")
         return spec_of(tuple(shape), dtype)
 
     def dtype(self, token: _Token) -> np.dtype[Any]:
-        try:
-            return from_short_name(token.text)
-        except KeyError:
+        if not is_short_name(token.text):
             self.fail(f"{token.text!r} is not a dtype", token)
+        return from_short_name(token.text)
 
     def define(self, token: _Token, node: Node) -> None:
         if token.text in self.nodes:
@@ -328,7 +336,7 @@ class _Parser:
         token = self.token
         if token.kind == "name" and token.text not in _WORDS:
             return self.lookup(self.advance())
-        return self.value()
+        return self.primary()
 
     def lookup(self, token: _Token) -> Node:
         found = self.nodes.get(token.text)
@@ -344,19 +352,62 @@ class _Parser:
 
     # values
 
+    def size(self) -> Any:
+        """A size: a number, or a formula of unknown sizes."""
+        token = self.token
+        found = self.value()
+        if (type(found) is not int and not isinstance(found, Dim)) or (type(found) is int and found < 0):
+            self.fail(f"expected a size, found {token.text!r}", token)
+        return found
+
     def value(self) -> Any:
+        """A value; unknown sizes may be added, multiplied and divided."""
+        out = self.product()
+        while self.at("+") or self.at("-"):
+            sign = self.advance()
+            right = self.product()
+            out = self.computed(sign, out, right)
+        return out
+
+    def product(self) -> Any:
+        out = self.primary()
+        while self.at("*") or self.at("//"):
+            sign = self.advance()
+            right = self.primary()
+            out = self.computed(sign, out, right)
+        return out
+
+    def computed(self, sign: _Token, left: Any, right: Any) -> Any:
+        if any(type(v) is not int and not isinstance(v, Dim) for v in (left, right)) or (
+            sign.text == "//" and right == 0
+        ):
+            self.fail(f"{sign.text!r} stands only between sizes", sign)
+        return _ARITHMETIC[sign.text](left, right)
+
+    def primary(self) -> Any:
         token = self.advance()
         if token.kind == "number":
             return _number(token.text)
         if token.kind == "string":
             return self.string(token)
         if token.text == "(":
-            return self.sequence(")")
+            return self.tuple_or_group()
         if token.text == "complex":
             return self.complex(token)
         if token.kind != "name":
             self.fail(f"expected a value, found {token.text!r}", token)
-        return _WORDS[token.text] if token.text in _WORDS else self.dtype(token)
+        if token.text in _WORDS:
+            return _WORDS[token.text]
+        return from_short_name(token.text) if is_short_name(token.text) else Dim.named(token.text)
+
+    def tuple_or_group(self) -> Any:
+        """`(a, b)`, `(a,)`, `()` or the formula `(a)`."""
+        out: list[Any] = []
+        while not self.accept(")"):
+            out.append(self.value())
+            if not self.accept(",") and self.expect(")"):
+                return tuple(out) if len(out) > 1 else out[0]
+        return tuple(out)
 
     def complex(self, token: _Token) -> complex:
         self.expect("(")
@@ -394,6 +445,14 @@ class _Parser:
 
 
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "complex": complex}
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+}
 
 
 def _number(text: str) -> int | float:

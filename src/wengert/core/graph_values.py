@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .spec import Spec, short_name
 from .arrays import Array
+from .dims import Dim
+from .spec import Spec, short_name
 
 # Constants up to this many elements are printed as numbers, larger ones as compressed bytes.
 INLINE_ELEMENTS = 16
@@ -35,6 +36,8 @@ def encode(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, np.dtype):
         return short_name(value)
+    if isinstance(value, Dim):
+        return str(value)
     if isinstance(value, (tuple, list)):
         inner = ", ".join(map(encode, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
@@ -51,7 +54,7 @@ def opaque(value: Any) -> tuple[Any, ...]:
     """The objects within an attribute that only identity compares."""
     if isinstance(value, (tuple, list)):
         return tuple(o for v in value for o in opaque(v))
-    plain = value is None or isinstance(value, (bool, int, float, complex, str, np.dtype, np.generic))
+    plain = value is None or isinstance(value, (bool, int, float, complex, str, np.dtype, np.generic, Dim))
     return () if plain else (value,)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .arrays import Array
 from .errors import GraphError, WengertError, fail, first_line
 from .mode import Scope
 from .node import EMPTY_ATTRS, Node, make_node
@@ -20,7 +21,6 @@ from .op import TABLE, Op
 from .record import OUTPUT
 from .source import Source
 from .spec import Spec, spec_of
-from .arrays import Array
 from .tensor import ALIAS, INPUT, LEAF, Tensor
 
 PARAMETER = Op("parameter(;name)", "leaf", forward=lambda: None, doc="An input of a graph that training changes.")

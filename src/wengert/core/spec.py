@@ -90,6 +90,11 @@ def short_name(dtype: DType) -> str:
     return _SHORT[dtype.name]
 
 
+def is_short_name(name: str) -> bool:
+    """Whether graphs print a dtype so."""
+    return name in _LONG
+
+
 def from_short_name(name: str) -> DType:
     return as_dtype(_LONG[name])
 
@@ -210,9 +215,7 @@ class Spec:
         return spec_of(self.shape, dtype)
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype
-        )
+        return self is other or (isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype)
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype.name))
