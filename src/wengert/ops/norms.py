@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import DTypeError, fail
 from ..core.op import Call, Missing, Op, Vjp
 from ..core.record import bind, composite, op, public
-from ..core.spec import Shape, inexact_dtype, real_dtype
+from ..core.spec import real_dtype
 from ..core.tensor import Tensor
 from .aliases import dim_alias
 from .elementwise import conj, exp, real, sqrt
@@ -18,24 +18,26 @@ from .reduce import count_nonzero_op, max_op, min_op, sum_op
 from .reduction import (
     Axis,
     add_up,
+    inexact,
     infer,
     kept,
     largest,
     narrowed,
     ordered,
+    present_where_nonzero,
     reduced_axes,
     reductions,
     row_by_row,
-    running_dtype,
+    widened,
 )
 from .selection import where_op
-from .structure import as_operand, broadcast, casted
+from .structure import casted
 
 # -- logsumexp
 
 
 def _logsumexp(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    wide = x.astype(running_dtype(x.dtype), copy=False)
+    wide = widened(x)
     top = largest(wide, axis, None, None, True, -math.inf)
     finite = np.isfinite(top)
     if not finite.all():
@@ -85,11 +87,10 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     >>> import wengert as wg
     >>> wg.logsumexp(wg.tensor([1000.0, 1000.0]))
-    tensor(1000.6931)
+    tensor(1000.6932)
     """
-    x = ordered(x, "logsumexp")
-    attrs = {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)}
-    out: Tensor = bind(logsumexp_op, (casted(x, inexact_dtype(x.dtype)),), attrs)
+    x = inexact(ordered(x, "logsumexp"))
+    out: Tensor = bind(logsumexp_op, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
     return out
 
 
@@ -97,7 +98,7 @@ def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _length(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    wide = x.astype(running_dtype(x.dtype), copy=False)
+    wide = widened(x)
     squares = np.square(wide) if x.dtype.kind != "c" else np.square(x.real) + np.square(x.imag)
     return narrowed(np.sqrt(add_up(squares, axis, None, None, keepdims)), real_dtype(x.dtype))
 
@@ -108,14 +109,10 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     return where_op(nonzero, kept(ct, x.shape, axis) * (x / where_op(nonzero, length, 1.0)), 0.0)
 
 
-def _length_present(out: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    return broadcast(kept(out != 0.0, x_shape, axis), shape=x_shape)
-
-
 @composite(
     "l2_norm(x; axis, keepdims)",
     forward=_length,
-    facts={"x": Vjp(_length_pull, present=_length_present)},
+    facts={"x": Vjp(_length_pull, present=present_where_nonzero)},
     doc="The Euclidean length along axes. No gradient flows at 0.",
     samples=reductions(),
     reference=row_by_row(lambda row: math.hypot(*row)),
@@ -144,6 +141,31 @@ def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
     return where_op(total != 0.0, total ** (1.0 / ord), 0.0)
 
 
+def _norm(x: Any, ord: Any, axis: Axis, keepdims: bool) -> Tensor:
+    x = inexact(x)
+    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
+        fail(
+            DTypeError,
+            f"the order of a norm must be a number, not {ord!r}",
+            'Use 2, 1, float("inf") or another number.',
+        )
+    attrs = {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)}
+    out: Tensor
+    if ord == 2:
+        out = bind(l2_norm, (x,), attrs)
+    elif ord == 1:
+        out = bind(sum_op, (abs(x),), attrs)
+    elif ord == math.inf:
+        out = bind(max_op, (abs(x),), attrs)
+    elif ord == -math.inf:
+        out = bind(min_op, (abs(x),), attrs)
+    elif ord == 0:
+        out = casted(bind(count_nonzero_op, (x,), attrs), real_dtype(x.dtype))
+    else:
+        out = p_norm.front(x, ord=float(ord), **attrs)
+    return out
+
+
 @public
 @dim_alias
 def vector_norm(x: Any, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -164,29 +186,7 @@ def vector_norm(x: Any, ord: float = 2, axis: Axis = None, keepdims: bool = Fals
     >>> wg.vector_norm(x), wg.vector_norm(x, ord=1), wg.vector_norm(x, ord=float("inf"))
     (tensor(5.), tensor(7.), tensor(4.))
     """
-    x = as_operand(x)
-    x = casted(x, inexact_dtype(x.dtype))
-    if isinstance(ord, bool) or not isinstance(ord, (int, float)):
-        fail(
-            DTypeError,
-            f"the order of a norm must be a number, not {ord!r}",
-            'Use 2, 1, float("inf") or another number.',
-        )
-    attrs = {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)}
-    out: Tensor
-    if ord == 2:
-        out = l2_norm.front(x, **attrs)
-    elif ord == 1:
-        out = bind(sum_op, (abs(x),), attrs)
-    elif ord == math.inf:
-        out = bind(max_op, (abs(x),), attrs)
-    elif ord == -math.inf:
-        out = bind(min_op, (abs(x),), attrs)
-    elif ord == 0:
-        out = casted(bind(count_nonzero_op, (x,), attrs), real_dtype(x.dtype))
-    else:
-        out = p_norm.front(x, ord=float(ord), **attrs)
-    return out
+    return _norm(x, ord, axis, keepdims)
 
 
 @public(method=True)
@@ -198,4 +198,4 @@ def norm(x: Any, p: float | str = 2, axis: Axis = None, keepdims: bool = False) 
     >>> wg.tensor([3.0, 4.0]).norm()
     tensor(5.)
     """
-    return vector_norm(x, 2 if p == "fro" else p, axis, keepdims)  # type: ignore[arg-type]
+    return _norm(x, 2 if p == "fro" else p, axis, keepdims)

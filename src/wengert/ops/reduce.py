@@ -26,6 +26,7 @@ from .reduction import (
     add_up,
     count,
     every,
+    inexact,
     infer,
     infer_as,
     infer_nonempty,
@@ -34,13 +35,16 @@ from .reduction import (
     multiply_up,
     narrowed,
     ordered,
+    present_where_nonzero,
     reduced_axes,
     reductions,
     row_by_row,
     running_dtype,
+    scaled,
     smallest,
     some,
     summed_dtype,
+    widened,
 )
 from .selection import where_op
 from .structure import as_operand, broadcast, cast, casted, reshaped
@@ -49,9 +53,9 @@ from .structure import as_operand, broadcast, cast, casted, reshaped
 
 
 def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    dtype = x.dtype
-    if dtype.itemsize == 2:
-        return narrowed(add_up(x, axis, running_dtype(summed_dtype(dtype)), None, keepdims), summed_dtype(dtype))
+    if x.itemsize == 2:
+        dtype = summed_dtype(x.dtype)
+        return narrowed(add_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
     return add_up(x, axis, None, None, keepdims)
 
 
@@ -76,9 +80,9 @@ sum_op: Op = op(
 
 
 def _prod(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    dtype = x.dtype
-    if dtype.itemsize == 2:
-        return narrowed(multiply_up(x, axis, running_dtype(summed_dtype(dtype)), None, keepdims), summed_dtype(dtype))
+    if x.itemsize == 2:
+        dtype = summed_dtype(x.dtype)
+        return narrowed(multiply_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
     return multiply_up(x, axis, None, None, keepdims)
 
 
@@ -114,10 +118,10 @@ prod_op: Op = op(
 
 
 def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    dtype = x.dtype
-    total = add_up(x, axis, running_dtype(dtype), None, keepdims)
     n = x.size if len(axis) == x.ndim else count(x.shape, axis)
-    return narrowed(total / n if n else total * math.nan, dtype)
+    if x.itemsize == 2:
+        return narrowed(add_up(x, axis, running_dtype(x.dtype), None, keepdims) / (n or math.nan), x.dtype)
+    return add_up(x, axis, None, None, keepdims) / (n or math.nan)
 
 
 def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
@@ -145,39 +149,59 @@ def _freedom(shape: Shape, axis: tuple[int, ...], correction: float) -> float:
     return left if left > 0 else math.nan
 
 
-def _var(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
-    wide = x.astype(running_dtype(x.dtype), copy=False)
-    mean = add_up(wide, axis, None, None, True) / (count(x.shape, axis) or 1)
+def _variance(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    """In two passes, and for half precision in float32."""
+    wide = widened(x)
+    mean = add_up(wide, axis, None, None, True) / (count(x.shape, axis) or math.nan)
     deviation = wide - mean
     squares = np.square(deviation) if x.dtype.kind != "c" else np.square(deviation.real) + np.square(deviation.imag)
-    total = add_up(squares, axis, None, None, keepdims)
-    return narrowed(total / _freedom(x.shape, axis, correction), real_dtype(x.dtype))
+    return add_up(squares, axis, None, None, keepdims) / _freedom(x.shape, axis, correction)
 
 
 def _var_pull(ct: Any, x: Any, axis: tuple[int, ...], correction: float) -> Any:
     deviation = x - mean_op(x, axis=axis, keepdims=True)
-    return kept(ct, x.shape, axis) * (2.0 / _freedom(x.shape, axis, correction)) * deviation
+    return scaled(kept(ct, x.shape, axis), 2.0 / _freedom(x.shape, axis, correction)) * deviation
+
+
+def _moment_samples(rng: Any) -> list[Call]:
+    return [*reductions(correction=0)(rng)[:3], *reductions(correction=1)(rng)[:3]]
+
+
+def _variance_of(row: list[float], correction: float) -> float:
+    return statistics.pvariance(row) * len(row) / (len(row) - correction)
 
 
 var_op: Op = op(
     "var(x; axis, correction, keepdims)",
-    _var,
+    lambda x, axis, correction, keepdims: narrowed(_variance(x, axis, correction, keepdims), real_dtype(x.dtype)),
     infer=infer_as(real_dtype),
     facts={"x": Vjp(_var_pull)},
     doc="The mean squared distance from the mean along axes, over `correction` fewer than all.",
-    samples=lambda rng: [*reductions(correction=0)(rng)[:3], *reductions(correction=1)(rng)[:3]],
-    reference=row_by_row(lambda row, correction: statistics.pvariance(row) * len(row) / (len(row) - correction)),
+    samples=_moment_samples,
+    reference=row_by_row(_variance_of),
     onnx=Missing("ONNX writes it as ReduceMean of squared deviations"),
 )
 
 
+def _std(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    return narrowed(np.sqrt(_variance(x, axis, correction, keepdims)), real_dtype(x.dtype))
+
+
+def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: float) -> Any:
+    spread = kept(out, x.shape, axis)
+    varies = spread != 0.0
+    deviation = x - mean_op(x, axis=axis, keepdims=True)
+    slope = scaled(deviation / where_op(varies, spread, 1.0), 1.0 / _freedom(x.shape, axis, correction))
+    return where_op(varies, kept(ct, x.shape, axis) * slope, 0.0)
+
+
 @composite(
     "std(x; axis, correction, keepdims)",
-    doc="The square root of var.",
-    samples=lambda rng: [*reductions(correction=0)(rng)[:3], *reductions(correction=1)(rng)[:3]],
-    reference=row_by_row(
-        lambda row, correction: math.sqrt(statistics.pvariance(row) * len(row) / (len(row) - correction))
-    ),
+    forward=_std,
+    facts={"x": Vjp(_std_pull, present=present_where_nonzero)},
+    doc="The square root of var. No gradient flows where it is 0.",
+    samples=_moment_samples,
+    reference=row_by_row(lambda row, correction: math.sqrt(_variance_of(row, correction))),
     onnx=Missing("ONNX writes it as Sqrt of a mean"),
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
@@ -400,13 +424,13 @@ def _floating(name: str, have: DType, want: Any) -> DType:
 
 
 def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool, unbiased: bool | None) -> Tensor:
-    x = as_operand(x)
+    x = inexact(x)
     if unbiased is not None:
         correction = 1 if unbiased else 0
     if not isinstance(correction, (int, float)):
         fail(DTypeError, f"correction must be a number, not {type(correction).__name__}")
     attrs = {"axis": reduced_axes(axis, x.ndim), "correction": correction + 0, "keepdims": bool(keepdims)}
-    out: Tensor = reduction.front(casted(x, inexact_dtype(x.dtype)), **attrs)
+    out: Tensor = bind(reduction, (x,), attrs)
     return out
 
 

@@ -10,9 +10,21 @@ import numpy as np
 
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call
-from ..core.spec import DType, Shape, Spec, category, float32, int64, normalize_axes, show, spec_of, uint64
+from ..core.spec import (
+    DType,
+    Shape,
+    Spec,
+    category,
+    default_float,
+    float32,
+    int64,
+    normalize_axes,
+    show,
+    spec_of,
+    uint64,
+)
 from ..core.tensor import Tensor
-from .structure import as_operand
+from .structure import as_operand, broadcast, cast, casted
 
 Axis = int | tuple[int, ...] | list[int] | None
 
@@ -61,6 +73,11 @@ def count(shape: Shape, axis: tuple[int, ...]) -> int:
     return math.prod(shape[a] for a in axis)
 
 
+def widened(x: Any) -> Any:
+    """`x` in the dtype that its sums accumulate in."""
+    return x.astype(running_dtype(x.dtype), copy=False) if x.itemsize == 2 else x
+
+
 def narrowed(y: Any, dtype: DType) -> Any:
     """What was accumulated in a wider dtype, in its own."""
     return y if y.dtype == dtype else y.astype(dtype)
@@ -102,6 +119,17 @@ def infer_nonempty(name: str, of: Callable[[DType], DType] = lambda d: d) -> Cal
     return nonempty
 
 
+def scaled(y: Any, factor: float) -> Any:
+    """`y` times a number, in the dtype of `y`: NumPy widens bfloat16 that meets a number."""
+    out = y * factor
+    return out if out.dtype == y.dtype else cast(out, dtype=y.dtype)
+
+
+def present_where_nonzero(out: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
+    """The mask of the elements whose result is not 0: through a root's infinite slope there nothing flows."""
+    return broadcast(kept(out != 0.0, x_shape, axis), shape=x_shape)
+
+
 # -- samples and oracles
 
 
@@ -125,6 +153,12 @@ def row_by_row(fn: Callable[..., Any]) -> Callable[..., Any]:
         return out.reshape(reduced_shape(x.shape, axis, keepdims))
 
     return run
+
+
+def inexact(x: Any) -> Tensor:
+    """An operand as floating or complex numbers: integers and booleans become the default float."""
+    operand = as_operand(x)
+    return operand if operand.spec.inexact else casted(operand, default_float)
 
 
 def ordered(x: Any, name: str) -> Tensor:

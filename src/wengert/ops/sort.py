@@ -253,7 +253,7 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
     >>> import wengert as wg
     >>> wg.median(wg.tensor([4.0, 1.0, 2.0, 3.0]))
-    tensor(2.5000)
+    tensor(2.5)
     """
     x = ordered(x, "median")
     shape = x.shape
