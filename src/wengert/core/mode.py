@@ -66,13 +66,25 @@ class Scope:
 
 
 class Mode:
-    """Whether gradients are recorded, and the innermost scope."""
+    """Whether gradients are recorded, the innermost scope, and whether a function is being traced.
 
-    __slots__ = ("grad", "scope")
+    While tracing, ops without inputs (random numbers) are recorded instead of run.
+    """
 
-    def __init__(self, grad: bool, scope: Scope | None) -> None:
+    __slots__ = ("grad", "scope", "tracing")
+
+    def __init__(self, grad: bool, scope: Scope | None, tracing: bool = False) -> None:
         self.grad = grad
         self.scope = scope
+        self.tracing = tracing
+
+    def with_grad(self, grad: bool) -> Mode:
+        """This mode with recording on or off."""
+        return Mode(grad, self.scope, self.tracing)
+
+    def within(self, scope: Scope | None) -> Mode:
+        """This mode inside another scope."""
+        return Mode(self.grad, scope, self.tracing)
 
 
 _mode: ContextVar[Mode] = ContextVar("wengert_mode", default=Mode(True, None))  # noqa: B039
@@ -91,8 +103,7 @@ class _GradMode:
         self._tokens: list[Token[Mode]] = []
 
     def __enter__(self) -> None:
-        mode = get_mode()
-        self._tokens.append(set_mode(Mode(self._enabled, mode.scope)))
+        self._tokens.append(set_mode(get_mode().with_grad(self._enabled)))
 
     def __exit__(self, *exc: object) -> None:
         reset_mode(self._tokens.pop())
@@ -144,7 +155,7 @@ class scoped:
         self._scope = scope
 
     def __enter__(self) -> Scope:
-        self._token = set_mode(Mode(get_mode().grad, self._scope))
+        self._token = set_mode(get_mode().within(self._scope))
         return self._scope
 
     def __exit__(self, *exc: object) -> None:

@@ -26,7 +26,7 @@ from .errors import (
     is_internal,
     user_frame,
 )
-from .mode import Mode, Scope, get_mode, reset_mode, set_mode
+from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node, make_node
 from .op import TABLE, Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples
 from .spec import (
@@ -64,6 +64,8 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
     """
     if len(args) == 1 and op.results == 1 and isinstance(args[0], Tensor) and args[0]._data is not None:
         return _bind_one(op, args[0], attrs)
+    if op.kind == "source" and get_mode().tracing:
+        return _bind_abstract(op, args, attrs)
     values = []
     tracked = False
     for a in args:
@@ -221,17 +223,6 @@ def describe(args: Sequence[Any]) -> str:
 
 
 # -- elementwise: promotion and broadcasting as explicit nodes
-
-
-SIZE = Op(
-    "size(;dim)",
-    "source",
-    forward=lambda dim: np.asarray(dim, default_int),
-    infer=lambda dim: spec_of((), default_int),
-    doc="A size as a number: of an axis whose size is known only when the graph is fed.",
-    samples=lambda rng: [Call((), {"dim": 3})],
-    reference=lambda dim: np.full((), dim),
-)
 
 
 def to_operand(value: Any, op: str) -> Any:
@@ -791,7 +782,7 @@ def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
     """The body on NumPy values: what the interpreter and the derivative rules call."""
 
     def forward(*values: Any, **attrs: Any) -> Any:
-        token = set_mode(Mode(False, get_mode().scope))
+        token = set_mode(get_mode().with_grad(False))
         try:
             out = body(*(wrap(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v for v in values), **attrs)
         finally:
@@ -817,7 +808,7 @@ def _composite_front(op: Op, fused: bool) -> Callable[..., Any]:
             return body(*args, **attrs)
         code, offset = caller()
         scope = Scope("composite", op.name, mode.scope, code, offset, op, tuple(map(graph_input, args)), attrs)
-        token = set_mode(Mode(mode.grad, scope))
+        token = set_mode(mode.within(scope))
         try:
             out = body(*args, **attrs)
         finally:
@@ -837,3 +828,14 @@ def _made_inside(inner: Scope | None, scope: Scope) -> bool:
     while inner is not None and inner is not scope:
         inner = inner.parent
     return inner is scope
+
+
+SIZE = op(
+    "size(;dim)",
+    lambda dim: np.asarray(dim, default_int),
+    infer=lambda dim: spec_of((), default_int),
+    kind="source",
+    doc="A size as a number: of an axis whose size is known only when the graph is fed.",
+    samples=lambda rng: [Call((), {"dim": 3})],
+    reference=lambda dim: np.full((), dim),
+)

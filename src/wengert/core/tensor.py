@@ -307,8 +307,15 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """`detach()`. Assigning gives this tensor a new value (of the same shape), without recording."""
-        return self.detach()
+        """The value without history. Assigning to it, or writing into it, gives this tensor a new value.
+
+        `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
+        """
+        if self._data is None:
+            return self.detach()
+        out = new(DataView)
+        out._data, out._spec, out.node, out.owner = self._data, self._spec, None, self
+        return out
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -427,6 +434,17 @@ class Tensor:
         def __ge__(self, other: Any) -> Tensor: ...
         def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+
+
+class DataView(Tensor):
+    """What `x.data` gives: a detached tensor whose in-place operations write to its owner too."""
+
+    __slots__ = ("owner",)
+
+    owner: Tensor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self.detach().__reduce__()
 
 
 class RemovableHandle:

@@ -10,7 +10,7 @@ import numpy as np
 from ..core import tree
 from ..core.errors import DTypeError, FeedError, GraphError, ShapeError, WengertError, fail, first_line
 from ..core.graph import Graph
-from ..core.mode import Mode, Scope, get_mode, set_mode
+from ..core.mode import Scope, get_mode, set_mode
 from ..core.node import Node, make_node
 from ..core.op import TABLE
 from ..core.record import OUTPUT, bind, graph_input
@@ -80,7 +80,7 @@ def _replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
         for node in graph.nodes:
             if node not in values:
                 scope = Scope("module", node.path, outer.scope) if node.path else outer.scope
-                set_mode(Mode(outer.grad, scope))
+                set_mode(outer.within(scope))
                 values[node] = _record(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
             for done in last_uses.get(node, ()):
                 del values[done]

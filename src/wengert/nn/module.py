@@ -130,7 +130,7 @@ class Module:
 
     def _enter(self, outer: Mode, code: Any, offset: int) -> Mode:
         parent = outer.scope
-        mode = Mode(outer.grad, Scope("module", self._path, parent, code, offset))
+        mode = outer.within(Scope("module", self._path, parent, code, offset))
         # Scopes of composites and derivatives hold nodes, which must not outlive their graph.
         while parent is not None and parent.kind == "module":
             parent = parent.parent

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GradientError, ShapeError, fail
-from ..core.mode import Mode, get_mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node, make_node
 from ..core.op import Joint, Op
 from ..core.record import caller, graph_input, pick
@@ -81,7 +81,7 @@ class Function:
         ctx = Context(needs)
         # Inside, the arguments are plain values: what forward does is not itself recorded.
         inner = [_value(a) for a in args]
-        token = set_mode(Mode(False, mode.scope))
+        token = set_mode(mode.with_grad(False))
         try:
             result = cls.forward(ctx, *inner, **kwargs)
         finally:
@@ -164,7 +164,7 @@ def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
     recording = any(isinstance(c, Tensor) for c in cts)
     ctx._kept = tuple(_restored(k, place, entries, node, count) if recording else k for k, place in kept)
     given = [c if isinstance(c, Tensor) or c is None else wrap(np.asarray(c)) for c in cts]
-    token = set_mode(Mode(recording, get_mode().scope))
+    token = set_mode(get_mode().with_grad(recording))
     try:
         found = cls.backward(ctx, *given)
     finally:

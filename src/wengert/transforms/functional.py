@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import tree
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
-from ..core.mode import Mode, get_mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
 from ..core.record import caller
 from ..core.spec import category
@@ -204,7 +204,7 @@ def _is_parameter(x: Tensor) -> bool:
 
 
 def _recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    token = set_mode(Mode(True, get_mode().scope))
+    token = set_mode(get_mode().with_grad(True))
     try:
         return fn(*args, **kwargs)
     finally:

@@ -220,7 +220,7 @@ def backward_pass(
         _accumulate(lib, cts, masks, node, ct, None)
     ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
     mode = get_mode()
-    token = set_mode(Mode(lib.recording, mode.scope))
+    token = set_mode(mode.with_grad(lib.recording))
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
     quiet = np.errstate(all="ignore")
     quiet.__enter__()
@@ -241,7 +241,7 @@ def backward_pass(
                     results[node] = ct
             elif ct is not None and (needed is None or node in needed):
                 if lib.recording:
-                    set_mode(Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset)))
+                    set_mode(Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset), mode.tracing))
                 _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
                 if freed is not None and saved:
                     if type(node.saved) is Hooked:
@@ -584,7 +584,7 @@ def _owner(inputs: Any, node: Node) -> Tensor | None:
 
 
 def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
-    token = set_mode(Mode(create_graph, get_mode().scope))
+    token = set_mode(get_mode().with_grad(create_graph))
     try:
         return a + b
     finally:

@@ -79,7 +79,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
             leaves[i] = abstract_input(found, path)
             given.append(Given(leaves[i], path, is_parameter(leaf)))
     inner_args, inner_kwargs = tree.unflatten(structure, leaves)
-    token = set_mode(Mode(True, None))
+    token = set_mode(Mode(True, None, tracing=True))
     try:
         result = fn(*inner_args, **inner_kwargs)
     finally:
