@@ -209,6 +209,17 @@ def index_select(x: Any, axis: int, indices: Any) -> Tensor:
     return _index_axis(x, found, normalize_axis(axis, x.ndim), "index_select")
 
 
+def _check_ids(what: str, ids: Any, count: int, table: str) -> None:
+    """Raise RangeError for an id outside 0 .. count - 1: here negative ones do not count from the end."""
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= count:
+        fail(
+            RangeError,
+            f"{what} {low if low < 0 else high} in {table}",
+            f"Valid are 0 to {count - 1}." if count else "It is empty.",
+        )
+
+
 @public
 def embedding(weight: Any, indices: Any) -> Tensor:
     """The rows of a table that ids name: `weight[indices]`.
@@ -231,14 +242,7 @@ def embedding(weight: Any, indices: Any) -> Tensor:
         fail(ShapeError, f"embedding: a table of shape {weight.shape}", "It has two dimensions: (rows, features).")
     rows = weight.shape[0]
     if ids._data is not None and ids.size:
-        low, high = int(ids._data.min()), int(ids._data.max())
-        if low < 0 or high >= rows:
-            table = show(weight.shape, weight.dtype)
-            fail(
-                RangeError,
-                f"embedding: id {low if low < 0 else high} in a table of {rows} rows, {table}",
-                f"Ids lie between 0 and {rows - 1}." if rows else "The table is empty.",
-            )
+        _check_ids("embedding: id", ids._data, rows, f"a table of {rows} rows, {show(weight.shape, weight.dtype)}")
     out: Tensor = bind(index_op, (weight, ids), {"axis": -2})
     return out
 
@@ -525,7 +529,7 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     found = _indices(indices, "one_hot")
     if num_classes == -1:
         num_classes = int(np.max(found._value("one_hot without num_classes"), initial=-1)) + 1
-    if found._data is not None and found.size and int(found._data.min()) < 0:
-        fail(RangeError, f"one_hot: class {int(found._data.min())}", f"Classes lie between 0 and {num_classes - 1}.")
+    if found._data is not None and found.size:
+        _check_ids("one_hot: class", found._data, num_classes, f"{num_classes} classes")
     out: Tensor = bind(one_hot_op, (found,), {"num_classes": num_classes, "dtype": as_dtype(dtype)})
     return out

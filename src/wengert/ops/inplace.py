@@ -19,7 +19,7 @@ from ..core.mode import get_mode
 from ..core.op import Op
 from ..core.record import METHODS, caller, elementwise_general, public
 from ..core.spec import broadcast_shapes, category, show
-from ..core.tensor import LEAF, Tensor, abstract, asarray, wrap
+from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -67,6 +67,8 @@ def write(x: Tensor, new: Tensor) -> None:
         del x._spec
     x._data = new._data
     x.node = new.node
+    if isinstance(x, DataView):
+        x.owner.assign_(x)
 
 
 def value_for(x: Tensor, value: Any, what: str) -> Tensor:
