@@ -44,7 +44,7 @@ class Node:
     """One operation: what ran, on what, where in the user's program.
 
     `op` is the op table's entry; `inputs`, in order, holds a Node where a gradient can flow, a
-    Tensor for a constant and a Python scalar for a literal; `attrs` the op's static attributes;
+    NumPy array for a constant and a Python scalar for a literal; `attrs` the op's static attributes;
     `spec` the result's shape and dtype (a tuple of specs for an op with several results, which
     `output` nodes pick from). `saved` holds what the derivative needs, aligned with the inputs,
     the result last; a leaf holds a weak reference to its tensor there. `code` is already resolved in

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
+
 from .spec import Spec, as_dtype, spec_of
 
 Rule = Callable[..., Any]
@@ -372,7 +374,9 @@ def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
 
 
 def spec_of_input(entry: Any) -> Spec:
-    """The spec of what stands in `Node.inputs`: a node's, a constant tensor's or a literal's."""
+    """The spec of what stands in `Node.inputs`: a node's, a constant's or a literal's."""
+    if isinstance(entry, (np.ndarray, np.generic)):
+        return spec_of(entry.shape, entry.dtype)
     if isinstance(entry, (bool, int, float, complex)):
         return spec_of((), as_dtype(type(entry)))
     spec: Spec = entry.spec

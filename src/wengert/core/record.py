@@ -15,10 +15,11 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from .dims import Dim
+from .dims import Dim, has_dims
 from .errors import (
     GENERATED,
     DTypeError,
+    GraphError,
     RangeError,
     ShapeError,
     WengertError,
@@ -78,7 +79,12 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
             values.append(value)
         else:
             values.append(a)
-    data = _forward(op, args, values, attrs)
+    try:
+        data = _forward(op, args, values, attrs)
+    except GraphError:
+        if has_dims(tuple(attrs.values())):  # values are there, but a size that an attribute names is not
+            return _bind_abstract(op, args, attrs)
+        raise
     tracked = tracked and op.differentiable and get_mode().grad
     if op.results != 1:
         specs = tuple(spec_of(d.shape, d.dtype) for d in data)
@@ -96,11 +102,13 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 _ONE_TRACKED = (True,)
 
 
-def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Tensor:
+def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
     """`bind` for one tensor with a value and one result (a reduction, a reshape): the same, sooner done."""
     try:
         data = op.forward(x._data, **attrs)
     except WengertError:
+        if has_dims(tuple(attrs.values())):
+            return _bind_abstract(op, (x,), attrs)
         raise
     except Exception:
         data = _forward(op, (x,), [x._data], attrs)  # fails again, in the library's words
@@ -160,9 +168,12 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
 
 
 def graph_input(arg: Any) -> Any:
-    """What stands in `Node.inputs` for an argument: its node, a constant tensor, or a literal."""
+    """What stands in `Node.inputs` for an argument: its node, a constant's array, or a literal.
+
+    An array, not its tensor: the tensor may be given another value later, its array never changes.
+    """
     if isinstance(arg, Tensor):
-        return arg.node if arg.node is not None else arg
+        return arg.node if arg.node is not None else arg._data
     return arg
 
 
@@ -507,7 +518,7 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
     nothing = all(p == "None" for p in saved_parts)
     if op.differentiable and op.result != "boolean":
         record = _RECORD.format(
-            inputs=", ".join(f"{n} or {p}" for n, p in zip(nodes, params, strict=True)) + ",",
+            inputs=", ".join(_entry(n, v) for n, v in zip(nodes, values, strict=True)) + ",",
             saved="()" if nothing else f"({', '.join(saved_parts)})",
         )
     else:
@@ -542,6 +553,10 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
     exec(compile(source, f"{GENERATED}{op.name}>", "exec"), namespace)
     front: Callable[..., Tensor] = namespace[op.name]
     return front
+
+
+def _entry(node: str, value: str) -> str:
+    return f"{node} if {node} is not None else {value}"
 
 
 def _when(value: str, users: list[str], nodes: list[str]) -> str:

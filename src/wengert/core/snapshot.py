@@ -17,7 +17,7 @@ from .arrays import Array
 from .errors import GraphError, WengertError, fail, first_line
 from .mode import Scope
 from .node import EMPTY_ATTRS, Node, make_node
-from .op import TABLE, Op
+from .op import TABLE, Op, spec_of_input
 from .record import OUTPUT
 from .source import Source
 from .spec import Spec, spec_of
@@ -125,6 +125,8 @@ class _Closing:
             node = input_node(tensor.spec, name, parameter)
             self.inputs.append(node)
             self.made[id(tensor)] = node
+            if tensor._data is not None:
+                self.made[id(tensor._data)] = node
             if tensor.node is not None:
                 self.made[id(tensor.node)] = node
 
@@ -136,7 +138,7 @@ class _Closing:
         given = self.made.get(id(tensor))
         if given is not None:
             return given
-        entry = tensor.node if tensor.node is not None else tensor
+        entry = tensor.node if tensor.node is not None else tensor._data
         return self._close(entry)
 
     def _close(self, root: Any) -> Node:
@@ -167,7 +169,7 @@ class _Closing:
 
     def _entry(self, entry: Any) -> Any:
         """A snapshot node where it is already made, a view of what is still to be made, or a literal."""
-        if not isinstance(entry, (Node, Tensor, _Composite)):
+        if not isinstance(entry, (Node, Tensor, np.ndarray, np.generic, _Composite)):
             return entry
         view = self._view(entry)
         return view if isinstance(view, Node) else self.made.get(view.key, view)
@@ -183,10 +185,10 @@ class _Closing:
                 break
             entry = entry.inputs[0]
         if isinstance(entry, Tensor):
-            # Only what a derivative was taken in stands here with a node of its own.
-            if id(entry) in self.made or entry.node is None:
-                return self._constant(entry)
-            return self._view(entry.node)
+            # Only what a derivative was taken in stands here as a tensor.
+            return self._constant(entry._data) if entry.node is None else self._view(entry.node)
+        if isinstance(entry, (np.ndarray, np.generic)):
+            return self._constant(entry)
         if entry.op.kind == "leaf":
             return _View(id(entry), entry.op, (), EMPTY_ATTRS, entry.spec, None, 0, None, entry)
         mark = self._mark(entry)
@@ -199,10 +201,10 @@ class _Closing:
             key = ("output", id(entry.inputs[0]), entry.attrs["index"])
         return _View(key, entry.op, entry.inputs, entry.attrs, entry.spec, entry.code, entry.offset, entry.scope)
 
-    def _constant(self, tensor: Tensor) -> Node:
-        node = self.made.get(id(tensor))
+    def _constant(self, value: Any) -> Node:
+        node = self.made.get(id(value))
         if node is None:
-            node = self.made[id(tensor)] = constant_node(tensor._data)
+            node = self.made[id(value)] = constant_node(value)
         return node
 
     def _leaf(self, leaf: Node) -> Node:
@@ -242,7 +244,7 @@ class _Closing:
     def _composite(self, mark: Scope) -> _View:
         assert mark.op is not None
         attrs = {k: v for k, v in mark.attrs.items() if k in mark.op.attr_names}
-        specs = mark.op.infer(*(e.spec if isinstance(e, (Node, Tensor)) else e for e in mark.inputs), **attrs)
+        specs = mark.op.infer(*(spec_of_input(e) if isinstance(e, (Node, np.ndarray, np.generic)) else e for e in mark.inputs), **attrs)
         key = ("composite", id(mark.inputs))
         return _View(key, mark.op, mark.inputs, attrs, specs, mark.code, mark.offset, _outside(mark))
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node, make_node
-from ..core.op import Joint, Op
+from ..core.op import Joint, Op, spec_of_input
 from ..core.record import caller, graph_input, pick
 from ..core.spec import spec_of
 from ..core.tensor import Tensor, abstract, wrap
@@ -180,10 +180,10 @@ def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
     for i, (g, entry) in enumerate(zip(grads, entries, strict=True)):
         if entry is None:
             continue
-        if g is not None and g.shape != entry.spec.shape:
+        if g is not None and g.shape != spec_of_input(entry).shape:
             fail(
                 ShapeError,
-                f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {entry.spec.shape}",
+                f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {spec_of_input(entry).shape}",
             )
         out.append(g if g is None or recording else g._data)
     return tuple(out)
@@ -195,8 +195,8 @@ def _restored(kept: Any, place: tuple[str, int], entries: Sequence[Any], node: N
     if kept is None or kind == "own":
         return kept
     source: Any = entries[i] if kind == "argument" else node
-    if isinstance(source, Tensor) or source is None:
-        return kept if source is None else source
+    if not isinstance(source, Node):
+        return kept
     if kind == "result" and count > 1:
         return pick(node, i, kept._data)
     if kept._data is None:

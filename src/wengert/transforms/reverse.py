@@ -101,11 +101,11 @@ class _Tensors:
 
     @staticmethod
     def ones(spec: Spec) -> Any:
-        return wrap(np.ones(spec.shape, spec.dtype))
+        return _filled(spec.shape, spec.dtype, 1)
 
     @staticmethod
     def zeros(spec: Spec) -> Any:
-        return wrap(np.zeros(spec.shape, spec.dtype))
+        return _filled(spec.shape, spec.dtype, 0)
 
     @staticmethod
     def scale(ct: Any, partial: Any) -> Any:
@@ -134,7 +134,7 @@ class _Tensors:
 
     @staticmethod
     def ones_like(ct: Any) -> Any:
-        return wrap(np.ones(ct.shape, ct.dtype))
+        return _filled(ct.shape, ct.dtype, 1)
 
     @staticmethod
     def nonzero(value: Any) -> Any:
@@ -169,8 +169,15 @@ class _Tensors:
         return tuple(kept)
 
 
+def _filled(shape: Any, dtype: Any, value: int) -> Any:
+    """A tensor of one value, also where a size is not known yet."""
+    return TABLE["broadcast"].front(wrap(np.full((), value, dtype)), shape=shape)
+
+
 def _input_tensor(entry: Any) -> Any:
-    return abstract(entry) if isinstance(entry, Node) else entry
+    if isinstance(entry, Node):
+        return abstract(entry)
+    return wrap(entry) if isinstance(entry, (np.ndarray, np.generic)) else entry
 
 
 def _result_tensor(node: Node) -> Any:
@@ -182,10 +189,9 @@ def _result_tensor(node: Node) -> Any:
 def _saved_tensor(value: Any, entry: Any) -> Any:
     if value is None or type(value) in SCALARS:
         return value
-    if isinstance(entry, Tensor):
-        # A constant that was written to since is no longer what the operation saw.
-        return entry if entry._data is value else wrap(value)
     out = wrap(value)
+    if not isinstance(entry, Node):
+        return out
     if entry.op is TABLE["broadcast"] and entry.spec.shape != value.shape:
         # The value was kept as it was before its broadcast.
         entry = entry.inputs[0]
