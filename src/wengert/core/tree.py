@@ -104,17 +104,19 @@ def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     ([1, 2, 3], {'a': *, 'b': list(*, *)})
     """
     leaves: list[Any] = []
-
-    def visit(x: Any) -> Structure:
-        found = None if is_leaf is not None and is_leaf(x) else _expand(x)
-        if found is None:
-            leaves.append(x)
-            return _LEAF
-        kind, children, aux, unflatten = found
-        return Structure(kind, aux, tuple(visit(c) for c in children), unflatten)
-
-    structure = visit(nest)
+    structure = _flatten_into(leaves, nest, is_leaf)
     return leaves, structure
+
+
+# A function of its own: one nested in `flatten` that called itself would be a reference cycle, and
+# keep every leaf alive until the collector comes by.
+def _flatten_into(leaves: list[Any], x: Any, is_leaf: Callable[[Any], bool] | None) -> Structure:
+    found = None if is_leaf is not None and is_leaf(x) else _expand(x)
+    if found is None:
+        leaves.append(x)
+        return _LEAF
+    kind, children, aux, unflatten = found
+    return Structure(kind, aux, tuple(_flatten_into(leaves, c, is_leaf) for c in children), unflatten)
 
 
 def leaves(nest: Any) -> list[Any]:
