@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import full
 from ..core.tensor import Tensor
-from ..ops.creation import full
 from . import functional as F
 from .checks import size
 from .module import Module

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
+from .. import chunk, full, ones, permute_dims, split, tril, where, zeros
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor
-from ..ops.creation import zeros
 from . import functional as F
 from . import init
 from .checks import probability, size
@@ -156,12 +156,12 @@ class MultiHeadAttention(Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         bias, e = self.in_proj_bias, self.embed_dim
         if self.in_proj_weight is not None and query is key is value:
-            return F.chunk(F.linear(query, self.in_proj_weight, bias), 3, -1)
+            return chunk(F.linear(query, self.in_proj_weight, bias), 3, -1)
         if self.in_proj_weight is not None:
-            weights = F.split(self.in_proj_weight, e)
+            weights = split(self.in_proj_weight, e)
         else:
             weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)  # type: ignore[assignment]
-        biases = (None,) * 3 if bias is None else F.split(bias, e)
+        biases = (None,) * 3 if bias is None else split(bias, e)
         return tuple(F.linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases))
 
     def _mask(self, q: Tensor, k: Tensor, padding: Any, attn: Any, is_causal: bool) -> Tensor | None:
@@ -176,7 +176,7 @@ class MultiHeadAttention(Module):
             else:
                 parts.append(_additive(attn, q, (length, keys)))
         elif is_causal:
-            parts.append(_additive(~F.tril(F.ones((length, keys), dtype=bool)), q, (length, keys)))
+            parts.append(_additive(~tril(ones((length, keys), dtype=bool)), q, (length, keys)))
         if not parts:
             return None
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
@@ -196,17 +196,17 @@ def _heads(x: Tensor, heads: int, batched: bool, batch_first: bool) -> Tensor:
     else:
         split = x.reshape((*x.shape[:2], heads, x.shape[2] // heads))
     axes = (0, 2, 1, 3) if batch_first or not batched else (1, 2, 0, 3)
-    return F.permute_dims(split, axes)
+    return permute_dims(split, axes)
 
 
 def _joined(x: Tensor, batched: bool, batch_first: bool) -> Tensor:
     """The inverse of :func:`_heads`."""
     n, heads, length, width = x.shape
     if not batched:
-        return F.permute_dims(x, (0, 2, 1, 3)).reshape((length, heads * width))
+        return permute_dims(x, (0, 2, 1, 3)).reshape((length, heads * width))
     if batch_first:
-        return F.permute_dims(x, (0, 2, 1, 3)).reshape((n, length, heads * width))
-    return F.permute_dims(x, (2, 0, 1, 3)).reshape((length, n, heads * width))
+        return permute_dims(x, (0, 2, 1, 3)).reshape((n, length, heads * width))
+    return permute_dims(x, (2, 0, 1, 3)).reshape((length, n, heads * width))
 
 
 def _additive(mask: Any, like: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -214,7 +214,7 @@ def _additive(mask: Any, like: Tensor, shape: tuple[int, ...]) -> Tensor:
         fail(ShapeError, f"an attention mask of shape {mask.shape}, not {shape}")
     if mask.dtype != bool:
         return mask.astype(like.dtype)  # type: ignore[no-any-return]
-    return F.where(mask, F.full((), -float("inf"), dtype=like.dtype), F.full((), 0.0, dtype=like.dtype))
+    return where(mask, full((), -float("inf"), dtype=like.dtype), full((), 0.0, dtype=like.dtype))
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}

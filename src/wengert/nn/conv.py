@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import zeros
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor
-from ..ops.creation import zeros
 from . import functional as F
 from .checks import size
 from .linear import uniform_by_fan_

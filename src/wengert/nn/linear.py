@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .. import einsum, flatten, zeros
 from ..core.errors import RangeError, fail
 from ..core.tensor import Tensor, asarray
-from ..ops.creation import zeros
 from . import functional as F
 from . import init
 from .checks import size
@@ -97,7 +97,7 @@ class Bilinear(Module):
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
         """(..., in1_features) and (..., in2_features) to (..., out_features)."""
-        out = F.einsum("...i,oij,...j->...o", x1, self.weight, x2)
+        out = einsum("...i,oij,...j->...o", x1, self.weight, x2)
         return out if self.bias is None else out + self.bias
 
     def extra_repr(self) -> str:
@@ -183,7 +183,7 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` with fewer axes."""
-        return F.flatten(x, self.start_dim, self.end_dim)
+        return flatten(x, self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
         """The axes."""

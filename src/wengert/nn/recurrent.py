@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from .. import chunk, concat, permute_dims, stack, unbind, zeros
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor
-from ..ops.creation import zeros
 from . import functional as F
 from . import init
 from .checks import probability, size
@@ -31,15 +31,15 @@ def _rnn_relu(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 def _lstm(x: Tensor, state: tuple[Tensor, Tensor], w: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
     """Gates in the order input, forget, cell, output."""
     h, c = state
-    i, f, g, o = F.chunk(x + F.linear(h, w, b), 4, -1)
+    i, f, g, o = chunk(x + F.linear(h, w, b), 4, -1)
     c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
     return F.sigmoid(o) * F.tanh(c), c
 
 
 def _gru(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     """Gates in the order reset, update, new."""
-    x_r, x_z, x_n = F.chunk(x, 3, -1)
-    h_r, h_z, h_n = F.chunk(F.linear(h, w, b), 3, -1)
+    x_r, x_z, x_n = chunk(x, 3, -1)
+    h_r, h_z, h_n = chunk(F.linear(h, w, b), 3, -1)
     z = F.sigmoid(x_z + h_z)
     n = F.tanh(x_n + F.sigmoid(x_r + h_r) * h_n)
     return n + z * (h - n)
@@ -132,7 +132,7 @@ class _Recurrent(Module):
         batched = x.ndim == 3
         steps: Tensor = x.reshape((x.shape[0], 1, x.shape[1])) if not batched else x
         if batched and self.batch_first:
-            steps = F.permute_dims(steps, (1, 0, 2))
+            steps = permute_dims(steps, (1, 0, 2))
         if steps.shape[0] == 0:
             fail(ShapeError, f"{type(self).__name__} of a sequence without steps, {x.spec}")
         states = self._initial(hx, steps, batched)
@@ -140,7 +140,7 @@ class _Recurrent(Module):
         if not batched:
             out = out.reshape((out.shape[0], out.shape[2]))
         elif self.batch_first:
-            out = F.permute_dims(out, (1, 0, 2))
+            out = permute_dims(out, (1, 0, 2))
         return out, self._final(last, batched)
 
     def _initial(self, hx: Any, steps: Tensor, batched: bool) -> list[State]:
@@ -160,12 +160,12 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: initial state of shape {got}, not {wanted}",
                 "An LSTM takes a pair (h, c)." if pair else "The layout is (num_layers * directions, N, hidden_size).",
             )
-        unstacked = [F.unbind(p.reshape(shape)) for p in parts]
+        unstacked = [unbind(p.reshape(shape)) for p in parts]
         return list(zip(*unstacked)) if pair else list(unstacked[0])
 
     def _final(self, last: list[State], batched: bool) -> Any:
         def stacked(parts: list[Tensor]) -> Tensor:
-            out = F.stack(parts)
+            out = stack(parts)
             return out if batched else out.reshape((out.shape[0], out.shape[2]))
 
         if self.mode == "lstm":
@@ -182,7 +182,7 @@ class _Recurrent(Module):
                 out, state = self._run_direction(x, states[layer * self._directions + d], suffix, reverse=d == 1)
                 outs.append(out)
                 last.append(state)
-            x = outs[0] if len(outs) == 1 else F.concat(outs, -1)
+            x = outs[0] if len(outs) == 1 else concat(outs, -1)
         return x, last
 
     def _run_direction(self, x: Tensor, state: State, suffix: str, reverse: bool) -> tuple[Tensor, State]:
@@ -190,14 +190,14 @@ class _Recurrent(Module):
         step, _ = _STEPS[self.mode]
         weight, bias = held[f"weight_hh{suffix}"], held.get(f"bias_hh{suffix}")
         # One product projects the whole sequence.
-        projected = F.unbind(F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}")))
+        projected = unbind(F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}")))
         outs = []
         for x_t in reversed(projected) if reverse else projected:
             state = step(x_t, state, weight, bias)
             outs.append(_output(state))
         if reverse:
             outs.reverse()
-        return F.stack(outs), state
+        return stack(outs), state
 
     def extra_repr(self) -> str:
         """The sizes; options only where they are not the defaults."""
