@@ -28,7 +28,7 @@ class Freed:
 class Hooked:
     """A node's saved values together with what wants to see its gradient.
 
-    `hooks` maps a handle to a function of the gradient; `retain` is a weak reference to the
+    `hooks` maps a handle's key to a function of the gradient; `retain` is a weak reference to the
     tensor whose `.grad` is to be filled, or None.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ ALIAS = Op(
 )
 
 new = object.__new__
+_hook_keys = itertools.count()
 
 
 class Tensor:
@@ -352,7 +354,7 @@ class Tensor:
             fail(GradientError, "register_hook() on a tensor that does not require gradients")
         hooked = self._hooked()
         handle = RemovableHandle(hooked)
-        hooked.hooks[id(handle)] = hook
+        hooked.hooks[handle.key] = hook
         return handle
 
     def _hooked(self) -> Hooked:
@@ -450,14 +452,15 @@ class DataView(Tensor):
 class RemovableHandle:
     """Ends a hook: `handle.remove()`."""
 
-    __slots__ = ("_hooked",)
+    __slots__ = ("_hooked", "key")
 
     def __init__(self, hooked: Hooked) -> None:
         self._hooked = hooked
+        self.key = next(_hook_keys)
 
     def remove(self) -> None:
         """End the hook. A second call does nothing."""
-        self._hooked.hooks.pop(id(self), None)
+        self._hooked.hooks.pop(self.key, None)
 
 
 def _table(name: str) -> Any:
