@@ -14,6 +14,7 @@ from ..core.op import Joint, Op, spec_of_input
 from ..core.record import caller, graph_input, pick
 from ..core.spec import spec_of
 from ..core.tensor import Tensor, abstract, wrap
+from .reverse import as_gradient
 
 
 class Context:
@@ -180,12 +181,18 @@ def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
     for i, (g, entry) in enumerate(zip(grads, entries, strict=True)):
         if entry is None:
             continue
-        if g is not None and g.shape != spec_of_input(entry).shape:
+        if g is None:
+            out.append(None)
+            continue
+        want = spec_of_input(entry)
+        if not isinstance(g, Tensor):
+            fail(GradientError, f"{cls.__name__}.backward returned a {type(g).__name__} for argument {i}, not a tensor")
+        if g.shape != want.shape:
             fail(
-                ShapeError,
-                f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {spec_of_input(entry).shape}",
+                ShapeError, f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {want.shape}"
             )
-        out.append(g if g is None or recording else g._data)
+        g = as_gradient(g, want.dtype) if want.inexact else g
+        out.append(g if recording else g._data)
     return tuple(out)
 
 

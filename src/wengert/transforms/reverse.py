@@ -23,7 +23,7 @@ from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ..core.record import OUTPUT, SCALARS, pick
-from ..core.spec import Spec, bool_, category
+from ..core.spec import DType, Spec, bool_, category
 from ..core.tensor import Tensor, abstract, asarray, wrap
 
 Mask = Callable[[], Any]  # a thunk of a boolean array (or tensor) in the cotangent's shape
@@ -448,12 +448,21 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
             if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
                 got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
                 fail(ShapeError, f"a gradient hook returned {got} for a gradient of shape {gradient.shape}")
-            gradient = replaced
+            gradient = as_gradient(replaced, gradient.dtype)
     owner = hooked.retain() if hooked.retain is not None else None
     if owner is not None:
         old = owner.grad
         owner.grad = gradient if old is None else old + gradient
     return gradient if lib.recording else gradient._data
+
+
+def as_gradient(g: Tensor, dtype: DType) -> Tensor:
+    """A user's gradient in the dtype of what it is the gradient of."""
+    if g.dtype == dtype:
+        return g
+    if category(g.dtype) == 3 and category(dtype) < 3:
+        g = TABLE["real"].front(g)
+    return TABLE["cast"].front(g, dtype=dtype)  # type: ignore[no-any-return]
 
 
 def _freed_error(node: Node, freed: Freed) -> None:
