@@ -7,12 +7,13 @@ read for an operation.
 from __future__ import annotations
 
 import functools
+import inspect
 from contextvars import ContextVar, Token
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from .op import Op
     from .source import Source
@@ -110,6 +111,8 @@ class _GradMode:
 
     def __call__(self, fn: F) -> F:
         enabled = self._enabled
+        if inspect.isgeneratorfunction(fn):
+            return _in_mode(fn, enabled)  # type: ignore[return-value]
 
         @functools.wraps(fn)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -117,6 +120,54 @@ class _GradMode:
                 return fn(*args, **kwargs)
 
         return wrapper  # type: ignore[return-value]
+
+
+def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Callable[..., Generator[Any, Any, Any]]:
+    """A generator function whose steps run in a mode, its caller's code between them in the caller's."""
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        steps = fn(*args, **kwargs)
+        advance: Callable[[], Any] = functools.partial(next, steps)
+        while True:
+            with _GradMode(enabled):
+                try:
+                    value = advance()
+                except StopIteration as end:
+                    return end.value
+            try:
+                sent = yield value
+            except GeneratorExit:
+                steps.close()
+                raise
+            except BaseException as e:
+                advance = functools.partial(steps.throw, e)
+            else:
+                advance = functools.partial(steps.send, sent)
+
+    return wrapper
+
+
+class _SetGradEnabled(_GradMode):
+    """Takes effect when made, so that it is a statement too; leaving its block restores what was before."""
+
+    __slots__ = ("_before",)
+
+    def __init__(self, enabled: bool) -> None:
+        super().__init__(enabled)
+        mode = get_mode()
+        self._before = mode.grad
+        set_mode(mode.with_grad(enabled))
+
+    def __enter__(self) -> None:
+        set_mode(get_mode().with_grad(self._enabled))
+
+    def __exit__(self, *exc: object) -> None:
+        set_mode(get_mode().with_grad(self._before))
+
+    def __call__(self, fn: F) -> F:
+        self.__exit__()  # as a decorator it is about the function only
+        return super().__call__(fn)
 
 
 def no_grad(fn: F | None = None) -> Any:
@@ -137,8 +188,14 @@ def enable_grad(fn: F | None = None) -> Any:
 
 
 def set_grad_enabled(enabled: bool) -> _GradMode:
-    """`no_grad` or `enable_grad` by a flag: `with wg.set_grad_enabled(training):`."""
-    return _GradMode(bool(enabled))
+    """`no_grad` or `enable_grad` by a flag: `with wg.set_grad_enabled(training):`, or as a statement.
+
+    >>> import wengert as wg
+    >>> with wg.set_grad_enabled(False):
+    ...     wg.is_grad_enabled()
+    False
+    """
+    return _SetGradEnabled(bool(enabled))
 
 
 def is_grad_enabled() -> bool:
