@@ -25,6 +25,7 @@ from .reduction import (
     Axis,
     add_up,
     count,
+    divided,
     every,
     inexact,
     infer,
@@ -40,7 +41,6 @@ from .reduction import (
     reductions,
     row_by_row,
     running_dtype,
-    scaled,
     smallest,
     some,
     summed_dtype,
@@ -125,7 +125,7 @@ def _mean(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    share = ct / (count(x_shape, axis) or 1)
+    share = divided(ct, count(x_shape, axis) or 1)
     return broadcast(kept(share, x_shape, axis), shape=x_shape)
 
 
@@ -160,7 +160,7 @@ def _variance(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) 
 
 def _var_pull(ct: Any, x: Any, axis: tuple[int, ...], correction: float) -> Any:
     deviation = x - mean_op(x, axis=axis, keepdims=True)
-    return scaled(kept(ct, x.shape, axis), 2.0 / _freedom(x.shape, axis, correction)) * deviation
+    return divided(kept(ct, x.shape, axis) * 2, _freedom(x.shape, axis, correction)) * deviation
 
 
 def _moment_samples(rng: Any) -> list[Call]:
@@ -191,7 +191,7 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
     spread = kept(out, x.shape, axis)
     varies = spread != 0.0
     deviation = x - mean_op(x, axis=axis, keepdims=True)
-    slope = scaled(deviation / where_op(varies, spread, 1.0), 1.0 / _freedom(x.shape, axis, correction))
+    slope = divided(deviation / where_op(varies, spread, 1.0), _freedom(x.shape, axis, correction))
     return where_op(varies, kept(ct, x.shape, axis) * slope, 0.0)
 
 
@@ -429,7 +429,8 @@ def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool
         correction = 1 if unbiased else 0
     if not isinstance(correction, (int, float)):
         fail(DTypeError, f"correction must be a number, not {type(correction).__name__}")
-    attrs = {"axis": reduced_axes(axis, x.ndim), "correction": correction + 0, "keepdims": bool(keepdims)}
+    whole = int(correction) if correction == correction // 1 else correction
+    attrs = {"axis": reduced_axes(axis, x.ndim), "correction": whole, "keepdims": bool(keepdims)}
     out: Tensor = bind(reduction, (x,), attrs)
     return out
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dims import Dim
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call
 from ..core.spec import (
@@ -119,10 +120,12 @@ def infer_nonempty(name: str, of: Callable[[DType], DType] = lambda d: d) -> Cal
     return nonempty
 
 
-def scaled(y: Any, factor: float) -> Any:
-    """`y` times a number, in the dtype of `y`: NumPy widens bfloat16 that meets a number."""
-    out = y * factor
-    return out if out.dtype == y.dtype else cast(out, dtype=y.dtype)
+def divided(y: Any, by: Any) -> Any:
+    """`y` divided by a number of elements, which may be a size that is not known yet, in the dtype of `y`."""
+    if y.dtype.itemsize == 2 and not isinstance(by, Dim):
+        out = y * (1.0 / by)  # the number itself may be too large for half precision
+        return out if out.dtype == y.dtype else cast(out, dtype=y.dtype)
+    return y / by
 
 
 def present_where_nonzero(out: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
