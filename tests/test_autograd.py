@@ -1095,7 +1095,7 @@ def test_a_leaf_that_is_gone_is_skipped() -> None:
     [(100_000, lambda h: h + h), (300_000, lambda h: h + 1e-9), (100_000, lambda h: wg.sin(h) * h)],
 )
 def test_very_long_graphs_are_collected_without_recursion(count: int, step: Callable[[Tensor], Tensor]) -> None:
-    h = x = leaf(1.0)
+    h = leaf(1.0)
     for _ in range(count):
         h = step(h)
     last = weakref.ref(h.grad_fn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,7 +95,7 @@ class Function:
             return result
         tensors = [a for a in args if isinstance(a, Tensor)]
         fixed = [id(o) in ctx._fixed for o in outs]
-        node = _node(cls, ctx, args, tensors, inner, outs)
+        node = _node(cls, ctx, args, kwargs, tensors, inner, outs)
         tracked = [o if f else _result(node, i, o, len(outs)) for i, (o, f) in enumerate(zip(outs, fixed, strict=True))]
         return tuple(tracked) if isinstance(result, tuple) else tracked[0]
 
@@ -110,6 +110,7 @@ def _node(
     cls: type[Function],
     ctx: Context,
     args: Sequence[Any],
+    kwargs: dict[str, Any],
     tensors: Sequence[Tensor],
     inner: Sequence[Any],
     outs: Sequence[Tensor],
@@ -117,7 +118,8 @@ def _node(
     inputs = tuple(graph_input(t) for t in tensors)
     specs = tuple(o.spec for o in outs)
     code, offset = caller()
-    node = make_node(_op(cls), inputs, {}, (), specs if len(outs) > 1 else specs[0], code, offset, get_mode().scope)
+    op = _op(cls, args, kwargs)
+    node = make_node(op, inputs, {}, (), specs if len(outs) > 1 else specs[0], code, offset, get_mode().scope)
     # What was saved is an argument, a result or a value of forward's own; arguments and results are
     # put back into the graph when the backward pass is itself recorded.
     places = {id(v): ("argument", i) for i, v in enumerate(inner) if isinstance(v, Tensor)}
@@ -144,19 +146,35 @@ def _result(node: Node, index: int, out: Tensor, count: int) -> Tensor:
     return made
 
 
-def _op(cls: type[Function]) -> Op:
-    """The op of a Function subclass, made once; it stays out of the table."""
-    found = cls.__dict__.get("_op")
+def _op(cls: type[Function], args: Sequence[Any], kwargs: dict[str, Any]) -> Op:
+    """The op of a call of a Function subclass; it stays out of the table.
+
+    One for all calls with tensors only; others have their own, which knows the other arguments.
+    """
+    plain = not kwargs and all(isinstance(a, Tensor) for a in args)
+    found = cls.__dict__.get("_op") if plain else None
     if found is None:
+        found = Op.unlisted(f"{cls.__name__}(*xs)", _forward(cls, None if plain else args, kwargs), Joint(_pull))
+        if plain:
+            cls._op = found  # type: ignore[attr-defined]
+    return found
 
-        def forward(*values: Any) -> Any:
-            ctx = Context((False,) * len(values))
-            result = cls.forward(ctx, *(wrap(np.asarray(v)) for v in values))
-            return tuple(r._data for r in result) if isinstance(result, tuple) else result._data
 
-        found = Op.unlisted(f"{cls.__name__}(*xs)", forward, Joint(_pull))
-        cls._op = found  # type: ignore[attr-defined]
-    return found  # type: ignore[no-any-return]
+def _forward(cls: type[Function], args: Sequence[Any] | None, kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """The class's forward on arrays in the tensors' places; `args` where there are other arguments too."""
+    template = None if args is None else [_TENSOR if isinstance(a, Tensor) else a for a in args]
+
+    def forward(*values: Any) -> Any:
+        found = iter([wrap(np.asarray(v)) for v in values])
+        full = list(found) if template is None else [next(found) if a is _TENSOR else a for a in template]
+        ctx = Context((False,) * len(full))
+        result = cls.forward(ctx, *full, **kwargs)
+        return tuple(r._data for r in result) if isinstance(result, tuple) else result._data
+
+    return forward
+
+
+_TENSOR = object()  # stands for a tensor among the arguments of a call
 
 
 def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
@@ -177,7 +195,7 @@ def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
             f"{cls.__name__}.backward returned {len(grads)} gradients for {len(entries)} arguments of forward",
             "Return one for every argument, None where it has none.",
         )
-    out = []
+    out: list[Any] = []
     for i, (g, entry) in enumerate(zip(grads, entries, strict=True)):
         if entry is None:
             continue
@@ -188,9 +206,7 @@ def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
         if not isinstance(g, Tensor):
             fail(GradientError, f"{cls.__name__}.backward returned a {type(g).__name__} for argument {i}, not a tensor")
         if g.shape != want.shape:
-            fail(
-                ShapeError, f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {want.shape}"
-            )
+            fail(ShapeError, f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {want.shape}")
         g = as_gradient(g, want.dtype) if want.inexact else g
         out.append(g if recording else g._data)
     return tuple(out)

@@ -159,7 +159,7 @@ class _Tensors:
         kept = [_saved_tensor(v, n) for v, n in zip(saved[:-1], node.inputs, strict=True)]
         out = saved[-1]
         if isinstance(out, tuple):
-            kept.append(tuple(wrap(o) for o in out))
+            kept.append(tuple(pick(node, i, o) for i, o in enumerate(out)))
         elif out is not None:
             result = wrap(out)
             result.node = node
