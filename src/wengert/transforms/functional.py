@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -74,6 +75,12 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
         out, aux = _split_aux(result, has_aux, name)
         if not isinstance(out, Tensor):
             out = asarray(out)
+        if category(out.dtype) < 2:
+            fail(
+                DTypeError,
+                f"the gradient of {name}, which returned {out.spec}",
+                "Only floating results have derivatives: x.astype(wg.float32).",
+            )
         inputs = [t for nest in nests for t in nest.variables]
         if out.size == 1 and category(out.dtype) == 2 and not out.requires_grad:
             grads: list[Any] = [_zeros(t) for t in inputs]
@@ -83,6 +90,7 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
             assert out.node is not None
             connected = out.is_abstract or (outer.grad and _reaches_others(out.node, inputs))
             grads = _pull([(out, ct)], inputs, connected, retain=False)
+        _close(inputs)
         if not connected:
             out, aux = _plain(out), tree.map(_plain, aux)
         found = iter(grads)
@@ -118,6 +126,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and _reaches_others(o.node, inputs))
         for o in outs
     )
+    _close(inputs)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         cts, found = tree.flatten(cotangents)
@@ -226,8 +235,18 @@ def _reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
 
 
 def _is_variable(node: Node) -> bool:
-    """Whether gradients end here: a leaf, or what another transform differentiates in."""
-    return node.op.kind == "leaf" or (node.op is ALIAS and isinstance(node.inputs[0], Tensor))
+    """Whether gradients end here: a leaf, or what another transform, still at work, differentiates in."""
+    return node.op.kind == "leaf" or (node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in _done)
+
+
+# The variables of transforms that are done: what hangs on nothing else is a plain value to those outside.
+_done: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def _close(inputs: Sequence[Tensor]) -> None:
+    for t in inputs:
+        if t.node is not None and not t.is_abstract:
+            _done.add(t.node)
 
 
 def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool) -> list[Any]:
