@@ -109,7 +109,7 @@ def run_program(block: Block, page: Path, names: dict[str, Any]) -> str:
 
 
 def run_session(block: Block, page: Path, names: dict[str, Any]) -> str:
-    """Run a `>>>` block; returns what differs, as text."""
+    """Run a session (`>>>`); returns what differs, as text."""
     report = io.StringIO()
     test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
     doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.write, clear_globs=False)
@@ -130,17 +130,16 @@ def op_table() -> Iterator[None]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 @pytest.mark.usefixtures("op_table")
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`>>>` blocks are sessions; other Python blocks are programs, and a text block right after one is its output."""
+    """`pycon` blocks are sessions; `python` blocks are programs, and a `text` block right after one is its output."""
     monkeypatch.chdir(tmp_path)
     wg.manual_seed(0)
     names: dict[str, Any] = {"__name__": "__main__"}
     printed: dict[int, str] = {}
     for block in blocks(page):
-        if block.language == "python":
-            if ">>>" in block.text:
-                assert run_session(block, page, names) == ""
-            else:
-                printed[block.line] = run_program(block, page, names)
+        if block.language == "pycon":
+            assert run_session(block, page, names) == ""
+        elif block.language == "python":
+            printed[block.line] = run_program(block, page, names)
         elif block.language == "text":
             assert block.follows is not None, f"{page.name}:{block.line}: output of no program"
             got = printed[block.follows.line]
@@ -151,7 +150,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_extractor_catches_a_wrong_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {
-        "session": "```python\n>>> 1 + 1\n3\n```\n",
+        "session": "```pycon\n>>> 1 + 1\n3\n```\n",
         "output": "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n",
     }
     for name, text in wrong.items():
