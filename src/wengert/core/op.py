@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .mode import get_mode
 from .spec import Spec, as_dtype, spec_of
 
 Rule = Callable[..., Any]
@@ -321,6 +322,8 @@ class Op:
         for a in args:
             if hasattr(a, "node"):
                 return self.front(*args, **attrs)
+        if self.kind == "source" and get_mode().tracing:
+            return self.front(**attrs)
         return self.forward(*args, **attrs)
 
     def __repr__(self) -> str:

@@ -112,6 +112,11 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
         raise
     except Exception:
         data = _forward(op, (x,), [x._data], attrs)  # fails again, in the library's words
+    return record_one(op, x, data, dict(attrs) if attrs else EMPTY_ATTRS)
+
+
+def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
+    """The result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
     out = new(Tensor)
     out._data = data
     out._spec = spec = spec_of(data.shape, data.dtype)
@@ -120,13 +125,13 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
     if node is None or not (node.requires_grad and spec.inexact and op.differentiable and (mode := get_mode()).grad):
         return out
     needs, needs_out = op.save_plan(_ONE_TRACKED)
-    frame: FrameType | None = sys._getframe(2)  # bind's caller
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     out.node = made = new(Node)
     made.op = op
     made.inputs = (node,)
-    made.attrs = dict(attrs) if attrs else EMPTY_ATTRS
+    made.attrs = attrs if attrs else EMPTY_ATTRS
     made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
     made.spec = spec
     made.code, made.offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
@@ -160,7 +165,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     code, offset = caller()
     inputs = tuple(graph_input(a) for a in args)
     if op.results != 1:
-        node = make_node(op, inputs, dict(attrs), _saved(op, args, None, None), specs, code, offset, mode.scope, tracked)
+        node = make_node(op, inputs, dict(attrs), (), specs, code, offset, mode.scope, tracked)
         return tuple(pick(node, i, None) for i in range(len(specs)))
     tracked = tracked and specs.inexact
     node = make_node(op, inputs, dict(attrs), (), specs, code, offset, mode.scope, tracked)
@@ -189,13 +194,13 @@ def _record(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], values: list[
     )
 
 
-def _saved(op: Op, args: Sequence[Any], values: list[Any] | None, data: Any) -> tuple[Any, ...]:
+def _saved(op: Op, args: Sequence[Any], values: list[Any], data: Any) -> tuple[Any, ...]:
     """The values that the derivative needs, aligned with the inputs, the result last."""
-    if values is None:
-        return ()
-    needs, needs_out = op.save_plan(
-        tuple([isinstance(a, Tensor) and (node := a.node) is not None and node.requires_grad for a in args])
-    )
+    return _kept(op, tuple([isinstance(a, Tensor) and a.requires_grad for a in args]), values, data)
+
+
+def _kept(op: Op, tracked: tuple[bool, ...], values: list[Any], data: Any) -> tuple[Any, ...]:
+    needs, needs_out = op.save_plan(tracked)
     if not needs and not needs_out:
         return ()
     kept = [v if i in needs or type(v) in SCALARS else None for i, v in enumerate(values)]
@@ -349,42 +354,56 @@ def _weak(op: Op, number: Any, dtype: DType) -> Any:
 def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
     """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
     values = []
-    tracked = False
+    flags = []
     concrete = True
     for a in operands:
         if isinstance(a, Tensor):
             value, node = a._data, a.node
-            concrete = concrete and value is not None
-            tracked = tracked or (node is not None and node.requires_grad)
+            if value is None:
+                concrete = False
             values.append(value)
+            flags.append(node is not None and node.requires_grad)
         else:
             values.append(a)
+            flags.append(False)
     mode = get_mode()
-    tracked = tracked and mode.grad and op.differentiable
+    tracked = mode.grad and True in flags and op.differentiable
+    saved: tuple[Any, ...] = ()
     if concrete:
         try:
-            data = op.forward(*values, **attrs)
+            data = op.forward(*values, **attrs) if attrs else op.forward(*values)
         except (ValueError, TypeError, OverflowError, RuntimeWarning):
             data = _forward(op, operands, values, attrs)  # fails again, in the library's words
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
         if not (tracked and spec.inexact):
             return out
-        saved = _saved(op, operands, values, data)
+        saved = _kept(op, tuple(flags), values, data)
     else:
         spec = op.infer(*(_spec_of_arg(a) for a in operands), **attrs)
         tracked = tracked and spec.inexact
-        saved = ()
     code, offset = caller()
     shape, scope = spec.shape, mode.scope
     inputs = tuple(
-        _broadcast_input(a, shape, code, offset, scope) if isinstance(a, Tensor) else a for a in operands
+        [
+            a
+            if not isinstance(a, Tensor)
+            else (a.node if a.node is not None else a._data)
+            if a.shape == shape
+            else _broadcast_input(a, shape, code, offset, scope)
+            for a in operands
+        ]
     )
     node = make_node(op, inputs, attrs and dict(attrs), saved, spec, code, offset, scope, tracked)
     if not concrete:
         return abstract(node)
     out.node = node
     return out
+
+
+def _broadcast_input(x: Tensor, shape: tuple[int, ...], code: CodeType | None, offset: int, scope: Scope | None) -> Node:
+    spec = spec_of(shape, x.dtype)
+    return make_node(TABLE["broadcast"], (graph_input(x),), {"shape": shape}, (), spec, code, offset, scope, x.requires_grad)
 
 
 def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
@@ -434,14 +453,6 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         inputs = (number, node) if reflected else (node, number)
         out.node = make_node(op, inputs, EMPTY_ATTRS, saved, spec, code, offset, mode.scope)
     return out
-
-
-def _broadcast_input(x: Tensor, shape: tuple[int, ...], code: CodeType | None, offset: int, scope: Scope | None) -> Any:
-    if x.shape == shape:
-        return graph_input(x)
-    return make_node(
-        TABLE["broadcast"], (graph_input(x),), {"shape": shape}, (), spec_of(shape, x.dtype), code, offset, scope, x.requires_grad
-    )
 
 
 def result_dtype(op: Op, dtype: DType) -> DType:

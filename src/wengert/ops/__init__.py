@@ -1,7 +1,9 @@
 """The op table's entries, by family. Importing this package declares them all."""
 
 from . import (  # noqa: F401
+    activations,
     assemble,
+    attention,
     axes,
     composites,
     contract,
@@ -17,6 +19,7 @@ from . import (  # noqa: F401
     inplace,
     logic,
     losses,
+    normalization,
     norms,
     pool,
     random,

@@ -94,7 +94,18 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
             f"where: the condition has dtype {mask.dtype}, not bool, and shape {mask.shape}",
             "Say what selects: wg.where(c != 0, x, y).",
         )
-    return run_elementwise(where_op, [mask, *promote_operands(where_op, (x, y))])
+    if _of_one_dtype(x, y):
+        return run_elementwise(where_op, (mask, x, y))
+    return run_elementwise(where_op, (mask, *promote_operands(where_op, (x, y))))
+
+
+def _of_one_dtype(x: Any, y: Any) -> bool:
+    """Whether neither operand has to be converted, for the two commonest pairs."""
+    try:
+        spec = x._spec
+        return spec.real_inexact if type(y) is float else y._spec.dtype is spec.dtype
+    except AttributeError:
+        return False
 
 
 where_op.front = where

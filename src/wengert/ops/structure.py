@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..core.dims import Dim
-from ..core.errors import DTypeError, ShapeError, fail
+from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing, Op
-from ..core.record import bind, linear, public
+from ..core.record import bind, linear, public, record_one
 from ..core.spec import (
     DType,
     Shape,
@@ -134,6 +134,15 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
 @public(name="reshape", method=True, function=False)
 def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
+    sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
+    if x._data is not None:
+        try:
+            # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
+            data = x._data.reshape(sizes)
+        except (TypeError, ValueError, GraphError):
+            pass
+        else:
+            return record_one(reshape_op, x, data, {"shape": data.shape})
     return reshaped(x, _resolve_shape(x, int_args(shape)))
 
 

@@ -333,10 +333,10 @@ def _pull_node(
         pulled = op.joint.pull(ct, values, node, 0)
         for entry, g in zip(inputs, pulled, strict=True):
             if type(entry) is Node and g is not None and (needed is None or entry in needed):
-                _accumulate(lib, cts, masks, entry, g, None)
+                _accumulate(lib, cts, masks, entry, _fitted(g, entry.spec), None)
         return
-    # Only a complex result can hand a complex cotangent to a real argument.
-    complex_result = type(ct) is not tuple and ct.dtype.kind == "c"
+    # Only these kinds can leave a cotangent that is not of its argument's dtype.
+    special = (ct[0] if type(ct) is tuple else ct).dtype.kind in "cV"
     for i, entry in enumerate(inputs):
         if type(entry) is not Node or (needed is not None and entry not in needed):
             continue
@@ -365,9 +365,22 @@ def _pull_node(
             _missing_error(node, i, fact)
         else:
             continue
-        if complex_result and entry.spec.real_inexact and g.dtype.kind == "c":
-            g = TABLE["real"](g)
+        if special:
+            g = _fitted(g, entry.spec)
         _accumulate(lib, cts, masks, entry, g, own)
+
+
+def _fitted(g: Any, spec: Spec) -> Any:
+    """A cotangent in its argument's dtype.
+
+    A real argument of a complex result takes the real part. NumPy computes bfloat16 with anything
+    else in float32: that is narrowed.
+    """
+    if spec.real_inexact and g.dtype.kind == "c":
+        g = TABLE["real"](g)
+    if spec.dtype.kind == "V" and g.dtype != spec.dtype:
+        g = TABLE["cast"](g, dtype=spec.dtype)
+    return g
 
 
 def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
