@@ -5,7 +5,7 @@
 >>> y = wg.sin(x) * x
 >>> y.backward()
 >>> x.grad
-tensor(0.0770)
+tensor(0.077)
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
 from .execute import scheduler as _scheduler  # noqa: F401 (gives graphs `run`)
 from .execute.static import Placeholder, function, placeholder
+from .explain import dot as _dot  # noqa: F401 (gives graphs `to_dot`)
+from .explain import draw as _draw  # noqa: F401 (gives graphs `to_svg`)
 from .ops.dtypes import CONSTANTS
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.reverse import backward

@@ -1,0 +1,1 @@
+"""Answers about graphs: pictures, and checks of gradients."""
