@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from .. import chunk, full, ones, permute_dims, split, tril, where, zeros
+from .. import asarray, chunk, full, ones, permute_dims, split, tril, where, zeros
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor
 from . import functional as F
@@ -117,7 +117,8 @@ class MultiHeadAttention(Module):
         self._check(query, key, value)
         batched = query.ndim == 3
         q, k, v = (_heads(t, self.num_heads, batched, self.batch_first) for t in self._project(query, key, value))
-        mask = self._mask(q, k, key_padding_mask, attn_mask, is_causal)
+        padding, mask = (None if m is None else asarray(m) for m in (key_padding_mask, attn_mask))
+        mask = self._mask(q, k, padding, mask, is_causal)
         p = self.dropout if self.training else 0.0
         weights: Tensor | None = None
         if need_weights:
@@ -156,20 +157,21 @@ class MultiHeadAttention(Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         bias, e = self.in_proj_bias, self.embed_dim
         if self.in_proj_weight is not None and query is key is value:
-            return chunk(F.linear(query, self.in_proj_weight, bias), 3, -1)
+            return tuple(chunk(F.linear(query, self.in_proj_weight, bias), 3, -1))
         if self.in_proj_weight is not None:
             weights = split(self.in_proj_weight, e)
         else:
-            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)  # type: ignore[assignment]
+            weights = (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         biases = (None,) * 3 if bias is None else split(bias, e)
         return tuple(F.linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases))
 
     def _mask(self, q: Tensor, k: Tensor, padding: Any, attn: Any, is_causal: bool) -> Tensor | None:
         """What is added to the scores, -inf where attention is not allowed; None for nothing."""
         n, heads, length, keys = q.shape[0], self.num_heads, q.shape[-2], k.shape[-2]
-        parts = []
+        parts: list[Tensor] = []
         if padding is not None:
-            parts.append(_additive(padding, q, (n, keys) if padding.ndim == 2 else (keys,)).reshape((n, 1, 1, keys)))
+            wanted = (keys,) if padding.ndim == 1 and n == 1 else (n, keys)
+            parts.append(_additive(padding, q, wanted).reshape((n, 1, 1, keys)))
         if attn is not None:
             if attn.ndim == 3:
                 parts.append(_additive(attn, q, (n * heads, length, keys)).reshape((n, heads, length, keys)))
@@ -196,25 +198,27 @@ def _heads(x: Tensor, heads: int, batched: bool, batch_first: bool) -> Tensor:
     else:
         split = x.reshape((*x.shape[:2], heads, x.shape[2] // heads))
     axes = (0, 2, 1, 3) if batch_first or not batched else (1, 2, 0, 3)
-    return permute_dims(split, axes)
+    out: Tensor = permute_dims(split, axes)
+    return out
 
 
 def _joined(x: Tensor, batched: bool, batch_first: bool) -> Tensor:
     """The inverse of :func:`_heads`."""
     n, heads, length, width = x.shape
-    if not batched:
-        return permute_dims(x, (0, 2, 1, 3)).reshape((length, heads * width))
-    if batch_first:
-        return permute_dims(x, (0, 2, 1, 3)).reshape((n, length, heads * width))
-    return permute_dims(x, (2, 0, 1, 3)).reshape((length, n, heads * width))
+    if batched and not batch_first:
+        out: Tensor = permute_dims(x, (2, 0, 1, 3)).reshape((length, n, heads * width))
+    else:
+        out = permute_dims(x, (0, 2, 1, 3)).reshape((n, length, heads * width))
+    return out if batched else out.squeeze(0)
 
 
 def _additive(mask: Any, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    if mask.shape != shape:
-        fail(ShapeError, f"an attention mask of shape {mask.shape}, not {shape}")
-    if mask.dtype != bool:
-        return mask.astype(like.dtype)  # type: ignore[no-any-return]
-    return where(mask, full((), -float("inf"), dtype=like.dtype), full((), 0.0, dtype=like.dtype))
+    out: Tensor = mask
+    if out.shape != shape:
+        fail(ShapeError, f"an attention mask of shape {out.shape}, not {shape}")
+    if out.dtype == bool:
+        out = where(out, full((), -float("inf"), dtype=like.dtype), full((), 0.0, dtype=like.dtype))
+    return out.astype(like.dtype) if out.dtype != like.dtype else out
 
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
@@ -307,4 +311,4 @@ class TransformerEncoder(Module):
         """`src` through every layer, all with the same masks."""
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal)
-        return src if self.norm is None else self.norm(src)  # type: ignore[no-any-return]
+        return src if self.norm is None else self.norm(src)

@@ -5,65 +5,65 @@ All but the few defined here are those of `wengert` itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from .. import (
-    adaptive_avg_pool2d,
-    avg_pool1d,
-    avg_pool2d,
-    batch_norm,
-    binary_cross_entropy,
-    binary_cross_entropy_with_logits,
-    celu,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    cross_entropy,
-    dropout,
-    elu,
-    gelu,
-    glu,
-    group_norm,
-    hardswish,
-    hardtanh,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    layer_norm,
-    leaky_relu,
-    linear,
-    log_softmax,
-    logsigmoid,
-    max_pool1d,
-    max_pool2d,
-    mish,
-    mse_loss,
-    nll_loss,
-    normalize,
-    one_hot,
-    ones,
-    pad,
-    prelu,
-    relu,
-    relu6,
-    rms_norm,
-    scaled_dot_product_attention,
-    selu,
-    sigmoid,
-    silu,
-    smooth_l1_loss,
-    softmax,
-    softmin,
-    softplus,
-    softsign,
-    tanh,
-    where,
-)
-from .. import embedding as _rows
+import wengert as wg
+
 from ..core.errors import RangeError, ShapeError, fail
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor
+
+Function = Callable[..., Tensor]
+
+adaptive_avg_pool2d: Function = wg.adaptive_avg_pool2d
+avg_pool1d: Function = wg.avg_pool1d
+avg_pool2d: Function = wg.avg_pool2d
+batch_norm: Function = wg.batch_norm
+binary_cross_entropy: Function = wg.binary_cross_entropy
+binary_cross_entropy_with_logits: Function = wg.binary_cross_entropy_with_logits
+celu: Function = wg.celu
+conv1d: Function = wg.conv1d
+conv2d: Function = wg.conv2d
+conv3d: Function = wg.conv3d
+conv_transpose1d: Function = wg.conv_transpose1d
+conv_transpose2d: Function = wg.conv_transpose2d
+cross_entropy: Function = wg.cross_entropy
+dropout: Function = wg.dropout
+elu: Function = wg.elu
+gelu: Function = wg.gelu
+glu: Function = wg.glu
+group_norm: Function = wg.group_norm
+hardswish: Function = wg.hardswish
+hardtanh: Function = wg.hardtanh
+huber_loss: Function = wg.huber_loss
+kl_div: Function = wg.kl_div
+l1_loss: Function = wg.l1_loss
+layer_norm: Function = wg.layer_norm
+leaky_relu: Function = wg.leaky_relu
+linear: Function = wg.linear
+log_softmax: Function = wg.log_softmax
+logsigmoid: Function = wg.logsigmoid
+max_pool1d: Function = wg.max_pool1d
+max_pool2d: Function = wg.max_pool2d
+mish: Function = wg.mish
+mse_loss: Function = wg.mse_loss
+nll_loss: Function = wg.nll_loss
+normalize: Function = wg.normalize
+one_hot: Function = wg.one_hot
+pad: Function = wg.pad
+prelu: Function = wg.prelu
+relu: Function = wg.relu
+relu6: Function = wg.relu6
+rms_norm: Function = wg.rms_norm
+scaled_dot_product_attention: Function = wg.scaled_dot_product_attention
+selu: Function = wg.selu
+sigmoid: Function = wg.sigmoid
+silu: Function = wg.silu
+smooth_l1_loss: Function = wg.smooth_l1_loss
+softmax: Function = wg.softmax
+softmin: Function = wg.softmin
+softsign: Function = wg.softsign
+tanh: Function = wg.tanh
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
@@ -77,16 +77,25 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 
     Returns s + (d,). Raises RangeError for an id outside the table.
     """
-    out: Tensor = _rows(weight, input)
-    if padding_idx is None:
-        return out
-    rows = weight.shape[0]
-    if not -rows <= padding_idx < rows:
-        fail(RangeError, f"padding_idx {padding_idx} in an embedding with {rows} rows")
-    ids = asarray(input)
-    padded = (ids == padding_idx % rows).reshape((*ids.shape, 1))
-    kept: Tensor = where(padded, out.detach(), out)
-    return kept
+    out: Tensor = wg.embedding(weight, input)
+    if padding_idx is not None:
+        rows = weight.shape[0]
+        if not -rows <= padding_idx < rows:
+            fail(RangeError, f"padding_idx {padding_idx} in an embedding with {rows} rows")
+        ids = wg.asarray(input)
+        padded = (ids == padding_idx % rows).reshape((*ids.shape, 1))
+        out = wg.where(padded, out.detach(), out)
+    return out
+
+
+def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold. See :func:`wengert.softplus`."""
+    x = wg.asarray(x)
+    out: Tensor = wg.softplus(x, beta)
+    # Beyond 20 the two agree to 1e-9.
+    if threshold < 20.0:
+        out = wg.where(x * beta > threshold, x, out)
+    return out
 
 
 def dropout2d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
@@ -94,67 +103,9 @@ def dropout2d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
 
     Source: Tompson et al., arXiv:1411.4280.
     """
-    x = asarray(x)
-    if not training or p == 0:
-        return x
-    if x.ndim < 2:
-        fail(ShapeError, f"dropout2d of {x.spec}", "The input has two dimensions or more, (N, C, ...).")
-    mask = dropout(ones((*x.shape[:2], *(1,) * (x.ndim - 2)), dtype=x.dtype), p, True)
-    out: Tensor = x * mask
+    out: Tensor = wg.asarray(x)
+    if out.ndim < 2:
+        fail(ShapeError, f"dropout2d of {out.spec}", "The input has two dimensions or more, (N, C, ...).")
+    if training and p:
+        out = out * dropout(wg.ones((*out.shape[:2], *(1,) * (out.ndim - 2)), dtype=out.dtype), p, True)
     return out
-
-
-__all__ = [
-    "adaptive_avg_pool2d",
-    "avg_pool1d",
-    "avg_pool2d",
-    "batch_norm",
-    "binary_cross_entropy",
-    "binary_cross_entropy_with_logits",
-    "celu",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "cross_entropy",
-    "dropout",
-    "dropout2d",
-    "elu",
-    "embedding",
-    "gelu",
-    "glu",
-    "group_norm",
-    "hardswish",
-    "hardtanh",
-    "huber_loss",
-    "kl_div",
-    "l1_loss",
-    "layer_norm",
-    "leaky_relu",
-    "linear",
-    "log_softmax",
-    "logsigmoid",
-    "max_pool1d",
-    "max_pool2d",
-    "mish",
-    "mse_loss",
-    "nll_loss",
-    "normalize",
-    "one_hot",
-    "pad",
-    "prelu",
-    "relu",
-    "relu6",
-    "rms_norm",
-    "scaled_dot_product_attention",
-    "selu",
-    "sigmoid",
-    "silu",
-    "smooth_l1_loss",
-    "softmax",
-    "softmin",
-    "softplus",
-    "softsign",
-    "tanh",
-]

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor, wrap
 from ..ops import random
-from ..ops.random import Generator
+from ..ops.generator import Generator
 
 _GAINS = {
     "linear": 1.0,
@@ -118,7 +118,7 @@ def eye_(tensor: Tensor) -> Tensor:
     """The identity matrix. Raises ShapeError unless the tensor has two dimensions."""
     if tensor.ndim != 2:
         fail(ShapeError, f"eye_ of a tensor of shape {tensor.shape}: an identity matrix has two dimensions")
-    return _fill(tensor, np.eye(*tensor.shape))
+    return _fill(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:

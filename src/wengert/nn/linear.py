@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .. import einsum, flatten, zeros
-from ..core.errors import RangeError, fail
+from ..core.errors import RangeError, ShapeError, fail
 from ..core.tensor import Tensor, asarray
 from . import functional as F
 from . import init
@@ -97,7 +97,7 @@ class Bilinear(Module):
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
         """(..., in1_features) and (..., in2_features) to (..., out_features)."""
-        out = einsum("...i,oij,...j->...o", x1, self.weight, x2)
+        out: Tensor = einsum("...i,oij,...j->...o", x1, self.weight, x2)
         return out if self.bias is None else out + self.bias
 
     def extra_repr(self) -> str:
@@ -153,7 +153,13 @@ class Embedding(Module):
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
         """An embedding with the given table, frozen unless `freeze=False`."""
         table = asarray(embeddings)
-        out = cls(*table.shape, padding_idx=padding_idx, dtype=table.dtype)
+        if table.ndim != 2:
+            fail(
+                ShapeError,
+                f"an embedding from a table of shape {table.shape}",
+                "It has two dimensions: (rows, features).",
+            )
+        out = cls(table.shape[0], table.shape[1], padding_idx, table.dtype)
         out.weight.assign_(table)
         out.weight.requires_grad_(not freeze)
         return out
@@ -183,7 +189,8 @@ class Flatten(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """`x` with fewer axes."""
-        return flatten(x, self.start_dim, self.end_dim)
+        out: Tensor = flatten(x, self.start_dim, self.end_dim)
+        return out
 
     def extra_repr(self) -> str:
         """The axes."""

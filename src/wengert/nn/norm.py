@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from .. import ones, zeros
+from .. import asarray, finfo, ones, zeros
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor
 from . import functional as F
@@ -93,7 +93,8 @@ class RMSNorm(Module):
 
     def forward(self, x: Any) -> Tensor:
         """(..., *normalized_shape) to the same shape."""
-        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+        eps = finfo(asarray(x).dtype).eps if self.eps is None else self.eps
+        return F.rms_norm(x, self.normalized_shape, self.weight, eps)
 
     def extra_repr(self) -> str:
         """The options."""
@@ -172,12 +173,16 @@ class _BatchNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """(N, num_features, ...) to the same shape; in training the running statistics go on."""
         self._check(x)
-        use_batch = self.training or self.running_mean is None
+        momentum = 0.0 if self.momentum is None else self.momentum
         # A traced batch has no values for the statistics to follow.
-        if self.training and self.running_mean is not None and not x.is_abstract:
-            self._track(x)
+        if self.training and self.num_batches_tracked is not None and not x.is_abstract:
+            batches = int(self.num_batches_tracked.item()) + 1
+            self.num_batches_tracked.assign_(batches)
+            if self.momentum is None:
+                momentum = 1.0 / batches
+        use_batch = self.training or self.running_mean is None
         return F.batch_norm(
-            x, self.running_mean, self.running_var, self.weight, self.bias, training=use_batch, eps=self.eps
+            x, self.running_mean, self.running_var, self.weight, self.bias, use_batch, momentum, self.eps
         )
 
     def _check(self, x: Tensor) -> None:
@@ -193,22 +198,6 @@ class _BatchNorm(Module):
                 f"{type(self).__name__} in training with one value per channel, {x.spec}",
                 "A variance needs two values: use a larger batch, drop the last one, or call eval().",
             )
-
-    def _track(self, x: Tensor) -> None:
-        mean, var, count = self.running_mean, self.running_var, self.num_batches_tracked
-        assert mean is not None
-        assert var is not None
-        assert count is not None
-        count.assign_(count.detach().numpy() + 1)
-        part = self.momentum if self.momentum is not None else 1.0 / count.item()
-        batch = x.detach().numpy()
-        axes = (0, *range(2, x.ndim))
-        n = x.size // self.num_features
-        fresh_mean = batch.mean(axis=axes)
-        # The running variance is the unbiased one.
-        fresh_var = batch.var(axis=axes) * (n / (n - 1))
-        mean.assign_((1 - part) * mean.detach().numpy() + part * fresh_mean)
-        var.assign_((1 - part) * var.detach().numpy() + part * fresh_var)
 
     def extra_repr(self) -> str:
         """The options."""

@@ -165,7 +165,7 @@ class _Recurrent(Module):
 
     def _final(self, last: list[State], batched: bool) -> Any:
         def stacked(parts: list[Tensor]) -> Tensor:
-            out = stack(parts)
+            out: Tensor = stack(parts)
             return out if batched else out.reshape((out.shape[0], out.shape[2]))
 
         if self.mode == "lstm":
