@@ -172,6 +172,13 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     return abstract(node)
 
 
+def filled(number: Any, spec: Spec) -> Tensor:
+    """A tensor of one number; a broadcast of it where a size is not known."""
+    if has_dims(spec.shape):
+        return TABLE["broadcast"].front(wrap(np.asarray(number, spec.dtype)), shape=spec.shape)  # type: ignore[no-any-return]
+    return wrap(np.full(spec.shape, number, spec.dtype))
+
+
 def graph_input(arg: Any) -> Any:
     """What stands in `Node.inputs` for an argument: its node, a constant's array, or a literal.
 

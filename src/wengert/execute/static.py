@@ -16,7 +16,7 @@ from ..core.node import Node, make_node
 from ..core.record import caller
 from ..core.snapshot import located
 from ..core.spec import DType, Spec, as_dtype, category, spec_of
-from ..core.tensor import INPUT, Tensor, abstract, asarray, wrap
+from ..core.tensor import INPUT, Tensor, asarray, wrap
 from .interpreter import run
 
 Size = int | str | None
@@ -230,8 +230,27 @@ def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
             spec = tuple(s.with_shape(bind_dims(s.shape, sizes)) for s in spec)
         else:
             spec = spec.with_shape(bind_dims(spec.shape, sizes))
+        _check_sizes(node, inputs, attrs, spec, sizes)
         replace[node] = located(node.op, inputs, attrs, spec, node.code, node.offset, node.scope)
     return Graph([replace[n] for n in graph.outputs], [replace[n] for n in graph.inputs], graph.name)
+
+
+def _check_sizes(
+    node: Node, inputs: Sequence[Any], attrs: Mapping[str, Any], spec: Any, sizes: Mapping[str, int]
+) -> None:
+    """Raise FeedError where the shape that was worked out without the sizes is not the one with them."""
+    if not hasattr(node.op, "infer"):
+        return
+    found = node.op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
+    if found != spec:
+        made = node.source
+        fail(
+            FeedError,
+            f"the sizes {', '.join(f'{k} = {n}' for k, n in sizes.items())} do not suit {node.op.name}: "
+            f"its result is {found}, not {spec}",
+            "A slice of an axis of unknown size is taken to lie inside the axis"
+            + (f"; this one is at {made}." if made is not None else "."),
+        )
 
 
 def _label(x: Tensor, index: int) -> str:

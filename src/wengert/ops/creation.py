@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dims import has_dims
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.record import public
+from ..core.record import filled, public
 from ..core.spec import (
     DType,
     Shape,
@@ -22,6 +23,7 @@ from ..core.spec import (
     inexact_dtype,
     normalize_shape,
     show,
+    spec_of,
 )
 from ..core.tensor import Tensor, asarray, wrap
 from .aliases import alias
@@ -32,6 +34,9 @@ Number = bool | int | float | complex
 
 
 def _allocate(make: Callable[..., Any], shape: Shape, dtype: DType) -> Any:
+    """An array; where a size is not known, the tensor of a broadcast."""
+    if has_dims(shape):
+        return filled(make((), dtype)[()], spec_of(shape, dtype))
     try:
         return make(shape, dtype)
     except MemoryError:
@@ -40,7 +45,7 @@ def _allocate(make: Callable[..., Any], shape: Shape, dtype: DType) -> Any:
 
 
 def _made(data: Any, requires_grad: bool) -> Tensor:
-    out = wrap(data)
+    out = data if isinstance(data, Tensor) else wrap(data)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -142,6 +147,8 @@ def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Ten
             filler = np.asarray(number, wanted)
     except (OverflowError, ValueError, TypeError):
         fail(DTypeError, f"the number {number!r} does not fit {wanted}", "Pick a wider dtype.")
+    if has_dims(shape):
+        return _made(filled(filler, spec_of(shape, wanted)), requires_grad)
     data = _allocate(np.empty, shape, wanted)
     data[...] = filler
     return _made(data, requires_grad)

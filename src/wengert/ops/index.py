@@ -7,11 +7,13 @@ slices, new axes), a permutation where NumPy would move separated index arrays t
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ..core.dims import has_dims
 from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import make_node
@@ -133,12 +135,32 @@ def _static_int(i: int, n: int, axis: int, x: Tensor) -> int:
 
 def _static_slice(s: slice, n: int) -> Entry:
     """The one encoding of all slices that pick the same elements of an axis of size n."""
+    if has_dims((n, s.start, s.stop, s.step)):
+        return _open_slice(s, n)
     start, stop, step = s.indices(n)
     if step == 1 and start == 0 and stop == n:
         return ALL
     if not len(range(start, stop, step)):
         return (0, 0, None)
     return (start, None if stop < 0 else stop, None if step == 1 else step)
+
+
+def _open_slice(s: slice, n: int) -> Entry:
+    """A slice where a size is not known: its bounds are taken to lie inside the axis.
+
+    Filling the sizes in shows whether they do.
+    """
+    step = 1 if s.step is None else operator.index(s.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    first, last = (0, n) if step > 0 else (n - 1, None)
+    start, stop = (
+        default if i is None else i + n if isinstance(i, int) and i < 0 else i
+        for i, default in ((s.start, first), (s.stop, last))
+    )
+    if step == 1 and start == 0 and stop == n:
+        return ALL
+    return (start, stop, None if step == 1 else step)
 
 
 def _checked_slice(s: slice, n: int, x: Tensor) -> Entry:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dims import has_dims
 from ..core.errors import RangeError, fail
 from ..core.op import Call, Linear, Missing, NoDerivative, Op
 from ..core.record import linear, op
@@ -57,8 +58,19 @@ def _slice_shape(shape: Shape, entries: Entries) -> Shape:
             continue
         n = next(sizes)
         if isinstance(e, tuple):
-            out.append(len(range(n)[slice(*e)]))
+            out.append(_length(n, e))
     return tuple(out)
+
+
+def _length(n: int, entry: tuple[int | None, int | None, int | None]) -> int:
+    """How many elements a canonical slice picks; a formula where a size is not known."""
+    if not has_dims((n, *entry)):
+        return len(range(n)[slice(*entry)])
+    start, stop, step = entry
+    if step is None or step > 0:
+        by = 1 if step is None else step
+        return ((n if stop is None else stop) - (0 if start is None else start) + by - 1) // by
+    return ((n - 1 if start is None else start) - (-1 if stop is None else stop) - step - 1) // -step
 
 
 def _slice_sizes(shape: Shape, entries: Entries) -> Shape:

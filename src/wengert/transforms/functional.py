@@ -13,7 +13,7 @@ from ..core import tree
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.record import caller
+from ..core.record import caller, filled
 from ..core.spec import category
 from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
 from .reverse import backward_pass, reachable, seed
@@ -265,7 +265,7 @@ def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], reco
 
 
 def _zeros(t: Tensor) -> Tensor:
-    return wrap(np.zeros(t.shape, t.dtype))
+    return filled(0, t.spec)
 
 
 def _plain(x: Any) -> Any:

@@ -22,7 +22,7 @@ from ..core.errors import DTypeError, GradientError, ShapeError, fail, user_loca
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
-from ..core.record import OUTPUT, SCALARS, pick
+from ..core.record import OUTPUT, SCALARS, filled, pick
 from ..core.spec import DType, Spec, bool_, category
 from ..core.tensor import Tensor, abstract, asarray, wrap
 
@@ -101,11 +101,11 @@ class _Tensors:
 
     @staticmethod
     def ones(spec: Spec) -> Any:
-        return _filled(spec.shape, spec.dtype, 1)
+        return filled(1, spec)
 
     @staticmethod
     def zeros(spec: Spec) -> Any:
-        return _filled(spec.shape, spec.dtype, 0)
+        return filled(0, spec)
 
     @staticmethod
     def scale(ct: Any, partial: Any) -> Any:
@@ -134,7 +134,7 @@ class _Tensors:
 
     @staticmethod
     def ones_like(ct: Any) -> Any:
-        return _filled(ct.shape, ct.dtype, 1)
+        return filled(1, ct.spec)
 
     @staticmethod
     def nonzero(value: Any) -> Any:
@@ -167,11 +167,6 @@ class _Tensors:
         else:
             kept.append(None)
         return tuple(kept)
-
-
-def _filled(shape: Any, dtype: Any, value: int) -> Any:
-    """A tensor of one value, also where a size is not known yet."""
-    return TABLE["broadcast"].front(wrap(np.full((), value, dtype)), shape=shape)
 
 
 def _input_tensor(entry: Any) -> Any:
