@@ -160,7 +160,7 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
 
     >>> import wengert as wg
     >>> wg.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))
-    tensor(2.5000)
+    tensor(2.5)
     """
     if beta == 0:
         return l1_loss(input, target, reduction)
@@ -228,7 +228,7 @@ def _class_samples(rng: Any) -> list[Call]:
 
 
 @composite(
-    "class_cross_entropy(logits, target; ignore_index, smoothing, mean)",
+    "cross_entropy(logits, target; ignore_index, smoothing, mean)",
     forward=_class_numpy,
     facts={"logits": Vjp(_class_pull), "target": _AN_INDEX},
     doc="Minus the log-probability of the target class, by softmax over the last axis.",
@@ -238,7 +238,7 @@ def _class_samples(rng: Any) -> list[Call]:
     reference=_class_reference,
     onnx="SoftmaxCrossEntropyLoss",
 )
-def class_cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
+def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
     counted = target != ignore_index
     scores = log_softmax_op.front(logits, axis=-1)
     loss = negative.front(_picked(scores, where(counted, target, 0)))
@@ -293,7 +293,7 @@ def cross_entropy(
     _check_target("cross_entropy", logits, goal, ignore_index)
     rows = _classes_last(logits)
     if weight is None and reduction != "none":
-        out: Tensor = class_cross_entropy_op.front(
+        out: Tensor = cross_entropy_op.front(
             rows, goal, ignore_index=int(ignore_index), smoothing=float(label_smoothing), mean=reduction == "mean"
         )
         return out
