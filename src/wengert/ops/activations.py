@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import Algebra, Missing, Op, Partial, Samples
-from ..core.record import composite, public
-from ..core.spec import category, float32, normalize_axis
+from ..core.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
+from ..core.declare import composite, public
+from ..core.spec import category, float32, float64, normalize_axis
 from ..core.tensor import Tensor, asarray
 from .aliases import dim_alias
 from .assemble import chunk
+from .blocks import blockwise
 from .elementwise import exp, expm1, log1p, multiply, negative, sigmoid, tanh
 from .sampling import unary
-from .selection import maximum, minimum, where
+from .selection import maximum, minimum, where, where_op
 from .special import erfc
 from .structure import casted
 
@@ -25,19 +26,13 @@ _ROOT_HALF = math.sqrt(0.5)
 _GAUSS = 1 / math.sqrt(2 * math.pi)
 _TANH_SCALE = math.sqrt(2 / math.pi)
 _TANH_CUBE = 0.044715
+# erfc(z) exp(z*z) / t to 7e-8, in t = 1 / (1 + 0.4 z).
+_NORMAL_TAIL = (
+    0.2256404383, 0.226333495, 0.202695968, 0.1901376681, 0.08760437888, 0.07633666888, 0.09435904495,
+    -0.14542714, 0.0423195463,
+)  # fmt: skip
 _SELU_ALPHA = 1.6732632423543772
 _SELU_SCALE = 1.0507009873554805
-
-
-def _widened(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy function that computes half precision in float32."""
-
-    def forward(x: Any, **attrs: Any) -> Any:
-        if x.dtype.itemsize == 2:
-            return fn(x.astype(float32), **attrs).astype(x.dtype)
-        return fn(x, **attrs)
-
-    return forward
 
 
 def operand(x: Any, name: str) -> Tensor:
@@ -51,21 +46,49 @@ def operand(x: Any, name: str) -> Tensor:
 # -- the exact and the tanh form of GELU
 
 
+def _normal(x: Any) -> tuple[Any, Any]:
+    """The normal distribution function at x, and exp(-x*x / 2)."""
+    bell = np.exp(-0.5 * x * x)
+    if x.dtype == float64:
+        # 1 + erf would lose all digits on the far left.
+        return 0.5 * erfc.forward(x * -_ROOT_HALF), bell
+    t = 1.0 / (1.0 + 0.4 * _ROOT_HALF * np.abs(x))
+    tail = t * _NORMAL_TAIL[-1]
+    for c in _NORMAL_TAIL[-2::-1]:
+        tail += c
+        tail *= t
+    tail *= bell
+    tail *= 0.5
+    return np.where(x > 0, 1 - tail, tail), bell
+
+
+@blockwise
 def _gelu_numpy(x: Any, approximate: str) -> Any:
-    if approximate == "tanh":
-        inner = x * x
-        inner *= x * (_TANH_SCALE * _TANH_CUBE)
-        inner += x * _TANH_SCALE
-        out = np.tanh(inner)
-        out += 1
-        out *= x
-        out *= 0.5
-        return out
-    # 1 + erf loses all digits on the far left, erfc none.
-    return 0.5 * x * erfc(-x * _ROOT_HALF)
+    if approximate == "none":
+        return x * _normal(x)[0]
+    inner = x * x
+    inner *= x * (_TANH_SCALE * _TANH_CUBE)
+    inner += x * _TANH_SCALE
+    out = np.tanh(inner)
+    out += 1
+    out *= x
+    out *= 0.5
+    return out
+
+
+@blockwise
+def _gelu_slope_numpy(x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        below, bell = _normal(x)
+        return below + x * (_GAUSS * bell)
+    square = x * x
+    t = np.tanh(_TANH_SCALE * x * (1 + _TANH_CUBE * square))
+    return 0.5 * (1 + t) * (1 + x * (1 - t) * (_TANH_SCALE * (1 + 3 * _TANH_CUBE * square)))
 
 
 def _gelu_slope(x: Any, approximate: str) -> Any:
+    if not isinstance(x, Tensor):
+        return _gelu_slope_numpy(x, approximate=approximate)
     if approximate == "tanh":
         t = tanh(_TANH_SCALE * (x + _TANH_CUBE * x * x * x))
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (_TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x))
@@ -89,7 +112,7 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
 
 @composite(
     "gelu(x; approximate)",
-    forward=_widened(_gelu_numpy),
+    forward=_gelu_numpy,
     facts={"x": Partial(_gelu_slope)},
     doc="x times the normal distribution function at x, exact or by tanh.",
     source="Hendrycks and Gimpel 2016, arXiv:1606.08415",
@@ -127,14 +150,27 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 # -- SiLU, softplus and the logarithm of the sigmoid
 
 
+@blockwise
+def _silu_numpy(x: Any) -> Any:
+    return x / (1.0 + np.exp(-x))
+
+
+@blockwise
+def _silu_slope_numpy(x: Any) -> Any:
+    s = 1.0 / (1.0 + np.exp(-x))
+    return s * (1 + x * (1 - s))
+
+
 def _silu_slope(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return _silu_slope_numpy(x)
     s = sigmoid(x)
     return s * (1 + x * (1 - s))
 
 
 @composite(
     "silu(x)",
-    forward=lambda x: x * sigmoid.forward(x),
+    forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
     doc="x times its sigmoid.",
     source="Elfwing et al. 2017, arXiv:1702.03118; Ramachandran et al. 2017, arXiv:1710.05941",
@@ -161,14 +197,15 @@ def silu(x: Any) -> Tensor:
     return out
 
 
+@blockwise
 def _softplus_numpy(x: Any, beta: float) -> Any:
     z = x * beta
-    return (np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0)) / x.dtype.type(beta)
+    return (np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0)) / beta
 
 
 @composite(
     "softplus(x; beta)",
-    forward=_widened(_softplus_numpy),
+    forward=_softplus_numpy,
     facts={"x": Partial(lambda x, beta: sigmoid(x * beta))},
     doc="log(1 + exp(beta x)) / beta, a smooth ramp.",
     source="Dugas et al. 2001, NIPS 13",
@@ -208,68 +245,112 @@ def logsigmoid(x: Any) -> Tensor:
     return out
 
 
-def _by_parts(
-    signature: str, doc: str, source: str, reference: Callable[..., float], samples: Samples, onnx: Any = None
+def _elementwise(
+    signature: str,
+    doc: str,
+    source: str,
+    reference: Callable[..., float],
+    samples: Samples,
+    onnx: Any = None,
+    forward: Callable[..., Any] | None = None,
+    slope: Callable[..., Any] | Fact | None = None,
 ) -> Callable[[Callable[..., Any]], Op]:
-    """A composite without a derivative of its own."""
+    """An elementwise composite; without a slope of its own it has its body's."""
 
     def apply(x: Any, **attrs: Any) -> Any:
         return np.vectorize(lambda v: reference(v, **attrs))(x)
 
-    return composite(signature, doc=doc, source=source, reference=apply, samples=samples, onnx=onnx)
+    fact = slope if isinstance(slope, Fact) or slope is None else Partial(slope)
+    return composite(
+        signature,
+        forward=forward,
+        facts=None if fact is None else {"x": fact},
+        doc=doc,
+        source=source,
+        reference=apply,
+        samples=samples,
+        onnx=onnx,
+    )
+
+
+def _one_or(x: Any, below: Any) -> Any:
+    """A slope: 1 where x is positive, else `below`."""
+    return where_op(x > 0, 1.0, below)
+
+
+@blockwise
+def _elu_numpy(x: Any, alpha: float) -> Any:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+
+
+@blockwise
+def _celu_numpy(x: Any, alpha: float) -> Any:
+    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
+
+
+@blockwise
+def _selu_numpy(x: Any) -> Any:
+    return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, 0)))
 
 
 _AROUND_ZERO = unary((0.2, 3), (-3, -0.2))
 
 
-@_by_parts("logsigmoid(x)", "log of the sigmoid.", "", lambda v: -math.log1p(math.exp(-v)), unary((-3, 3)))
+@_elementwise("logsigmoid(x)", "log of the sigmoid.", "", lambda v: -math.log1p(math.exp(-v)), unary((-3, 3)))
 def logsigmoid_op(x: Any) -> Any:
     return negative.front(softplus_op.front(negative.front(x), beta=1.0))
 
 
-@_by_parts(
+@_elementwise(
     "elu(x; alpha)", "x, and alpha (exp(x) - 1) below 0.", "Clevert et al. 2015, arXiv:1511.07289",
     lambda v, alpha: v if v > 0 else alpha * math.expm1(v),
     _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}), "Elu",
+    forward=_elu_numpy, slope=lambda x, out, alpha: _one_or(x, out + alpha),
 )  # fmt: skip
 def elu_op(x: Any, *, alpha: float) -> Any:
     return where(x > 0, x, alpha * expm1.front(x))
 
 
-@_by_parts(
+@_elementwise(
     "celu(x; alpha)", "x, and alpha (exp(x / alpha) - 1) below 0.", "Barron 2017, arXiv:1704.07483",
     lambda v, alpha: v if v > 0 else alpha * math.expm1(v / alpha),
     _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}), "Celu",
+    forward=_celu_numpy, slope=lambda x, out, alpha: _one_or(x, out / alpha + 1.0),
 )  # fmt: skip
 def celu_op(x: Any, *, alpha: float) -> Any:
     return where(x > 0, x, alpha * expm1.front(x / alpha))
 
 
-@_by_parts(
+@_elementwise(
     "selu(x)", "A scaled elu that keeps activations normalised.", "Klambauer et al. 2017, arXiv:1706.02515",
     lambda v: _SELU_SCALE * (v if v > 0 else _SELU_ALPHA * math.expm1(v)), _AROUND_ZERO, "Selu",
+    forward=_selu_numpy, slope=lambda x, out: where_op(x > 0, _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA),
 )  # fmt: skip
 def selu_op(x: Any) -> Any:
     return _SELU_SCALE * where(x > 0, x, _SELU_ALPHA * expm1.front(x))
 
 
-@_by_parts(
+@_elementwise(
     "leaky_relu(x; slope)", "x, and slope x below 0.", "Maas et al. 2013, ICML workshop",
     lambda v, slope: v if v > 0 else slope * v, _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}), "LeakyRelu",
+    forward=blockwise(lambda x, slope: np.where(x > 0, x, x * slope)),
+    slope=lambda x, slope, x_dtype: _one_or(x, x_dtype.type(slope)),
 )  # fmt: skip
 def leaky_relu_op(x: Any, *, slope: float) -> Any:
     return where(x > 0, x, x * slope)
 
 
-@_by_parts(
+@_elementwise(
     "hardtanh(x; low, high)", "x, bounded.", "Collobert 2004",
     lambda v, low, high: min(max(v, low), high), _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}),
+    forward=blockwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
+    slope=Route(lambda x, low, high: (x > low) & (x < high)),
 )  # fmt: skip
 def hardtanh_op(x: Any, *, low: float, high: float) -> Any:
-    return minimum.front(maximum.front(x, low), high)
+    return where(x <= low, low, where(x >= high, high, x))
 
 
-@_by_parts(
+@_elementwise(
     "hardswish(x)", "x clip(x + 3, 0, 6) / 6.", "Howard et al. 2019, arXiv:1905.02244",
     lambda v: v * min(max(v + 3, 0), 6) / 6, unary((-2.5, 2.5), (3.2, 5)), "HardSwish",
 )  # fmt: skip
@@ -277,7 +358,7 @@ def hardswish_op(x: Any) -> Any:
     return x * minimum.front(maximum.front(x + 3.0, 0.0), 6.0) / 6.0
 
 
-@_by_parts(
+@_elementwise(
     "mish(x)", "x tanh(softplus(x)).", "Misra 2019, arXiv:1908.08681",
     lambda v: v * math.tanh(math.log1p(math.exp(v))), unary((-3, 3)), "Mish",
 )  # fmt: skip
@@ -285,7 +366,7 @@ def mish_op(x: Any) -> Any:
     return x * tanh.front(softplus_op.front(x, beta=1.0))
 
 
-@_by_parts(
+@_elementwise(
     "softsign(x)", "x / (1 + |x|).", "Bergstra et al. 2009", lambda v: v / (1 + abs(v)), _AROUND_ZERO, "Softsign"
 )
 def softsign_op(x: Any) -> Any:
@@ -355,7 +436,11 @@ def prelu(x: Any, weight: Any) -> Tensor:
     """
     t, w = operand(x, "prelu"), operand(weight, "prelu")
     if w.size > 1 and (t.ndim < 2 or w.shape != (t.shape[1],)):
-        fail(ShapeError, f"prelu: weights {w.spec} for x {t.spec}", "Give one weight, or one for every channel of axis 1.")
+        fail(
+            ShapeError,
+            f"prelu: weights {w.spec} for x {t.spec}",
+            "Give one weight, or one for every channel of axis 1.",
+        )
     shaped = w.reshape((-1,) + (1,) * (t.ndim - 2)) if w.size > 1 else w.reshape(())
     return where(t > 0, t, multiply.front(t, shaped))
 
@@ -437,4 +522,5 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     if size % 2:
         fail(ShapeError, f"glu: axis {axis} of {t.spec} has the odd size {size}")
     value, gate = chunk(t, 2, axis)
-    return value * sigmoid.front(gate)
+    out: Tensor = value * sigmoid.front(gate)
+    return out
