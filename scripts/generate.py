@@ -1,7 +1,7 @@
 """Write what is derived from the op table: type stubs and the operations page.
 
-    python scripts/generate.py            # write
-    python scripts/generate.py --check    # exit 1 if a file is out of date
+python scripts/generate.py            # write
+python scripts/generate.py --check    # exit 1 if a file is out of date
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 import wengert as wg  # noqa: E402
+from wengert.core.declare import METHODS, PUBLIC  # noqa: E402
 from wengert.core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
-from wengert.core.record import METHODS, PUBLIC  # noqa: E402
 
 BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
 
@@ -71,7 +71,7 @@ def annotation(value: Any) -> str:
         names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
     except SyntaxError:
         return "Any"
-    return text.replace("bool", "_Bool").replace("int", "_Int") if names <= _KNOWN else "Any"
+    return text.replace("bool", "_Bool").replace("int", "_Int").replace("float", "_Float") if names <= _KNOWN else "Any"
 
 
 HEADER = "# Written by scripts/generate.py from the op table: do not edit.\n"
@@ -79,30 +79,24 @@ PRELUDE = """from collections.abc import Sequence
 from typing import Any
 
 """
-# A tensor has methods called `int` and `bool`, and the module a dtype called `bool`.
-BUILTINS = """_Bool = __builtins_bool
-_Int = __builtins_int
-
-"""
+# A tensor has methods called `int`, `float` and `bool`, and the module dtypes.
+BUILTINS = "from builtins import bool as _Bool, float as _Float, int as _Int\n"
 
 
 def method_stubs() -> str:
-    lines = [HEADER, "from builtins import bool as _Bool, int as _Int\n", PRELUDE]
+    lines = [HEADER, BUILTINS, PRELUDE]
     lines.append("from .tensor import Tensor\n\nclass Methods:\n")
     for name, fn in sorted(METHODS.items()):
         if isinstance(fn, property):
             lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
             continue
-        stub = signature(name, fn, method=True)
-        if name in ("__eq__", "__ne__"):
-            stub += "  # type: ignore[override]"
-        lines.append(f"    {stub}\n")
+        lines.append(f"    {signature(name, fn, method=True)}\n")
     return "".join(lines).replace("Generator", "Any")
 
 
 def module_stubs() -> str:
     source = (ROOT / "src/wengert/__init__.py").read_text()
-    lines = [HEADER, "from builtins import bool as _Bool, int as _Int\n", PRELUDE, "import numpy as np\n\n"]
+    lines = [HEADER, BUILTINS, PRELUDE, "import numpy as np\n\nfrom .ops.generator import Generator\n"]
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             for alias in node.names:
@@ -119,11 +113,11 @@ def module_stubs() -> str:
         if isinstance(value, np_dtype()) and name not in ("bool", "bfloat16") and f" as {name}\n" not in "".join(lines):
             lines.append(f"{name}: np.dtype[Any]\n")
         elif type(value) is float:
-            lines.append(f"{name}: float\n")
+            lines.append(f"{name}: _Float\n")
     lines.append("newaxis: None\n\n" if hasattr(wg, "newaxis") else "\n")
     for name, fn in sorted(PUBLIC.items()):
         lines.append(signature(name, fn, method=False) + "\n")
-    return "".join(lines).replace(": Generator", ": Any").replace("Generator |", "Any |")
+    return "".join(lines)
 
 
 def np_dtype() -> type:
