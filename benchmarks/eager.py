@@ -97,7 +97,9 @@ def backward_cases() -> list[Case]:
         if torch is not None:
             xt, ct = torch.tensor(x32, requires_grad=True), torch.tensor(c32)
             yt = chain(functions(torch)[name], xt, ct)
-            contenders["torch"] = lambda y=yt, x=xt, g=torch.tensor(ones): torch.autograd.grad(y, x, g, retain_graph=True)[0]
+            contenders["torch"] = lambda y=yt, x=xt, g=torch.tensor(ones): torch.autograd.grad(
+                y, x, g, retain_graph=True
+            )[0]
         x_double, c_double = wg.tensor(x64, requires_grad=True), wg.tensor(other)
         reference = wg.autograd.grad(chain(step, x_double, c_double), x_double, wg.tensor(np.ones(8)))[0]
         results = {n: (lambda f=f: [_array(f())]) for n, f in contenders.items()}

@@ -74,9 +74,13 @@ def _size(fn: Callable[[], Any], seconds: float) -> int:
 def table(cases: list[Case], unit: float, unit_name: str) -> str:
     """A Markdown table: median times, and ratios of the others to Wengert."""
     names = list(dict.fromkeys(n for c in cases for n in c.contenders))
-    rows = ["| | " + " | ".join(f"{n} ({unit_name})" for n in names) + " | " + " | ".join(
-        f"{n} / wengert" for n in names if n != "wengert"
-    ) + " |"]
+    rows = [
+        "| | "
+        + " | ".join(f"{n} ({unit_name})" for n in names)
+        + " | "
+        + " | ".join(f"{n} / wengert" for n in names if n != "wengert")
+        + " |"
+    ]
     rows.append("| --- |" + " ---: |" * (2 * len(names) - 1))
     for c in cases:
         cells = [f"{c.median(n) / unit:.3g}" if n in c.times else "" for n in names]

@@ -139,7 +139,9 @@ def line_case() -> Case:
             continue
         state = {"w": lib.zeros((), requires_grad=True), "b": lib.zeros((), requires_grad=True)}
 
-        def step(lib: Any = lib, state: Any = state, xs: Any = lib.tensor(x), ys: Any = lib.tensor(y)) -> list[np.ndarray]:
+        def step(
+            lib: Any = lib, state: Any = state, xs: Any = lib.tensor(x), ys: Any = lib.tensor(y)
+        ) -> list[np.ndarray]:
             w, b = state["w"], state["b"]
             loss = ((w * xs + b - ys) ** 2).mean()
             loss.backward()

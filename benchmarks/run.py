@@ -1,9 +1,9 @@
 """Measure Wengert beside its peers, in one run, every result checked against float64 first.
 
-    pip install torch autograd      # the peers; whichever is installed takes part
-    python benchmarks/run.py
-    python benchmarks/run.py --only models --rounds 15
-    python benchmarks/run.py --smoke     # check results only, time nothing
+pip install torch autograd      # the peers; whichever is installed takes part
+python benchmarks/run.py
+python benchmarks/run.py --only models --rounds 15
+python benchmarks/run.py --smoke     # check results only, time nothing
 """
 
 from __future__ import annotations
@@ -27,7 +27,12 @@ from peers import autograd_module, torch_module
 import wengert as wg
 
 GROUPS = {
-    "forward": ("One operation on 8 float32 elements, nothing recorded", lambda: eager.forward_cases(False), 1e-9, "ns"),
+    "forward": (
+        "One operation on 8 float32 elements, nothing recorded",
+        lambda: eager.forward_cases(False),
+        1e-9,
+        "ns",
+    ),
     "recorded": ("One operation on 8 float32 elements, recorded", lambda: eager.forward_cases(True), 1e-9, "ns"),
     "backward": ("Backward of one operation on 8 float32 elements", eager.backward_cases, 1e-9, "ns"),
     "models": ("A training step of each example", models.cases, 1e-3, "ms"),

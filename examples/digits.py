@@ -45,7 +45,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=60, help="passes over the training images (default %(default)s)")
     parser.add_argument("--lr", type=float, default=0.1, help="step size (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="seed of split, start and order (default %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("digits.svg"), help="picture of the loss (default %(default)s)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("digits.svg"), help="picture of the loss (default %(default)s)"
+    )
     args = parser.parse_args()
 
     wg.manual_seed(args.seed)

@@ -113,7 +113,9 @@ def main() -> None:
     batches = (
         batch
         for epoch in range(epochs)
-        for batch in wg.data.batches(shifted(x, args.shift, rng), y, size=args.batch, shuffle=True, seed=args.seed + epoch)
+        for batch in wg.data.batches(
+            shifted(x, args.shift, rng), y, size=args.batch, shuffle=True, seed=args.seed + epoch
+        )
     )
     for xb, yb in (bar := wg.train.progress(batches, "training", total=steps)):
         loss = wg.cross_entropy(model(xb), yb)

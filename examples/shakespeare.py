@@ -1,7 +1,7 @@
 """Train a character-level transformer on a text and let it write.
 
-    python examples/shakespeare.py --data input.txt
-    python examples/shakespeare.py --data input.txt --steps 3000 --width 128
+python examples/shakespeare.py --data input.txt
+python examples/shakespeare.py --data input.txt --steps 3000 --width 128
 """
 
 from __future__ import annotations
@@ -100,7 +100,9 @@ def main() -> None:
     model = Model(len(letters), args.length, args.width, args.heads, args.depth)
     optimizer = wg.optim.AdamW(model.parameters(), lr=args.lr, weight_decay=0.1, betas=(0.9, 0.99))
     schedule = wg.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=args.lr, total_steps=args.steps, pct_start=0.1)
-    print(f"{len(train):,} characters, {len(letters)} different; {sum(p.size for p in model.parameters()):,} parameters")
+    print(
+        f"{len(train):,} characters, {len(letters)} different; {sum(p.size for p in model.parameters()):,} parameters"
+    )
 
     def loss_of(rows: np.ndarray) -> wg.Tensor:
         x, y = wg.asarray(rows[:, :-1]), wg.asarray(rows[:, 1:])
@@ -110,7 +112,8 @@ def main() -> None:
         starts = np.arange(0, len(held_out) - args.length - 1, args.length)
         with wg.no_grad():
             pieces = [
-                (loss_of(held_out[s[:, None] + windows]).item(), len(s)) for s in np.array_split(starts, len(starts) // 64)
+                (loss_of(held_out[s[:, None] + windows]).item(), len(s))
+                for s in np.array_split(starts, len(starts) // 64)
             ]
         return sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces)
 

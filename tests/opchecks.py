@@ -140,7 +140,10 @@ def check_adjoint(op: Op, call: Call) -> None:
         outs = run(op, call, args)
         cts = [wrap(_random(rng, o)) for o in outs]
         (g,) = wg.autograd.grad(list(outs), args[i], cts)
-        jt = [np.asarray(m._data) - np.asarray(z._data) for m, z in zip(run(op, call, moved), run(op, call, base), strict=True)]
+        jt = [
+            np.asarray(m._data) - np.asarray(z._data)
+            for m, z in zip(run(op, call, moved), run(op, call, base), strict=True)
+        ]
         left = sum(np.sum(np.conj(np.asarray(c._data)) * j) for c, j in zip(cts, jt, strict=True))
         right = np.sum(np.conj(np.asarray(g._data)) * t)
         np.testing.assert_allclose(np.real(left), np.real(right), rtol=1e-9, atol=1e-10, err_msg=op.name)
@@ -186,4 +189,3 @@ def check_strides(op: Op, call: Call) -> None:
         np.testing.assert_allclose(np.asarray(f._data), np.asarray(e._data), rtol=1e-12, atol=1e-13, err_msg=op.name)
     for a, b in zip(call.args, before, strict=True):
         np.testing.assert_array_equal(a, b)
-

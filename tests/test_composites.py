@@ -78,7 +78,11 @@ def test_mean_over_no_targets_is_nan() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: wg.cross_entropy(wg.zeros((2, 3)), wg.tensor([0, 3])), wg.RangeError, "target 3 at [1] is not one of 3"),
+        (
+            lambda: wg.cross_entropy(wg.zeros((2, 3)), wg.tensor([0, 3])),
+            wg.RangeError,
+            "target 3 at [1] is not one of 3",
+        ),
         (lambda: wg.cross_entropy(wg.zeros((2, 3)), wg.tensor([0, -1])), wg.RangeError, "target -1"),
         (lambda: wg.cross_entropy(wg.zeros((2, 3)), wg.tensor([[0, 1]])), wg.ShapeError, "(1, 2)"),
         (lambda: wg.cross_entropy(wg.zeros((2, 3)), wg.tensor([True, False])), wg.DTypeError, "bool"),

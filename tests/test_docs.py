@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 import wengert as wg
+from wengert.core.declare import METHODS, PUBLIC
 from wengert.core.op import TABLE
-from wengert.core.record import METHODS, PUBLIC
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import opchecks
 import pytest
-from opchecks import calls, checked_ops
 
+import opchecks
 import wengert as wg  # noqa: F401  (declares the table)
+from opchecks import calls, checked_ops
 from wengert.core.op import TABLE
 
 OPS = {op.name: op for op in checked_ops()}

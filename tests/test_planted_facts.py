@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import opchecks
 import pytest
-from opchecks import calls, checked_ops
 
+import opchecks
 import wengert as wg
+from opchecks import calls, checked_ops
 from wengert.core.op import Joint, Op, Route
 
 CHECKS = (opchecks.check_adjoint, opchecks.check_derivatives, opchecks.check_recorded)

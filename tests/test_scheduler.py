@@ -19,6 +19,7 @@ from wengert.core.node import Node
 from wengert.core.op import Joint, Op
 from wengert.core.record import bind
 
+
 def wide() -> wg.Graph:
     """A diamond with eight branches."""
 

@@ -16,6 +16,7 @@ from typing import Any
 from . import autograd, ops
 from .core import spec as _spec
 from .core import tree
+from .core.declare import METHODS, PUBLIC
 from .core.errors import (
     DataError,
     DTypeError,
@@ -33,7 +34,6 @@ from .core.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
 from .core.op import Op
-from .core.record import METHODS, PUBLIC
 from .core.spec import (
     Spec,
     bool_,
@@ -58,8 +58,8 @@ from .execute.static import Placeholder, function, placeholder
 from .explain import dot as _dot  # noqa: F401 (gives graphs `to_dot`)
 from .explain import draw as _draw  # noqa: F401 (gives graphs `to_svg`)
 from .ops.dtypes import CONSTANTS
+from .transforms.backward import backward
 from .transforms.functional import grad, value_and_grad, vjp
-from .transforms.reverse import backward
 from .transforms.trace import graph, spec
 from .version import __version__
 

@@ -1,13 +1,20 @@
 # Written by scripts/generate.py from the op table: do not edit.
-from builtins import bool as _Bool, float as _Float, int as _Int
+from builtins import bool as _Bool
+from builtins import float as _Float
+from builtins import int as _Int
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from .ops.generator import Generator
 from . import autograd as autograd
+from . import data as data
+from . import explain as explain
+from . import nn as nn
 from . import ops as ops
+from . import optim as optim
+from . import random as random
+from . import train as train
 from .core import tree as tree
 from .core.declare import METHODS as METHODS
 from .core.declare import PUBLIC as PUBLIC
@@ -50,20 +57,15 @@ from .core.tensor import tensor as tensor
 from .execute.static import Placeholder as Placeholder
 from .execute.static import function as function
 from .execute.static import placeholder as placeholder
+from .explain.gradcheck import check_grads as check_grads
 from .ops.dtypes import CONSTANTS as CONSTANTS
+from .ops.generator import Generator
+from .transforms.backward import backward as backward
 from .transforms.functional import grad as grad
 from .transforms.functional import value_and_grad as value_and_grad
 from .transforms.functional import vjp as vjp
-from .transforms.backward import backward as backward
 from .transforms.trace import graph as graph
 from .transforms.trace import spec as spec
-from . import data as data
-from . import explain as explain
-from . import nn as nn
-from . import optim as optim
-from . import random as random
-from . import train as train
-from .explain.gradcheck import check_grads as check_grads
 
 bfloat16: np.dtype[Any]
 bool: np.dtype[Any]

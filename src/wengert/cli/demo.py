@@ -27,7 +27,9 @@ def add_parser(commands: Any) -> None:
     p.add_argument("--batch", type=_positive, default=32, help="images in a step (default %(default)s)")
     p.add_argument("--lr", type=float, default=3e-3, help="learning rate of AdamW (default %(default)s)")
     p.add_argument("--seed", type=int, default=0, help="seed of the split, the weights and the order (default 0)")
-    p.add_argument("--out", type=Path, default=Path("wengert-demo"), help="folder for the pictures (default %(default)s)")
+    p.add_argument(
+        "--out", type=Path, default=Path("wengert-demo"), help="folder for the pictures (default %(default)s)"
+    )
     p.set_defaults(run=run)
 
 

@@ -1,5 +1,7 @@
 # Written by scripts/generate.py from the op table: do not edit.
-from builtins import bool as _Bool, float as _Float, int as _Int
+from builtins import bool as _Bool
+from builtins import float as _Float
+from builtins import int as _Int
 from collections.abc import Sequence
 from typing import Any
 

@@ -25,8 +25,7 @@ def to_numpy(data: Any) -> Array:
             fail(
                 ShapeError,
                 f"a ragged nest: {_ragged(data)}",
-                "Every list at one depth must have the same length. Pad the short ones, "
-                "or keep a list of tensors.",
+                "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
             )
         fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
     except (TypeError, OverflowError) as e:

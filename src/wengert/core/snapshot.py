@@ -244,7 +244,9 @@ class _Closing:
     def _composite(self, mark: Scope) -> _View:
         assert mark.op is not None
         attrs = {k: v for k, v in mark.attrs.items() if k in mark.op.attr_names}
-        specs = mark.op.infer(*(spec_of_input(e) if isinstance(e, (Node, np.ndarray, np.generic)) else e for e in mark.inputs), **attrs)
+        specs = mark.op.infer(
+            *(spec_of_input(e) if isinstance(e, (Node, np.ndarray, np.generic)) else e for e in mark.inputs), **attrs
+        )
         key = ("composite", id(mark.inputs))
         return _View(key, mark.op, mark.inputs, attrs, specs, mark.code, mark.offset, _outside(mark))
 

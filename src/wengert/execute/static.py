@@ -300,4 +300,3 @@ def _feed(x: Tensor, value: Any, sizes: dict[str, int], label: str) -> Tensor:
 def _widens(have: DType, want: DType, is_tensor: bool) -> bool:
     """Whether a feed may be cast silently: NumPy and Python data within a category or up from a lower one."""
     return category(have) < category(want) or (category(have) == category(want) and not is_tensor)
-

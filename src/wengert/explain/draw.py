@@ -79,7 +79,7 @@ def draw(scene: Scene, direction: Direction, legend: bool) -> str:
         'style="max-width:100%;height:auto">\n'
         f"<title>{name}</title>\n<style>{_STYLE}</style>\n"
         f'<rect class="paper" width="{_n(width)}" height="{_n(height)}" rx="10"/>\n'
-        f'<g transform="translate({_n(_MARGIN)} {_n(_MARGIN)})">\n{body}</g>\n'
+        f'<g transform="translate({_n((width - picture.width) / 2)} {_n(_MARGIN)})">\n{body}</g>\n'
         f"{key.text if key else ''}{empty}</svg>\n"
     )
 
@@ -105,9 +105,8 @@ def arranged(scene: Scene, direction: Direction) -> Picture:
     """The scene's boxes and arrows in the plane."""
     sizes = [box_size(b) for b in scene.boxes]
     turned: Callable[[Point], Point] = (lambda p: p) if direction == "TB" else (lambda p: (p[1], p[0]))
-    found = place(
-        [turned(_outer(b, s)) for b, s in zip(scene.boxes, sizes)], [Arrow(k.source, k.target) for k in scene.links]
-    )
+    outer = [turned(_outer(b, s)) for b, s in zip(scene.boxes, sizes)]
+    found = place(outer, [Arrow(k.source, k.target) for k in scene.links])
     width, height = turned((found.across, found.along))
     return Picture(
         [turned(c) for c in found.centres], sizes, [[turned(p) for p in r] for r in found.routes], width, height
@@ -123,7 +122,7 @@ def box_size(box: Box) -> Point:
 
 def _outer(box: Box, size: Point) -> Point:
     """The size with what is drawn around a box."""
-    extra = 2 * max(_RING * box.ring, _STACK * box.stacked)
+    extra = _STACK * box.stacked + 2 * _RING * box.ring
     return size[0] + extra, size[1] + extra
 
 
@@ -165,12 +164,12 @@ def _head(end: Point, direction: Direction) -> str:
 
 
 def _node(box: Box, centre: Point, size: Point) -> str:
-    x, y = centre
+    x, y = (c - _STACK / 2 * box.stacked for c in centre)
     kind = f"{box.kind} ring" if box.ring else box.kind
     rest = f'<tspan class="rest"> {escape(box.rest)}</tspan>' if box.rest else ""
     return (
         f'<g class="node {kind}" data-node="{escape(box.name)}"><title>{escape(box.tip)}</title>'
-        f"{_shape(box.kind, box.stacked, box.ring, centre, size)}"
+        f"{_shape(box.kind, box.stacked, box.ring, (x, y), size)}"
         f'<text class="title" x="{_n(x)}" y="{_n(y - 2.5)}">{escape(box.title)}{rest}</text>'
         f'<text class="note" x="{_n(x)}" y="{_n(y + 13)}">{escape(box.note)}</text></g>'
     )
@@ -185,12 +184,10 @@ def _shape(kind: str, stacked: bool, ring: bool, centre: Point, size: Point) -> 
         outline = f"{body}l{_n(-_SLANT)} {_n(h / 2)}h{_n(2 * _SLANT - w)}z"
     else:
         outline = _rounded(left, top, w, h, {"input": h / 2, "constant": 2.0}.get(kind, 8.0))
-    around = (
-        f'<path class="halo" d="{_rounded(left - _RING, top - _RING, w + 2 * _RING, h + 2 * _RING, 12)}"/>'
-        if ring
-        else ""
-    )
-    return f'{around}{behind}<path d="{outline}"/>'
+    extra = 2 * _RING + _STACK * stacked
+    halo = _rounded(left - _RING, top - _RING, w + extra, h + extra, 12)
+    ringed = f'<path class="halo" d="{halo}"/>' if ring else ""
+    return f'{ringed}{behind}<path d="{outline}"/>'
 
 
 def _rounded(x: float, y: float, w: float, h: float, r: float) -> str:
@@ -202,6 +199,9 @@ def _rounded(x: float, y: float, w: float, h: float, r: float) -> str:
 
 
 # -- modules behind their boxes
+
+
+_LEAF_KINDS = ("input", "parameter", "constant")
 
 
 class _Hull(NamedTuple):
@@ -216,38 +216,56 @@ class _Hull(NamedTuple):
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
-    def holds(self, other: _Hull) -> bool:
-        return (
-            self.left <= other.left
-            and other.right <= self.right
-            and self.top <= other.top
-            and other.bottom <= self.bottom
-        )
-
 
 def _hulls(scene: Scene, picture: Picture) -> list[_Hull]:
-    """The modules that stand together, with nothing else between: the outer ones first."""
+    """The modules that stand together, with nothing else between: the outer ones first.
+
+    A module's parameters may stand beside or above it; those that would be cut are taken in.
+    """
     extents = [
         _Hull(b.path, x - w / 2, y - h / 2, x + w / 2, y + h / 2)
         for b, (x, y), (w, h) in zip(scene.boxes, picture.centres, picture.sizes)
     ]
+    computed = [b.kind not in _LEAF_KINDS for b in scene.boxes]
     kept: list[_Hull] = []
     for path in sorted(_modules(scene.boxes), key=lambda p: (-p.count("."), p)):
-        inside = [e for e in extents if _within(e.path, path)]
+        own = [i for i, e in enumerate(extents) if _within(e.path, path)]
         outside = [e for e in extents if not _within(e.path, path)]
-        inner = [h for h in kept if _within(h.path, path)]
-        if len(inside) < 2 or not outside:
+        core = [i for i in own if computed[i]]
+        if len(core) < 2 or not outside:
             continue
-        hull = _around(path, [*inside, *inner])
+        parts = [extents[i] for i in core] + [h for h in kept if _within(h.path, path)]
+        parts += _lines_between(set(core), scene, picture)
+        hull = _taking_in(path, parts, [extents[i] for i in own if not computed[i]])
         others = [*outside, *(h for h in kept if not _within(h.path, path))]
         if not any(hull.meets(o) for o in others):
             kept.append(hull)
     return kept[::-1]
 
 
+def _taking_in(path: str, parts: Sequence[_Hull], leaves: Sequence[_Hull]) -> _Hull:
+    """The hull around `parts` and around every leaf that it would cut."""
+    hull = _around(path, parts)
+    while True:
+        cut = [e for e in leaves if hull.meets(e)]
+        larger = _around(path, [*parts, *cut])
+        if larger == hull:
+            return hull
+        hull = larger
+
+
+def _lines_between(boxes: set[int], scene: Scene, picture: Picture) -> list[_Hull]:
+    """The extents of the arrows between the given boxes."""
+    routes = [r for k, r in zip(scene.links, picture.routes) if k.source in boxes and k.target in boxes]
+    return [
+        _Hull("", min(x for x, _ in r), min(y for _, y in r), max(x for x, _ in r), max(y for _, y in r))
+        for r in routes
+    ]
+
+
 def _modules(boxes: Sequence[Box]) -> set[str]:
     """Every module path, and those around it, that some computation of the scene ran in."""
-    paths = {b.path for b in boxes if b.path and b.kind not in ("input", "parameter", "constant", "module")}
+    paths = {b.path for b in boxes if b.path and b.kind not in (*_LEAF_KINDS, "module")}
     return {".".join(parts[: i + 1]) for parts in (p.split(".") for p in paths) for i in range(len(parts))}
 
 
@@ -338,8 +356,7 @@ def _rules(inks: Mapping[str, Ink], paper: str, line: str, muted: str, hull: str
     ]
     for kind, ink in inks.items():
         rules.append(f"{here} .{kind} path{{fill:{ink.fill};stroke:{ink.line}}}{here} .{kind} text{{fill:{ink.text}}}")
-    ring = inks["root"].line
-    rules.append(f"{here} .node .halo{{fill:none;stroke:{ring}}}")
+    rules.append(f"{here} .node .halo{{fill:none;stroke:{inks['root'].fill}}}")
     return "".join(rules)
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.arrays import Array
 from ..core.errors import GradientError, WengertError, fail
 from ..core.mode import no_grad
 from ..core.spec import category, complex128, float64
-from ..core.arrays import Array
 from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.functional import vjp
 

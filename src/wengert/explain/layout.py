@@ -25,7 +25,7 @@ _SWEEPS = 24
 _SWAP_LIMIT = 4000
 _POINT_LIMIT = 30_000
 # Ends of arrows at one box keep this distance, and this one from the box's corners.
-_PORT_GAP = 11.0
+_PORT_GAP = 16.0
 _CORNER = 9.0
 
 
@@ -530,7 +530,9 @@ def _spread(wanted: Sequence[float], low: float, high: float, centre: float) -> 
 
     Least squares by pooling neighbours that want to be closer; what comes straight down weighs most.
     """
-    gap = min(_PORT_GAP, (high - low) / max(len(wanted) - 1, 1))
+    # A few ends leave room for the first or last of them to be in the middle.
+    room = (high - low) / 2 if len(wanted) <= 3 else high - low
+    gap = min(_PORT_GAP, room / max(len(wanted) - 1, 1))
     pools: list[tuple[float, float, int]] = []  # mean, weight, count
     for i, x in enumerate(wanted):
         weight = 50.0 if abs(x - centre) < 1.0 else 1.0

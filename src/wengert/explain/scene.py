@@ -283,7 +283,7 @@ class _Words:
         operands = [_DOT if isinstance(e, Node) else _short(e) for e in node.inputs] if literals else []
         if operands.count(_DOT) == 1 and operands[0] == _DOT:
             operands = operands[1:]
-        return title, _shortened(" ".join([*operands, *_short_attrs(node)]), max(_TITLE_LENGTH - len(title), 8))
+        return title, _fitting([*operands, *_short_attrs(node)], _TITLE_LENGTH + 4 - len(title))
 
     def _tip(self, node: Node) -> str:
         """Everything about a node, on a few lines."""
@@ -323,7 +323,27 @@ def _of_derivative(node: Node) -> bool:
 def _short_attrs(node: Node) -> list[str]:
     """The attributes that say something, as short as can be."""
     telling = {k: v for k, v in node.attrs.items() if k not in _SHOWN_BY_SPEC and v is not None and v is not False}
-    return [k if v is True else f"{k}={_short(v)}" for k, v in telling.items()]
+    out = []
+    for key, value in telling.items():
+        index = _index(value) if key == "entries" else ""
+        out.append(index or (key if value is True else f"{key}={_short(value)}"))
+    return out
+
+
+def _index(entries: Any) -> str:
+    """The entries of a basic index as in Python, without the trailing full slices; "" for others."""
+    out = []
+    for entry in entries:
+        if isinstance(entry, tuple) and len(entry) == 3:
+            start, stop, step = ("" if part is None else str(part) for part in entry)
+            out.append(f"{start}:{stop}:{step}" if step not in ("", "1") else f"{start}:{stop}")
+        elif isinstance(entry, int):
+            out.append(str(entry))
+        else:
+            return ""
+    while out and out[-1] == ":":
+        out.pop()
+    return f"[{','.join(out)}]"
 
 
 def _short(value: Any) -> str:
@@ -333,7 +353,7 @@ def _short(value: Any) -> str:
         return text if len(text) <= 7 else f"{value:.4g}{_DOTS}"
     if isinstance(value, tuple) and len(value) == 1:
         return _short(value[0])
-    return encode(value)
+    return value if isinstance(value, str) else encode(value).replace(", ", ",")
 
 
 def _value(value: Array) -> str:
@@ -346,6 +366,16 @@ def _value(value: Array) -> str:
 def _counted(count: int, noun: str) -> str:
     plural = {"leaf": "leaves"}.get(noun, f"{noun}s")
     return f"{count:,} {noun if count == 1 else plural}"
+
+
+def _fitting(words: Sequence[str], length: int) -> str:
+    """As many of the first words as `length` characters hold."""
+    out = ""
+    for word in words:
+        if len(out) + len(word) > length:
+            return f"{out}{_DOTS}"
+        out += f"{word} "
+    return out.rstrip()
 
 
 def _shortened(text: str, length: int = _TITLE_LENGTH, tail: bool = False) -> str:

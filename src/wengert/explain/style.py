@@ -23,7 +23,7 @@ LIGHT: Mapping[str, Ink] = {
     "constant": Ink("#efeeea", "#85888f", "#3c4048"),
     "computation": Ink("#fff5d3", "#a67c00", "#40310a"),
     "gradient": Ink("#f4e6f9", "#8a3fa8", "#451b57"),
-    "root": Ink("#1b1d24", "#1b1d24", "#ffffff"),
+    "root": Ink("#1b1d24", "#676c78", "#ffffff"),
     "module": Ink("#e0f3ec", "#12805c", "#0b3f2e"),
     "more": Ink("#faf9f6", "#85888f", "#3c4048"),
 }
@@ -33,7 +33,7 @@ DARK: Mapping[str, Ink] = {
     "constant": Ink("#22252d", "#8f96a5", "#d5d8df"),
     "computation": Ink("#332c14", "#e3b931", "#fbf0cc"),
     "gradient": Ink("#331f3d", "#c48ae2", "#f2e2fa"),
-    "root": Ink("#eceae4", "#eceae4", "#14161c"),
+    "root": Ink("#eceae4", "#8f96a5", "#14161c"),
     "module": Ink("#112f26", "#35c6a8", "#d5f5ec"),
     "more": Ink("#0f1117", "#8f96a5", "#d5d8df"),
 }

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
-from ..core.declare import composite, public
 from ..core.spec import category, float32, float64, normalize_axis
 from ..core.tensor import Tensor, asarray
 from .aliases import dim_alias

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Joint, Missing
-from ..core.record import composite, promote_tensors, public
+from ..core.operands import promote_tensors
 from ..core.spec import broadcast_shapes, float32, show
 from ..core.tensor import Tensor, asarray
 from .activations import operand

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import composite, public
 from ..core.errors import ShapeError, fail
 from ..core.op import Call, Linear, Route, Vjp
-from ..core.record import composite, promote_tensors, public
+from ..core.operands import promote_tensors
 from ..core.spec import float32, normalize_axis, show
 from ..core.tensor import Tensor
 from .activations import operand

@@ -8,11 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.declare import METHODS, op, public
 from ..core.errors import ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import EMPTY_ATTRS, make_node
 from ..core.op import Call, Linear, Op
-from ..core.record import METHODS, bind, elementwise_general, op, promote_tensors, public
+from ..core.operands import elementwise_general, promote_tensors
+from ..core.record import bind
 from ..core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ..core.tensor import Tensor, new
 from .axes import permute_op

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import public
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.record import filled, public
+from ..core.record import filled
 from ..core.spec import (
     DType,
     Shape,

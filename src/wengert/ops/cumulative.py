@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import linear, op, public
 from ..core.errors import ShapeError, fail
 from ..core.op import Call, Linear, Missing, Op, Vjp
-from ..core.record import bind, linear, op, promote_tensors, public
+from ..core.operands import promote_tensors
+from ..core.record import bind
 from ..core.spec import Spec, as_dtype, bool_, normalize_axis, show
 from ..core.tensor import Tensor, wrap
 from .aliases import dim_alias

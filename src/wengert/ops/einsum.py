@@ -16,9 +16,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.declare import op, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Linear, Op
-from ..core.record import bind, elementwise_general, op, promote_tensors, public
+from ..core.operands import elementwise_general, promote_tensors
+from ..core.record import bind
 from ..core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ..core.tensor import Tensor
 from .axes import permute_op

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import METHODS, PUBLIC, elementwise
 from ..core.errors import DTypeError, fail
 from ..core.op import TABLE, Algebra, Linear, Missing, Op
-from ..core.record import METHODS, PUBLIC, SCALARS, elementwise
+from ..core.record import SCALARS
 from ..core.spec import DType
 from .sampling import apart, binary, each, unary
 from .selection import NOWHERE, where_op

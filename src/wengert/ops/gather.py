@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import op, public
 from ..core.errors import DTypeError, RangeError, ShapeError, fail
 from ..core.op import Call, Linear, NoDerivative, Op
-from ..core.record import bind, elementwise_general, op, public
+from ..core.operands import elementwise_general
+from ..core.record import bind
 from ..core.spec import (
     DType,
     Shape,

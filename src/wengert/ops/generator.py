@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import public
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.record import public
 from ..core.spec import uint64
 from ..core.tensor import Tensor, asarray
 from .philox import BLOCK, WORD, Key, words64

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ..core.declare import METHODS
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import make_node
 from ..core.op import Op
-from ..core.record import METHODS, bind, graph_input
+from ..core.record import bind, graph_input
 from ..core.spec import (
     Shape,
     broadcast_shapes,

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import linear, op
 from ..core.dims import has_dims
 from ..core.errors import RangeError, fail
 from ..core.op import Call, Linear, Missing, NoDerivative, Op
-from ..core.record import linear, op
 from ..core.spec import Shape, Spec, bool_, broadcast_shapes, int64, spec_of
 from .selection import where_op
 

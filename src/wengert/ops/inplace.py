@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import METHODS, public
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.op import Op
-from ..core.record import METHODS, caller, elementwise_general, public
+from ..core.operands import elementwise_general
+from ..core.record import caller
 from ..core.spec import broadcast_shapes, category, show
 from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract

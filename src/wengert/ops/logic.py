@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import METHODS, PUBLIC, elementwise, public
 from ..core.errors import DTypeError, fail
 from ..core.op import Algebra, Missing, Op
-from ..core.record import METHODS, PUBLIC, elementwise
+from ..core.operands import promote_tensors
 from ..core.spec import Spec
 from ..core.tensor import Tensor
 from .sampling import apart, booleans, each, integers, unary
@@ -335,3 +336,30 @@ signbit = elementwise(
     native="signbit",
     onnx=Missing("ONNX has no test that tells -0.0 from 0.0"),
 )
+
+
+# -- close enough
+
+
+@public(method=True)
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close.
+
+    >>> import wengert as wg
+    >>> wg.isclose(wg.tensor([1.0, 2.0]), wg.tensor([1.000001, 2.1]))
+    tensor([ True, False])
+    """
+    a, b = promote_tensors("isclose", x, y)
+    near = (a == b) | ((a - b).abs() <= atol + rtol * b.abs()) & isfinite.front(b)
+    return near | (isnan.front(a) & isnan.front(b)) if equal_nan else near
+
+
+@public(method=True)
+def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements are close (:func:`isclose`), as a Python bool.
+
+    >>> import wengert as wg
+    >>> wg.allclose(wg.tensor([0.1 + 0.2]), wg.tensor([0.3]))
+    True
+    """
+    return bool(isclose(x, y, rtol, atol, equal_nan).all())

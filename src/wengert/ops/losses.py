@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import composite, public
 from ..core.errors import DTypeError, RangeError, ShapeError, fail
 from ..core.op import Call, Missing, NoDerivative, Partial, Vjp
-from ..core.record import composite, promote_tensors, public
+from ..core.operands import promote_tensors
 from ..core.spec import category, float32, show
 from ..core.tensor import Tensor, asarray
 from .activations import operand, softplus_op
@@ -377,9 +378,7 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
 
 
 @public
-def nll_loss(
-    input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Tensor:
+def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Minus the log-probability `input` of each target class. Parameters as :func:`cross_entropy`.
 
     >>> import wengert as wg

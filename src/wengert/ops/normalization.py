@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import composite, op, public
 from ..core.errors import ShapeError, fail
 from ..core.op import Call, Missing, Vjp
-from ..core.record import bind, composite, op, promote_tensors, public
+from ..core.operands import promote_tensors
+from ..core.record import bind
 from ..core.spec import Spec, float32, normalize_shape, show
 from ..core.tensor import Tensor
 from .activations import operand

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import op, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing
-from ..core.record import bind, elementwise_general, op, public
+from ..core.operands import elementwise_general
+from ..core.record import bind
 from ..core.spec import (
     DType,
     Shape,

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import composite, op, public
 from ..core.errors import DTypeError, fail
 from ..core.op import Call, Linear, Missing, Op, Vjp
-from ..core.record import bind, composite, op, public
+from ..core.record import bind
 from ..core.spec import DType, Shape, as_dtype, bool_, category, inexact_dtype, int64, normalize_axis, real_dtype
 from ..core.tensor import Tensor
 from .aliases import dim_alias

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import METHODS, PUBLIC, elementwise, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
-from ..core.record import METHODS, PUBLIC, SCALARS, elementwise, promote_operands, public, run_elementwise
+from ..core.operands import promote_operands, run_elementwise
+from ..core.record import SCALARS
 from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
 from ..core.tensor import Tensor, asarray
 from .sampling import apart, binary, each, unary

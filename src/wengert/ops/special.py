@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import elementwise, op, public
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.op import Algebra, Call, Missing, Op, Partial
-from ..core.record import bind, elementwise, op, public
+from ..core.record import bind
 from ..core.spec import Spec, category, inexact_dtype
 from ..core.tensor import Tensor, asarray
 from .elementwise import exp

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ..core.declare import linear, public
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing, Op
-from ..core.record import bind, linear, public, record_one
+from ..core.record import bind, record_one
 from ..core.spec import (
     DType,
     Shape,
@@ -430,7 +431,7 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
     x: any shape and dtype.
     dtype: a dtype, a NumPy or Python type, or a name. Floats become integers by truncation, which
         has no derivative; between floating dtypes, and from real to complex, gradients flow.
-    copy: accepted for the Array API; tensors are values, so it cannot make a difference.
+    copy: with False, `x` itself where it has the dtype already.
     device: "cpu" or None.
 
     Raises DTypeError from complex to real: which part is meant?
@@ -440,7 +441,8 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
     tensor([ 1, -1])
     """
     check_device(device)
-    return casted(as_operand(x), as_dtype(dtype))
+    out = casted(as_operand(x), as_dtype(dtype))
+    return another(out) if copy and out is x else out
 
 
 def check_device(device: Any) -> None:

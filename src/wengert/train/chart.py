@@ -88,9 +88,7 @@ def line_chart(
     return "\n".join(out)
 
 
-def _points(
-    values: Sequence[float] | Sequence[tuple[float, float]], log_y: bool
-) -> list[tuple[float, float] | None]:
+def _points(values: Sequence[float] | Sequence[tuple[float, float]], log_y: bool) -> list[tuple[float, float] | None]:
     out: list[tuple[float, float] | None] = []
     for i, value in enumerate(values):
         x, y = value if isinstance(value, tuple) else (float(i), value)

@@ -16,7 +16,8 @@ from ..core.node import EMPTY_ATTRS, Node, make_node
 from ..core.record import caller, filled
 from ..core.spec import category
 from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
-from .reverse import backward_pass, reachable, seed
+from .backward import seed
+from .reverse import backward_pass, reachable
 
 Argnums = int | Sequence[int]
 

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import DTypeError, GradientError, ShapeError, fail, user_location
+from ..core.errors import GradientError, ShapeError, fail, user_location
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ..core.record import OUTPUT, SCALARS, filled, pick
 from ..core.spec import DType, Spec, bool_, category
-from ..core.tensor import Tensor, abstract, asarray, wrap
+from ..core.tensor import Tensor, abstract, wrap
 
 Mask = Callable[[], Any]  # a thunk of a boolean array (or tensor) in the cotangent's shape
 
@@ -242,7 +242,9 @@ def backward_pass(
                     results[node] = ct
             elif ct is not None and (needed is None or node in needed):
                 if lib.recording:
-                    set_mode(Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset), mode.tracing))
+                    set_mode(
+                        Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset), mode.tracing)
+                    )
                 _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
                 if freed is not None and saved:
                     if type(node.saved) is Hooked:
@@ -493,170 +495,3 @@ def _missing_error(node: Node, index: int, fact: NoDerivative) -> None:
         (f"It ran at {made}. " if made is not None else "")
         + "Detach the argument (x.detach()) if no gradient is meant to flow there.",
     )
-
-
-# -- the public entry points
-
-
-def _as_list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
-
-
-def seed(out: Tensor, ct: Any, what: str) -> Any:
-    """The starting cotangent of one result, checked."""
-    if ct is None:
-        if out.size != 1:
-            fail(
-                GradientError,
-                f"{what} of a tensor that is not a scalar, {out.spec}",
-                "Only a scalar has one gradient. Reduce it (x.sum(), x.mean()), "
-                "or say what multiplies its Jacobian: backward(gradient=...).",
-            )
-        if category(out.dtype) == 3:
-            fail(
-                GradientError,
-                f"{what} of a complex scalar, {out.spec}",
-                "The loss must be real: take wg.real(x) or wg.abs(x), or pass gradient=... yourself.",
-            )
-        return wrap(np.ones(out.shape, out.dtype))
-    ct = ct if isinstance(ct, Tensor) else asarray(ct)
-    if ct.shape != out.shape:
-        fail(
-            ShapeError,
-            f"{what}: a gradient of shape {ct.shape} for a result of shape {out.shape}",
-            "The gradient has the shape of the result that it multiplies.",
-        )
-    if category(ct.dtype) == 3 and category(out.dtype) < 3:
-        fail(DTypeError, f"{what}: a complex gradient for a result of dtype {out.dtype}")
-    return ct if ct.dtype == out.dtype else TABLE["cast"].front(ct, dtype=out.dtype)
-
-
-def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor]]:
-    given = _as_list(cts) if cts is not None else [None] * len(outputs)
-    if len(given) != len(outputs):
-        fail(GradientError, f"{what}: {len(given)} gradients for {len(outputs)} results")
-    pairs = []
-    for out, ct in zip(outputs, given, strict=True):
-        if not isinstance(out, Tensor):
-            fail(DTypeError, f"{what} of a {type(out).__name__}, not a tensor")
-        if not out.requires_grad:
-            fail(
-                GradientError,
-                f"{what} of a tensor that does not require gradients, {out.spec}",
-                "Nothing it was computed from has requires_grad=True, or it was computed under "
-                "no_grad() or detached. Set requires_grad=True on what you differentiate with respect to.",
-            )
-        pairs.append((out, seed(out, ct, what)))
-    return pairs
-
-
-def _run(
-    pairs: list[tuple[Tensor, Tensor]], targets: list[Node] | None, create_graph: bool, retain_graph: bool | None
-) -> dict[Node, Any]:
-    is_abstract = any(o._data is None or c._data is None for o, c in pairs)
-    create_graph = create_graph or is_abstract
-    roots = [(o.node, c if create_graph else c._data) for o, c in pairs]
-    retain = create_graph if retain_graph is None else retain_graph
-    return backward_pass(roots, targets, create_graph=create_graph, retain_graph=retain)  # type: ignore[arg-type]
-
-
-def backward(
-    tensors: Any,
-    gradient: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Any = None,
-) -> None:
-    """Add the gradients of `tensors` to the `.grad` of the leaves they were computed from.
-
-    Parameters
-    ----------
-    tensors: a scalar tensor, or several.
-    gradient: what multiplies the Jacobian, in each result's shape; needed unless it is a scalar.
-    retain_graph: keep the saved values for another pass (default: the value of `create_graph`).
-    create_graph: record the pass itself, so that gradients can be differentiated again.
-    inputs: fill only these leaves' `.grad`.
-
-    Raises GradientError, ShapeError.
-
-    >>> import wengert as wg
-    >>> x = wg.tensor(3.0, requires_grad=True)
-    >>> (x * x).backward()
-    >>> x.grad
-    tensor(6.)
-    """
-    pairs = _roots(_as_list(tensors), gradient, "backward()")
-    targets = None
-    if inputs is not None:
-        targets = []
-        for t in _as_list(inputs):
-            if not isinstance(t, Tensor) or t.node is None:
-                fail(GradientError, "backward(inputs=...): not a tensor that requires gradients")
-            targets.append(t.node)
-    found = _run(pairs, targets, create_graph, retain_graph)
-    for node, ct in found.items():
-        owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
-        if owner is not None:
-            value = ct if isinstance(ct, Tensor) else wrap(ct)
-            old = owner.grad
-            owner.grad = value if old is None else _add(old, value, create_graph)
-
-
-def _owner(inputs: Any, node: Node) -> Tensor | None:
-    return next((t for t in _as_list(inputs) if t.node is node), None)
-
-
-def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
-    token = set_mode(get_mode().with_grad(create_graph))
-    try:
-        return a + b
-    finally:
-        reset_mode(token)
-
-
-def gradients(
-    outputs: Any,
-    inputs: Any,
-    grad_outputs: Any = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """The gradients of `outputs` (their sum, weighted by `grad_outputs`) in each of `inputs`.
-
-    Parameters are those of :func:`backward`; `allow_unused` gives None for an input that the
-    outputs do not depend on instead of raising. Nothing is added to any `.grad`.
-
-    Raises GradientError, ShapeError.
-
-    >>> import wengert as wg
-    >>> x = wg.tensor(2.0, requires_grad=True)
-    >>> (g,) = wg.autograd.grad(x ** 3, x, create_graph=True)
-    >>> wg.autograd.grad(g, x)
-    (tensor(12.),)
-    """
-    wanted = _as_list(inputs)
-    targets = []
-    for t in wanted:
-        if not isinstance(t, Tensor):
-            fail(DTypeError, f"grad() in a {type(t).__name__}, not a tensor")
-        if not t.requires_grad:
-            fail(
-                GradientError,
-                f"grad() in a tensor that does not require gradients, {t.spec}",
-                "Set requires_grad=True on it before computing the outputs.",
-            )
-        targets.append(t.node)
-    pairs = _roots(_as_list(outputs), grad_outputs, "grad()")
-    found = _run(pairs, targets, create_graph, retain_graph)  # type: ignore[arg-type]
-    results: list[Tensor | None] = []
-    for i, t in enumerate(wanted):
-        ct = found.get(t.node)  # type: ignore[arg-type]
-        if ct is None and not allow_unused:
-            fail(
-                GradientError,
-                f"the outputs do not depend on input {i}, {t.spec}",
-                "Pass allow_unused=True to get None for it.",
-            )
-        results.append(ct if ct is None or isinstance(ct, Tensor) else wrap(ct))
-    return tuple(results)

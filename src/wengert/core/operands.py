@@ -1,0 +1,275 @@
+"""Elementwise operands: promotion and broadcasting made explicit as nodes, and the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from .dims import Dim
+from .errors import (
+    DTypeError,
+    fail,
+)
+from .mode import Scope, get_mode
+from .node import EMPTY_ATTRS, Node, make_node
+from .op import TABLE, Op
+from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values
+from .spec import (
+    DType,
+    category,
+    default_float,
+    default_int,
+    is_bfloat16,
+    promote,
+    promote_scalar,
+    real_dtype,
+    spec_of,
+)
+from .tensor import Tensor, abstract, asarray, wrap
+
+
+def to_operand(value: Any, op: str) -> Any:
+    """A tensor, or a weak Python scalar as it is."""
+    if isinstance(value, Tensor) or type(value) in SCALARS:
+        return value
+    if isinstance(value, Dim):
+        node = make_node(
+            TABLE["size"], (), {"dim": value}, (), spec_of((), default_int), *caller(), get_mode().scope, False
+        )
+        return abstract(node)
+    if isinstance(value, (np.ndarray, np.generic, list, tuple)) or hasattr(value, "__array__"):
+        return asarray(value)
+    fail(
+        DTypeError,
+        f"{op}: an operand of type {type(value).__name__} is not a tensor, a NumPy array or a number",
+        "Convert it with wg.asarray(...) first.",
+    )
+
+
+WANTED = {
+    "numeric": "numbers",
+    "inexact": "numbers",
+    "real": "real numbers",
+    "real_inexact": "real numbers",
+    "bitwise": "integers or booleans",
+    "logical": "booleans",
+}
+
+
+def common_dtype(op: Op, args: Sequence[Any]) -> DType:
+    """The dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
+    dtype: DType | None = None
+    for a in args:
+        if isinstance(a, Tensor):
+            dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
+    for a in args:
+        if not isinstance(a, Tensor):
+            if dtype is None:
+                dtype = asarray(a).dtype
+            else:
+                dtype = promote_scalar(dtype, a)
+    assert dtype is not None
+    kind, accepts = category(dtype), op.accepts
+    if accepts == "anything":
+        return dtype
+    if (
+        (kind == 3 and accepts in ("real", "real_inexact"))
+        or (kind >= 2 and accepts == "bitwise")
+        or (kind >= 1 and accepts == "logical")
+    ):
+        fail(
+            DTypeError,
+            f"{op.name} takes {WANTED[accepts]}, not {describe(args)}",
+            "Use wg.abs, wg.real or wg.imag for a real number from a complex one."
+            if kind == 3
+            else "Cast first: x.astype(wg.int64), or compare (x != 0) for a boolean.",
+        )
+    if kind == 0 and accepts in ("numeric", "real"):
+        return default_int
+    if kind < 2 and accepts in ("inexact", "real_inexact"):
+        return default_float
+    return dtype
+
+
+_AS_KIND: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex)
+
+
+def literal(value: Any, dtype: DType) -> Any:
+    """A weak scalar in the category of the dtype that it meets, so that `x * 2` and `x * 2.0` are one graph."""
+    out = _AS_KIND[category(dtype)](value)
+    if type(out) is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= out <= info.max:
+            fail(DTypeError, f"the number {out} does not fit {dtype}", "Cast the tensor to a wider dtype first.")
+    return out
+
+
+def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
+    """The general path of every elementwise front door."""
+    dtype: DType | None = None
+    for a in args:
+        if not isinstance(a, Tensor) or (dtype is not None and a.dtype is not dtype):
+            break
+        dtype = a.dtype
+    else:
+        if getattr(args[0].spec, op.accepts):
+            return run_elementwise(op, args)
+    return run_elementwise(op, promote_operands(op, args))
+
+
+def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
+    """The operands as tensors of the op's common dtype (by `cast` nodes) and literals of its category."""
+    operands = [to_operand(a, op.name) for a in args]
+    dtype = common_dtype(op, operands)
+    if not any(isinstance(a, Tensor) for a in operands):
+        operands[0] = asarray(operands[0], dtype=dtype)
+    for i, a in enumerate(operands):
+        if isinstance(a, Tensor):
+            if a.dtype != dtype:
+                operands[i] = TABLE["cast"].front(a, dtype=dtype)
+        else:
+            operands[i] = _weak(op, a, dtype)
+    return operands
+
+
+def _weak(op: Op, number: Any, dtype: DType) -> Any:
+    if is_bfloat16(dtype):  # NumPy's own weak promotion does not know it
+        return asarray(number, dtype=dtype)
+    if op.result == "boolean" and type(number) is int and dtype.kind in "iu":
+        return number  # every integer compares with every other, also one that does not fit
+    return literal(number, dtype)
+
+
+def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
+    """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
+    values = []
+    flags = []
+    concrete = True
+    for a in operands:
+        if isinstance(a, Tensor):
+            value, node = a._data, a.node
+            if value is None:
+                concrete = False
+            values.append(value)
+            flags.append(node is not None and node.requires_grad)
+        else:
+            values.append(a)
+            flags.append(False)
+    mode = get_mode()
+    tracked = mode.grad and True in flags and op.differentiable
+    saved: tuple[Any, ...] = ()
+    if concrete:
+        try:
+            data = op.forward(*values, **attrs) if attrs else op.forward(*values)
+        except (ValueError, TypeError, OverflowError, RuntimeWarning):
+            data = forward_values(op, operands, values, attrs)  # fails again, in the library's words
+        spec = spec_of(data.shape, data.dtype)
+        out = wrap(data, spec)
+        if not (tracked and spec.inexact):
+            return out
+        saved = kept_values(op, tuple(flags), values, data)
+    else:
+        spec = op.infer(*(argument_spec(a) for a in operands), **attrs)
+        tracked = tracked and spec.inexact
+    code, offset = caller()
+    shape, scope = spec.shape, mode.scope
+    inputs = tuple(
+        [
+            a
+            if not isinstance(a, Tensor)
+            else (a.node if a.node is not None else a._data)
+            if a.shape == shape
+            else _broadcast_input(a, shape, code, offset, scope)
+            for a in operands
+        ]
+    )
+    node = make_node(op, inputs, attrs and dict(attrs), saved, spec, code, offset, scope, tracked)
+    if not concrete:
+        return abstract(node)
+    out.node = node
+    return out
+
+
+def _broadcast_input(
+    x: Tensor, shape: tuple[int, ...], code: CodeType | None, offset: int, scope: Scope | None
+) -> Node:
+    spec = spec_of(shape, x.dtype)
+    return make_node(
+        TABLE["broadcast"], (graph_input(x),), {"shape": shape}, (), spec, code, offset, scope, x.requires_grad
+    )
+
+
+def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
+    """The general path of a binary front door: a tensor with a Python number first, it is so common."""
+    x, y = args
+    if type(y) is float or type(y) is int:
+        found = _with_number(op, x, y, False)
+    elif type(x) is float or type(x) is int:
+        found = _with_number(op, y, x, True)
+    else:
+        found = None
+    return found if found is not None else elementwise_general(op, args)
+
+
+def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
+    """`x op number` where the number changes neither dtype nor shape; None where it might."""
+    if not isinstance(x, Tensor) or x._data is None:
+        return None
+    spec = x._spec
+    if spec.real_inexact:
+        if spec.dtype.kind == "V":  # bfloat16 promotes with tensors only
+            return None
+        number = float(number)
+    elif type(number) is float or spec.dtype is not default_int:
+        return None
+    if not getattr(spec, op.accepts):
+        return None
+    try:
+        data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
+    except (OverflowError, RuntimeWarning):
+        return None
+    out = wrap(data, spec if op.result == "same" else None)
+    node = x.node
+    if node is None or not op.differentiable:
+        return out
+    mode = get_mode()
+    if mode.grad:
+        code, offset = caller()
+        # Which of the two the derivative needs is the same question for every number.
+        needs, needs_out = op.save_plan((False, True) if reflected else (True, False))
+        saved: tuple[Any, ...] = ()
+        if needs or needs_out:
+            position = 1 if reflected else 0
+            kept: list[Any] = [number, number, data if needs_out else None]
+            kept[position] = x._data if position in needs else None
+            saved = tuple(kept)
+        inputs = (number, node) if reflected else (node, number)
+        out.node = make_node(op, inputs, EMPTY_ATTRS, saved, spec, code, offset, mode.scope)
+    return out
+
+
+def result_dtype(op: Op, dtype: DType) -> DType:
+    if op.result == "boolean":
+        return np.dtype(np.bool_)
+    return real_dtype(dtype) if op.result == "magnitude" else dtype
+
+
+def promote_tensors(op: str, *args: Any) -> list[Tensor]:
+    """Operands as tensors of their common dtype (for concat, where, matmul, ...)."""
+    operands = [to_operand(a, op) for a in args]
+    dtype: DType | None = None
+    for a in operands:
+        if isinstance(a, Tensor):
+            dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
+    for a in operands:
+        if not isinstance(a, Tensor):
+            dtype = asarray(a).dtype if dtype is None else promote_scalar(dtype, a)
+    assert dtype is not None
+    cast = TABLE["cast"].front
+    return [
+        (a if a.dtype == dtype else cast(a, dtype=dtype)) if isinstance(a, Tensor) else asarray(a, dtype=dtype)
+        for a in operands
+    ]
