@@ -237,7 +237,7 @@ def test_operations_of_a_backward_pass_are_marked() -> None:
         (lambda x: x.sum(axis=1), "sum axis=-1"),
         (lambda x: wg.permute_dims(x, (1, 0)), "permute axes=(-1,-2)"),
         (lambda x: x[0], "slice [0]"),
-        (lambda x: x[:, ::-1], "slice [:,::-1]"),
+        (lambda x: x[:, ::-1], "slice [...,1::-1]"),
         (lambda x: x.reshape(-1), "reshape"),
         (lambda x: wg.matmul(x, x.mT), "matmul"),
     ],
@@ -280,9 +280,14 @@ def test_source_text_with_control_characters_is_still_xml() -> None:
 
 
 def test_modules_stand_on_a_ground_of_their_own() -> None:
-    svg = parsed(blocks(3).to_svg())
-    named = [e.text for e in svg.iter(f"{SVG}text") if "module-name" in str(e.get("class"))]
-    assert named == ["0", "1", "2"]
+    class Wave(wg.nn.Module):
+        def forward(self, x: wg.Tensor) -> wg.Tensor:
+            return x + wg.sin(wg.exp(x))
+
+    x = wg.tensor([1.0], requires_grad=True)
+    g = wg.Graph.of(wg.nn.Sequential(Wave(), Wave())(x), inputs=[x])
+    (names,) = [e for e in parsed(g.to_svg()).iter(f"{SVG}g") if e.get("class") == "modules"]
+    assert sorted(str(e.text) for e in names) == ["0", "1"]
 
 
 def test_both_colour_schemes_and_no_reference_outside() -> None:

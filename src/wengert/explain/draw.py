@@ -64,11 +64,13 @@ def draw(scene: Scene, direction: Direction, legend: bool) -> str:
     if key is not None:
         width, height = max(width, key.width), height + key.height
     name = escape(f"Graph {scene.name}".rstrip() + f": {scene.shown}")
+    hulls = _hulls(scene, picture)
     body = "".join(
         [
-            *_group("hulls", [_hull(h) for h in _hulls(scene, picture)]),
+            *_group("hulls", [_hull(h) for h in hulls]),
             *_group("edges", [_edge(scene, k, r, direction) for k, r in zip(scene.links, picture.routes)]),
             *_group("heads", [f'<path d="{_head(r[-1], direction)}"/>' for r in picture.routes]),
+            *_group("modules", [_hull_name(h) for h in hulls]),
             *_group("nodes", [_node(b, c, s) for b, c, s in zip(scene.boxes, picture.centres, picture.sizes)]),
         ]
     )
@@ -280,11 +282,11 @@ def _around(path: str, parts: Sequence[_Hull]) -> _Hull:
 
 
 def _hull(hull: _Hull) -> str:
-    outline = _rounded(hull.left, hull.top, hull.right - hull.left, hull.bottom - hull.top, 10)
-    return (
-        f'<path d="{outline}"/><text class="hint module-name" x="{_n(hull.left + 9)}" y="{_n(hull.top + 13)}">'
-        f"{escape(hull.path)}</text>"
-    )
+    return f'<path d="{_rounded(hull.left, hull.top, hull.right - hull.left, hull.bottom - hull.top, 10)}"/>'
+
+
+def _hull_name(hull: _Hull) -> str:
+    return f'<text class="hint" x="{_n(hull.left + 9)}" y="{_n(hull.top + 13)}">{escape(hull.path)}</text>'
 
 
 # -- the legend
@@ -353,6 +355,7 @@ def _rules(inks: Mapping[str, Ink], paper: str, line: str, muted: str, hull: str
         f"{here} .paper{{fill:{paper}}}",
         f"{here} .edges path{{stroke:{line}}}{here} .heads path{{fill:{line}}}",
         f"{here} .hint{{fill:{muted}}}{here} .hulls path{{fill:{hull};stroke:{muted};stroke-opacity:.3}}",
+        f"{here} .modules text{{stroke:{hull};stroke-width:4px;paint-order:stroke}}",
     ]
     for kind, ink in inks.items():
         rules.append(f"{here} .{kind} path{{fill:{ink.fill};stroke:{ink.line}}}{here} .{kind} text{{fill:{ink.text}}}")

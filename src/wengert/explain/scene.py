@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from ..core.arrays import Array
+from ..core.declare import PUBLIC
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph
 from ..core.graph_values import encode
@@ -257,7 +258,7 @@ class _Words:
             rest=rest,
             note=_shortened(", ".join(str(s) for s in specs_of(node))),
             tip=self._tip(node),
-            path=name.rpartition(".")[0] if node.op in LEAVES else node.path,
+            path=str(node.attrs.get("name", "")).rpartition(".")[0] if node.op in LEAVES else node.path,
             stacked=node.op.body is not None,
             ring=node in self.outputs,
         )
@@ -322,27 +323,44 @@ def _of_derivative(node: Node) -> bool:
 
 def _short_attrs(node: Node) -> list[str]:
     """The attributes that say something, as short as can be."""
-    telling = {k: v for k, v in node.attrs.items() if k not in _SHOWN_BY_SPEC and v is not None and v is not False}
+    usual = _defaults(node.op.name)
     out = []
-    for key, value in telling.items():
-        index = _index(value) if key == "entries" else ""
+    for key, value in node.attrs.items():
+        if key in _SHOWN_BY_SPEC or value is None or value is False or (key in usual and usual[key] == value):
+            continue
+        index = _index(value, len(specs_of(next(inputs_of(node)))[0].shape)) if key == "entries" else ""
         out.append(index or (key if value is True else f"{key}={_short(value)}"))
     return out
 
 
-def _index(entries: Any) -> str:
-    """The entries of a basic index as in Python, without the trailing full slices; "" for others."""
+def _defaults(name: str) -> dict[str, Any]:
+    """What the public function of this name takes where nothing is given; an axis is worth showing all the same."""
+    code = getattr(PUBLIC.get(name), "__code__", None)
+    if code is None:
+        return {}
+    function = PUBLIC[name]
+    positional, last = function.__defaults__ or (), code.co_argcount
+    found = dict(zip(code.co_varnames[last - len(positional) : last], positional))
+    found |= function.__kwdefaults__ or {}
+    return {key: value for key, value in found.items() if key not in ("axis", "axes")}
+
+
+def _index(entries: Any, rank: int) -> str:
+    """The entries of a basic index as in Python; they are those of the last axes. "" for other entries."""
     out = []
     for entry in entries:
         if isinstance(entry, tuple) and len(entry) == 3:
             start, stop, step = ("" if part is None else str(part) for part in entry)
             out.append(f"{start}:{stop}:{step}" if step not in ("", "1") else f"{start}:{stop}")
-        elif isinstance(entry, int):
+        elif entry is None or isinstance(entry, int):
             out.append(str(entry))
         else:
             return ""
-    while out and out[-1] == ":":
-        out.pop()
+    if sum(entry is not None for entry in entries) < rank:
+        out.insert(0, "...")
+    else:
+        while out and out[-1] == ":":
+            out.pop()
     return f"[{','.join(out)}]"
 
 
