@@ -128,9 +128,7 @@ def channels_forward(x: Any, *params: Any, axis: int, eps: float) -> tuple[Any, 
     return out.reshape(x.shape), mean.astype(x.dtype, copy=False), variance.astype(x.dtype, copy=False)
 
 
-def channels_backward(
-    cts: tuple[Any, Any, Any], x: Any, *params: Any, axis: int, eps: float
-) -> tuple[Any, ...]:
+def channels_backward(cts: tuple[Any, Any, Any], x: Any, *params: Any, axis: int, eps: float) -> tuple[Any, ...]:
     """The cotangents of x and of the parameters, from those of the result, the means and the variances."""
     dtype, cube, ct = _running(x), _channels(x, axis), _channels(cts[0], axis)
     ct_mean, ct_variance = (c.astype(dtype, copy=False) for c in cts[1:])

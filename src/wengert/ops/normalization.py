@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..core.declare import composite, op, public
 from ..core.errors import ShapeError, fail
-from ..core.op import Call, Missing, Vjp
+from ..core.op import Call, Joint, Missing, Vjp
 from ..core.operands import promote_tensors
-from ..core.record import bind
-from ..core.spec import Spec, float32, normalize_shape, show
-from ..core.tensor import Tensor
+from ..core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
+from ..core.tensor import Tensor, asarray
 from .activations import operand
 from .aliases import dim_alias
-from .elementwise import rsqrt
+from .dtypes import finfo
+from .elementwise import negative, rsqrt
+from .norm_kernels import channels_backward, channels_forward, rows_backward, rows_forward
 from .norms import vector_norm
 from .reduce import mean_op
-from .reduction import count, reduced_shape
+from .reduction import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
 from .selection import maximum
+from .structure import broadcast, casted
 
 
 def _standardize(x: Any, axis: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
-    wide = x.astype(float32) if x.dtype.itemsize == 2 else x
+    wide = widened(x)
     n = count(x.shape, axis) or 1
-    mean = np.add.reduce(wide, axis, keepdims=True) / n
+    mean = add_up(wide, axis, None, None, True) / n
     out = wide - mean
-    variance = np.add.reduce(out * out, axis, keepdims=True) / n
+    variance = add_up(out * out, axis, None, None, True) / n
     out *= 1 / np.sqrt(variance + wide.dtype.type(eps))
-    return tuple(r.astype(x.dtype, copy=False) for r in (out, mean, variance))  # type: ignore[return-value]
+    return narrowed(out, x.dtype), narrowed(mean, x.dtype), narrowed(variance, x.dtype)
 
 
 def _standardize_pull(ct: Any, out: Any, axis: tuple[int, ...], eps: float, x_shape: Any) -> Any:
@@ -78,11 +82,45 @@ standardize_op = op(
 )
 
 
-def _affine(x: Any, weight: Any, bias: Any, shape: tuple[int, ...]) -> Any:
-    """x times a weight plus a bias, each reshaped, where there are any."""
-    if weight is not None:
-        x = x * (weight if weight.shape == shape else weight.reshape(shape))
-    return x if bias is None else x + (bias if bias.shape == shape else bias.reshape(shape))
+# -- rows: over the last axes
+
+
+def _standard_rows(x: Any, axes: tuple[int, ...], eps: float, centred: bool) -> tuple[Any, Any]:
+    """A tensor less its mean (or as it is), over its deviation; and one over the deviation."""
+    if centred:
+        scaled, _, variance = standardize_op.front(x, axis=axes, eps=eps)
+        return scaled, rsqrt.front(variance + eps)
+    inverse = rsqrt.front(mean_op.front(x * x, axis=axes, keepdims=True) + eps)
+    return x * inverse, inverse
+
+
+def _rows(x: Any, *params: Any, axes: int, eps: float, centred: bool) -> Any:
+    """The body of the norms over rows, computed in float32 at least."""
+    wide = casted(x, running_dtype(x.dtype))
+    out = _standard_rows(wide, _last(axes), eps, centred)[0]
+    if params:
+        out = out * params[0]
+    return casted(out + params[1] if len(params) > 1 else out, x.dtype)
+
+
+def _rows_pull(ct: Any, x: Any, params: tuple[Any, ...], axes: int, eps: float, centred: bool) -> tuple[Any, ...]:
+    if not isinstance(ct, Tensor):
+        return rows_backward(ct, x, *params, axes=axes, eps=eps, centred=centred)
+    dtype, over = x.dtype, _last(axes)
+    wide, g = casted(x, running_dtype(dtype)), casted(ct, running_dtype(dtype))
+    scaled, inverse = _standard_rows(wide, over, eps, centred)
+    before = tuple(range(-x.ndim, -axes))
+    ct_params = [(g * scaled).sum(axis=before), g.sum(axis=before)][: len(params)]
+    if params:
+        g = g * params[0]
+    inner = g - scaled * (g * scaled).mean(axis=over, keepdims=True)
+    if centred:
+        inner = inner - g.mean(axis=over, keepdims=True)
+    return tuple(casted(c, dtype) for c in (inner * inverse, *ct_params))
+
+
+def _last(axes: int) -> tuple[int, ...]:
+    return tuple(range(-axes, 0))
 
 
 def _layer_norm_reference(x: Any, *params: Any, axes: int, eps: float) -> Any:
@@ -103,6 +141,8 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
 
 @composite(
     "layer_norm(x, *params; axes, eps)",
+    forward=partial(rows_forward, centred=True),
+    facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, True)),
     doc="x standardised over its last axes, times a weight, plus a bias.",
     source="Ba et al. 2016, arXiv:1607.06450",
     samples=_layer_norm_samples,
@@ -110,10 +150,7 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
     onnx="LayerNormalization",
 )
 def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
-    out = standardize_op.front(x, axis=tuple(range(-axes, 0)), eps=eps)[0]
-    if params:
-        out = out * params[0]
-    return out + params[1] if len(params) > 1 else out
+    return _rows(x, *params, axes=axes, eps=eps, centred=True)
 
 
 @public
@@ -136,25 +173,37 @@ def layer_norm(
     tensor([-1.,  1.])
     """
     shape = normalize_shape(normalized_shape, "normalized_shape")
-    t = operand(x, "layer_norm")
-    if not shape or t.shape[-len(shape) :] != shape:
-        fail(
-            ShapeError,
-            f"layer_norm over {shape} of x {show(t.shape, t.dtype)}",
-            "normalized_shape is the sizes of the last axes of x.",
-        )
-    if weight is None and bias is not None:
-        weight = Tensor(np.ones(shape, t.dtype))
-    params = [p for p in (weight, bias) if p is not None]
-    for p, name in zip(params, ("weight", "bias")):
-        if tuple(p.shape) != shape:
-            fail(ShapeError, f"layer_norm: {name} of shape {tuple(p.shape)} for normalized_shape {shape}")
-    out: Tensor = layer_norm_op.front(*promote_tensors("layer_norm", t, *params), axes=len(shape), eps=float(eps))
+    args = _row_operands("layer_norm", x, shape, weight, bias)
+    out: Tensor = layer_norm_op.front(*args, axes=len(shape), eps=float(eps))
     return out
 
 
+def _row_operands(name: str, x: Any, shape: tuple[int, ...], weight: Any, bias: Any = None) -> list[Tensor]:
+    t = operand(x, name)
+    if not shape or t.shape[-len(shape) :] != shape:
+        fail(
+            ShapeError,
+            f"{name} over {shape} of x {show(t.shape, t.dtype)}",
+            "normalized_shape is the sizes of the last axes of x.",
+        )
+    return promote_tensors(name, t, *_params(name, shape, t.dtype, weight, bias))
+
+
+def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: Any) -> list[Tensor]:
+    """The weight and the bias that there are, checked; a bias alone gets a weight of ones."""
+    if weight is None and bias is not None:
+        weight = asarray(np.ones(shape, dtype), copy=False)
+    params = [operand(p, name) for p in (weight, bias) if p is not None]
+    for p, which in zip(params, ("weight", "bias")):
+        if p.shape != shape:
+            fail(ShapeError, f"{name}: a {which} of shape {p.shape}", f"Here it has shape {shape}.")
+    return params
+
+
 @composite(
-    "rms_norm(x, *weight; axes, eps)",
+    "rms_norm(x, *params; axes, eps)",
+    forward=partial(rows_forward, centred=False),
+    facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, False)),
     doc="x over its root mean square along the last axes, times a weight.",
     source="Zhang and Sennrich 2019, arXiv:1910.07467",
     samples=lambda rng: [
@@ -166,37 +215,123 @@ def layer_norm(
     ),
     onnx=Missing("no operator before opset 23"),
 )
-def rms_norm_op(x: Any, *weight: Any, axes: int, eps: float) -> Any:
-    level = mean_op.front(x * x, axis=tuple(range(-axes, 0)), keepdims=True)
-    out = x * rsqrt.front(level + eps)
-    return out * weight[0] if weight else out
+def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
+    return _rows(x, *params, axes=axes, eps=eps, centred=False)
 
 
 @public
-def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float = 1e-6) -> Tensor:
+def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
     """x over its root mean square along the last axes, times a weight.
 
-    Parameters are those of :func:`layer_norm`. Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+    Parameters are those of :func:`layer_norm`; `eps` is the machine epsilon of x where None.
+    Source: Zhang and Sennrich 2019, arXiv:1910.07467.
 
     >>> import wengert as wg
     >>> wg.rms_norm(wg.tensor([3.0, 3.0]), 2)
     tensor([1., 1.])
     """
     shape = normalize_shape(normalized_shape, "normalized_shape")
-    t = operand(x, "rms_norm")
-    if not shape or t.shape[-len(shape) :] != shape:
-        fail(ShapeError, f"rms_norm over {shape} of x {show(t.shape, t.dtype)}")
-    params = [] if weight is None else [weight]
-    out: Tensor = rms_norm_op.front(*promote_tensors("rms_norm", t, *params), axes=len(shape), eps=float(eps))
+    args = _row_operands("rms_norm", x, shape, weight)
+    if eps is None:
+        eps = float(finfo(args[0].dtype).eps)
+    out: Tensor = rms_norm_op.front(*args, axes=len(shape), eps=float(eps))
     return out
 
 
-def _channels(x: Tensor, name: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The axes that statistics are taken over, and the shape of one number for each channel."""
+# -- channels: over the batch and all positions
+
+
+def _channel_axis(x: Tensor, name: str) -> int:
+    """The channels' axis, counted from the right."""
     if x.ndim < 2:
         fail(ShapeError, f"{name} of {x.spec}", "It takes (n, channels, ...).")
-    axes = tuple(a for a in range(-x.ndim, 0) if a != 1 - x.ndim)
-    return axes, (x.shape[1],) + (1,) * (x.ndim - 2)
+    return 1 - x.ndim
+
+
+def _all_but(axis: int, ndim: int) -> tuple[int, ...]:
+    return tuple(a for a in range(-ndim, 0) if a != axis)
+
+
+def _beside(p: Any, axis: int) -> Any:
+    """One number for each channel, shaped to broadcast with x."""
+    return p.reshape((p.shape[0],) + (1,) * (-axis - 1))
+
+
+def _affine(x: Any, params: Sequence[Any], axis: int) -> Any:
+    """x times a weight, plus a bias, for each channel."""
+    if params:
+        x = x * _beside(params[0], axis)
+    return x + _beside(params[1], axis) if len(params) > 1 else x
+
+
+def _channels_pull(ct: tuple[Any, Any, Any], x: Any, params: tuple[Any, ...], axis: int, eps: float) -> tuple[Any, ...]:
+    if not isinstance(ct[0], Tensor):
+        return channels_backward(ct, x, *params, axis=axis, eps=eps)
+    dtype, over = x.dtype, _all_but(axis, x.ndim)
+    wide, g, ct_mean, ct_variance = (casted(t, running_dtype(dtype)) for t in (x, *ct))
+    scaled, _, variance = standardize_op.front(wide, axis=over, eps=eps)
+    inverse = rsqrt.front(variance + eps)
+    ct_params = [(g * scaled).sum(axis=over), g.sum(axis=over)][: len(params)]
+    g = _affine(g, params[:1], axis)
+    inner = g - g.mean(axis=over, keepdims=True) - scaled * (g * scaled).mean(axis=over, keepdims=True)
+    beside = _beside(ct_mean, axis) + 2.0 * _beside(ct_variance, axis) * scaled / inverse
+    ct_x = inner * inverse + divided(beside, count(x.shape, over))
+    return tuple(casted(c, dtype) for c in (ct_x, *ct_params))
+
+
+def _batch_norm_samples(rng: Any) -> list[Call]:
+    w, b = rng.normal(size=2), rng.normal(size=2)
+    return [
+        Call((rng.normal(size=(4, 2)), w, b), {"axis": -1, "eps": 1e-5}),
+        Call((rng.normal(size=(2, 2, 3)), w), {"axis": -2, "eps": 1e-3}),
+        Call((rng.normal(size=(3, 2, 2, 1)),), {"axis": -3, "eps": 1e-5}),
+    ]
+
+
+def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
+    scaled, mean, variance = _standardize_reference(x, _all_but(axis, x.ndim), eps)
+    return _affine(scaled, params, axis), mean.reshape(-1), variance.reshape(-1)
+
+
+@composite(
+    "batch_norm(x, *params; axis, eps)",
+    forward=channels_forward,
+    facts=Joint(_channels_pull),
+    results=3,
+    doc="Channels standardised over the batch, times a weight, plus a bias; their means and variances.",
+    source="Ioffe and Szegedy 2015, arXiv:1502.03167",
+    samples=_batch_norm_samples,
+    reference=_batch_norm_reference,
+    onnx="BatchNormalization",
+)
+def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
+    wide = casted(x, running_dtype(x.dtype))
+    scaled, mean, variance = standardize_op.front(wide, axis=_all_but(axis, x.ndim), eps=eps)
+    out = _affine(scaled, params, axis)
+    return tuple(casted(r, x.dtype) for r in (out, mean.reshape((-1,)), variance.reshape((-1,))))
+
+
+@composite(
+    "batch_norm_fixed(x, mean, variance, *params; axis, eps)",
+    doc="Channels less a given mean, over a given deviation, times a weight, plus a bias.",
+    source="Ioffe and Szegedy 2015, arXiv:1502.03167",
+    samples=lambda rng: [
+        Call((c.args[0], rng.normal(size=2), rng.uniform(0.5, 2, 2), *c.args[1:]), c.attrs)
+        for c in _batch_norm_samples(rng)
+    ],
+    reference=lambda x, mean, variance, *params, axis, eps: _affine(
+        (x - _beside(mean, axis)) / np.sqrt(_beside(variance, axis) + eps), params, axis
+    ),
+    onnx="BatchNormalization",
+)
+def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
+    scale = rsqrt.front(variance + eps)
+    if params:
+        scale = scale * params[0]
+    shift = negative.front(mean * scale)
+    if len(params) > 1:
+        shift = shift + params[1]
+    return x * _beside(scale, axis) + _beside(shift, axis)
 
 
 @public
@@ -229,28 +364,53 @@ def batch_norm(
             [ 1.]])
     """
     t = operand(x, "batch_norm")
-    axes, shape = _channels(t, "batch_norm")
-    for p in (running_mean, running_var, weight, bias):
-        if p is not None and tuple(p.shape) != shape[:1]:
-            fail(ShapeError, f"batch_norm: a parameter of shape {tuple(p.shape)} for {shape[0]} channels of {t.spec}")
-    if training or running_mean is None or running_var is None:
-        scaled, mean, variance = bind(standardize_op, (t,), {"axis": axes, "eps": float(eps)})
-        n = count(t.shape, axes)
+    axis = _channel_axis(t, "batch_norm")
+    channels = t.shape[axis]
+    for r in (running_mean, running_var):
+        if r is not None and r.shape != (channels,):
+            fail(ShapeError, f"batch_norm: running statistics {r.spec} for {channels} channels of {t.spec}")
+    args = promote_tensors("batch_norm", t, *_params("batch_norm", (channels,), t.dtype, weight, bias))
+    attrs = {"axis": axis, "eps": float(eps)}
+    out: Tensor
+    if running_mean is None or running_var is None or training:
+        n = count(t.shape, _all_but(axis, t.ndim))
         if training and n == 1:
             fail(ShapeError, f"batch_norm in training of one value for each channel, {t.spec}", "Use a larger batch.")
-        if training and running_mean is not None and running_var is not None and not t.is_abstract and n:
+        out, mean, variance = batch_norm_op.front(*args, **attrs)
+        if running_mean is not None and running_var is not None and not t.is_abstract and n:
             _move(running_mean, mean, momentum)
             _move(running_var, variance, momentum, n / (n - 1))
-    else:
-        center, spread = (r.detach().reshape(shape) for r in (running_mean, running_var))
-        scaled = (t - center) * rsqrt.front(spread + eps)
-    out: Tensor = _affine(scaled, weight, bias, shape)
+        return out
+    fixed = (casted(r.detach(), args[0].dtype) for r in (running_mean, running_var))
+    out = batch_norm_fixed_op.front(args[0], *fixed, *args[1:], **attrs)
     return out
 
 
 def _move(running: Tensor, batch: Tensor, momentum: float, scale: float = 1.0) -> None:
     value = np.asarray(batch._data).reshape(running.shape) * scale
     running.assign_((1 - momentum) * np.asarray(running._data) + momentum * value)
+
+
+def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
+    grouped = x.reshape((x.shape[0], groups, -1))
+    return _affine(_standardize_reference(grouped, (-1,), eps)[0].reshape(x.shape), params, axis)
+
+
+@composite(
+    "group_norm(x, *params; groups, axis, eps)",
+    doc="Groups of channels standardised for each member of a batch, times a weight, plus a bias.",
+    source="Wu and He 2018, arXiv:1803.08494",
+    samples=lambda rng: [
+        Call((rng.normal(size=(2, 4)), *rng.normal(size=(2, 4))), {"groups": 2, "axis": -1, "eps": 1e-5}),
+        Call((rng.normal(size=(2, 2, 3)),), {"groups": 1, "axis": -2, "eps": 1e-3}),
+    ],
+    reference=_group_norm_reference,
+    onnx="GroupNormalization",
+)
+def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
+    each = prod(x.shape[axis:]) // groups
+    grouped = x.reshape((*x.shape[:axis], groups, each))
+    return _affine(layer_norm_op.front(grouped, axes=1, eps=eps).reshape(x.shape), params, axis)
 
 
 @public
@@ -269,12 +429,12 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     tensor([[-1.,  1.]])
     """
     t = operand(x, "group_norm")
-    _, shape = _channels(t, "group_norm")
-    if num_groups < 1 or shape[0] % num_groups:
-        fail(ShapeError, f"group_norm: {shape[0]} channels of {t.spec} do not divide into {num_groups} groups")
-    grouped = t.reshape((t.shape[0], num_groups, -1))
-    scaled = bind(standardize_op, (grouped,), {"axis": (-1,), "eps": float(eps)})[0].reshape(t.shape)
-    out: Tensor = _affine(scaled, weight, bias, shape)
+    axis = _channel_axis(t, "group_norm")
+    channels = t.shape[axis]
+    if num_groups < 1 or channels % num_groups:
+        fail(ShapeError, f"group_norm: {channels} channels of {t.spec} do not divide into {num_groups} groups")
+    args = promote_tensors("group_norm", t, *_params("group_norm", (channels,), t.dtype, weight, bias))
+    out: Tensor = group_norm_op.front(*args, groups=int(num_groups), axis=axis, eps=float(eps))
     return out
 
 
@@ -303,6 +463,10 @@ def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Tenso
     tensor([0.7071])
     """
     a, b = promote_tensors("cosine_similarity", operand(x, "cosine_similarity"), operand(y, "cosine_similarity"))
-    lengths = vector_norm(a, axis=axis) * vector_norm(b, axis=axis)
-    out: Tensor = (a * b).sum(axis=axis) / maximum.front(lengths, eps)
+    shape = broadcast_shapes(a.shape, b.shape)
+    if shape is None:
+        fail(ShapeError, f"cosine_similarity of {a.spec} and {b.spec}", "Their shapes must broadcast.")
+    a, b = (t if t.shape == shape else broadcast.front(t, shape=shape) for t in (a, b))
+    lengths = [maximum.front(vector_norm(t, axis=axis), eps) for t in (a, b)]
+    out: Tensor = (a * b).sum(axis=axis) / (lengths[0] * lengths[1])
     return out
