@@ -251,9 +251,9 @@ def test_tooltips_tell_line_and_source() -> None:
     g = wg.graph(lambda x, y: wg.exp(x) * y)(S((2,)), S((2,)))
     first, root = boxes_of(g)["a"].tip.splitlines(), boxes_of(g)["b"].tip.splitlines()
     assert first[0] == "a: f32[2] = exp x"
-    assert re.search(r"test_draw\.py:\d+  wg\.exp\(x\)$", first[-1])
+    assert re.fullmatch(r"test_draw\.py:\d+  wg\.exp\(x\)", first[-1])
     assert root[:2] == ["b: f32[2] = multiply a y", "the output of the graph"]
-    assert re.search(r"test_draw\.py:\d+  wg\.exp\(x\) \* y$", root[-1])
+    assert re.fullmatch(r"test_draw\.py:\d+  wg\.exp\(x\) \* y", root[-1])
 
 
 def test_tooltips_tell_the_module() -> None:

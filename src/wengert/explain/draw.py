@@ -36,7 +36,7 @@ def to_svg(
 
     Inputs are round, parameters six-sided, constants grey, operations of a backward pass violet,
     outputs dark; a composite looks like a stack. Arrows reach an operation in the order of its
-    operands. Pointing at a box tells its line of `graph.text()`, its module and the user's file and
+    operands. Pointing at a box tells its line of `graph.text()`, its module and the user's file name and
     line.
 
     Raises GraphError for another direction or `max_nodes`.

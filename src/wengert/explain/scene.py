@@ -5,6 +5,7 @@ SVG and DOT are two ways to write the same scene.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -299,7 +300,8 @@ class _Words:
             lines.append(f"in {node.path}")
         source = node.source
         if source is not None and not source.file.startswith("<"):
-            lines.append(f"{source}  {source.text}".rstrip())
+            # Pictures are passed on: where the file lies on this machine stays here.
+            lines.append(f"{os.path.basename(source.file)}:{source.line}  {source.text}".rstrip())
         return "\n".join(lines)
 
     def _definition(self, node: Node) -> str:
