@@ -263,7 +263,7 @@ def test_the_namespace_of_an_array() -> None:
     assert x.__array_namespace__(api_version="2024.12") is wg
     with pytest.raises(ValueError, match="2030"):
         x.__array_namespace__(api_version="2030.12")
-    assert x.to_device("cpu") is x or x.to_device("cpu").tolist() == [1.0, 1.0]
+    assert x.to_device("cpu").tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="device"):
         x.to_device("tpu")
 
@@ -404,7 +404,7 @@ def test_statistics() -> None:
     assert wg.sum(x, axis=()).tolist() == x.tolist()
     assert wg.all(wg.zeros((0,))).item() is True
     assert wg.any(wg.asarray([0.0, math.nan])).item() is True
-    with pytest.raises(ValueError, match="empty|no elements|zero"):
+    with pytest.raises(ValueError, match="size 0"):
         wg.max(wg.zeros((0,)))
 
 
@@ -448,3 +448,56 @@ def test_indexing() -> None:
     x[x > 8] = 0
     assert wg.sum(x).item() == 36
     assert x[wg.asarray(1)].tolist() == [4, 5, 6, 7]
+
+
+# What gives a value of the same shape and dtype may share its buffer, never its identity: writing
+# to the result must leave the argument.
+SAME = {
+    "reshape": lambda x: wg.reshape(x, (3,)),
+    "broadcast_to": lambda x: wg.broadcast_to(x, (3,)),
+    "broadcast_arrays": lambda x: wg.broadcast_arrays(x, wg.ones(1))[0],
+    "permute_dims": lambda x: wg.permute_dims(x, (0,)),
+    "squeeze": lambda x: wg.squeeze(x, ()),
+    "roll": lambda x: wg.roll(x, 0),
+    "tile": lambda x: wg.tile(x, (1,)),
+    "repeat": lambda x: wg.repeat(x, 1),
+    "flip": lambda x: wg.flip(x, axis=()),
+    "moveaxis": lambda x: wg.moveaxis(x, 0, 0),
+    "concat": lambda x: wg.concat([x]),
+    "astype": lambda x: wg.astype(x, wg.float32),
+    "positive": wg.positive,
+    "conj": wg.conj,
+    "real": wg.real,
+    "clip": wg.clip,
+    "sum": lambda x: wg.sum(x, axis=()),
+    "diff": lambda x: wg.diff(x, n=0),
+    "einsum": lambda x: wg.einsum("i->i", x),
+    "T": lambda x: x.T,
+    "slice": lambda x: x[:],
+    "atleast_1d": wg.atleast_1d,
+    "expand": lambda x: x.expand(3),
+    "detach": lambda x: x.detach(),
+    "clone": lambda x: x.clone(),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_writing_to_a_result_leaves_the_argument(name: str) -> None:
+    x = wg.asarray([1.0, 2.0, 3.0])
+    y = SAME[name](x)
+    y[0] = 9.0
+    assert x.tolist() == [1.0, 2.0, 3.0]
+    x[1] = 7.0
+    assert y.tolist() == [9.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("name", [n for n in SAME if n != "detach"])
+def test_gradients_flow_through_what_changes_nothing(name: str) -> None:
+    x = wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    y = SAME[name](x)
+    assert not y.is_leaf
+    y[0] = 9.0
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [0.0, 4.0, 6.0]
+    with wg.no_grad():
+        assert not SAME[name](x).requires_grad

@@ -170,10 +170,9 @@ def another(x: Tensor) -> Tensor:
         assert node is not None
         return abstract(node)
     out = wrap(x._data, x._spec)
-    if node is not None and node.requires_grad:
-        if node.op.kind == "leaf" and get_mode().grad:
-            node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x._spec, *caller(), get_mode().scope)
-        out.node = node if node.op.kind != "leaf" else None
+    if node is not None and node.requires_grad and get_mode().grad:
+        leaf = node.op.kind == "leaf"
+        out.node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x._spec, *caller(), get_mode().scope) if leaf else node
     return out
 
 

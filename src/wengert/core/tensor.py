@@ -101,6 +101,12 @@ class Tensor:
         """Always "cpu": the Array API asks for it."""
         return "cpu"
 
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself (Array API). Raises ValueError for any device but "cpu"."""
+        if device != "cpu" or stream is not None:
+            raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
+        return self
+
     def numel(self) -> int:
         """The number of elements."""
         return self.spec.size

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.declare import METHODS, linear, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Missing, Op
-from ..core.record import bind
+from ..core.record import another, bind
 from ..core.spec import Shape, Spec, normalize_axes, normalize_axis, show, spec_of
 from ..core.tensor import Tensor
 from .aliases import alias, dim_alias
@@ -188,7 +188,7 @@ def t(x: Any) -> Tensor:
             f"T of a tensor with {x.ndim} dimensions, {show(x.shape, x.dtype)}",
             "Write x.mT for a stack of matrices, or wg.permute_dims(x, axes) for any order.",
         )
-    return matrix_transpose(x) if x.ndim == 2 else x
+    return matrix_transpose(x) if x.ndim == 2 else another(x)
 
 
 as_property("T", t)
@@ -300,7 +300,7 @@ def atleast_1d(*xs: Any) -> Any:
     >>> wg.atleast_1d(3.0)
     tensor([3.])
     """
-    out = [x if x.ndim else reshaped(x, (1,)) for x in map(as_operand, xs)]
+    out = [another(x) if x.ndim else reshaped(x, (1,)) for x in map(as_operand, xs)]
     return out[0] if len(out) == 1 else out
 
 
@@ -312,7 +312,7 @@ def atleast_2d(*xs: Any) -> Any:
     >>> wg.atleast_2d([1, 2]).shape
     (1, 2)
     """
-    out = [x if x.ndim > 1 else reshaped(x, (1, x.size)) for x in map(as_operand, xs)]
+    out = [another(x) if x.ndim > 1 else reshaped(x, (1, x.size)) for x in map(as_operand, xs)]
     return out[0] if len(out) == 1 else out
 
 

@@ -50,11 +50,15 @@ def _made(data: Any, requires_grad: bool) -> Tensor:
     return out.requires_grad_() if requires_grad else out
 
 
-def _shape(shape: tuple[Any, ...]) -> Shape:
-    """The shape from `zeros(2, 3)`, `zeros((2, 3))` or `zeros(2)`."""
-    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
-        return normalize_shape(shape[0].tolist() if isinstance(shape[0], (Tensor, np.ndarray)) else shape[0])
-    return normalize_shape(shape)
+def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
+    """The shape from `zeros(2, 3)`, `zeros((2, 3))`, `zeros(2)` or `zeros(shape=(2, 3))`."""
+    if named is not None:
+        if sizes:
+            fail(DTypeError, f"sizes {sizes} and shape={named!r} are both given", "Give one of them.")
+        sizes = (named,)
+    if len(sizes) == 1 and not isinstance(sizes[0], (int, np.integer)):
+        return normalize_shape(sizes[0].tolist() if isinstance(sizes[0], (Tensor, np.ndarray)) else sizes[0])
+    return normalize_shape(sizes)
 
 
 def _dtype(dtype: Any, default: DType = default_float) -> DType:
@@ -74,12 +78,12 @@ def _python_number(value: Any, what: str) -> Number:
 
 
 @public
-def zeros(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of zeros.
 
     Parameters
     ----------
-    shape: the sizes, one by one or as a tuple.
+    sizes: one by one or as a tuple, which may be called `shape`.
     dtype: float32 unless given.
     device: "cpu" or None.
     requires_grad: collect gradients for it.
@@ -92,11 +96,11 @@ def zeros(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: boo
             [0., 0.]])
     """
     check_device(device)
-    return _made(_allocate(np.zeros, _shape(shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.zeros, _shape(sizes, shape), _dtype(dtype)), requires_grad)
 
 
 @public
-def ones(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def ones(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of ones; parameters as in :func:`wengert.zeros`.
 
     >>> import wengert as wg
@@ -104,11 +108,11 @@ def ones(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool
     tensor([1, 1, 1])
     """
     check_device(device)
-    return _made(_allocate(np.ones, _shape(shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.ones, _shape(sizes, shape), _dtype(dtype)), requires_grad)
 
 
 @public
-def empty(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def empty(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of whatever numbers are in memory; parameters as in :func:`wengert.zeros`.
 
     >>> import wengert as wg
@@ -116,7 +120,7 @@ def empty(*shape: Any, dtype: Any = None, device: Any = None, requires_grad: boo
     (2, 3)
     """
     check_device(device)
-    return _made(_allocate(np.empty, _shape(shape), _dtype(dtype)), requires_grad)
+    return _made(_allocate(np.empty, _shape(sizes, shape), _dtype(dtype)), requires_grad)
 
 
 @public

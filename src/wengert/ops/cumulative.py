@@ -13,7 +13,7 @@ from ..core.declare import linear, op, public
 from ..core.errors import ShapeError, fail
 from ..core.op import Call, Linear, Missing, Op, Vjp
 from ..core.operands import promote_tensors
-from ..core.record import bind
+from ..core.record import another, bind
 from ..core.spec import Spec, as_dtype, bool_, normalize_axis, show
 from ..core.tensor import Tensor, wrap
 from .aliases import dim_alias
@@ -309,4 +309,4 @@ def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any
     for _ in range(n):
         later, earlier = out[along(axis, slice(1, None))], out[along(axis, slice(None, -1))]
         out = later != earlier if out.dtype == bool_ else later - earlier
-    return out
+    return another(out) if out is x else out

@@ -20,7 +20,7 @@ from ..core.declare import op, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Linear, Op
 from ..core.operands import elementwise_general, promote_tensors
-from ..core.record import bind
+from ..core.record import another, bind
 from ..core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ..core.tensor import Tensor
 from .axes import permute_op
@@ -317,7 +317,7 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
 
 def _contract(tensors: Sequence[Tensor], terms: Sequence[str], out: str) -> Tensor:
     if len(tensors) == 1 and terms[0] == out:
-        return tensors[0]
+        return another(tensors[0])
     made: Tensor = bind(einsum_op, tensors, {"subscripts": _canonical(terms, out)})
     return made
 

@@ -13,7 +13,7 @@ from ..core.declare import linear, public
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing, Op
-from ..core.record import bind, record_one
+from ..core.record import another, bind, record_one
 from ..core.spec import (
     DType,
     Shape,
@@ -143,7 +143,8 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
         except (TypeError, ValueError, GraphError):
             pass
         else:
-            return record_one(reshape_op, x, data, {"shape": data.shape})
+            if data.shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
+                return record_one(reshape_op, x, data, {"shape": data.shape})
     return reshaped(x, _resolve_shape(x, int_args(shape)))
 
 
@@ -295,7 +296,7 @@ broadcast: Op = linear(
 
 def _broadcasted(x: Tensor, shape: Shape) -> Tensor:
     if x.shape == shape:
-        return x
+        return another(x)
     out: Tensor = bind(broadcast, (x,), {"shape": shape})
     return out
 
