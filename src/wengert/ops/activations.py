@@ -46,26 +46,27 @@ def operand(x: Any, name: str) -> Tensor:
 # -- the exact and the tanh form of GELU
 
 
-def _normal(x: Any) -> tuple[Any, Any]:
-    """The normal distribution function at x, and exp(-x*x / 2)."""
-    bell = np.exp(-0.5 * x * x)
+def _normal_tail(x: Any) -> tuple[Any, Any]:
+    """The probability that a normal variable is above |x|, and exp(-x*x / 2)."""
+    size, bell = np.abs(x), np.exp(-0.5 * x * x)
     if x.dtype == float64:
-        # 1 + erf would lose all digits on the far left.
-        return 0.5 * erfc.forward(x * -_ROOT_HALF), bell
-    t = 1.0 / (1.0 + 0.4 * _ROOT_HALF * np.abs(x))
+        # 1 - erf would lose all digits far out.
+        return 0.5 * erfc.forward(size * _ROOT_HALF), bell
+    t = 1.0 / (1.0 + (0.4 * _ROOT_HALF) * size)
     tail = t * _NORMAL_TAIL[-1]
     for c in _NORMAL_TAIL[-2::-1]:
         tail += c
         tail *= t
     tail *= bell
     tail *= 0.5
-    return np.where(x > 0, 1 - tail, tail), bell
+    return tail, bell
 
 
 @blockwise
 def _gelu_numpy(x: Any, approximate: str) -> Any:
     if approximate == "none":
-        return x * _normal(x)[0]
+        # x (1 - tail) on the right and x tail on the left; beyond 40 the tail is 0 in every dtype.
+        return np.maximum(x, 0) - np.minimum(np.abs(x), 40) * _normal_tail(x)[0]
     inner = x * x
     inner *= x * (_TANH_SCALE * _TANH_CUBE)
     inner += x * _TANH_SCALE
@@ -79,8 +80,9 @@ def _gelu_numpy(x: Any, approximate: str) -> Any:
 @blockwise
 def _gelu_slope_numpy(x: Any, approximate: str) -> Any:
     if approximate == "none":
-        below, bell = _normal(x)
-        return below + x * (_GAUSS * bell)
+        tail, bell = _normal_tail(x)
+        right = (x > 0).astype(x.dtype)
+        return right + (1 - 2 * right) * tail + np.maximum(np.minimum(x, 40), -40) * (_GAUSS * bell)
     square = x * x
     t = np.tanh(_TANH_SCALE * x * (1 + _TANH_CUBE * square))
     return 0.5 * (1 + t) * (1 + x * (1 - t) * (_TANH_SCALE * (1 + 3 * _TANH_CUBE * square)))
@@ -280,17 +282,35 @@ def _one_or(x: Any, below: Any) -> Any:
 
 @blockwise
 def _elu_numpy(x: Any, alpha: float) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
 
 
 @blockwise
 def _celu_numpy(x: Any, alpha: float) -> Any:
-    return np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0) / alpha))
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha)
 
 
 @blockwise
 def _selu_numpy(x: Any) -> Any:
-    return _SELU_SCALE * np.where(x > 0, x, _SELU_ALPHA * np.expm1(np.minimum(x, 0)))
+    return _SELU_SCALE * (np.maximum(x, 0) + _SELU_ALPHA * np.expm1(np.minimum(x, 0)))
+
+
+@blockwise
+def _leaky_relu_numpy(x: Any, slope: float) -> Any:
+    # The larger of the two is the right one between 0 and 1, and much the faster to pick.
+    return np.maximum(x, x * slope) if 0 < slope <= 1 else np.where(x > 0, x, x * slope)
+
+
+@blockwise
+def _leaky_relu_slope_numpy(x: Any, slope: float) -> Any:
+    above = (x > 0).astype(x.dtype)
+    return np.maximum(above, slope) if slope <= 1 else above + (1 - above) * slope
+
+
+def _leaky_relu_slope(x: Any, slope: float) -> Any:
+    if not isinstance(x, Tensor):
+        return _leaky_relu_slope_numpy(x, slope=slope)
+    return where_op(x > 0, 1.0, x.dtype.type(slope))
 
 
 _AROUND_ZERO = unary((0.2, 3), (-3, -0.2))
@@ -333,8 +353,7 @@ def selu_op(x: Any) -> Any:
 @_elementwise(
     "leaky_relu(x; slope)", "x, and slope x below 0.", "Maas et al. 2013, ICML workshop",
     lambda v, slope: v if v > 0 else slope * v, _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}), "LeakyRelu",
-    forward=blockwise(lambda x, slope: np.where(x > 0, x, x * slope)),
-    slope=lambda x, slope, x_dtype: _one_or(x, x_dtype.type(slope)),
+    forward=_leaky_relu_numpy, slope=_leaky_relu_slope,
 )  # fmt: skip
 def leaky_relu_op(x: Any, *, slope: float) -> Any:
     return where(x > 0, x, x * slope)
