@@ -14,13 +14,12 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from .errors import (
-    GENERATED,
     ShapeError,
     fail,
 )
 from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
-from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples
+from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, elementwise_general, result_dtype
 from .record import SCALARS, abstract_input, bind, caller, graph_input
 from .spec import (
@@ -33,7 +32,7 @@ from .spec import (
 from .tensor import Tensor, asarray, new, wrap
 
 _FAST = """
-def {name}({params}, /):
+def front({params}, /):
     try:
         spec = {x}._spec
         if {same}spec.{accepts}:
@@ -85,7 +84,6 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
     else:
         record = "out.node = None"
     source = _FAST.format(
-        name=op.name,
         params=", ".join(params),
         x=params[0],
         same="".join(f"{p}._spec is spec and " for p in params[1:]),
@@ -111,8 +109,9 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         "getframe": sys._getframe,
         "__name__": __name__,
     }
-    exec(compile(source, f"{GENERATED}{op.name}>", "exec"), namespace)
-    front: Callable[..., Tensor] = namespace[op.name]
+    exec(compiled(source), namespace)
+    front: Callable[..., Tensor] = namespace["front"]
+    front.__name__ = op.name
     return front
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -45,6 +44,9 @@ def same_values(a: Node, b: Node) -> bool:
 def structural_hash(signature: Signature, nodes: Sequence[Node]) -> str:
     """A hash of the signature and the constants, the same in every process."""
     inputs, outputs, rows = signature
+    # Importing hashlib loads OpenSSL: only when a hash is asked for.
+    import hashlib
+
     out = hashlib.blake2b(f"{inputs} {outputs}".encode(), digest_size=16)
     for row, node in zip(rows, nodes):
         out.update(repr(row).encode())

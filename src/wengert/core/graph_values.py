@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import math
 import zlib
@@ -66,6 +65,9 @@ def array_bytes(value: Array) -> bytes:
 def digest(value: Array) -> str:
     """A hash of a constant's shape, dtype and bytes."""
     header = f"{value.dtype.name}{value.shape}".encode()
+    # Importing hashlib loads OpenSSL: only when a hash is asked for.
+    import hashlib
+
     return hashlib.blake2b(header + array_bytes(value), digest_size=16).hexdigest()
 
 

@@ -15,10 +15,13 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from types import CodeType
 from typing import Any, Literal
 
 import numpy as np
 
+from .errors import GENERATED
 from .mode import get_mode
 from .spec import Spec, as_dtype, spec_of
 
@@ -345,7 +348,7 @@ def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
     needs: set[int] = set()
     needs_out = False
     parts: list[str] = []
-    for name in inspect.signature(fn).parameters:
+    for name in _parameter_names(fn):
         base, _, suffix = name.rpartition("_")
         if name == "ct":
             parts.append("ct")
@@ -372,8 +375,23 @@ def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
         else:
             raise ValueError(f"{op.name}: a fact asks for {name!r}, which is neither argument nor attribute")
     source = f"lambda ct, saved, node, index: fn({', '.join(parts)})"
-    rule: Rule = eval(source, {"fn": fn, "spec_of_input": spec_of_input})
+    rule: Rule = eval(compiled(source, "eval"), {"fn": fn, "spec_of_input": spec_of_input})
     return rule, needs, needs_out
+
+
+def _parameter_names(fn: Rule) -> tuple[str, ...]:
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return tuple(inspect.signature(fn).parameters)
+    # Several hundred facts are read at import, where a signature object for each would be felt.
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return names
+
+
+@cache
+def compiled(source: str, mode: str = "exec") -> CodeType:
+    """Code for generated source. Few texts serve many ops, so that import stays quick."""
+    return compile(source, f"{GENERATED}generated>", mode)
 
 
 def spec_of_input(entry: Any) -> Spec:

@@ -13,20 +13,21 @@ from collections.abc import Callable
 from inspect import Parameter
 from typing import Any, NoReturn, TypeVar
 
-from ..core.errors import GENERATED, DTypeError, fail
+from ..core.errors import DTypeError, fail
+from ..core.op import compiled
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ABSENT: Any = type("Absent", (), {"__slots__": (), "__repr__": lambda self: "..."})()
 
-_FRONT = """def make(fn, absent, twice, missing, {defaults}):
-    def {name}({params}):
+_FRONT = """def make(fn, fn_name, absent, twice, missing, {defaults}):
+    def front({params}):
         {resolve}
         return fn({arguments})
-    return {name}
+    return front
 """
 _RESOLVE = """if {alias} is not absent:
-            if {target} is not absent: twice({name!r}, {target!r}, {alias!r})
+            if {target} is not absent: twice(fn_name, {target!r}, {alias!r})
             {target} = {alias}"""
 _FILL = """if {target} is absent: {fill}"""
 
@@ -90,12 +91,11 @@ def _front(fn: F, parameters: Any, used: dict[str, str]) -> F:
             positional[:] = [p for p in positional if p != "/"] + ["/"]
         arguments.append(f"{name}={name}" if by_name else name)
     keyword += [f"{new}=absent" for new in used]
-    resolve = [_RESOLVE.format(alias=new, target=old, name=fn.__name__) for new, old in used.items()]
+    resolve = [_RESOLVE.format(alias=new, target=old) for new, old in used.items()]
     for name in dict.fromkeys([*used.values(), *required]):
-        fill = f"missing({fn.__name__!r}, {name!r})" if name in required else f"{name} = default_{name}"
+        fill = f"missing(fn_name, {name!r})" if name in required else f"{name} = default_{name}"
         resolve.append(_FILL.format(target=name, fill=fill))
     source = _FRONT.format(
-        name=fn.__name__,
         defaults=", ".join(defaults),
         params=", ".join([*positional, star, *keyword, *filter(None, [tail])]),
         resolve="\n        ".join(resolve),
@@ -103,8 +103,8 @@ def _front(fn: F, parameters: Any, used: dict[str, str]) -> F:
     )
     namespace: dict[str, Any] = {}
     # In the function's own globals, so that tools that look there (doctest) know it as the module's.
-    exec(compile(source, f"{GENERATED}{fn.__name__}>", "exec"), fn.__globals__, namespace)
-    front: F = namespace["make"](fn, ABSENT, _twice, _missing, **defaults)
+    exec(compiled(source), fn.__globals__, namespace)
+    front: F = namespace["make"](fn, fn.__name__, ABSENT, _twice, _missing, **defaults)
     functools.update_wrapper(front, fn)
     return front
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import math
 from collections.abc import Sequence
 from functools import partial
 from math import prod
@@ -61,7 +61,8 @@ def _standardize_reference(x: Any, axis: tuple[int, ...], eps: float) -> Any:
         rows = moved.reshape(*moved.shape[: x.ndim - len(axis)], -1)
         return np.expand_dims(np.apply_along_axis(lambda v: fn([float(a) for a in v]), -1, rows), axis)
 
-    mean, variance = whole(statistics.fmean), whole(statistics.pvariance)
+    mean = whole(lambda row: math.fsum(row) / len(row))
+    variance = whole(lambda row: math.fsum((v - math.fsum(row) / len(row)) ** 2 for v in row) / len(row))
     return (x - mean) / np.sqrt(variance + eps), mean, variance
 
 

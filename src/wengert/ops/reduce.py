@@ -7,7 +7,6 @@ at the end, with the names of the Array API, which here shadow Python's builtins
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -139,7 +138,7 @@ mean_op: Op = op(
     facts={"x": Linear(_mean_transpose, selects=True, covers=True)},
     doc="The arithmetic mean of the elements along axes; NaN for none.",
     samples=reductions(),
-    reference=row_by_row(statistics.fmean),
+    reference=row_by_row(lambda row: math.fsum(row) / len(row) if row else math.nan),
     onnx="ReduceMean",
 )
 
@@ -168,8 +167,13 @@ def _moment_samples(rng: Any) -> list[Call]:
     return [*reductions(correction=0)(rng)[:3], *reductions(correction=1)(rng)[:3]]
 
 
+def _sum_of_squares(row: list[float]) -> float:
+    mean = math.fsum(row) / len(row)
+    return math.fsum((v - mean) ** 2 for v in row)
+
+
 def _variance_of(row: list[float], correction: float) -> float:
-    return statistics.pvariance(row) * len(row) / (len(row) - correction)
+    return _sum_of_squares(row) / (len(row) - correction)
 
 
 var_op: Op = op(
