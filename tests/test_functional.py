@@ -55,18 +55,25 @@ def test_nests_of_every_kind() -> None:
     value, grads = wg.value_and_grad(f)(nest)
     assert value.item() == 4 + 12 + 3 + 42 + 1
     assert grads["a"].item() == 4.0
-    assert type(grads["b"]) is list and [g.item() for g in grads["b"]] == [4.0, 3.0]
-    assert type(grads["c"]) is Point and grads["c"].x.item() == 3.0 and grads["c"].y.item() == 0.0
-    assert type(grads["d"]) is Line and (grads["d"].slope.item(), grads["d"].start.item()) == (7.0, 6.0)
+    assert type(grads["b"]) is list
+    assert [g.item() for g in grads["b"]] == [4.0, 3.0]
+    assert type(grads["c"]) is Point
+    assert grads["c"].x.item() == 3.0
+    assert grads["c"].y.item() == 0.0
+    assert type(grads["d"]) is Line
+    assert (grads["d"].slope.item(), grads["d"].start.item()) == (7.0, 6.0)
     assert grads["d"].name is None  # nothing to differentiate in
-    assert type(grads["e"]) is Frozen and grads["e"].w.item() == 1.0
-    assert nest["a"].requires_grad is False and nest["a"].grad is None
+    assert type(grads["e"]) is Frozen
+    assert grads["e"].w.item() == 1.0
+    assert nest["a"].requires_grad is False
+    assert nest["a"].grad is None
 
 
 def test_empty_nests_none_and_ordered_dicts() -> None:
     nest: Any = OrderedDict(b=f64(2.0), a=(None, [], {}, f64(3.0)))
     grads = wg.grad(lambda p: p["b"] * p["a"][3])(nest)
-    assert type(grads) is OrderedDict and list(grads) == ["b", "a"]
+    assert type(grads) is OrderedDict
+    assert list(grads) == ["b", "a"]
     assert grads["a"][:3] == (None, [], {})
     assert (grads["b"].item(), grads["a"][3].item()) == (3.0, 2.0)
 
@@ -101,7 +108,8 @@ def test_argnums() -> None:
     assert wg.grad(f, argnums=1)(2.0, 3.0, 1.0).item() == 12.0
     assert wg.grad(f, argnums=-1)(2.0, 3.0, 1.0).item() == 54.0
     both = wg.grad(f, argnums=(2, 0))(2.0, 3.0, 1.0)
-    assert isinstance(both, tuple) and [g.item() for g in both] == [54.0, 9.0]
+    assert isinstance(both, tuple)
+    assert [g.item() for g in both] == [54.0, 9.0]
     (only,) = wg.grad(f, argnums=[0])(2.0, 3.0, 1.0)
     assert only.item() == 9.0
     with pytest.raises(wg.ShapeError, match="argnums 3 for f called with 3"):
@@ -122,10 +130,13 @@ def test_aux() -> None:
 
     grads, aux = wg.grad(f, has_aux=True)(f64([1.0, 2.0]))
     assert grads.tolist() == [2.0, 2.0]
-    assert aux["h"].tolist() == [2.0, 4.0] and not aux["h"].requires_grad
-    assert aux["text"] == "kept" and aux["n"] == 3
+    assert aux["h"].tolist() == [2.0, 4.0]
+    assert not aux["h"].requires_grad
+    assert aux["text"] == "kept"
+    assert aux["n"] == 3
     (value, aux), grads = wg.value_and_grad(f, has_aux=True)(f64([1.0, 2.0]))
-    assert value.item() == 6.0 and not value.requires_grad
+    assert value.item() == 6.0
+    assert not value.requires_grad
     with pytest.raises(wg.GradientError, match=r"must return \(value, aux\)"):
         wg.grad(lambda x: x, has_aux=True)(1.0)
 
@@ -135,7 +146,8 @@ def test_names_are_kept() -> None:
         """The loss."""
         return x
 
-    assert wg.grad(loss).__name__ == "loss" and wg.value_and_grad(loss).__doc__ == "The loss."
+    assert wg.grad(loss).__name__ == "loss"
+    assert wg.value_and_grad(loss).__doc__ == "The loss."
 
 
 # -- nesting
@@ -213,7 +225,8 @@ def test_an_inner_minimisation_is_differentiated_through() -> None:
 def test_closures_stay_connected() -> None:
     w = wg.tensor(3.0, dtype=F64, requires_grad=True)
     g = wg.grad(lambda x: w * x * x)(2.0)
-    assert g.item() == 12.0 and g.requires_grad
+    assert g.item() == 12.0
+    assert g.requires_grad
     g.backward()
     assert w.grad.item() == 4.0
 
@@ -237,7 +250,8 @@ def test_nothing_is_connected_under_no_grad() -> None:
     w = wg.tensor(3.0, dtype=F64, requires_grad=True)
     with wg.no_grad():
         g = wg.grad(lambda x: w * x * x)(2.0)
-    assert g.item() == 12.0 and not g.requires_grad
+    assert g.item() == 12.0
+    assert not g.requires_grad
 
 
 def test_no_grad_inside_the_function_holds() -> None:
@@ -294,11 +308,13 @@ def test_vjp_over_nests() -> None:
         return {"y": p["w"] * x, "z": (x.sum(), p["w"])}
 
     out, pull = wg.vjp(f, {"w": f64([2.0, 3.0])}, f64([5.0, 7.0]))
-    assert out["y"].tolist() == [10.0, 21.0] and not out["y"].requires_grad
+    assert out["y"].tolist() == [10.0, 21.0]
+    assert not out["y"].requires_grad
     ct = {"y": f64([1.0, 1.0]), "z": (f64(10.0), f64([0.0, 100.0]))}
     for _ in range(2):
         gp, gx = pull(ct)
-        assert gp["w"].tolist() == [5.0, 107.0] and gx.tolist() == [12.0, 13.0]
+        assert gp["w"].tolist() == [5.0, 107.0]
+        assert gx.tolist() == [12.0, 13.0]
     with pytest.raises(wg.GradientError, match="one structure"):
         pull([f64([1.0, 1.0])])
     with pytest.raises(wg.ShapeError, match="pullback"):
@@ -330,7 +346,7 @@ def test_a_pullback_is_differentiable_in_its_cotangent_and_its_point() -> None:
 
 
 def test_vjp_of_parts_that_do_not_depend() -> None:
-    out, pull = wg.vjp(lambda x: (f64([1.0]), x * 2.0, 7.0), f64(3.0))
+    _out, pull = wg.vjp(lambda x: (f64([1.0]), x * 2.0, 7.0), f64(3.0))
     (g,) = pull((f64([5.0]), f64(1.0), 0.0))
     assert g.item() == 2.0
 
@@ -402,8 +418,9 @@ def test_check_grads_passes_what_is_right() -> None:
 def test_check_grads_names_the_element() -> None:
     with pytest.raises(wg.GradientError) as caught:
         wg.check_grads(WrongAtOne.apply, f64([[0.5, 0.6], [0.7, 0.8]]))
-    assert "[1, 0]" in str(caught.value) and "order 1" in str(caught.value)
-    with pytest.raises(wg.GradientError, match="'?w'?.*"):
+    assert "[1, 0]" in str(caught.value)
+    assert "order 1" in str(caught.value)
+    with pytest.raises(wg.GradientError, match=r"\['w'\]\[1, 0\]"):
         wg.check_grads(lambda p: WrongAtOne.apply(p["w"]), ({"w": f64([[0.5, 0.6], [0.7, 0.8]])},))
 
 

@@ -84,9 +84,8 @@ def _permute(pool: Sequence[Tensor], choose: Choose) -> Any:
 
 def _slice(pool: Sequence[Tensor], choose: Choose) -> Any:
     x = pool[choose(len(pool))]
-    key: list[Any] = []
-    for _ in range(x.ndim):
-        key.append((slice(None), slice(1, None), slice(None, None, -1), slice(None, None, 2), None, ...)[choose(6)])
+    choices: tuple[Any, ...] = (slice(None), slice(1, None), slice(None, None, -1), slice(None, None, 2), None, ...)
+    key = [choices[choose(6)] for _ in range(x.ndim)]
     if key.count(...) > 1:
         return None
     return x[tuple(key)]
@@ -290,10 +289,12 @@ def check_values(program: Program) -> None:
     same(graph.run(values, workers=2), eager, "threads")
     same(graph.expand()(*values), eager, "expanded")
     parsed = wg.Graph.parse(str(graph))
-    assert parsed == graph and str(parsed) == str(graph)
+    assert parsed == graph
+    assert str(parsed) == str(graph)
     same(parsed(*values), eager, "parsed")
     loaded = wg.Graph.from_json(graph.to_json())
-    assert loaded == graph and loaded.structural_hash == graph.structural_hash
+    assert loaded == graph
+    assert loaded.structural_hash == graph.structural_hash
     if eager.requires_grad and not program.kinked:
         # What is not differentiable is not recorded in eager execution: a constant there.
         assert wg.Graph.of(eager, inputs=inputs) == graph

@@ -242,7 +242,8 @@ def test_a_reader_that_has_gone() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "wengert", "info"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()

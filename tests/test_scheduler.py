@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -77,7 +78,7 @@ def test_the_trace_could_have_happened(workers: int) -> None:
     assert [life.done for life in trace.lives] == sorted(life.done for life in trace.lives)
     for worker in range(workers):  # a worker does one thing at a time
         own = sorted((life.started, life.done) for life in trace.lives if life.worker == worker)
-        assert all(a[1] <= b[0] for a, b in zip(own, own[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in itertools.pairwise(own))
 
 
 def test_one_worker_keeps_the_order_of_the_graph() -> None:
@@ -90,7 +91,7 @@ def test_the_critical_path_is_a_path() -> None:
     _, trace = wide().run(feeds(), workers=2, trace=True)
     path = trace.critical_path()
     assert path[-1].done == max(life.done for life in trace.lives)
-    for parent, child in zip(path, path[1:], strict=False):
+    for parent, child in itertools.pairwise(path):
         assert parent.node in child.node.inputs
         assert child.ready == parent.done
 
@@ -164,9 +165,8 @@ def test_runs_on_several_threads_at_once() -> None:
     wrong: list[int] = []
 
     def work(i: int) -> None:
-        for _ in range(5):
-            if not np.array_equal(graph.run(inputs, workers=2)["total"].numpy(), expected):
-                wrong.append(i)
+        runs = (graph.run(inputs, workers=2)["total"].numpy() for _ in range(5))
+        wrong.extend(i for found in runs if not np.array_equal(found, expected))
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
     for t in threads:

@@ -119,7 +119,8 @@ def test_leaf_tensors_as_inputs() -> None:
     f = wg.function([w], (w * w).sum())
     assert f().item() == 5.0
     assert f([3.0, 0.0]).item() == 9.0
-    assert f().item() == 5.0 and w.tolist() == [1.0, 2.0]
+    assert f().item() == 5.0
+    assert w.tolist() == [1.0, 2.0]
 
 
 # -- updates
@@ -141,7 +142,8 @@ def test_updates_of_leaves() -> None:
     step = wg.function([x], loss, updates=[(w, w - 0.1 * g)])
     assert step([1.0, 1.0]).item() == 9.0
     np.testing.assert_allclose(w.detach().numpy(), [1 - 0.6, 2 - 0.6])
-    assert w.requires_grad and w.is_leaf
+    assert w.requires_grad
+    assert w.is_leaf
     assert step([1.0, 1.0]).item() == pytest.approx(1.8**2)
 
 
@@ -369,7 +371,8 @@ def test_an_empty_batch() -> None:
     x = wg.placeholder((None, 3), F64, name="x")
     f = wg.function([x], (x.sum(axis=0), x * 2.0))
     first, second = f(np.zeros((0, 3)))
-    assert first.tolist() == [0.0, 0.0, 0.0] and second.shape == (0, 3)
+    assert first.tolist() == [0.0, 0.0, 0.0]
+    assert second.shape == (0, 3)
 
 
 def test_a_size_is_no_number() -> None:
