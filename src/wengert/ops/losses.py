@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from ..core.declare import composite, public
+from ..core.dims import Dim
 from ..core.errors import DTypeError, RangeError, ShapeError, fail
 from ..core.op import Call, Missing, NoDerivative, Partial, Vjp
 from ..core.operands import promote_tensors
-from ..core.spec import category, float32, show
+from ..core.spec import DType, category, float16, float32, show
 from ..core.tensor import Tensor, asarray
 from .activations import operand, softplus_op
 from .axes import permute_op
-from .composites import log_softmax, log_softmax_op, softmax_op
-from .elementwise import log, negative, sigmoid
+from .composites import log_softmax, log_softmax_op, softmax_numpy, softmax_op
+from .elementwise import log, log1p, negative, sigmoid
 from .gather import gather_op, one_hot_op
-from .selection import abs, maximum, where
+from .reduction import divided, narrowed, running_dtype, widened
+from .selection import abs, maximum, minimum, where
 from .structure import broadcast, casted
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -64,8 +66,8 @@ def _mse_numpy(x: Any, y: Any, mean: bool) -> Any:
 
 def _error_pull(sign: float) -> Any:
     def pull(ct: Any, x: Any, y: Any, mean: bool, x_shape: Any) -> Any:
-        n = math.prod(x_shape) if mean else 1
-        return (x - y) * (ct * (2.0 * sign) / (n or 1))
+        scale = ct * (2.0 * sign)
+        return (x - y) * (divided(scale, math.prod(x_shape) or 1) if mean else scale)
 
     return Vjp(pull)
 
@@ -106,9 +108,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     tensor(2.)
     """
     x, y = _pair("mse_loss", input, target, reduction)
-    if reduction == "none":
-        return (x - y).square()
-    out: Tensor = mse_op.front(x, y, mean=reduction == "mean")
+    out: Tensor = (x - y).square() if reduction == "none" else mse_op.front(x, y, mean=reduction == "mean")
     return out
 
 
@@ -124,8 +124,22 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return _reduced(abs.front(x - y), reduction)
 
 
+def _huber_numpy(x: Any, y: Any, delta: float) -> Any:
+    size = np.abs(x - y)
+    near = np.minimum(size, x.dtype.type(delta))
+    size -= near * x.dtype.type(0.5)
+    size *= near
+    return size
+
+
+def _clipped(x: Any, y: Any, delta: float) -> Any:
+    return minimum(maximum(x - y, -delta), delta)
+
+
 @composite(
     "huber(x, y; delta)",
+    forward=_huber_numpy,
+    facts={"x": Partial(_clipped), "y": Partial(lambda x, y, delta: -_clipped(x, y, delta))},
     doc="Half the squared difference, linear beyond delta.",
     source="Huber 1964, Annals of Mathematical Statistics 35",
     samples=_pairs({"delta": 1.0}, {"delta": 0.3}),
@@ -163,9 +177,12 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
     >>> wg.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))
     tensor(2.5)
     """
+    if beta < 0:
+        fail(ShapeError, f"smooth_l1_loss: beta={beta!r}", "It must not be negative.")
     if beta == 0:
         return l1_loss(input, target, reduction)
-    return huber_loss(input, target, reduction, beta) / beta
+    out: Tensor = huber_loss(input, target, reduction, beta) / beta
+    return out
 
 
 # -- classes
@@ -177,6 +194,7 @@ def _class_numpy(logits: Any, target: Any, ignore_index: int, smoothing: float, 
     top = np.maximum.reduce(flat, -1, initial=-math.inf)
     level = np.log(np.add.reduce(np.exp(flat - top[:, None]), -1)) + top
     counted = classes != ignore_index
+    check_classes("cross_entropy", target, flat.shape[1], ignore_index)
     picked = flat[np.arange(len(flat)), np.where(counted, classes, 0)]
     loss = level - (1 - smoothing) * picked
     if smoothing:
@@ -188,23 +206,36 @@ def _class_numpy(logits: Any, target: Any, ignore_index: int, smoothing: float, 
     return np.asarray(total, logits.dtype)
 
 
+def _class_slope(ct: Any, logits: Any, target: Any, ignore_index: int, smoothing: float, mean: bool) -> Any:
+    """Softmax less what the target asks for: 1 in its class, less what smoothing takes, spread over all."""
+    out = softmax_numpy(logits.astype(running_dtype(logits.dtype), copy=False), -1)
+    flat, classes = out.reshape(-1, out.shape[-1]), target.reshape(-1)
+    counted = classes != ignore_index
+    rows = np.arange(len(flat))
+    if smoothing:
+        flat -= out.dtype.type(smoothing / flat.shape[1])
+    flat[rows, np.where(counted, classes, 0)] -= out.dtype.type(1 - smoothing)
+    n = np.count_nonzero(counted) if mean else 1
+    flat *= ct.astype(out.dtype) / out.dtype.type(n or 1)
+    if n < len(flat):
+        flat[~counted] = 0
+    return flat.astype(logits.dtype, copy=False).reshape(logits.shape)
+
+
 def _class_pull(ct: Any, logits: Any, target: Any, ignore_index: int, smoothing: float, mean: bool) -> Any:
-    size = logits.shape[-1]
+    if not isinstance(ct, Tensor):
+        return _class_slope(ct, logits, target, ignore_index, smoothing, mean)
+    dtype, size = running_dtype(logits.dtype), logits.shape[-1]
     counted = target != ignore_index
-    classes = where(counted, target, 0) if isinstance(target, Tensor) else np.where(counted, target, 0)
-    goal = one_hot_op(classes, num_classes=size, dtype=logits.dtype)
+    goal = one_hot_op(where(counted, target, 0), num_classes=size, dtype=dtype)
     if smoothing:
         goal = goal * (1 - smoothing) + smoothing / size
-    # The number of targets that count is known wherever they are.
-    n = counted.sum() if mean else 1
-    g = softmax_op(logits, axis=-1) - goal
-    shown = counted.reshape((*target.shape, 1))
-    if isinstance(g, Tensor):
-        return where(shown, g * (ct / n), 0.0)
-    g *= ct / g.dtype.type(n or 1)
-    if not counted.all():
-        g *= shown
-    return g
+    scale = casted(ct, dtype)
+    if mean:
+        # The number of targets that count is known wherever they are.
+        scale = scale / casted(counted.sum(), dtype)
+    g = (softmax_op(casted(logits, dtype), axis=-1) - goal) * scale
+    return casted(where(counted.reshape((*target.shape, 1)), g, 0.0), logits.dtype)
 
 
 def _class_reference(logits: Any, target: Any, ignore_index: int, smoothing: float, mean: bool) -> float:
@@ -291,7 +322,7 @@ def cross_entropy(
     goal = target if isinstance(target, Tensor) else asarray(target)
     if category(goal.dtype) == 2:
         return _soft_cross_entropy(_classes_last(logits), goal, weight, reduction, label_smoothing)
-    _check_target("cross_entropy", logits, goal, ignore_index)
+    _check_target("cross_entropy", logits, goal)
     rows = _classes_last(logits)
     if weight is None and reduction != "none":
         out: Tensor = cross_entropy_op.front(
@@ -299,7 +330,7 @@ def cross_entropy(
         )
         return out
     scores = log_softmax(rows, axis=-1)
-    return _nll(scores, goal, weight, int(ignore_index), reduction, label_smoothing)
+    return _nll("cross_entropy", scores, goal, weight, int(ignore_index), reduction, label_smoothing)
 
 
 def _classes_last(x: Tensor) -> Tensor:
@@ -311,7 +342,7 @@ def _classes_last(x: Tensor) -> Tensor:
     return out
 
 
-def _check_target(name: str, scores: Tensor, target: Tensor, ignore_index: int) -> None:
+def _check_target(name: str, scores: Tensor, target: Tensor) -> None:
     if category(target.dtype) != 1:
         fail(DTypeError, f"{name}: targets of dtype {target.dtype}", "Class indices are integers: y.astype(wg.int64).")
     wanted = scores.shape[:1] + scores.shape[2:] if scores.ndim > 1 else ()
@@ -321,25 +352,27 @@ def _check_target(name: str, scores: Tensor, target: Tensor, ignore_index: int) 
             f"{name}: targets of shape {target.shape} for input {show(scores.shape, scores.dtype)}",
             f"Class indices have shape {wanted}: one for each row of classes.",
         )
-    if target._data is None:
-        return
-    classes = scores.shape[1] if scores.ndim > 1 else scores.shape[0]
-    ids = np.asarray(target._data)
-    wrong = ((ids < 0) | (ids >= classes)) & (ids != ignore_index)
+
+
+def check_classes(name: str, target: Any, classes: int, ignore_index: int) -> None:
+    """Raise RangeError for a class in an array of targets that does not exist."""
+    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
     if wrong.any():
         at = np.argwhere(wrong)[0].tolist()
         fail(
             RangeError,
-            f"{name}: target {ids[tuple(at)]} at {at} is not one of {classes} classes, "
-            f"input {show(scores.shape, scores.dtype)}",
+            f"{name}: target {target[tuple(at)]} at {at} is not one of {classes} classes, "
+            f"targets {show(target.shape, target.dtype)}",
             f"Classes count from 0 to {classes - 1}; {ignore_index} is left out.",
         )
 
 
 def _nll(
-    scores: Tensor, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float = 0.0
+    name: str, scores: Tensor, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float = 0.0
 ) -> Tensor:
     """Minus the weighted scores of the targets, classes on the last axis."""
+    if target._data is not None and not isinstance(scores.shape[-1], Dim):
+        check_classes(name, np.asarray(target._data), scores.shape[-1], ignore_index)
     counted = target != ignore_index
     classes = where(counted, target, 0)
     loss = negative.front(_picked(scores, classes))
@@ -388,8 +421,8 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
     _check_reduction(reduction, "nll_loss")
     scores = operand(input, "nll_loss")
     goal = target if isinstance(target, Tensor) else asarray(target)
-    _check_target("nll_loss", scores, goal, ignore_index)
-    return _nll(_classes_last(scores), goal, weight, int(ignore_index), reduction)
+    _check_target("nll_loss", scores, goal)
+    return _nll("nll_loss", _classes_last(scores), goal, weight, int(ignore_index), reduction)
 
 
 # -- yes or no
@@ -448,19 +481,55 @@ def binary_cross_entropy_with_logits(
     return _reduced(loss, reduction)
 
 
+def _bounded(logarithm: Any) -> Any:
+    return maximum(logarithm, -100.0)
+
+
+def _bce_slope(x: Any, y: Any, x_dtype: DType) -> Any:
+    # Where a probability is wrong beyond doubt the slope is large instead of infinite, as PyTorch has it.
+    smallest = 1e-12 if x_dtype != float16 else 1e-4
+    return (x - y) / maximum(x * (1.0 - x), smallest)
+
+
+def _bce_of_probabilities(x: Any, y: Any) -> Any:
+    wide = widened(x)
+    yes, no = np.maximum(np.log(wide), -100), np.maximum(np.log1p(-wide), -100)
+    return narrowed(-(y * yes + (1 - y) * no), x.dtype)
+
+
+@composite(
+    "binary_cross_entropy(x, y)",
+    forward=_bce_of_probabilities,
+    facts={"x": Partial(_bce_slope), "y": Partial(lambda x: _bounded(log1p(-x)) - _bounded(log(x)))},
+    doc="Minus the log-probability of y in 0..1 by the probability x; logarithms are at least -100.",
+    layout="(),()->()",
+    samples=lambda rng: [Call((rng.uniform(0.1, 0.9, s), rng.uniform(size=s))) for s in ((3,), (2, 3), ())],
+    reference=np.vectorize(lambda x, y: -y * math.log(x) - (1 - y) * math.log1p(-x)),
+    onnx=Missing("no such operator"),
+)
+def bce_op(x: Any, y: Any) -> Any:
+    return negative.front(y * _bounded(log(x)) + (1.0 - y) * _bounded(log1p(-x)))
+
+
 @public
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """The cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
 
-    Prefer :func:`binary_cross_entropy_with_logits`, which loses no digits. Parameters as there.
+    Prefer :func:`binary_cross_entropy_with_logits`, which loses no digits. Parameters as there;
+    ShapeError where `input` is no probability.
 
     >>> import wengert as wg
     >>> wg.binary_cross_entropy(wg.tensor([0.5]), wg.tensor([1.0]))
     tensor(0.6931)
     """
     p, y = _pair("binary_cross_entropy", input, target, reduction)
-    yes, no = maximum.front(log.front(p), -100.0), maximum.front(log.front(1.0 - p), -100.0)
-    loss = negative.front(y * yes + (1.0 - y) * no)
+    if p._data is not None and ((p._data < 0) | (p._data > 1)).any():
+        fail(
+            ShapeError,
+            f"binary_cross_entropy: input {p.spec} holds numbers outside 0..1",
+            "Take wg.sigmoid of it, or better binary_cross_entropy_with_logits.",
+        )
+    loss: Tensor = bce_op.front(p, y)
     if weight is not None:
         loss = loss * operand(weight, "binary_cross_entropy")
     return _reduced(loss, reduction)
@@ -489,5 +558,6 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     else:
         terms = where(y > 0, y * log.front(y), 0.0) - y * x
     if reduction == "batchmean":
-        return terms.sum() / max(x.shape[0] if x.shape else 1, 1)
+        out: Tensor = terms.sum() / max(x.shape[0] if x.shape else 1, 1)
+        return out
     return _reduced(terms, reduction)
