@@ -15,10 +15,11 @@ from ..core.operands import promote_tensors
 from ..core.spec import broadcast_shapes, float32, show
 from ..core.tensor import Tensor, asarray
 from .activations import operand
-from .composites import dropout, softmax, softmax_op
+from .composites import dropout, softmax_op
 from .elementwise import multiply
+from .reduce import max_op
 from .selection import where
-from .structure import broadcast
+from .structure import broadcast, cast
 
 
 @lru_cache(maxsize=64)
@@ -45,23 +46,37 @@ def _attention(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -
     scores = _scores(q, k, causal, scale)
     if mask:
         scores += mask[0]
-    # Softmax in place: the scores are this function's own.
-    scores -= np.maximum.reduce(scores, -1, keepdims=True, initial=-math.inf)
+    # Softmax in place: the scores are this function's own. A row of -inf becomes one of zeros.
+    top = np.maximum.reduce(scores, -1, keepdims=True, initial=-math.inf)
+    top[top == -math.inf] = 0
+    scores -= top
     np.exp(scores, out=scores)
-    scores /= np.add.reduce(scores, -1, keepdims=True)
+    total = np.add.reduce(scores, -1, keepdims=True)
+    total[total == 0] = 1
+    scores /= total
     return np.matmul(scores, v), scores
 
 
 def _attention_pull(ct: Any, q: Any, k: Any, v: Any, mask_shape: Any, out: Any, scale: float) -> tuple[Any, ...]:
     """Through the result and, in passes over passes, through the weights."""
+    dtype = q.dtype
+    if dtype.itemsize == 2:
+        ct_out, ct_weights, q, k, v, *wide = (cast(a, dtype=float32) for a in (*ct, q, k, v, *out))
+        grads = _attention_pull((ct_out, ct_weights), q, k, v, mask_shape, wide, scale)
+        return tuple(cast(g, dtype=dtype) for g in grads)
     ct_out, ct_weights = ct
     _, weights = out
-    ct_v = weights.mT @ ct_out
-    g = ct_out @ v.mT + ct_weights
-    g = weights * (g - (g * weights).sum(axis=-1, keepdims=True))
-    ct_q = (g @ k) * scale
-    ct_k = (g.mT @ q) * scale
-    return ct_q, ct_k, ct_v, *(g for _ in mask_shape)
+    g = ct_out @ v.mT
+    g += ct_weights
+    g *= weights
+    g -= weights * g.sum(axis=-1, keepdims=True)
+    return (g @ k) * scale, (g.mT @ q) * scale, weights.mT @ ct_out, *(g for _ in mask_shape)
+
+
+def _with_an_empty_row(mask: Any) -> Any:
+    out = mask.copy()
+    out[0, 1] = -math.inf
+    return out
 
 
 def _attention_samples(rng: Any) -> list[Call]:
@@ -72,6 +87,7 @@ def _attention_samples(rng: Any) -> list[Call]:
         Call((q, k, v), {"causal": True, "scale": 0.7}),
         Call((q, k, v, mask), {"causal": False, "scale": 1.0}),
         Call((q[0], k[0][:2], v[0][:2]), {"causal": False, "scale": 0.5}),
+        Call((q, k, v, _with_an_empty_row(mask)), {"causal": False, "scale": 1.0}, order=0),
     ]
 
 
@@ -80,7 +96,7 @@ def _attention_reference(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale
     if causal:
         scores = scores + np.triu(np.full(scores.shape[-2:], -np.inf), 1)
     weights = np.exp(scores)
-    weights = weights / weights.sum(-1, keepdims=True)
+    weights = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
     return np.einsum("...ij,...jd->...id", weights, v), weights
 
 
@@ -102,8 +118,16 @@ def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float)
         scores = scores + mask[0]
     if causal:
         scores = where(asarray(_future(*scores.shape[-2:])), -math.inf, scores)
-    weights = softmax_op.front(scores, axis=-1)
+    weights = _weights(scores)
     return weights @ v, weights
+
+
+def _weights(scores: Tensor) -> Tensor:
+    """Softmax over keys; zeros for a query that may see none."""
+    if scores.shape[-1] == 0:
+        return scores
+    unseeing = max_op.front(scores, axis=(-1,), keepdims=True) == -math.inf
+    return where(unseeing, 0.0, softmax_op.front(where(unseeing, 0.0, scores), axis=-1))
 
 
 @public
@@ -122,7 +146,7 @@ def scaled_dot_product_attention(
     ----------
     query: (..., m, d); key: (..., n, d); value: (..., n, e). Leading axes broadcast.
     attn_mask: booleans, True where a key takes part, or numbers added to the scores; broadcasts to
-        (..., m, n). A row without any key is NaN.
+        (..., m, n). A query without any key gets zeros.
     dropout_p: weights dropped with this probability.
     is_causal: query i sees keys 0..i only; not together with `attn_mask`.
     scale: 1/sqrt(d) where None.
@@ -151,7 +175,7 @@ def scaled_dot_product_attention(
             scores = scores + mask[0]
         if is_causal:
             scores = where(asarray(_future(*scores.shape[-2:])), -math.inf, scores)
-        dropped: Tensor = dropout(softmax(scores), dropout_p) @ v
+        dropped: Tensor = dropout(_weights(scores), dropout_p) @ v
         return dropped
     out: Tensor = attention_op.front(q, k, v, *mask, causal=bool(is_causal), scale=factor)[0]
     return out

@@ -15,6 +15,7 @@ from ..core.spec import float32, normalize_axis, show
 from ..core.tensor import Tensor
 from .activations import operand
 from .aliases import dim_alias
+from .contract import matmul_op
 from .elementwise import exp, negative
 from .generator import Generator, draw
 from .norms import logsumexp
@@ -28,7 +29,8 @@ from .selection import where
 def softmax_numpy(x: Any, axis: int) -> Any:
     """Softmax of an array; a row of -inf alone is NaN, as 0/0 is."""
     wide = x.astype(float32) if x.dtype.itemsize == 2 else x
-    out = np.exp(wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf))
+    out = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
+    np.exp(out, out=out)
     out /= np.add.reduce(out, axis, keepdims=True)
     return out.astype(x.dtype) if wide is not x else out
 
@@ -66,7 +68,7 @@ def _log_softmax_row(v: list[float]) -> list[float]:
 @composite(
     "softmax(x; axis)",
     forward=softmax_numpy,
-    facts={"x": Vjp(lambda ct, out, axis: out * (ct - (ct * out).sum(axis=axis, keepdims=True)))},
+    facts={"x": Vjp(lambda ct, out, axis: out * (ct - sum_op(ct * out, axis=(axis,), keepdims=True)))},
     doc="exp(x) over its sum along an axis.",
     source="Bridle 1990, NIPS 2",
     layout="(n)->(n)",
@@ -82,7 +84,7 @@ def softmax_op(x: Any, *, axis: int) -> Any:
 @composite(
     "log_softmax(x; axis)",
     forward=log_softmax_numpy,
-    facts={"x": Vjp(lambda ct, out, axis: ct - exp(out) * ct.sum(axis=axis, keepdims=True))},
+    facts={"x": Vjp(lambda ct, out, axis: ct - exp(out) * sum_op(ct, axis=(axis,), keepdims=True))},
     doc="The logarithm of softmax along an axis.",
     layout="(n)->(n)",
     samples=_rows,
@@ -143,22 +145,16 @@ def softmin(x: Any, axis: int = -1) -> Tensor:
 # -- the affine map
 
 
+def _as_rows(x: Any) -> Any:
+    """All leading axes as one: the sum over them is part of one matrix product."""
+    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+
+
 def _linear_numpy(x: Any, weight: Any, *bias: Any) -> Any:
-    if x.dtype.itemsize == 2:
-        return _linear_numpy(*(a.astype(float32) for a in (x, weight, *bias))).astype(x.dtype)
-    out = np.matmul(x, weight.T)
+    out = matmul_op.forward(_as_rows(x), weight.T)
     if bias:
         out += bias[0]
-    return out
-
-
-def _weight_pull(ct: Any, x: Any) -> Any:
-    rows, columns = ct.reshape((-1, ct.shape[-1])), x.reshape((-1, x.shape[-1]))
-    return rows.mT @ columns
-
-
-def _bias_pull(ct: Any) -> Any:
-    return ct.reshape((-1, ct.shape[-1])).sum(axis=0)
+    return out.reshape((*x.shape[:-1], weight.shape[0]))
 
 
 def _linear_samples(rng: Any) -> list[Call]:
@@ -174,9 +170,9 @@ def _linear_samples(rng: Any) -> list[Call]:
     "linear(x, weight, *bias)",
     forward=_linear_numpy,
     facts={
-        "x": Linear(lambda ct, weight: ct @ weight),
-        "weight": Linear(_weight_pull),
-        "bias": Linear(_bias_pull),
+        "x": Linear(lambda ct, weight, x_shape: matmul_op(_as_rows(ct), weight).reshape(x_shape)),
+        "weight": Linear(lambda ct, x: matmul_op(_as_rows(ct).mT, _as_rows(x))),
+        "bias": Linear(lambda ct: sum_op(_as_rows(ct), axis=(-2,), keepdims=False)),
     },
     doc="x times the transpose of a weight, plus a bias.",
     layout="(n),(m,n),(m)->(m)",
