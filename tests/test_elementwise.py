@@ -579,3 +579,31 @@ def test_blocks_and_strides() -> None:
     expected = TABLE["erf"].forward(np.array(x.ravel()[::2]))
     same(TABLE["erf"].forward(np.ascontiguousarray(x).ravel()[::2]), expected)
     same(wg.erf(wg.tensor(x.T)).numpy(), wg.erf(wg.tensor(x)).numpy().T)
+
+
+@pytest.mark.parametrize(
+    "ufunc",
+    [np.add, np.power, np.true_divide, np.matmul, np.maximum, np.arctan2, np.less, np.left_shift, np.logical_and],
+    ids=lambda u: u.__name__,
+)
+def test_numpy_functions_of_tensors_are_ours(ufunc: np.ufunc) -> None:
+    a, b = np.array([3, 1, 2]), np.array([1, 2, 2])
+    if ufunc in (np.true_divide, np.arctan2):
+        a, b = a.astype(np.float64), b.astype(np.float64)
+    for x, y in ((wg.tensor(a), wg.tensor(b)), (a, wg.tensor(b)), (wg.tensor(a), b)):
+        out = ufunc(x, y)
+        assert isinstance(out, wg.Tensor)
+        np.testing.assert_allclose(np.asarray(out), ufunc(a, b))
+
+
+def test_numpy_functions_carry_gradients_or_refuse() -> None:
+    x = wg.tensor([0.5, 1.0], dtype=wg.float64, requires_grad=True)
+    np.sin(x).sum().backward()
+    np.testing.assert_allclose(np.asarray(x.grad), np.cos([0.5, 1.0]))
+    for refused in (lambda: np.cbrt(x), lambda: np.add.reduce(x), lambda: np.sin(x, out=np.zeros(2))):
+        with pytest.raises(wg.DTypeError, match="of a tensor"):
+            refused()
+    with pytest.raises(wg.GradientError, match="detach"):
+        np.asarray(x)
+    with wg.no_grad():
+        assert np.asarray(x).tolist() == [0.5, 1.0]

@@ -91,6 +91,15 @@ def converted(value: Array, dtype: DType) -> Array:
             f"complex data cannot become {dtype}: the imaginary part would be lost",
             "Write wg.real(x), or pick a complex dtype.",
         )
+    if value.dtype.kind in "iu" and dtype.kind in "iu" and value.size:
+        info = np.iinfo(dtype)
+        low, high = int(value.min()), int(value.max())
+        if low < info.min or high > info.max:
+            fail(
+                DTypeError,
+                f"the number {low if low < info.min else high} does not fit {dtype}",
+                f"{dtype} holds {info.min} to {info.max}: choose a wider dtype, or wrap around with NumPy's astype.",
+            )
     return value.astype(dtype)
 
 

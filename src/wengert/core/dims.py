@@ -58,16 +58,16 @@ class Dim:
         return format(repr(self), spec)
 
     def __lt__(self, other: Any) -> bool:
-        return _value(self.terms, None) < _value(_terms(other), None)
+        return bool(_value(self.terms, None) < _value(_terms(other), None))
 
     def __gt__(self, other: Any) -> bool:
-        return _value(self.terms, None) > _value(_terms(other), None)
+        return bool(_value(self.terms, None) > _value(_terms(other), None))
 
     def __le__(self, other: Any) -> bool:
-        return self == other or self < other
+        return bool(self == other or self < other)
 
     def __ge__(self, other: Any) -> bool:
-        return self == other or self > other
+        return bool(self == other or self > other)
 
     def __add__(self, other: Any) -> Any:
         return _made(_sum(self.terms, _terms(other))) if isinstance(other, _SIZES) else NotImplemented

@@ -186,7 +186,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
             for a in operands
         ]
     )
-    node = make_node(op, inputs, attrs and dict(attrs), saved, spec, code, offset, scope, tracked)
+    node = make_node(op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, saved, spec, code, offset, scope, tracked)
     if not concrete:
         return abstract(node)
     out.node = node

@@ -43,7 +43,8 @@ def bfloat16() -> DType:
         import ml_dtypes
     except ImportError:
         fail(DTypeError, "bfloat16 needs the package ml_dtypes", "Install it with: pip install ml_dtypes")
-    return np.dtype(ml_dtypes.bfloat16)
+    found: DType = np.dtype(ml_dtypes.bfloat16)
+    return found
 
 
 def is_bfloat16(dtype: DType) -> bool:
@@ -76,7 +77,8 @@ def as_dtype(value: Any) -> DType:
     found = _STANDARD.get(dtype.name)
     if found is None:
         if is_bfloat16(dtype):
-            return dtype
+            kept: DType = dtype
+            return kept
         fail(
             DTypeError,
             f"tensors cannot hold dtype {dtype}",
@@ -278,7 +280,7 @@ def normalize_shape(shape: Any, what: str = "shape") -> Shape:
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
         shape = (shape,)
     try:
-        out = tuple(n if isinstance(n, Dim) else n.__index__() for n in shape)
+        out: tuple[Any, ...] = tuple(n if isinstance(n, Dim) else n.__index__() for n in shape)
     except (TypeError, AttributeError):
         fail(DTypeError, f"{what} must be an int or a sequence of ints, not {shape!r}")
     if any(n < 0 for n in out):

@@ -28,6 +28,8 @@ class Structure:
 
     __slots__ = ("kind", "aux", "children", "unflatten", "count")
 
+    count: int
+
     def __init__(self, kind: Any, aux: Any, children: tuple[Structure, ...], unflatten: Unflatten | None) -> None:
         self.kind = kind
         self.aux = aux
@@ -90,7 +92,7 @@ def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
 
 
 def _rebuild_dataclass(kind: type, names: Sequence[str], children: Sequence[Any]) -> Any:
-    out = object.__new__(kind)
+    out: Any = object.__new__(kind)
     for name, child in zip(names, children, strict=True):
         object.__setattr__(out, name, child)
     return out

@@ -73,7 +73,7 @@ def placeholder(shape: Sequence[Size] | int, dtype: Any = float, name: str = "",
     return out
 
 
-def _size(n: Size, axis: int) -> int:
+def _size(n: Size, axis: int) -> Any:
     if n is None:
         return Dim.named(f"axis{axis}")
     if isinstance(n, str):

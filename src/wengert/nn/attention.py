@@ -158,6 +158,7 @@ class MultiHeadAttention(Module):
         bias, e = self.in_proj_bias, self.embed_dim
         if self.in_proj_weight is not None and query is key is value:
             return tuple(chunk(F.linear(query, self.in_proj_weight, bias), 3, -1))
+        weights: tuple[Any, ...]
         if self.in_proj_weight is not None:
             weights = split(self.in_proj_weight, e)
         else:

@@ -350,7 +350,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     tensor([ True, False])
     """
     a, b = promote_tensors("isclose", x, y)
-    near = (a == b) | ((a - b).abs() <= atol + rtol * b.abs()) & isfinite.front(b)
+    near: Tensor = (a == b) | ((a - b).abs() <= atol + rtol * b.abs()) & isfinite.front(b)
     return near | (isnan.front(a) & isnan.front(b)) if equal_nan else near
 
 

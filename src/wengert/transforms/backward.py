@@ -168,7 +168,7 @@ def gradients(
     found = _run(pairs, targets, create_graph, retain_graph)  # type: ignore[arg-type]
     results: list[Tensor | None] = []
     for i, t in enumerate(wanted):
-        ct = found.get(t.node)  # type: ignore[arg-type]
+        ct = found.get(t.node)
         if ct is None and not allow_unused:
             fail(
                 GradientError,
