@@ -14,8 +14,8 @@ from peers import torch_module
 import wengert as wg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples"))
-import mnist  # noqa: E402
-import shakespeare  # noqa: E402
+import mnist
+import shakespeare
 
 
 def torch_mnist(kind: str) -> Any:

@@ -51,7 +51,10 @@ def import_cost(rounds: int) -> str:
     cpu("import wengert")
     pairs = [(cpu("import numpy"), cpu("import wengert")) for _ in range(rounds)]
     base, extra = (statistics.median(p[0] for p in pairs), statistics.median(b - a for a, b in pairs))
-    return f"`import numpy` {base * 1e3:.0f} ms of CPU time; `import wengert` {extra * 1e3:.0f} ms more (medians of {rounds})"
+    return (
+        f"`import numpy` {base * 1e3:.0f} ms of CPU time; "
+        f"`import wengert` {extra * 1e3:.0f} ms more (medians of {rounds})"
+    )
 
 
 def machine() -> str:

@@ -101,7 +101,9 @@ def _random(rng: np.random.Generator, like: Any) -> np.ndarray:
 
 def check_derivatives(op: Op, call: Call) -> None:
     """Reverse mode against differences, to the order that the sample allows."""
-    positions = [i for i, a in enumerate(call.args) if floating(a) and op.fact(i).differentiable or _joint(op, call, i)]
+    positions = [
+        i for i, a in enumerate(call.args) if (floating(a) and op.fact(i).differentiable) or _joint(op, call, i)
+    ]
     if not positions or call.order < 1:
         return
 

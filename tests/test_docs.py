@@ -230,7 +230,7 @@ def test_links_between_files_exist() -> None:
     for page in [*PAGES, ROOT / "CHANGELOG.md"]:
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target and not (page.parent / target).exists():
-                broken.append(f"{page.name}: {target}")  # noqa: PERF401
+                broken.append(f"{page.name}: {target}")
     assert broken == []
 
 

@@ -125,7 +125,8 @@ def test_ragged_lists() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [np.array([object()]), ["a", "b"], [None], np.array(["2020-01-01"], "M8[D]"), [2**80]],
+    "data",
+    [np.array([object()]), ["a", "b"], [None], np.array(["2020-01-01"], "M8[D]"), [2**80]],
     ids=["object", "str", "None", "datetime", "large"],
 )
 def test_data_that_is_not_numbers(data: object) -> None:

@@ -600,7 +600,6 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if copy is False:
             raise ValueError(f"a copy is needed to convert {value.dtype} to {native}")
         value = converted(value, native)
-    elif value is data or value.base is not None:
-        if copy or (copy is None and value.flags.writeable):
-            value = value.copy()
+    elif (value is data or value.base is not None) and (copy or (copy is None and value.flags.writeable)):
+        value = value.copy()
     return wrap(value)
