@@ -231,7 +231,7 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
     except (OverflowError, RuntimeWarning):
         return None
-    out = wrap(data, spec if op.result == "same" else None)
+    out = wrap(data, spec if op.result == "same" else getattr(spec, op.result, None))
     node = x.node
     if node is None or not op.differentiable:
         return out

@@ -502,6 +502,30 @@ def hardswish(x: Any) -> Tensor:
 
 
 @public
+def hardsigmoid(x: Any) -> Tensor:
+    """clip(x / 6 + 1/2, 0, 1): a sigmoid of straight lines. Source: Courbariaux et al. 2015, arXiv:1511.00363.
+
+    >>> import wengert as wg
+    >>> wg.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0]))
+    tensor([0. , 0.5, 1. ])
+    """
+    return hardtanh(operand(x, "hardsigmoid") / 6.0 + 0.5, 0.0, 1.0)
+
+
+@public
+def tanhshrink(x: Any) -> Tensor:
+    """x - tanh(x).
+
+    >>> import wengert as wg
+    >>> wg.tanhshrink(wg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.2384])
+    """
+    t = operand(x, "tanhshrink")
+    out: Tensor = t - tanh.front(t)
+    return out
+
+
+@public
 def mish(x: Any) -> Tensor:
     """x tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 

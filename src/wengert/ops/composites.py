@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.declare import composite, public
-from ..core.errors import ShapeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Linear, Route, Vjp
 from ..core.operands import promote_tensors
 from ..core.spec import float32, normalize_axis, show
@@ -267,6 +267,8 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
     >>> wg.dropout(wg.ones(3), 0.5, training=False)
     tensor([1., 1., 1.])
     """
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        fail(DTypeError, f"dropout: p={p!r} is a {type(p).__name__}", "The probability is a number in 0..1.")
     if not 0 <= p <= 1:
         fail(ShapeError, f"dropout: p={p!r} is not a probability", "It must lie between 0 and 1.")
     t = operand(x, "dropout")

@@ -9,11 +9,13 @@ import numpy as np
 
 from ..core.declare import METHODS, PUBLIC, elementwise, public
 from ..core.errors import DTypeError, ShapeError, fail
+from ..core.mode import get_mode
+from ..core.node import EMPTY_ATTRS, make_node
 from ..core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
 from ..core.operands import promote_operands, run_elementwise
-from ..core.record import SCALARS
+from ..core.record import SCALARS, caller
 from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor, asarray, wrap
 from .sampling import apart, binary, each, unary
 
 # A derivative that is 0 everywhere is structural: nothing flows, whatever the cotangent.
@@ -89,6 +91,9 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     >>> x.grad
     tensor([0. , 0.5])
     """
+    quick = _where_alike(condition, x, y)
+    if quick is not None:
+        return quick
     mask = condition if isinstance(condition, Tensor) else asarray(condition)
     if mask.dtype.kind != "b":
         fail(
@@ -99,6 +104,34 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     if _of_one_dtype(x, y):
         return run_elementwise(where_op, (mask, x, y))
     return run_elementwise(where_op, (mask, *promote_operands(where_op, (x, y))))
+
+
+def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
+    """`where` of a comparison's result between tensors of one spec, or a tensor and a number."""
+    try:
+        spec = x._spec
+        if condition._spec is not spec.boolean:
+            return None
+        a, mask = x._data, condition._data
+        if type(y) is float and spec.real_inexact:
+            b, n_y = y, None
+            data = np.where(mask, a, spec.dtype.type(y))
+        elif y._spec is spec:
+            b, n_y = y._data, y.node
+            data = np.where(mask, a, b)
+        else:
+            return None
+    except AttributeError:
+        return None
+    out = wrap(data, spec)
+    n_x = x.node
+    if (n_x is None and n_y is None) or not (mode := get_mode()).grad:
+        return out
+    inputs = (mask, a if n_x is None else n_x, b if n_y is None else n_y)
+    saved = (mask, None, b if type(b) is float else None, None)
+    code, offset = caller()
+    out.node = make_node(where_op, inputs, EMPTY_ATTRS, saved, spec, code, offset, mode.scope)
+    return out
 
 
 def _of_one_dtype(x: Any, y: Any) -> bool:
