@@ -32,7 +32,7 @@ def functions(lib: Any) -> dict[str, Step]:
         "sin(x)": lambda x, c: sin(x),
         "where(c > 0, x, c)": lambda x, c: where(c > 0, x, c),
         "x.reshape((8,))": lambda x, c: x.reshape((8,)),
-        "x[0:8]": lambda x, c: x[0:8],
+        "x[1:7]": lambda x, c: (x[1:7], x)[1],
         "matmul(x, m)": lambda x, c: matmul(x, c),
     }
 

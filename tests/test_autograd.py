@@ -570,12 +570,15 @@ def test_writing_into_an_untracked_buffer_in_a_loop() -> None:
 SHAPES = [(), (1,), (3,), (2, 3), (2, 1), (1, 3), (1, 1), (4, 2, 3), (4, 1, 1), (0, 3), (1, 0, 1)]
 
 
-@pytest.mark.parametrize(("a", "b"), list(itertools.combinations_with_replacement(SHAPES, 2)))
+def broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    return all(n == m or 1 in (n, m) for n, m in zip(a[::-1], b[::-1]))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [p for p in itertools.combinations_with_replacement(SHAPES, 2) if broadcasts(*p)]
+)
 def test_gradients_of_broadcasts_have_the_operands_shapes(a: Any, b: Any) -> None:
-    try:
-        shape = np.broadcast_shapes(a, b)
-    except ValueError:
-        pytest.skip("these do not broadcast")
+    shape = np.broadcast_shapes(a, b)
     x, y = leaf(np.full(a, 2.0)), leaf(np.full(b, 3.0))
     (x * y).sum().backward()
     count = int(np.prod(shape))

@@ -63,6 +63,11 @@ def _matvec(x: Any, y: Any) -> Any:
     return out if out.dtype == x.dtype else out.astype(x.dtype)
 
 
+def _vecmat(x: Any, y: Any) -> Any:
+    out = np.matmul(x, y) if x.ndim == 1 else np.matmul(x[..., None, :], y)[..., 0, :]
+    return out if out.dtype == x.dtype else out.astype(x.dtype)
+
+
 def _dot(x: Any, y: Any) -> Any:
     out = np.dot(x, y) if x.ndim == y.ndim == 1 else np.matmul(x[..., None, :], y[..., None])[..., 0, 0]
     return out if out.dtype == x.dtype else out.astype(x.dtype)
@@ -114,6 +119,12 @@ def _infer_matvec(x: Spec, y: Spec) -> Spec:
     return spec_of((*_leading(x, y, 2, 1), x.shape[-2]), x.dtype)
 
 
+def _infer_vecmat(x: Spec, y: Spec) -> Spec:
+    if x.shape[-1] != y.shape[-2]:
+        _inner_sizes_differ(x, y)
+    return spec_of((*_leading(x, y, 1, 2), y.shape[-1]), x.dtype)
+
+
 def _infer_dot(x: Spec, y: Spec) -> Spec:
     if x.shape[-1] != y.shape[-1]:
         _inner_sizes_differ(x, y)
@@ -163,6 +174,22 @@ matvec_op: Op = op(
     onnx="MatMul",
 )
 
+vecmat_op: Op = op(
+    "vecmat(x, y)",
+    _vecmat,
+    infer=_infer_vecmat,
+    facts={
+        "x": Linear(lambda ct, y, x_shape: _unbroadcast(matvec_op(_conj(y), ct), x_shape)),
+        "y": Linear(lambda ct, x, y_shape: _unbroadcast(_column(_conj(x)) * _row(ct), y_shape)),
+    },
+    kind="linear",
+    doc="Vectors times matrices; leading axes broadcast.",
+    layout="(m),(m,n)->(n)",
+    samples=_pairs(((2,), (2, 3)), ((2, 3), (2, 3, 2)), ((3,), (2, 3, 2)), ((2, 3), (3, 2))),
+    reference=lambda x, y: (x[..., :, None] * y).sum(-2),
+    onnx="MatMul",
+)
+
 dot_op: Op = op(
     "dot(x, y)",
     _dot,
@@ -201,7 +228,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
     try:
         spec, other = x._spec, y._spec
         m, n = len(spec.shape), len(other.shape)
-        if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n == 1 or (m == 2 and n > 1)):
+        if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2):
             out = new(Tensor)
             out._data = data = np.matmul(x._data, y._data)
             out._spec = made = spec_of(data.shape, spec.dtype)
@@ -210,7 +237,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
                 out.node = None
                 return out
             frame = sys._getframe(1)
-            op = matmul_op if n > 1 else matvec_op if m > 1 else dot_op
+            op = (matmul_op if m > 1 else vecmat_op) if n > 1 else matvec_op if m > 1 else dot_op
             saved = (x._data if n_y is not None else None, y._data if n_x is not None else None, None)
             code, offset, scope = frame.f_code, frame.f_lasti, mode.scope
             out.node = make_node(op, (n_x or x._data, n_y or y._data), EMPTY_ATTRS, saved, made, code, offset, scope)
@@ -236,15 +263,7 @@ def _matmul_general(x: Tensor, y: Tensor) -> Tensor:
     elif n == 1:
         out = bind(matvec_op, (x, y))
     else:
-        if x.shape[0] != y.shape[-2]:
-            _inner_sizes_differ(x.spec, y.spec)
-        out = bind(matvec_op, (_swapped(y), x))
-    return out
-
-
-def _swapped(x: Tensor) -> Tensor:
-    axes = (*range(-x.ndim, -2), -1, -2)
-    out: Tensor = bind(permute_op, (x,), {"axes": axes})
+        out = bind(vecmat_op, (x, y))
     return out
 
 
