@@ -574,9 +574,7 @@ def broadcasts(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     return all(n == m or 1 in (n, m) for n, m in zip(a[::-1], b[::-1]))
 
 
-@pytest.mark.parametrize(
-    ("a", "b"), [p for p in itertools.combinations_with_replacement(SHAPES, 2) if broadcasts(*p)]
-)
+@pytest.mark.parametrize(("a", "b"), [p for p in itertools.combinations_with_replacement(SHAPES, 2) if broadcasts(*p)])
 def test_gradients_of_broadcasts_have_the_operands_shapes(a: Any, b: Any) -> None:
     shape = np.broadcast_shapes(a, b)
     x, y = leaf(np.full(a, 2.0)), leaf(np.full(b, 3.0))

@@ -89,6 +89,17 @@ def test_absence_goes_through_structure() -> None:
     assert x.grad.tolist() == [[0.0, 0.5], [0.25, 0.0]]
 
 
+@pytest.mark.parametrize("reduce", [wg.prod, wg.logsumexp, wg.var, wg.norm], ids=lambda f: f.__name__)
+def test_absence_of_a_whole_result(reduce) -> None:
+    def f(x):
+        return wg.where(x.sum() > 100, reduce(wg.sqrt(x)), 0.0)
+
+    x = wg.tensor([0.0, 4.0], dtype=wg.float64)
+    assert wg.grad(f)(x).tolist() == [0.0, 0.0]
+    if reduce is not wg.prod:  # whose derivative is made of running products, which mix elements
+        assert wg.grad(lambda v: wg.grad(f)(v).sum())(x).tolist() == [0.0, 0.0]
+
+
 def test_absence_on_one_path_only() -> None:
     # The square root is reached unmasked on the other path: its infinity flows there.
     x = wg.tensor(0.0, requires_grad=True)

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ..core.declare import METHODS
-from ..core.dims import has_dims
 from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import make_node
@@ -136,9 +135,10 @@ def _static_int(i: int, n: int, axis: int, x: Tensor) -> int:
 
 def _static_slice(s: slice, n: int) -> Entry:
     """The one encoding of all slices that pick the same elements of an axis of size n."""
-    if has_dims((n, s.start, s.stop, s.step)):
+    try:
+        start, stop, step = s.indices(n)
+    except GraphError:  # one of the sizes is not known yet
         return _open_slice(s, n)
-    start, stop, step = s.indices(n)
     if step == 1 and start == 0 and stop == n:
         return ALL
     if not len(range(start, stop, step)):

@@ -356,8 +356,14 @@ def _pull_node(
             own = _route(lib, passes, entry.spec.shape, mask)
         elif kind is Vjp:
             g = fact.pull(ct, values, node, i)
+            if mask is not None and op.results == 1 and node.spec.shape == ():
+                # Nothing flows into a scalar: nothing flows into what it was made of. For results of
+                # more elements a rule does not say which of them an element of its argument reaches.
+                own = _everywhere(lib, mask, entry.spec.shape)
+                g = lib.select(g, own)
             if fact.present is not None:
-                own = _once(partial(fact.present, None, values, node, i))
+                picked = _once(partial(fact.present, None, values, node, i))
+                own = picked if own is None else _both(lib, picked, own)
         elif kind is Missing:
             _missing_error(node, i, fact)
         else:
@@ -386,6 +392,14 @@ def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> 
         return here if mask is None else lib.both(here, mask())
 
     return _once(routed)
+
+
+def _both(lib: Any, a: Mask, b: Mask) -> Mask:
+    return _once(lambda: lib.both(a(), b()))
+
+
+def _everywhere(lib: Any, mask: Mask, shape: tuple[int, ...]) -> Mask:
+    return _once(lambda: lib.as_mask(mask(), shape))
 
 
 def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | None:
