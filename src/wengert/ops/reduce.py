@@ -15,7 +15,7 @@ import numpy as np
 from ..core.declare import composite, op, public
 from ..core.errors import DTypeError, fail
 from ..core.op import Call, Linear, Missing, Op, Vjp
-from ..core.record import bind, record_one
+from ..core.record import bind
 from ..core.spec import DType, Shape, as_dtype, bool_, category, inexact_dtype, int64, normalize_axis, real_dtype
 from ..core.tensor import Tensor
 from .aliases import dim_alias
@@ -36,6 +36,7 @@ from .reduction import (
     multiply_up,
     narrowed,
     ordered,
+    over_all,
     present_where_nonzero,
     reduced_axes,
     reductions,
@@ -342,21 +343,6 @@ def _reduced(reduction: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
     return out
 
 
-_WHOLE: dict[int, dict[str, Any]] = {n: {"axis": tuple(range(-n, 0)), "keepdims": False} for n in range(65)}
-
-
-def _over_all(op: Op, x: Tensor) -> Tensor | None:
-    """A reduction of a floating tensor over all its axes: what a loss ends in, without detours."""
-    try:
-        spec = x._spec
-        if not spec.real_inexact:
-            return None
-        attrs = _WHOLE[len(spec.shape)]
-        return record_one(op, x, op.forward(x._data, **attrs), attrs)
-    except (AttributeError, RuntimeWarning):
-        return None  # abstract, or to be run again without NumPy's warnings
-
-
 @public(method=True)
 @dim_alias
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
@@ -379,7 +365,7 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None)
     if not isinstance(x, Tensor):
         x = as_operand(x)
     if axis is None and not keepdims and dtype is None:
-        whole = _over_all(sum_op, x)
+        whole = over_all(sum_op, x)
         if whole is not None:
             return whole
     if dtype is not None:
@@ -434,7 +420,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
     if not isinstance(x, Tensor):
         x = as_operand(x)
     if axis is None and not keepdims and dtype is None:
-        whole = _over_all(mean_op, x)
+        whole = over_all(mean_op, x)
         if whole is not None:
             return whole
     if dtype is not None or not x.spec.inexact:

@@ -10,7 +10,8 @@ import numpy as np
 
 from ..core.dims import Dim
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import Call
+from ..core.op import Call, Op
+from ..core.record import record_one
 from ..core.spec import (
     DType,
     Shape,
@@ -174,3 +175,18 @@ def ordered(x: Any, name: str) -> Tensor:
             "They have no order: take wg.abs(x) or wg.real(x) first.",
         )
     return operand
+
+
+_WHOLE: dict[int, dict[str, Any]] = {n: {"axis": tuple(range(-n, 0)), "keepdims": False} for n in range(65)}
+
+
+def over_all(op: Op, x: Tensor) -> Tensor | None:
+    """A reduction of a floating tensor over all its axes: what a loss ends in, without detours."""
+    try:
+        spec = x._spec
+        if not spec.real_inexact:
+            return None
+        attrs = _WHOLE[len(spec.shape)]
+        return record_one(op, x, op.forward(x._data, **attrs), attrs)
+    except (AttributeError, RuntimeWarning):
+        return None  # abstract, or to be run again without NumPy's warnings
