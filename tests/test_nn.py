@@ -489,6 +489,13 @@ def test_shared_and_listed_parts_stay_shared_in_a_nest():
     assert g.b.w is g.a.w
 
 
+def test_a_list_inside_itself_does_not_hang():
+    m = Scale(3.0)
+    m.notes = [1]
+    m.notes.append(m.notes)
+    assert wg.grad(lambda m: m(wg.tensor(2.0)))(m).w.item() == 2.0
+
+
 def test_a_module_inside_a_nest():
     m = Scale(3.0)
     g = wg.grad(lambda p: p["m"](p["x"]))({"m": m, "x": wg.tensor(2.0)})

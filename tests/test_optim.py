@@ -102,6 +102,21 @@ def test_low_precision_follows_float64_and_keeps_its_dtype(make, dtype):
     np.testing.assert_allclose(b.astype(np.float64), a, atol=tolerance)
 
 
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "RMSprop"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [3, 70000])
+def test_small_gradients_in_16_bits_make_finite_steps(name, dtype, size):
+    # Their squares, and eps, are 0 in float16: the update would be 0/0.
+    w = wg.tensor(np.ones(size), dtype=dtype, requires_grad=True)
+    opt = getattr(wg.optim, name)([w], lr=0.01)
+    for g in (0.0, 1e-4, 1e-4):
+        w.grad = wg.tensor(np.full(size, g), dtype=dtype)
+        opt.step()
+    got = w.detach().numpy().astype(np.float64)
+    assert w.detach().numpy().dtype == w.dtype
+    assert ((got > 0.5) & (got < 1.0)).all()
+
+
 @every_rule
 def test_blocks_do_not_show(make):
     # More elements than a block holds: the same as the elements one by one.

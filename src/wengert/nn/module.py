@@ -558,18 +558,19 @@ def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
     return result
 
 
-def _substitute(value: Any, replaced: Mapping[int, Any]) -> Any:
+def _substitute(value: Any, replaced: Mapping[int, Any], inside: tuple[int, ...] = ()) -> Any:
     """An attribute's value with modules and parameters replaced, also inside plain containers."""
     if id(value) in replaced:
         return replaced[id(value)]
     kind = type(value)
-    if kind is list or kind is tuple:
-        items = [_substitute(v, replaced) for v in value]
-        return value if all(a is b for a, b in zip(items, value)) else kind(items)
+    if kind not in (list, tuple, dict) or id(value) in inside:  # a container inside itself stays
+        return value
+    inside = (*inside, id(value))
     if kind is dict:
-        mapped = {k: _substitute(v, replaced) for k, v in value.items()}
+        mapped = {k: _substitute(v, replaced, inside) for k, v in value.items()}
         return value if all(mapped[k] is v for k, v in value.items()) else mapped
-    return value
+    items = [_substitute(v, replaced, inside) for v in value]
+    return value if all(a is b for a, b in zip(items, value)) else kind(items)
 
 
 tree.register(Module, _flatten, _unflatten)

@@ -195,7 +195,7 @@ class _BatchNorm(Module):
         if self.training and math.prod(x.shape) <= self.num_features:
             fail(
                 ShapeError,
-                f"{type(self).__name__} in training with one value per channel, {x.spec}",
+                f"{type(self).__name__} in training with fewer than two values per channel, {x.spec}",
                 "A variance needs two values: use a larger batch, drop the last one, or call eval().",
             )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad
-from ..core.spec import category, real_dtype
+from ..core.spec import DType, category, float32, real_dtype
 from ..core.tensor import Tensor, wrap
 
 Array = np.ndarray[Any, Any]
@@ -31,10 +31,9 @@ class Optimizer:
     and users change them; `state` maps a parameter to its buffers, NumPy arrays that only the
     optimiser writes.
 
-    A step gives every parameter a new value; whatever holds the old one keeps it (a buffer that nothing else
-    holds is written in place). Complex
-    parameters are updated as pairs of real ones. NaN gradients are not hidden: they reach the
-    parameters.
+    A step gives every parameter a new value; whatever holds the old one keeps it (a large buffer that
+    nothing else holds is written in place). Complex parameters are updated as pairs of real ones, 16-bit
+    ones in float32 (their buffers too). NaN gradients are not hidden: they reach the parameters.
 
     Raises GradientError for an empty list, tensors that are not leaves or given twice, DTypeError for
     what is not a floating tensor, ShapeError for options out of range.
@@ -146,6 +145,9 @@ class Optimizer:
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
         owned = _is_sole_owner(p)
         value = np.asarray(p._value("an optimiser's step"))
+        dtype = _working_dtype(value.dtype)
+        if dtype != value.dtype:
+            value, grad, owned = value.astype(dtype), grad.astype(dtype), True
         state = self.state.get(p)
         if state is None:
             state = self.state[p] = {"step": 0}
@@ -167,7 +169,7 @@ class Optimizer:
                 change = scratch[: old.size]
                 self._update(change, old, g, dict(zip(names, buffers)), group, step)
                 np.add(old, change, out=out)
-        p._data = new
+        p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
 
     # -- state
 
@@ -289,6 +291,11 @@ def _is_sole_owner(p: Tensor) -> bool:
     )
 
 
+def _working_dtype(dtype: DType) -> DType:
+    """The dtype of the arithmetic and the buffers: squares and eps vanish in 16 bits."""
+    return float32 if category(dtype) == 2 and dtype.itemsize < 4 else dtype
+
+
 def _flat(a: Array) -> Array:
     """`a` as one axis of real numbers: a view where its memory is contiguous."""
     flat = a.reshape(-1)
@@ -305,6 +312,6 @@ def _loaded(entries: Mapping[str, Any], p: Tensor, what: str, wrong: list[str]) 
         if array.shape != p.shape:
             wrong.append(f"{what}: {key} has shape {array.shape}, the parameter {p.shape}")
         else:
-            made[key] = array.astype(p.dtype)
+            made[key] = array.astype(_working_dtype(p.dtype))
     made.setdefault("step", 0)
     return made
