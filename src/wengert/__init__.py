@@ -53,10 +53,6 @@ from .core.spec import (
 )
 from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
-from .execute import scheduler as _scheduler  # noqa: F401 (gives graphs `run`)
-from .execute.static import Placeholder, function, placeholder
-from .explain import dot as _dot  # noqa: F401 (gives graphs `to_dot`)
-from .explain import draw as _draw  # noqa: F401 (gives graphs `to_svg`)
 from .ops.dtypes import CONSTANTS
 from .transforms.backward import backward
 from .transforms.functional import grad, value_and_grad, vjp
@@ -79,8 +75,32 @@ install_warning_filter()
 
 _LAZY_MODULES = frozenset({"nn", "optim", "data", "train", "random", "explain"})
 _LAZY_NAMES = {
+    "Placeholder": ".execute.static",
+    "function": ".execute.static",
+    "placeholder": ".execute.static",
     "check_grads": ".explain.gradcheck",
 }
+
+
+# What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
+_LAZY_METHODS = {
+    "run": ".execute.scheduler",
+    "to_dot": ".explain.dot",
+    "to_svg": ".explain.draw",
+    "_repr_svg_": ".explain.draw",
+}
+
+
+def _lazy_method(name: str, module: str) -> Any:
+    def method(self: Graph, *args: Any, **kwargs: Any) -> Any:
+        importlib.import_module(module, __name__)
+        return getattr(self, name)(*args, **kwargs)
+
+    return method
+
+
+for _name, _module in _LAZY_METHODS.items():
+    setattr(Graph, _name, _lazy_method(_name, _module))
 
 
 def __getattr__(name: str) -> Any:

@@ -49,8 +49,7 @@ class Fact:
 
     def compile(self, op: Op) -> None:
         """Resolve parameter names against the op's signature."""
-        self.pull, needs, self.needs_out = _resolve(self.fn, op)
-        self.needs = frozenset(needs)
+        self.needs, self.needs_out = _resolve(self.fn, op, self, "pull")
 
 
 class Partial(Fact):
@@ -77,7 +76,7 @@ class Route(Fact):
     def compile(self, op: Op) -> None:
         super().compile(op)
         if self.weight_fn is not None:
-            self.weight, needs, needs_out = _resolve(self.weight_fn, op)
+            needs, needs_out = _resolve(self.weight_fn, op, self, "weight")
             self.needs, self.needs_out = self.needs | needs, self.needs_out or needs_out
 
 
@@ -116,7 +115,7 @@ class Vjp(Fact):
     def compile(self, op: Op) -> None:
         super().compile(op)
         if self.present_fn is not None:
-            self.present, needs, needs_out = _resolve(self.present_fn, op)
+            needs, needs_out = _resolve(self.present_fn, op, self, "present")
             self.needs, self.needs_out = self.needs | needs, self.needs_out or needs_out
 
 
@@ -133,8 +132,7 @@ class Joint:
         self.fn = fn
 
     def compile(self, op: Op) -> None:
-        self.pull, needs, self.needs_out = _resolve(self.fn, op)
-        self.needs = frozenset(needs)
+        self.needs, self.needs_out = _resolve(self.fn, op, self, "pull")
 
 
 class NoDerivative(Fact):
@@ -343,24 +341,24 @@ def _lookup(name: str) -> Op:
     return TABLE[name]
 
 
-def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
-    """`fn` as a function of (ct, saved, node, index), and what it needs saved."""
+def _resolve(fn: Rule, op: Op, holder: Any, name: str) -> tuple[frozenset[int], bool]:
+    """Make `fn` the holder's function of (ct, saved, node, index); returns what it needs saved."""
     needs: set[int] = set()
     needs_out = False
     parts: list[str] = []
-    for name in _parameter_names(fn):
-        base, _, suffix = name.rpartition("_")
-        if name == "ct":
+    for parameter in _parameter_names(fn):
+        base, _, suffix = parameter.rpartition("_")
+        if parameter == "ct":
             parts.append("ct")
-        elif name in ("index", "node"):
-            parts.append(name)
-        elif name == "out":
+        elif parameter in ("index", "node"):
+            parts.append(parameter)
+        elif parameter == "out":
             needs_out = True
             parts.append("saved[-1]")
-        elif name in op.attr_names:
-            parts.append(f"node.attrs[{name!r}]")
-        elif name in op.params:
-            i = op.params.index(name)
+        elif parameter in op.attr_names:
+            parts.append(f"node.attrs[{parameter!r}]")
+        elif parameter in op.params:
+            i = op.params.index(parameter)
             needs.add(i)
             last = op.variadic and i == len(op.params) - 1
             parts.append(f"saved[{i}:-1]" if last else f"saved[{i}]")
@@ -373,10 +371,18 @@ def _resolve(fn: Rule, op: Op) -> tuple[Rule, set[int], bool]:
             else:
                 parts.append(f"spec_of_input(node.inputs[{i}]).{suffix}")
         else:
-            raise ValueError(f"{op.name}: a fact asks for {name!r}, which is neither argument nor attribute")
+            raise ValueError(f"{op.name}: a fact asks for {parameter!r}, which is neither argument nor attribute")
     source = f"lambda ct, saved, node, index: fn({', '.join(parts)})"
-    rule: Rule = eval(compiled(source, "eval"), {"fn": fn, "spec_of_input": spec_of_input})
-    return rule, needs, needs_out
+
+    def first(ct: Any, saved: Any, node: Any, index: int) -> Any:
+        # Most of the table's rules are never called in a program: each is compiled when it first is.
+        rule: Rule = eval(compiled(source, "eval"), {"fn": fn, "spec_of_input": spec_of_input})
+        if getattr(holder, name) is first:
+            setattr(holder, name, rule)
+        return rule(ct, saved, node, index)
+
+    setattr(holder, name, first)
+    return frozenset(needs), needs_out
 
 
 def _parameter_names(fn: Rule) -> tuple[str, ...]:
