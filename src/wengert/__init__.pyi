@@ -47,9 +47,6 @@ from .core.spec import uint64 as uint64
 from .core.tensor import Tensor as Tensor
 from .core.tensor import asarray as asarray
 from .core.tensor import tensor as tensor
-from .execute.static import Placeholder as Placeholder
-from .execute.static import function as function
-from .execute.static import placeholder as placeholder
 from .ops.dtypes import CONSTANTS as CONSTANTS
 from .transforms.backward import backward as backward
 from .transforms.functional import grad as grad
@@ -63,7 +60,10 @@ from . import nn as nn
 from . import optim as optim
 from . import random as random
 from . import train as train
+from .execute.static import Placeholder as Placeholder
 from .explain.gradcheck import check_grads as check_grads
+from .execute.static import function as function
+from .execute.static import placeholder as placeholder
 
 bfloat16: np.dtype[Any]
 bool: np.dtype[Any]

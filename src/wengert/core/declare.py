@@ -52,7 +52,7 @@ def front({params}, /):
 """
 
 _RECORD = """frame = getframe(1)
-            out.node = node = new(Node)
+            out.node = node = Node()
             node.op = op
             node.inputs = {inputs}
             node.attrs = EMPTY_ATTRS

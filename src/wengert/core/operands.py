@@ -214,6 +214,9 @@ def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
     return found if found is not None else elementwise_general(op, args)
 
 
+_LEFT, _RIGHT = (True, False), (False, True)
+
+
 def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     """`x op number` where the number changes neither dtype nor shape; None where it might."""
     if not isinstance(x, Tensor) or x._data is None:
@@ -233,21 +236,27 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return None
     out = wrap(data, spec if op.result == "same" else getattr(spec, op.result, None))
     node = x.node
-    if node is None or not op.differentiable:
+    if node is None or not (node.requires_grad and op.differentiable):
         return out
     mode = get_mode()
     if mode.grad:
-        code, offset = caller()
         # Which of the two the derivative needs is the same question for every number.
-        needs, needs_out = op.save_plan((False, True) if reflected else (True, False))
+        needs, needs_out = op.save_plan(_RIGHT if reflected else _LEFT)
         saved: tuple[Any, ...] = ()
         if needs or needs_out:
-            position = 1 if reflected else 0
-            kept: list[Any] = [number, number, data if needs_out else None]
-            kept[position] = x._data if position in needs else None
-            saved = tuple(kept)
-        inputs = (number, node) if reflected else (node, number)
-        out.node = make_node(op, inputs, EMPTY_ATTRS, saved, spec, code, offset, mode.scope)
+            kept = data if needs_out else None
+            if reflected:
+                saved = (number, x._data if 1 in needs else None, kept)
+            else:
+                saved = (x._data if 0 in needs else None, number, kept)
+        out.node = made = Node()
+        made.op = op
+        made.inputs = (number, node) if reflected else (node, number)
+        made.attrs = EMPTY_ATTRS
+        made.saved = saved
+        made.spec = spec
+        made.code, made.offset = caller()
+        made.scope = mode.scope
     return out
 
 

@@ -112,7 +112,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
-    out.node = made = new(Node)
+    out.node = made = Node()
     made.op = op
     made.inputs = (node,)
     made.attrs = attrs if attrs else EMPTY_ATTRS
