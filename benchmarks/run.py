@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import resource
 import statistics
 import subprocess
 import sys
@@ -42,13 +43,15 @@ GROUPS = {
 def import_cost(rounds: int) -> str:
     """CPU time of `import wengert` beyond `import numpy`, in fresh interpreters by turns."""
 
-    def cpu(code: str) -> float:
-        before = os.times()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        after = os.times()
-        return after.children_user + after.children_system - before.children_user - before.children_system
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 
-    cpu("import wengert")
+    def cpu(code: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    cpu("import wengert")  # compiles the modules once, as installing does
     pairs = [(cpu("import numpy"), cpu("import wengert")) for _ in range(rounds)]
     base, extra = (statistics.median(p[0] for p in pairs), statistics.median(b - a for a, b in pairs))
     return (

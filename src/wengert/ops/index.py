@@ -329,6 +329,12 @@ def _simple_entries(index: Any, shape: Shape) -> Entries | None:
     """The canonical form of an index of integers and slices within bounds; None for any other."""
     if type(index) is int and shape and -shape[0] <= index < shape[0]:
         return (index if index >= 0 else index + shape[0], *[ALL] * (len(shape) - 1))
+    if type(index) is slice and shape and index.step != 0:
+        try:
+            entry = _static_slice(index, shape[0])
+        except TypeError:
+            return None
+        return () if entry is ALL else (entry, *[ALL] * (len(shape) - 1))
     items = index if type(index) is tuple else (index,)
     if len(items) > len(shape):
         return None
