@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import wengert as wg  # noqa: E402
 from wengert.core.declare import METHODS, PUBLIC  # noqa: E402
-from wengert.core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
+from wengert.core.op import NOT_DIFFERENTIABLE, TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
 
 BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
 
@@ -138,7 +138,9 @@ def derivative(op: Op, index: int) -> str:
     if isinstance(fact, Missing):
         return f"**missing**: {fact.why}"
     assert isinstance(fact, NoDerivative)
-    return "none"
+    if op.kind == "composite" and not op.differentiable:
+        return "by its parts"
+    return "none" if fact.why == NOT_DIFFERENTIABLE else f"none: {fact.why}"
 
 
 def operations_page() -> str:

@@ -72,3 +72,18 @@ def test_adjoint(name: str) -> None:
 @pytest.mark.parametrize("name", OPS)
 def test_graph_round_trip(name: str) -> None:
     check_all(opchecks.check_graph, name)
+
+
+def test_the_support_matrix_has_no_unexplained_hole() -> None:
+    """Every op says how each argument differentiates or why not, and what it is in ONNX or why nothing."""
+    holes = []
+    for name, op in TABLE.items():
+        if name in BARE:
+            continue
+        if op.onnx is None:
+            holes.append(f"{name}: ONNX")
+        if op.joint is None:
+            holes += [
+                f"{name}.{p}" for p, f in zip(op.params, op.facts, strict=True) if not f.differentiable and not f.why
+            ]
+    assert holes == []

@@ -410,6 +410,7 @@ SIZE = op(
     lambda dim: np.asarray(dim, default_int),
     infer=lambda dim: spec_of((), default_int),
     kind="source",
+    onnx="Size",
     doc="A size as a number: of an axis whose size is known only when the graph is fed.",
     samples=lambda rng: [Call((), {"dim": 3})],
     reference=lambda dim: np.full((), dim),

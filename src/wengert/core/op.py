@@ -186,6 +186,9 @@ class Call:
 
 Samples = Callable[[Any], Iterable[Call]]
 
+# Said of every argument that no fact is declared for.
+NOT_DIFFERENTIABLE = "its result is not a differentiable function of its arguments"
+
 _SIGNATURE = re.compile(r"(\w+)\(([^;)]*)(?:;([^)]*))?\)")
 
 
@@ -278,7 +281,7 @@ class Op:
         unknown = set(table) - set(self.params)
         if unknown:
             raise ValueError(f"{self.name}: facts about {sorted(unknown)}, which are not arguments")
-        default = NoDerivative("its result is not a differentiable function of its arguments")
+        default = NoDerivative(NOT_DIFFERENTIABLE)
         self.facts = tuple(table.get(p, default) for p in self.params)
         for fact in (*self.facts, self.joint):
             if fact is not None:

@@ -316,7 +316,10 @@ def _leaky_relu_slope(x: Any, slope: float) -> Any:
 _AROUND_ZERO = unary((0.2, 3), (-3, -0.2))
 
 
-@_elementwise("logsigmoid(x)", "log of the sigmoid.", "", lambda v: -math.log1p(math.exp(-v)), unary((-3, 3)))
+@_elementwise(
+    "logsigmoid(x)", "log of the sigmoid.", "", lambda v: -math.log1p(math.exp(-v)), unary((-3, 3)),
+    Missing("ONNX writes it as Neg and Softplus"),
+)  # fmt: skip
 def logsigmoid_op(x: Any) -> Any:
     return negative.front(softplus_op.front(negative.front(x), beta=1.0))
 
@@ -361,7 +364,7 @@ def leaky_relu_op(x: Any, *, slope: float) -> Any:
 
 @_elementwise(
     "hardtanh(x; low, high)", "x, bounded.", "Collobert 2004",
-    lambda v, low, high: min(max(v, low), high), _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}),
+    lambda v, low, high: min(max(v, low), high), _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}), "Clip",
     forward=blockwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
     slope=Route(lambda x, low, high: ~((x <= low) | (x >= high))),
 )  # fmt: skip
