@@ -364,7 +364,8 @@ def leaky_relu_op(x: Any, *, slope: float) -> Any:
 
 @_elementwise(
     "hardtanh(x; low, high)", "x, bounded.", "Collobert 2004",
-    lambda v, low, high: min(max(v, low), high), _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}), "Clip",
+    lambda v, low, high: min(max(v, low), high),
+    _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}), "Clip",
     forward=blockwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
     slope=Route(lambda x, low, high: ~((x <= low) | (x >= high))),
 )  # fmt: skip
