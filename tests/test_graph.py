@@ -491,3 +491,9 @@ def test_a_chain_of_100_000_nodes() -> None:
     assert len(next(graph.paths(graph.inputs[0], graph.outputs[0]))) == 100_001
     assert len(graph.ancestors(graph.outputs[0])) == 100_000
     assert graph(x).requires_grad
+
+
+def test_a_dict_names_the_inputs() -> None:
+    x, w = wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0], requires_grad=True)
+    graph = wg.Graph.of(x * w, {"pixels": x, "weights": w})
+    assert [graph.names[n] for n in graph.inputs] == ["pixels", "weights"]

@@ -112,7 +112,11 @@ def describe(model: wg.nn.Module, loss_of: Any, x: Any, y: Any, out: Path) -> No
     images, labels = wg.asarray(x), wg.asarray(y)
     names = dict(model.named_parameters())
     graph = wg.Graph.of(loss_of(images, labels), {"images": images, "labels": labels}, name="loss", names=names)
-    print(f"the graph of the loss of a batch of {len(y)}:\n{graph.summary()}\n")
+    size = graph.summary()
+    print(f"the graph of the loss of a batch of {len(y)}")
+    print(f"  {size.parameters} parameters with {size.parameter_elements:,} elements ({size.parameter_bytes:,} bytes)")
+    print(f"  {size.nodes} nodes, {size.computations} of them computations")
+    print(f"  {size.value_bytes:,} bytes of values, {size.saved_bytes:,} bytes saved for backward\n")
     (out / "graph.svg").write_text(graph.to_svg())
 
 

@@ -103,9 +103,9 @@ class Graph:
         Parameters
         ----------
         outputs: a tensor, or a nest of tensors.
-        inputs: a nest of tensors that become the inputs, in order; any tensors of the graph do, also
-            intermediate ones, and tensors that it does not use. None makes every leaf that requires
-            gradients a parameter. Whatever else the outputs depend on becomes a constant.
+        inputs: a nest of tensors that become the inputs, in order (a dict names them); any tensors of
+            the graph do, also intermediate ones, and tensors that it does not use. None makes every
+            leaf that requires gradients a parameter. Whatever else the outputs depend on becomes a constant.
         names: names for parameters, such as `dict(model.named_parameters())`.
 
         Eager execution records only what gradients flow through: a tensor computed without any
@@ -504,6 +504,8 @@ _LEAF_KINDS: dict[Op, NodeKind] = {INPUT: "input", PARAMETER: "parameter", CONST
 def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
     out: list[Given] = []
     seen: set[int] = set()
+    if isinstance(inputs, dict):
+        names = {**{id(t): str(key) for key, t in inputs.items() if isinstance(t, Tensor)}, **names}
     for i, t in enumerate(tree.leaves(inputs)):
         if not isinstance(t, Tensor):
             fail(GraphError, f"Graph.of: input {i} is a {type(t).__name__}, not a tensor")
