@@ -14,7 +14,7 @@ from ..core.errors import DTypeError, fail
 from ..core.op import TABLE, Algebra, Linear, Missing, Op
 from ..core.record import SCALARS
 from ..core.spec import DType
-from .sampling import apart, binary, each, unary
+from .sampling import and_complex, apart, binary, each, unary
 from .selection import NOWHERE, where_op
 
 _LN2 = math.log(2.0)
@@ -529,7 +529,7 @@ real = elementwise(
     result="magnitude",
     doc="The real part.",
     algebra=Algebra(idempotent=True),
-    samples=unary((-2.0, 2.0)),
+    samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).real),
     native=Missing("complex numbers run on the interpreter"),
     onnx=Missing("ONNX operators take no complex numbers"),
@@ -547,7 +547,7 @@ imag = elementwise(
     accepts="numeric",
     result="magnitude",
     doc="The imaginary part; of a real number 0.",
-    samples=unary((-2.0, 2.0)),
+    samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).imag),
     native=Missing("complex numbers run on the interpreter"),
     onnx=Missing("ONNX operators take no complex numbers"),

@@ -26,6 +26,17 @@ def unary(*intervals: Interval, order: int = 3) -> Samples:
     return samples
 
 
+def and_complex(samples: Samples) -> Samples:
+    """The samples, and one of complex numbers away from 0."""
+
+    def drawn(rng: Any) -> Iterable[Call]:
+        yield from samples(rng)
+        radius, angle = rng.uniform(0.5, 2.0, 4), rng.uniform(-3.0, 3.0, 4)
+        yield Call((radius * np.exp(1j * angle),), order=2)
+
+    return drawn
+
+
 def binary(x: Interval, y: Interval, order: int = 3) -> Samples:
     """Float64 samples of a function of two arguments."""
 

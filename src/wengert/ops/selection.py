@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..core.operands import promote_operands, run_elementwise
 from ..core.record import SCALARS, caller
 from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
 from ..core.tensor import Tensor, asarray, wrap
-from .sampling import apart, binary, each, unary
+from .sampling import and_complex, apart, binary, each, unary
 
 # A derivative that is 0 everywhere is structural: nothing flows, whatever the cotangent.
 NOWHERE = np.zeros((), np.bool_)
@@ -364,8 +365,10 @@ sign = elementwise(
     accepts="numeric",
     doc="-1, 0 or 1; of a complex number x / |x|, and 0 of 0.",
     algebra=Algebra(monotone=1, range="[-1, 1]", odd=True, idempotent=True),
-    samples=unary((0.2, 2.0), (-2.0, -0.2)),
-    reference=each(lambda x: math.copysign(1.0, x)),
+    samples=and_complex(unary((0.2, 2.0), (-2.0, -0.2))),
+    reference=each(
+        lambda x: x / cmath.sqrt(x * x.conjugate()).real if isinstance(x, complex) else math.copysign(1.0, x)
+    ),
     native="sign",
     onnx="Sign",
 )
@@ -385,8 +388,8 @@ abs = elementwise(
     operator="abs",
     doc="The absolute value, a real number; its gradient at 0 is 0.",
     algebra=Algebra(range="[0, inf)", even=True, idempotent=True),
-    samples=unary((0.2, 2.0), (-2.0, -0.2)),
-    reference=each(math.fabs),
+    samples=and_complex(unary((0.2, 2.0), (-2.0, -0.2))),
+    reference=each(lambda x: math.hypot(x.real, x.imag)),
     native="abs",
     onnx="Abs",
 )

@@ -46,7 +46,8 @@ class Function:
 
     Subclass it with static methods `forward(ctx, *args)`, which returns a tensor or a tuple of
     tensors, and `backward(ctx, *grads)`, which returns a gradient (or None) for every argument of
-    `forward`; call it with `apply`. `check` compares the derivative with finite differences.
+    `forward`; call it with `apply`. `wg.check_grads(Cube.apply, x)` compares its derivative with finite
+    differences.
 
     >>> import wengert as wg
     >>> class Cube(wg.autograd.Function):
