@@ -113,7 +113,7 @@ def main() -> None:
         with wg.no_grad():
             pieces = [
                 (loss_of(held_out[s[:, None] + windows]).item(), len(s))
-                for s in np.array_split(starts, len(starts) // 64)
+                for s in np.array_split(starts, -(-len(starts) // 64))
             ]
         return sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces)
 
