@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 import wengert as wg
+from wengert.cli import parser
 from wengert.core.declare import METHODS, PUBLIC
 from wengert.core.op import TABLE
 
@@ -245,3 +246,12 @@ def test_generated_files_are_up_to_date() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_demos_options_are_the_parsers() -> None:
+    """The table of options on the command-line page, against the command line's own grammar."""
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    documented = dict(re.findall(r"^\| `(--\w+) \w+` \| `?([^`|]+?)`? \|", text, re.M))
+    demo = parser().parse_args(["demo"])
+    actual = {f"--{k}": str(v) for k, v in vars(demo).items() if k not in ("command", "run")}
+    assert documented == actual

@@ -201,19 +201,3 @@ def set_grad_enabled(enabled: bool) -> _GradMode:
 def is_grad_enabled() -> bool:
     """Whether operations in this thread record for gradients now."""
     return get_mode().grad
-
-
-class scoped:
-    """Run a block inside `scope`."""
-
-    __slots__ = ("_scope", "_token")
-
-    def __init__(self, scope: Scope) -> None:
-        self._scope = scope
-
-    def __enter__(self) -> Scope:
-        self._token = set_mode(get_mode().within(self._scope))
-        return self._scope
-
-    def __exit__(self, *exc: object) -> None:
-        reset_mode(self._token)

@@ -287,7 +287,7 @@ class Op:
             if fact is not None:
                 fact.compile(self)
         self.differentiable = self.joint is not None or any(f.differentiable for f in self.facts)
-        self._save_plans: dict[tuple[bool, ...], tuple[frozenset[int] | None, bool]] = {}
+        self._save_plans: dict[tuple[bool, ...], tuple[frozenset[int], bool]] = {}
         if front is not None:
             self.front = front
         if not listed:
@@ -319,7 +319,7 @@ class Op:
                 needs |= set(range(len(self.params) - 1, len(tracked)))
             plan = frozenset(needs), any(f.needs_out for f in facts)
             self._save_plans[tracked] = plan
-        return plan  # type: ignore[return-value]
+        return plan
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Run on what a derivative rule holds: arrays in, arrays out; a tensor in, tensors out."""

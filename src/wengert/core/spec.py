@@ -244,11 +244,6 @@ def spec_of(shape: Shape, dtype: DType) -> Spec:
     return spec
 
 
-def spec_like(value: Any) -> Spec:
-    """The spec of a NumPy array or scalar."""
-    return spec_of(value.shape, value.dtype)
-
-
 def show(shape: Shape, dtype: DType | None = None) -> str:
     """A shape, and a dtype, as error messages print them: `(3, 4) float32`."""
     return f"{shape}" if dtype is None else f"{shape} {dtype.name}"

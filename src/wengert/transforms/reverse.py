@@ -223,45 +223,45 @@ def backward_pass(
     mode = get_mode()
     token = set_mode(mode.with_grad(lib.recording))
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
-    quiet = np.errstate(all="ignore")
-    quiet.__enter__()
-    try:
-        while ready:
-            node = ready.pop()
-            ct = cts.pop(node, None)
-            mask = masks.pop(node, None)
-            saved = node.saved
-            if type(saved) is not tuple:
-                if type(saved) is Hooked:
-                    ct = _run_hooks(saved, ct, lib)
-                    saved = saved.saved
-                if type(saved) is Freed and ct is not None and (needed is None or node in needed):
-                    _freed_error(node, saved)
-            if node.op.kind == "leaf":
-                if wanted is None and ct is not None:
+    with np.errstate(all="ignore"):
+        try:
+            while ready:
+                node = ready.pop()
+                ct = cts.pop(node, None)
+                mask = masks.pop(node, None)
+                saved = node.saved
+                if type(saved) is not tuple:
+                    if type(saved) is Hooked:
+                        ct = _run_hooks(saved, ct, lib)
+                        saved = saved.saved
+                    if type(saved) is Freed and ct is not None and (needed is None or node in needed):
+                        _freed_error(node, saved)
+                if node.op.kind == "leaf":
+                    if wanted is None and ct is not None:
+                        results[node] = ct
+                elif ct is not None and (needed is None or node in needed):
+                    if lib.recording:
+                        set_mode(
+                            Mode(
+                                True, Scope("gradient", node.op.name, node.scope, node.code, node.offset), mode.tracing
+                            )
+                        )
+                    _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+                    if freed is not None and saved:
+                        if type(node.saved) is Hooked:
+                            node.saved.saved = freed
+                        else:
+                            node.saved = freed
+                if wanted is not None and node in wanted and ct is not None:
                     results[node] = ct
-            elif ct is not None and (needed is None or node in needed):
-                if lib.recording:
-                    set_mode(
-                        Mode(True, Scope("gradient", node.op.name, node.scope, node.code, node.offset), mode.tracing)
-                    )
-                _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
-                if freed is not None and saved:
-                    if type(node.saved) is Hooked:
-                        node.saved.saved = freed
-                    else:
-                        node.saved = freed
-            if wanted is not None and node in wanted and ct is not None:
-                results[node] = ct
-            for entry in node.inputs:
-                if type(entry) is Node:
-                    left = pending[entry] - 1
-                    pending[entry] = left
-                    if left == 0:
-                        ready.append(entry)
-    finally:
-        quiet.__exit__(None, None, None)
-        reset_mode(token)
+                for entry in node.inputs:
+                    if type(entry) is Node:
+                        left = pending[entry] - 1
+                        pending[entry] = left
+                        if left == 0:
+                            ready.append(entry)
+        finally:
+            reset_mode(token)
     return results
 
 
