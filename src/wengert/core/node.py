@@ -25,6 +25,15 @@ class Freed:
         self.where = where
 
 
+class Mixed(tuple[Any, ...]):
+    """The arguments of an abstract node, where some of them have values: those values are not lost.
+
+    A derivative that is linear in what is abstract is then computed, not only recorded.
+    """
+
+    __slots__ = ()
+
+
 class Hooked:
     """A node's saved values together with what wants to see its gradient.
 
@@ -47,7 +56,8 @@ class Node:
     NumPy array for a constant and a Python scalar for a literal; `attrs` the op's static attributes;
     `spec` the result's shape and dtype (a tuple of specs for an op with several results, which
     `output` nodes pick from). `saved` holds what the derivative needs, aligned with the inputs,
-    the result last; a leaf holds a weak reference to its tensor there. `code` is already resolved in
+    the result last; a leaf holds a weak reference to its tensor there, an abstract node nothing, or
+    its arguments where some have values (`Mixed`). `code` is already resolved in
     a graph that was read from a document.
     """
 

@@ -16,7 +16,7 @@ from .errors import (
 from .mode import Scope, get_mode
 from .node import EMPTY_ATTRS, Node, make_node
 from .op import TABLE, Op
-from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values
+from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values, mixed
 from .spec import (
     DType,
     category,
@@ -174,6 +174,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     else:
         spec = op.infer(*(argument_spec(a) for a in operands), **attrs)
         tracked = tracked and spec.inexact
+        saved = mixed(operands)
     code, offset = caller()
     shape, scope = spec.shape, mode.scope
     inputs = tuple(

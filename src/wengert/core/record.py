@@ -21,7 +21,7 @@ from .errors import (
     user_frame,
 )
 from .mode import get_mode
-from .node import EMPTY_ATTRS, Node, make_node
+from .node import EMPTY_ATTRS, Mixed, Node, make_node
 from .op import TABLE, Op
 from .spec import (
     Spec,
@@ -148,12 +148,30 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
     code, offset = caller()
     inputs = tuple(graph_input(a) for a in args)
+    saved = mixed(args)
     if op.results != 1:
-        node = make_node(op, inputs, dict(attrs), (), specs, code, offset, mode.scope, tracked)
+        node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
         return tuple(pick(node, i, None) for i in range(len(specs)))
     tracked = tracked and specs.inexact
-    node = make_node(op, inputs, dict(attrs), (), specs, code, offset, mode.scope, tracked)
+    node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
     return abstract(node)
+
+
+def mixed(args: Sequence[Any]) -> tuple[Any, ...]:
+    """What an abstract node saves: its arguments, where one has a value that its inputs do not hold."""
+    for a in args:
+        if isinstance(a, Tensor) and a._data is not None and a.node is not None:
+            return Mixed([same_value(a) if isinstance(a, Tensor) else a for a in args])
+    return ()
+
+
+def same_value(x: Tensor) -> Tensor:
+    """A tensor of the same value and node: writing to `x` does not change it."""
+    if x._data is None:
+        return x
+    out = wrap(x._data, x._spec)
+    out.node = x.node
+    return out
 
 
 def filled(number: Any, spec: Spec) -> Tensor:

@@ -3,16 +3,11 @@
 One engine serves three uses. In a first-order pass over eager values it runs the derivative rules
 on NumPy arrays. Where the derivative is itself to be differentiated (`create_graph=True`) or the
 graph is abstract, the same rules run on tensors and so record the backward graph.
-
-Structural zeros: an element to which no gradient flows (masked by `where`, not picked by an index)
-is absent, not a 0 that flows: times an infinite partial it stays absent. Cotangents therefore carry
-a mask where something selects; it is a thunk, evaluated only where a partial meets it and, on plain
-arrays, only where the product is not finite.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,177 +17,10 @@ from ..core.errors import GradientError, ShapeError, fail, user_location
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
-from ..core.record import OUTPUT, SCALARS, filled, pick
-from ..core.spec import DType, Spec, bool_, category
-from ..core.tensor import Tensor, abstract, wrap
-
-Mask = Callable[[], Any]  # a thunk of a boolean array (or tensor) in the cotangent's shape
-
-
-class _Arrays:
-    """The engine's arithmetic on NumPy arrays: first order, nothing recorded."""
-
-    recording = False
-
-    @staticmethod
-    def ones(spec: Spec) -> Any:
-        return np.ones(spec.shape, spec.dtype)
-
-    @staticmethod
-    def zeros(spec: Spec) -> Any:
-        return np.zeros(spec.shape, spec.dtype)
-
-    @staticmethod
-    def scale(ct: Any, partial: Any) -> Any:
-        if getattr(partial, "dtype", None) is not None:
-            if partial.dtype.kind == "c":
-                partial = np.conj(partial)
-        elif type(partial) is complex:
-            partial = partial.conjugate()
-        if ct.dtype.kind == "V":  # bfloat16 times a Python number is float32 to NumPy
-            return (ct * partial).astype(ct.dtype)
-        return ct * partial
-
-    @staticmethod
-    def select(value: Any, mask: Mask) -> Any:
-        # Where the product is finite everywhere, absent elements already are the 0 that they
-        # should be, and the mask need not be computed.
-        if np.isfinite(value).all():
-            return value
-        return np.where(mask(), value, np.zeros((), value.dtype))
-
-    @staticmethod
-    def where(mask: Any, value: Any) -> Any:
-        return np.where(mask, value, np.zeros((), value.dtype))
-
-    @staticmethod
-    def as_mask(value: Any, shape: tuple[int, ...]) -> Any:
-        return np.broadcast_to(value, shape)
-
-    @staticmethod
-    def mask_like(mask: Any, ct: Any) -> Any:
-        return np.asarray(mask, ct.dtype)
-
-    @staticmethod
-    def ones_like(ct: Any) -> Any:
-        return np.ones_like(ct)
-
-    @staticmethod
-    def nonzero(value: Any) -> Any:
-        return value != 0
-
-    @staticmethod
-    def either(a: Any, b: Any) -> Any:
-        return a | b
-
-    @staticmethod
-    def both(a: Any, b: Any) -> Any:
-        return a & b
-
-    @staticmethod
-    def saved(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
-        return saved
-
-
-class _Tensors:
-    """The engine's arithmetic on tensors: what it does is recorded in the graph."""
-
-    recording = True
-
-    @staticmethod
-    def ones(spec: Spec) -> Any:
-        return filled(1, spec)
-
-    @staticmethod
-    def zeros(spec: Spec) -> Any:
-        return filled(0, spec)
-
-    @staticmethod
-    def scale(ct: Any, partial: Any) -> Any:
-        if isinstance(partial, Tensor):
-            if partial.dtype.kind == "c":
-                partial = TABLE["conj"].front(partial)
-        elif isinstance(partial, complex):
-            partial = partial.conjugate()
-        return ct * partial
-
-    @staticmethod
-    def select(value: Any, mask: Mask) -> Any:
-        return TABLE["where"].front(mask(), value, 0.0)
-
-    @staticmethod
-    def where(mask: Any, value: Any) -> Any:
-        return TABLE["where"].front(mask, value, 0.0)
-
-    @staticmethod
-    def as_mask(value: Any, shape: tuple[int, ...]) -> Any:
-        return value if value.shape == shape else TABLE["broadcast"].front(value, shape=shape)
-
-    @staticmethod
-    def mask_like(mask: Any, ct: Any) -> Any:
-        return TABLE["cast"].front(mask, dtype=ct.dtype)
-
-    @staticmethod
-    def ones_like(ct: Any) -> Any:
-        return filled(1, ct.spec)
-
-    @staticmethod
-    def nonzero(value: Any) -> Any:
-        return TABLE["not_equal"].front(value, 0.0)
-
-    @staticmethod
-    def either(a: Any, b: Any) -> Any:
-        return TABLE["logical_or"].front(a, b)
-
-    @staticmethod
-    def both(a: Any, b: Any) -> Any:
-        return TABLE["logical_and"].front(a, b)
-
-    @staticmethod
-    def saved(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The saved values as tensors that hang where they hung in the forward graph."""
-        joint = node.op.joint
-        if joint is not None and not joint.needs and not joint.needs_out:
-            return saved
-        if saved == ():
-            return (*(_input_tensor(n) for n in node.inputs), _result_tensor(node))
-        kept = [_saved_tensor(v, n) for v, n in zip(saved[:-1], node.inputs, strict=True)]
-        out = saved[-1]
-        if isinstance(out, tuple):
-            kept.append(tuple(pick(node, i, o) for i, o in enumerate(out)))
-        elif out is not None:
-            result = wrap(out)
-            result.node = node
-            kept.append(result)
-        else:
-            kept.append(None)
-        return tuple(kept)
-
-
-def _input_tensor(entry: Any) -> Any:
-    if isinstance(entry, Node):
-        return abstract(entry)
-    return wrap(entry) if isinstance(entry, (np.ndarray, np.generic)) else entry
-
-
-def _result_tensor(node: Node) -> Any:
-    if node.op.results == 1:
-        return abstract(node)
-    return tuple(pick(node, i, None) for i in range(len(node.spec)))  # type: ignore[arg-type]
-
-
-def _saved_tensor(value: Any, entry: Any) -> Any:
-    if value is None or type(value) in SCALARS:
-        return value
-    out = wrap(value)
-    if not isinstance(entry, Node):
-        return out
-    if entry.op is TABLE["broadcast"] and entry.spec.shape != value.shape:
-        # The value was kept as it was before its broadcast.
-        entry = entry.inputs[0]
-    if isinstance(entry, Node) and entry.requires_grad:
-        out.node = entry
-    return out
+from ..core.record import OUTPUT
+from ..core.spec import DType, bool_, category
+from ..core.tensor import Tensor, wrap
+from .arithmetic import Arrays, Mask, Tensors, fitted, once
 
 
 def backward_pass(
@@ -207,7 +35,7 @@ def backward_pass(
     `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
     that consumes it; the walk keeps its own stack.
     """
-    lib: Any = _Tensors if create_graph else _Arrays
+    lib: Any = Tensors if create_graph else Arrays
     freed = None if retain_graph else Freed(user_location())
     needed = None
     pending = reachable([n for n, _ in roots])
@@ -330,7 +158,7 @@ def _pull_node(
         pulled = op.joint.pull(ct, values, node, 0)
         for entry, g in zip(inputs, pulled, strict=True):
             if type(entry) is Node and g is not None and (needed is None or entry in needed):
-                _accumulate(lib, cts, masks, entry, _fitted(g, entry.spec), None)
+                _accumulate(lib, cts, masks, entry, fitted(g, entry.spec), None)
         return
     # Only these kinds can leave a cotangent that is not of its argument's dtype.
     special = (ct[0] if type(ct) is tuple else ct).dtype.kind in "cV"
@@ -362,28 +190,15 @@ def _pull_node(
                 own = _everywhere(lib, mask, entry.spec.shape)
                 g = lib.select(g, own)
             if fact.present is not None:
-                picked = _once(partial(fact.present, None, values, node, i))
+                picked = once(partial(fact.present, None, values, node, i))
                 own = picked if own is None else _both(lib, picked, own)
         elif kind is Missing:
             _missing_error(node, i, fact)
         else:
             continue
         if special:
-            g = _fitted(g, entry.spec)
+            g = fitted(g, entry.spec)
         _accumulate(lib, cts, masks, entry, g, own)
-
-
-def _fitted(g: Any, spec: Spec) -> Any:
-    """A cotangent in its argument's dtype.
-
-    A real argument of a complex result takes the real part. NumPy computes bfloat16 with anything
-    else in float32: that is narrowed.
-    """
-    if spec.real_inexact and g.dtype.kind == "c":
-        g = TABLE["real"](g)
-    if spec.dtype.kind == "V" and g.dtype != spec.dtype:
-        g = TABLE["cast"](g, dtype=spec.dtype)
-    return g
 
 
 def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
@@ -391,15 +206,15 @@ def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> 
         here = lib.as_mask(passes, shape)
         return here if mask is None else lib.both(here, mask())
 
-    return _once(routed)
+    return once(routed)
 
 
 def _both(lib: Any, a: Mask, b: Mask) -> Mask:
-    return _once(lambda: lib.both(a(), b()))
+    return once(lambda: lib.both(a(), b()))
 
 
 def _everywhere(lib: Any, mask: Mask, shape: tuple[int, ...]) -> Mask:
-    return _once(lambda: lib.as_mask(mask(), shape))
+    return once(lambda: lib.as_mask(mask(), shape))
 
 
 def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | None:
@@ -414,7 +229,7 @@ def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | No
             for i, (ct, spec) in enumerate(zip(parts, specs, strict=True))
         )
 
-    return _once(evaluated)
+    return once(evaluated)
 
 
 def _moved_mask(
@@ -433,18 +248,7 @@ def _moved_mask(
             pattern = lib.ones_like(ct) if mask is None else lib.mask_like(mask(), ct)
         return lib.nonzero(fact.pull(pattern, values, node, index))
 
-    return _once(moved)
-
-
-def _once(thunk: Mask) -> Mask:
-    value: list[Any] = []
-
-    def evaluated() -> Any:
-        if not value:
-            value.append(thunk())
-        return value[0]
-
-    return evaluated
+    return once(moved)
 
 
 def _accumulate(
@@ -459,7 +263,7 @@ def _accumulate(
     cts[node] = old + ct
     before = masks.pop(node, None)
     if before is not None and mask is not None:
-        masks[node] = _once(lambda: lib.either(before(), mask()))
+        masks[node] = once(lambda: lib.either(before(), mask()))
 
 
 def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
