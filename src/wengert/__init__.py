@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from . import autograd, ops
+from . import ops
 from .core import spec as _spec
 from .core import tree
 from .core.declare import METHODS, PUBLIC
@@ -73,10 +73,13 @@ globals().update(half=float16, float=float32, double=float64, short=int16, int=i
 install_traceback_filter()
 install_warning_filter()
 
-_LAZY_MODULES = frozenset({"nn", "optim", "data", "train", "random", "explain"})
+_LAZY_MODULES = frozenset({"autograd", "nn", "optim", "data", "train", "random", "explain"})
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
     "function": ".execute.static",
+    "jvp": ".transforms.tangents",
+    "linear_transpose": ".transforms.tangents",
+    "linearize": ".transforms.tangents",
     "placeholder": ".execute.static",
     "check_grads": ".explain.gradcheck",
 }
@@ -156,6 +159,9 @@ __all__ = [
     "int32",
     "int64",
     "is_grad_enabled",
+    "jvp",
+    "linear_transpose",
+    "linearize",
     "no_grad",
     "ops",
     "placeholder",

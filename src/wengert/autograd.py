@@ -1,17 +1,22 @@
-"""Gradients of eager tensors, under the names that PyTorch users know."""
+"""Gradients and tangents of eager tensors, under the names that PyTorch users know."""
 
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .transforms.backward import backward
 from .transforms.backward import gradients as grad
 from .transforms.custom import Context, Function
+from .transforms.tangents import UnpackedDual, dual_level, make_dual, unpack_dual
 
 __all__ = [
     "Context",
     "Function",
+    "UnpackedDual",
     "backward",
+    "dual_level",
     "enable_grad",
     "grad",
     "is_grad_enabled",
+    "make_dual",
     "no_grad",
     "set_grad_enabled",
+    "unpack_dual",
 ]

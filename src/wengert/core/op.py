@@ -120,19 +120,30 @@ class Vjp(Fact):
 
 
 class Joint:
-    """One rule for several arguments: `fn(ct, ...)` returns a cotangent (or None) for every argument."""
+    """One rule for several arguments: `fn(ct, ...)` returns a cotangent (or None) for every argument.
 
-    __slots__ = ("fn", "pull", "needs", "needs_out")
+    `push(ts, ...)` is the same derivative the other way: from a tuple of tangents, one for every
+    argument and None where there is none, to the results' (one, or a tuple). Where it is not given
+    it follows from `fn` by transposition.
+    """
+
+    __slots__ = ("fn", "pull", "push_fn", "push", "needs", "needs_out")
 
     needs: frozenset[int]
     needs_out: bool
     pull: Rule
+    push: Rule | None
 
-    def __init__(self, fn: Rule) -> None:
-        self.fn = fn
+    def __init__(self, fn: Rule, push: Rule | None = None) -> None:
+        self.fn, self.push_fn = fn, push
+        self.push = None
 
     def compile(self, op: Op) -> None:
-        self.needs, self.needs_out = _resolve(self.fn, op, self, "pull")
+        self.needs, self.needs_out = frozenset(), False
+        for fn, name in ((self.fn, "pull"), (self.push_fn, "push")):
+            if fn is not None:
+                needs, needs_out = _resolve(fn, op, self, name)
+                self.needs, self.needs_out = self.needs | needs, self.needs_out or needs_out
 
 
 class NoDerivative(Fact):
@@ -351,7 +362,7 @@ def _resolve(fn: Rule, op: Op, holder: Any, name: str) -> tuple[frozenset[int], 
     parts: list[str] = []
     for parameter in _parameter_names(fn):
         base, _, suffix = parameter.rpartition("_")
-        if parameter == "ct":
+        if parameter in ("ct", "ts"):
             parts.append("ct")
         elif parameter in ("index", "node"):
             parts.append(parameter)

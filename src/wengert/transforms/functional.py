@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import functools
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..core import tree
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
-from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.record import caller, filled
+from ..core.mode import get_mode
+from ..core.record import filled
 from ..core.spec import category
-from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
+from ..core.tensor import Tensor, asarray, wrap
 from .backward import seed
-from .reverse import backward_pass, reachable
+from .reverse import backward_pass
+from .variables import Nest, close, plain, reaches_others, recorded, split_aux
 
 Argnums = int | Sequence[int]
 
@@ -67,13 +64,13 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
     @functools.wraps(fn, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         numbers = _argnums(argnums, len(args), name)
-        nests = [_Nest(args[i], f"argument {i} of {name}") for i in numbers]
+        nests = [Nest(args[i], f"argument {i} of {name}") for i in numbers]
         outer = get_mode()
         replaced = list(args)
         for i, nest in zip(numbers, nests, strict=True):
             replaced[i] = nest.tracked
-        result = _recorded(fn, replaced, kwargs)
-        out, aux = _split_aux(result, has_aux, name)
+        result = recorded(fn, replaced, kwargs)
+        out, aux = split_aux(result, has_aux, name)
         if not isinstance(out, Tensor):
             out = asarray(out)
         if category(out.dtype) < 2:
@@ -89,11 +86,11 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
         else:
             ct = seed(out, None, f"the gradient of {name}")
             assert out.node is not None
-            connected = out.is_abstract or (outer.grad and _reaches_others(out.node, inputs))
+            connected = out.is_abstract or (outer.grad and reaches_others(out.node, inputs))
             grads = _pull([(out, ct)], inputs, connected, retain=False)
-        _close(inputs)
+        close(inputs)
         if not connected:
-            out, aux = _plain(out), tree.map(_plain, aux)
+            out, aux = plain(out), tree.map(plain, aux)
         found = iter(grads)
         per_arg = [nest.like(found) for nest in nests]
         value = (out, aux) if has_aux else out
@@ -117,17 +114,17 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     (tensor([3., 4.]), tensor([1., 2.]))
     """
     name = getattr(fn, "__name__", type(fn).__name__)
-    nests = [_Nest(a, f"argument {i} of {name}") for i, a in enumerate(args)]
+    nests = [Nest(a, f"argument {i} of {name}") for i, a in enumerate(args)]
     outer = get_mode()
-    result, aux = _split_aux(_recorded(fn, [n.tracked for n in nests], {}), has_aux, name)
+    result, aux = split_aux(recorded(fn, [n.tracked for n in nests], {}), has_aux, name)
     leaves, structure = tree.flatten(result)
     outs = [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
     inputs = [t for nest in nests for t in nest.variables]
     connected = any(
-        o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and _reaches_others(o.node, inputs))
+        o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and reaches_others(o.node, inputs))
         for o in outs
     )
-    _close(inputs)
+    close(inputs)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
         cts, found = tree.flatten(cotangents)
@@ -139,115 +136,11 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         grads = iter(_pull(live, inputs, record, retain=True))
         return tuple(nest.like(grads) for nest in nests)
 
-    shown = outs if connected else [_plain(o) for o in outs]
+    shown = outs if connected else [plain(o) for o in outs]
     out = tree.unflatten(structure, shown)
     if has_aux:
-        return out, pull, aux if connected else tree.map(_plain, aux)
+        return out, pull, aux if connected else tree.map(plain, aux)
     return out, pull
-
-
-class _Nest:
-    """An argument with its floating leaves replaced by fresh variables to differentiate in."""
-
-    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
-
-    def __init__(self, nest: Any, what: str) -> None:
-        leaves, self._structure = tree.flatten(nest)
-        self.variables: list[Tensor] = []
-        self._positions: list[int] = []
-        self._count = len(leaves)
-        for i, leaf in enumerate(leaves):
-            if _differentiable(leaf):
-                leaves[i] = variable = _variable(leaf)
-                self.variables.append(variable)
-                self._positions.append(i)
-        if not self.variables:
-            found = sorted({_describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
-            fail(
-                DTypeError,
-                f"{what} cannot be differentiated in: it holds {', '.join(found)}",
-                "Gradients exist for floating and complex values: write 3.0 instead of 3, "
-                "or x.astype(wg.float32); choose other arguments with argnums=.",
-            )
-        self.tracked = tree.unflatten(self._structure, leaves)
-
-    def like(self, grads: Any) -> Any:
-        """A nest of this structure with the next gradients at the differentiated leaves."""
-        leaves: list[Any] = [None] * self._count
-        for i in self._positions:
-            leaves[i] = next(grads)
-        return tree.unflatten(self._structure, leaves)
-
-
-def _differentiable(leaf: Any) -> bool:
-    if isinstance(leaf, Tensor):
-        return category(leaf.dtype) >= 2
-    if isinstance(leaf, (np.ndarray, np.generic)):
-        return leaf.dtype.kind in "fc" or leaf.dtype.name == "bfloat16"
-    return type(leaf) in (float, complex)
-
-
-def _describe_leaf(leaf: Any) -> str:
-    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
-        return f"{leaf.dtype} {leaf.shape}"
-    return type(leaf).__name__
-
-
-def _variable(leaf: Any) -> Tensor:
-    """A new variable with the leaf's value, connected to it where something outside tracks it."""
-    x = leaf if isinstance(leaf, Tensor) else asarray(leaf)
-    connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
-    code, offset = caller()
-    # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
-    source = x.node if connected else x
-    node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
-    if x.is_abstract:
-        return abstract(node)
-    out = wrap(x._data, x._spec)
-    out.node = node
-    return out
-
-
-def _is_parameter(x: Tensor) -> bool:
-    # A subclass of Tensor is a module's parameter: in a functional transform it is a plain value.
-    return type(x) is not Tensor and x.is_leaf
-
-
-def _recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    token = set_mode(get_mode().with_grad(True))
-    try:
-        return fn(*args, **kwargs)
-    finally:
-        reset_mode(token)
-
-
-def _split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
-    if not has_aux:
-        return result, None
-    if not isinstance(result, tuple) or len(result) != 2:
-        fail(GradientError, f"{name} must return (value, aux) with has_aux=True, not {type(result).__name__}")
-    return result
-
-
-def _reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
-    """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
-    own = {t.node for t in inputs}
-    return any(_is_variable(node) and node not in own for node in reachable([root]))
-
-
-def _is_variable(node: Node) -> bool:
-    """Whether gradients end here: a leaf, or what another transform, still at work, differentiates in."""
-    return node.op.kind == "leaf" or (node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in _done)
-
-
-# The variables of transforms that are done: what hangs on nothing else is a plain value to those outside.
-_done: weakref.WeakSet[Node] = weakref.WeakSet()
-
-
-def _close(inputs: Sequence[Tensor]) -> None:
-    for t in inputs:
-        if t.node is not None and not t.is_abstract:
-            _done.add(t.node)
 
 
 def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool) -> list[Any]:
@@ -267,10 +160,6 @@ def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], reco
 
 def _zeros(t: Tensor) -> Tensor:
     return filled(0, t.spec)
-
-
-def _plain(x: Any) -> Any:
-    return x.detach() if isinstance(x, Tensor) and x.requires_grad and not x.is_abstract else x
 
 
 def _argnums(argnums: Argnums, count: int, name: str) -> list[int]:

@@ -40,7 +40,7 @@ def backward_pass(
     needed = None
     pending = reachable([n for n, _ in roots])
     if targets is not None:
-        needed = _leading_to(targets, pending)
+        needed = leading_to(targets, pending)
     results: dict[Node, Any] = {}
     wanted = set(targets) if targets is not None else None
     cts: dict[Node, Any] = {}
@@ -63,7 +63,7 @@ def backward_pass(
                         ct = _run_hooks(saved, ct, lib)
                         saved = saved.saved
                     if type(saved) is Freed and ct is not None and (needed is None or node in needed):
-                        _freed_error(node, saved)
+                        freed_error("backward through", node, saved)
                 if node.op.kind == "leaf":
                     if wanted is None and ct is not None:
                         results[node] = ct
@@ -108,7 +108,7 @@ def reachable(roots: Sequence[Node]) -> dict[Node, int]:
     return pending
 
 
-def _leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
+def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
     """The reachable nodes from which a target is reached: everything else need not be visited."""
     consumers: dict[Node, list[Node]] = {}
     for node in pending:
@@ -193,7 +193,7 @@ def _pull_node(
                 picked = once(partial(fact.present, None, values, node, i))
                 own = picked if own is None else _both(lib, picked, own)
         elif kind is Missing:
-            _missing_error(node, i, fact)
+            missing_error(node, i, fact)
         else:
             continue
         if special:
@@ -293,18 +293,18 @@ def as_gradient(g: Tensor, dtype: DType) -> Tensor:
     return TABLE["cast"].front(g, dtype=dtype)  # type: ignore[no-any-return]
 
 
-def _freed_error(node: Node, freed: Freed) -> None:
+def freed_error(what: str, node: Node, freed: Freed) -> None:
     made = node.source
     fail(
         GradientError,
-        f"backward through {node.op.name} {node.spec} a second time, after its saved values were freed",
+        f"{what} {node.op.name} {node.spec} a second time, after its saved values were freed",
         f"They were freed by the backward pass at {freed.where}"
         + (f"; {node.op.name} ran at {made}" if made is not None else "")
         + ". Keep them with backward(retain_graph=True) in the first pass, or compute the result again.",
     )
 
 
-def _missing_error(node: Node, index: int, fact: NoDerivative) -> None:
+def missing_error(node: Node, index: int, fact: NoDerivative) -> None:
     param = node.op.params[min(index, len(node.op.params) - 1)]
     made = node.source
     fail(

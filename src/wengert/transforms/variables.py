@@ -1,0 +1,134 @@
+"""Fresh variables: what a transform of functions puts in its arguments' places, and when it is done with them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import DTypeError, GradientError, fail
+from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.node import EMPTY_ATTRS, Node, make_node
+from ..core.record import caller
+from ..core.spec import category
+from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
+from .reverse import reachable
+
+
+class Nest:
+    """An argument with its floating leaves replaced by fresh variables to differentiate in."""
+
+    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
+
+    def __init__(self, nest: Any, what: str) -> None:
+        leaves, self._structure = tree.flatten(nest)
+        self.variables: list[Tensor] = []
+        self._positions: list[int] = []
+        self._count = len(leaves)
+        for i, leaf in enumerate(leaves):
+            if _differentiable(leaf):
+                leaves[i] = fresh = variable(leaf)
+                self.variables.append(fresh)
+                self._positions.append(i)
+        if not self.variables:
+            found = sorted({_describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
+            fail(
+                DTypeError,
+                f"{what} cannot be differentiated in: it holds {', '.join(found)}",
+                "Gradients exist for floating and complex values: write 3.0 instead of 3, "
+                "or x.astype(wg.float32); choose other arguments with argnums=.",
+            )
+        self.tracked = tree.unflatten(self._structure, leaves)
+
+    def like(self, grads: Any) -> Any:
+        """A nest of this structure with the next gradients at the differentiated leaves."""
+        leaves: list[Any] = [None] * self._count
+        for i in self._positions:
+            leaves[i] = next(grads)
+        return tree.unflatten(self._structure, leaves)
+
+
+    def beside(self, nest: Any, what: str) -> list[tuple[Tensor, Any]]:
+        """The variables, each with what stands in its place in another nest of this structure."""
+        leaves, found = tree.flatten(nest)
+        if found != self._structure:
+            fail(GradientError, f"{what}: tangents {found} for {self._structure}", "They must have one structure.")
+        return [(v, leaves[i]) for v, i in zip(self.variables, self._positions)]
+
+
+def _differentiable(leaf: Any) -> bool:
+    if isinstance(leaf, Tensor):
+        return category(leaf.dtype) >= 2
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "fc" or leaf.dtype.name == "bfloat16"
+    return type(leaf) in (float, complex)
+
+
+def _describe_leaf(leaf: Any) -> str:
+    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+        return f"{leaf.dtype} {leaf.shape}"
+    return type(leaf).__name__
+
+
+def variable(leaf: Any) -> Tensor:
+    """A new variable with the leaf's value, connected to it where something outside tracks it."""
+    x = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
+    code, offset = caller()
+    # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
+    source = x.node if connected else x
+    node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
+    if x.is_abstract:
+        return abstract(node)
+    out = wrap(x._data, x._spec)
+    out.node = node
+    return out
+
+
+def _is_parameter(x: Tensor) -> bool:
+    # A subclass of Tensor is a module's parameter: in a functional transform it is a plain value.
+    return type(x) is not Tensor and x.is_leaf
+
+
+def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    token = set_mode(get_mode().with_grad(True))
+    try:
+        return fn(*args, **kwargs)
+    finally:
+        reset_mode(token)
+
+
+def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        fail(GradientError, f"{name} must return (value, aux) with has_aux=True, not {type(result).__name__}")
+    return result
+
+
+def reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
+    """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
+    own = {t.node for t in inputs}
+    return any(_is_variable(node) and node not in own for node in reachable([root]))
+
+
+def _is_variable(node: Node) -> bool:
+    """Whether gradients end here: a leaf, or what another transform, still at work, differentiates in."""
+    return node.op.kind == "leaf" or (node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in _done)
+
+
+# The variables of transforms that are done: what hangs on nothing else is a plain value to those outside.
+_done: weakref.WeakSet[Node] = weakref.WeakSet()
+
+
+def close(inputs: Sequence[Tensor]) -> None:
+    for t in inputs:
+        if t.node is not None and not t.is_abstract:
+            _done.add(t.node)
+
+
+def plain(x: Any) -> Any:
+    return x.detach() if isinstance(x, Tensor) and x.requires_grad and not x.is_abstract else x
