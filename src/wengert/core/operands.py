@@ -174,7 +174,6 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     else:
         spec = op.infer(*(argument_spec(a) for a in operands), **attrs)
         tracked = tracked and spec.inexact
-        saved = mixed(operands)
     code, offset = caller()
     shape, scope = spec.shape, mode.scope
     inputs = tuple(
@@ -187,6 +186,8 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
             for a in operands
         ]
     )
+    if not concrete:
+        saved = mixed(operands, inputs)
     node = make_node(op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, saved, spec, code, offset, scope, tracked)
     if not concrete:
         return abstract(node)

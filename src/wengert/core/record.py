@@ -148,7 +148,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
     code, offset = caller()
     inputs = tuple(graph_input(a) for a in args)
-    saved = mixed(args)
+    saved = mixed(args, inputs)
     if op.results != 1:
         node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
         return tuple(pick(node, i, None) for i in range(len(specs)))
@@ -157,10 +157,10 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     return abstract(node)
 
 
-def mixed(args: Sequence[Any]) -> tuple[Any, ...]:
+def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
     """What an abstract node saves: its arguments, where one has a value that its inputs do not hold."""
-    for a in args:
-        if isinstance(a, Tensor) and a._data is not None and a.node is not None:
+    for a, entry in zip(args, inputs, strict=True):
+        if isinstance(entry, Node) and a._data is not None:
             return Mixed([same_value(a) if isinstance(a, Tensor) else a for a in args])
     return ()
 
