@@ -80,6 +80,7 @@ _LAZY_NAMES = {
     "jvp": ".transforms.tangents",
     "linear_transpose": ".transforms.tangents",
     "linearize": ".transforms.tangents",
+    "vmap": ".transforms.batch",
     "placeholder": ".execute.static",
     "check_grads": ".explain.gradcheck",
 }
@@ -175,6 +176,7 @@ __all__ = [
     "uint64",
     "value_and_grad",
     "vjp",
+    "vmap",
     *CONSTANTS,
     *PUBLIC,
 ]

@@ -55,11 +55,15 @@ def located(
 
 
 class Closed(NamedTuple):
-    """What `close` makes: the graph's outputs and inputs, and the tensors behind its parameters."""
+    """What `close` makes: the graph's outputs and inputs, and the tensors behind its parameters.
+
+    `leaves` has the recorded leaf behind every input that was not given.
+    """
 
     outputs: list[Node]
     inputs: list[Node]
     bound: dict[Node, Tensor]
+    leaves: dict[Node, Node]
 
 
 class Given(NamedTuple):
@@ -119,6 +123,7 @@ class _Closing:
         self.made: dict[Any, Node] = {}
         self.inputs: list[Node] = []
         self.bound: dict[Node, Tensor] = {}
+        self.leaves: dict[Node, Node] = {}
         self.free = given is None
         self._scopes: dict[int, Scope | None] = {}
         for tensor, name, parameter in given or ():
@@ -132,7 +137,7 @@ class _Closing:
 
     def run(self) -> Closed:
         roots = [self._root(t) for t in self.outputs]
-        return Closed(roots, self.inputs, self.bound)
+        return Closed(roots, self.inputs, self.bound, self.leaves)
 
     def _root(self, tensor: Tensor) -> Node:
         given = self.made.get(id(tensor))
@@ -215,6 +220,7 @@ class _Closing:
         else:
             node = input_node(leaf.spec, self.names.get(id(tensor), ""), True)
             self.bound[node] = tensor
+        self.leaves[node] = leaf
         self.inputs.append(node)
         return node
 

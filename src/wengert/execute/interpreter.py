@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core import tree
-from ..core.errors import DTypeError, FeedError, GraphError, ShapeError, WengertError, fail, first_line
+from ..core.errors import DTypeError, FeedError, ShapeError, WengertError, fail, first_line
 from ..core.graph import Graph
 from ..core.mode import Scope, get_mode, set_mode
-from ..core.node import Node, make_node
-from ..core.op import TABLE
-from ..core.record import OUTPUT, bind, graph_input
-from ..core.snapshot import CONSTANT, specs_of
+from ..core.node import Node
+from ..core.record import bind
+from ..core.snapshot import specs_of
 from ..core.spec import show
 from ..core.tensor import Tensor, asarray, wrap
+from ..transforms.replay import plain_value, record_again
 
 
 def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
@@ -81,39 +81,12 @@ def _replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
             if node not in values:
                 scope = Scope("module", node.path, outer.scope) if node.path else outer.scope
                 set_mode(outer.within(scope))
-                values[node] = _record(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+                values[node] = record_again(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
             for done in last_uses.get(node, ()):
                 del values[done]
     finally:
         set_mode(outer)
-    return [_plain(values[n]) for n in graph.outputs]
-
-
-def _record(node: Node, args: list[Any]) -> Any:
-    op = node.op
-    if op is CONSTANT:
-        return wrap(node.attrs["value"])
-    if op is OUTPUT:
-        return args[0][node.attrs["index"]]
-    if op.kind == "composite":
-        return op.front(*map(_plain, args), **node.attrs)
-    if TABLE.get(op.name) is not op and any(isinstance(a, Tensor) and a.requires_grad for a in args):
-        fail(
-            GraphError,
-            f"gradients through {op.name} in a graph that is called: its derivative belongs to the call that made it",
-            "Call the graph under wg.no_grad(), or the function instead of its graph.",
-        )
-    out = bind(op, args, node.attrs)
-    if op.name == "broadcast" and out.node is None:
-        # A constant's broadcast: a node all the same, as an operation that broadcasts records it.
-        out.node = make_node(op, (graph_input(args[0]),), node.attrs, (), out.spec, None, 0, None, tracked=False)
-    return out
-
-
-def _plain(x: Any) -> Any:
-    """A tensor without the node that only this run's own operations are to see."""
-    has_own = isinstance(x, Tensor) and not x.is_abstract and x.node is not None and not x.requires_grad
-    return wrap(x._data) if has_own else x
+    return [plain_value(values[n]) for n in graph.outputs]
 
 
 # -- feeding

@@ -157,7 +157,7 @@ def _fitting(tangent: Any, spec: Spec, what: str) -> Tensor:
         )
     if category(t.dtype) == 3 and category(spec.dtype) < 3:
         fail(DTypeError, f"{what}: a complex tangent for a value of dtype {spec.dtype}")
-    return t if t.dtype == spec.dtype else TABLE["cast"].front(t, dtype=spec.dtype)  # type: ignore[no-any-return]
+    return t if t.dtype == spec.dtype else TABLE["cast"].front(t, dtype=spec.dtype)
 
 
 def linear_transpose(fn: Callable[..., Any], *primals: Any) -> Callable[..., Any]:

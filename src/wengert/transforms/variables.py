@@ -50,13 +50,19 @@ class Nest:
             leaves[i] = next(grads)
         return tree.unflatten(self._structure, leaves)
 
-
     def beside(self, nest: Any, what: str) -> list[tuple[Tensor, Any]]:
         """The variables, each with what stands in its place in another nest of this structure."""
-        leaves, found = tree.flatten(nest)
-        if found != self._structure:
-            fail(GradientError, f"{what}: tangents {found} for {self._structure}", "They must have one structure.")
-        return [(v, leaves[i]) for v, i in zip(self.variables, self._positions)]
+        # None among them stands for a leaf's zeros; a None of the argument is no leaf at all.
+        own, structure = tree.flatten(self.tracked, _is_none)
+        leaves, found = tree.flatten(nest, _is_none)
+        if found != structure:
+            fail(GradientError, f"{what}: tangents {found} for {structure}", "They must have one structure.")
+        by_id = {id(o): leaf for o, leaf in zip(own, leaves)}
+        return [(v, by_id[id(v)]) for v in self.variables]
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
 
 
 def _differentiable(leaf: Any) -> bool:
@@ -113,6 +119,21 @@ def reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
     """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
     own = {t.node for t in inputs}
     return any(_is_variable(node) and node not in own for node in reachable([root]))
+
+
+def is_live(root: Node) -> bool:
+    """Whether the result depends on anything that gradients are still asked for."""
+    seen = {root}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if _is_variable(node):
+            return True
+        for entry in node.inputs:
+            if type(entry) is Node and entry not in seen:
+                seen.add(entry)
+                stack.append(entry)
+    return False
 
 
 def _is_variable(node: Node) -> bool:

@@ -1,0 +1,163 @@
+"""Tracing in the midst of a computation: the graph of a function, and what it takes from around it.
+
+`wg.graph` closes a whole program. A transform that traces (vmap, a loop's body) meets tensors of the
+program around: tracked ones, whose gradients must go on, and abstract ones of an outer trace. They
+become inputs of the inner graph, and whatever of the inner program does not depend on its
+arguments is not traced at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import GraphError, fail
+from ..core.graph import Graph
+from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.node import Mixed, Node
+from ..core.record import abstract_input
+from ..core.snapshot import Given, close
+from ..core.spec import Spec
+from ..core.tensor import LEAF, Tensor, abstract, asarray
+from ..core.tree import Structure
+from .variables import is_live
+
+
+class OpenGraph(NamedTuple):
+    """A traced function. The graph's inputs are the arguments' tensors, then what it captures.
+
+    `fixed` has the results that do not depend on the arguments, by position; the graph's outputs
+    are the others, in order.
+    """
+
+    graph: Graph
+    captured: list[Tensor]
+    fixed: dict[int, Tensor]
+    structure: Structure
+
+    def results(self, found: Sequence[Any]) -> list[Any]:
+        """All results in order, for the values of the graph's outputs."""
+        rest = iter(found)
+        count = len(found) + len(self.fixed)
+        return [self.fixed[i] if i in self.fixed else next(rest) for i in range(count)]
+
+
+def open_trace(
+    fn: Callable[..., Any],
+    specs: Sequence[Spec],
+    arguments: Callable[[Sequence[Tensor]], tuple[tuple[Any, ...], Mapping[str, Any]]],
+    tracked: Sequence[bool] | None = None,
+) -> OpenGraph:
+    """Run `fn` on abstract tensors of `specs`, which `arguments` arranges as its arguments.
+
+    `tracked` says which of them gradients will be asked for.
+    """
+    name = getattr(fn, "__name__", type(fn).__name__)
+    inputs = [abstract_input(s, "", bool(tracked and tracked[i])) for i, s in enumerate(specs)]
+    args, kwargs = arguments(inputs)
+    outer = get_mode()
+    # What is drawn inside is known by this scope.
+    mark = Scope("module", "", outer.scope)
+    token = set_mode(Mode(outer.grad, mark, tracing=True))
+    try:
+        result = fn(*args, **kwargs)
+    finally:
+        reset_mode(token)
+    leaves, structure = tree.flatten(result)
+    outs = [_result(name, leaf) for leaf in leaves]
+    inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
+    captured = _captured(inside)
+    fixed = {i: o for i, o in enumerate(outs) if o.node is None or o.node not in inside}
+    given = [Given(t, "", False) for t in (*inputs, *captured)]
+    closed = close([o for i, o in enumerate(outs) if i not in fixed], given, {})
+    for node in closed.inputs[len(given) :]:
+        captured.append(_leaf_tensor(closed.bound.get(node), closed.leaves[node], name))
+    graph = Graph(closed.outputs, closed.inputs, name if name.isidentifier() else "")
+    # What only hangs on the variables of transforms that are done is a plain value.
+    captured = [_without_past(t) for t in captured]
+    return OpenGraph(graph, captured, {i: _without_past(t) for i, t in fixed.items()}, structure)
+
+
+def _without_past(t: Tensor) -> Tensor:
+    if t.is_abstract or t.node is None or not t.requires_grad or is_live(t.node):
+        return t
+    return t.detach()
+
+
+def _result(name: str, leaf: Any) -> Tensor:
+    if isinstance(leaf, Tensor):
+        return leaf
+    if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
+        fail(
+            GraphError,
+            f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors",
+            "Return tensors, arrays or numbers, in any nest.",
+        )
+    return asarray(leaf)
+
+
+def _leaf_tensor(bound: Tensor | None, leaf: Node, name: str) -> Tensor:
+    if bound is not None:
+        return bound
+    if leaf.op is LEAF:
+        fail(GraphError, f"{name} uses a tensor {leaf.spec} that no longer exists", "Pass it as an argument.")
+    return abstract(leaf)
+
+
+def _entries(node: Node) -> Iterator[tuple[Node, Tensor | None]]:
+    """The nodes that an abstract one hangs on, each with the tensor that has its value where there is one."""
+    values = node.saved if type(node.saved) is Mixed else None
+    for i, entry in enumerate(node.inputs):
+        if isinstance(entry, Tensor):
+            if entry.is_abstract:
+                yield entry.node, None  # type: ignore[misc]
+        elif isinstance(entry, Node):
+            value = values[i] if values is not None else None
+            yield entry, value if isinstance(value, Tensor) and not value.is_abstract else None
+
+
+def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope) -> dict[Node, None]:
+    """The nodes that depend on the inputs, or on numbers drawn in the trace, each after what it depends on."""
+    inside: dict[Node, None] = dict.fromkeys(inputs)
+    seen: set[Node] = set(inputs)
+    for out in outs:
+        if out.node is None or not out.is_abstract or out.node in seen:
+            continue
+        seen.add(out.node)
+        stack = [(out.node, _entries(out.node))]
+        while stack:
+            node, waiting = stack[-1]
+            for entry, value in waiting:
+                if value is None and entry not in seen:
+                    seen.add(entry)
+                    stack.append((entry, _entries(entry)))
+                    break
+            else:
+                stack.pop()
+                drawn = node.op.kind == "source" and _under(node.scope, mark)
+                if drawn or any(v is None and e in inside for e, v in _entries(node)):
+                    inside[node] = None
+    return inside
+
+
+def _under(scope: Scope | None, mark: Scope) -> bool:
+    while scope is not None and scope is not mark:
+        scope = scope.parent
+    return scope is mark
+
+
+def _captured(inside: Mapping[Node, None]) -> list[Tensor]:
+    """The tensors from outside that nodes inside take."""
+    found: dict[Node, Tensor] = {}
+    for node in inside:
+        for entry, value in _entries(node):
+            if value is None:
+                if entry not in inside:
+                    found.setdefault(entry, abstract(entry))
+            elif value.node is not None:
+                # An operand that was broadcast is taken as it was before.
+                found.setdefault(value.node, value)
+    return list(found.values())

@@ -1,0 +1,41 @@
+"""A snapshot's nodes run on tensors again: how graphs are called, batched and differentiated as functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.errors import GraphError, fail
+from ..core.node import Node, make_node
+from ..core.op import TABLE
+from ..core.record import OUTPUT, bind, graph_input
+from ..core.snapshot import CONSTANT
+from ..core.tensor import Tensor, wrap
+
+
+def record_again(node: Node, args: Sequence[Any]) -> Any:
+    """Run a snapshot's node on tensors, so that it is recorded anew."""
+    op = node.op
+    if op is CONSTANT:
+        return wrap(node.attrs["value"])
+    if op is OUTPUT:
+        return args[0][node.attrs["index"]]
+    if op.kind == "composite":
+        return op.front(*map(plain_value, args), **node.attrs)
+    if TABLE.get(op.name) is not op and any(isinstance(a, Tensor) and a.requires_grad for a in args):
+        fail(
+            GraphError,
+            f"gradients through {op.name} in a graph that is called: its derivative belongs to the call that made it",
+            "Call the graph under wg.no_grad(), or the function instead of its graph.",
+        )
+    out = bind(op, args, node.attrs)
+    if op.name == "broadcast" and out.node is None:
+        # A constant's broadcast: a node all the same, as an operation that broadcasts records it.
+        out.node = make_node(op, (graph_input(args[0]),), node.attrs, (), out.spec, None, 0, None, tracked=False)
+    return out
+
+
+def plain_value(x: Any) -> Any:
+    """A tensor without the node that only this run's own operations are to see."""
+    has_own = isinstance(x, Tensor) and not x.is_abstract and x.node is not None and not x.requires_grad
+    return wrap(x._data) if has_own else x
