@@ -1,0 +1,604 @@
+"""Where the first NaN or infinity was born, in the forward pass or in a backward pass of any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ..core.errors import DTypeError, GradientError, fail
+from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.node import Freed, Hooked, Node
+from ..core.record import kept_values
+from ..core.source import Source
+from ..core.spec import spec_of
+from ..core.tensor import Tensor
+from ..transforms.reverse import backward_pass, reachable
+from .causes import INPUT, UPDATE, diagnose
+from .observe import Observer, Pull, Step, arguments, observing, replay, tensors_of
+
+Phase = Literal["input", "update", "forward", "backward"]
+Index = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A number that took part: `name[index] = number`, or the range of a whole array where no one number did it."""
+
+    name: str
+    spec: str
+    index: Index | None
+    number: Any
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if self.number is not None:
+            at = f"[{', '.join(map(str, self.index))}]" if self.index else ""
+            return f"{self.name}{at} = {_shown(self.number)}   ({self.spec})"
+        return f"{self.name} in [{_shown(self.low)}, {_shown(self.high)}]   ({self.spec})"
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A node that the NaN or infinity passed on its way."""
+
+    op: str
+    source: Source | None
+    number: Any
+
+    def __str__(self) -> str:
+        return f"{self.op}{_at(self.source)} -> {_shown(self.number)}"
+
+
+@dataclass(frozen=True)
+class Nonfinite:
+    """Where a NaN or an infinity came from. False where there is none.
+
+    `op`, `source` and `path` (module) name the node, `phase` says whether it was born in the forward or
+    in a backward pass (`order` 1, or more for derivatives of derivatives), came with an input, or with
+    an optimiser's update of a leaf. `number` is what was born, at `index` of the result (of the gradient
+    in a backward pass), from `operands`. `way` is how it went on to the loss or the gradient, `because`
+    an earlier infinity that did no harm by itself. `cause` and `rewrite` say it in words.
+    """
+
+    found: bool
+    op: str = ""
+    phase: Phase = "forward"
+    order: int = 0
+    number: Any = None
+    index: Index = ()
+    operands: tuple[Operand, ...] = ()
+    source: Source | None = None
+    path: str = ""
+    cause: str = ""
+    rewrite: str = ""
+    way: tuple[Stop, ...] = ()
+    because: Nonfinite | None = None
+
+    def __bool__(self) -> bool:
+        return self.found
+
+    @property
+    def line(self) -> int | None:
+        """The line of the user's program."""
+        return self.source.line if self.source is not None else None
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        if not self.found:
+            yield "every value and every gradient is finite"
+            return
+        when = {"forward": " in the forward pass", "backward": f" in the backward pass of {self.op}"}
+        if self.phase == "input":
+            yield f"{_shown(self.number)} came with {self.op}{_index(self.index)}: {self.cause}"
+        elif self.phase == "update":
+            yield f"{_shown(self.number)} came with an update of a leaf, first used{_at(self.source)}: {self.cause}"
+        else:
+            order = f" (order {self.order})" if self.order > 1 else ""
+            module = f", in module {self.path}" if self.path else ""
+            yield f"{_shown(self.number)} was born{when[self.phase]}{order}: {self.cause}"
+            yield f"  {self.op}{_at(self.source)}{module}{': ' + self.source.text if self.source else ''}"
+        for operand in self.operands:
+            yield f"    {operand}"
+        if self.because is not None:
+            yield f"  after {next(self.because._lines())}{_at(self.because.source)}"
+        if self.way:
+            yield f"  then {'; '.join(map(str, self.way[:_SHOWN_WAY]))}{' ...' if len(self.way) > _SHOWN_WAY else ''}"
+        if self.rewrite:
+            yield f"  instead: {self.rewrite}"
+
+
+_SHOWN_WAY = 8
+
+
+def nonfinite(loss: Any, *args: Any) -> Nonfinite:
+    """Where the first NaN or infinity was born that reached a result or a gradient.
+
+    Parameters
+    ----------
+    loss: a tensor already computed (its recorded graph is asked), or a function, run once with every
+        operation observed: then values that no gradient flows through are seen too, loops and the
+        backward passes and optimiser steps inside it, and gradients of its result.
+    args: the function's arguments. Floating ones are differentiated in.
+
+    Returns a :class:`Nonfinite`, false where all is finite. Infinities that come to nothing (masked by
+    `where`, an exponential of -inf) are not reported.
+
+    Raises DTypeError for anything else, GradientError for a tensor without a recorded graph.
+
+    >>> import wengert as wg
+    >>> born = wg.explain.nonfinite(lambda p: (p * wg.log(p)).sum(), wg.tensor([0.5, 0.0]))
+    >>> born.op, born.index, born.cause
+    ('log', (1,), 'the logarithm of 0')
+    >>> born.operands[0].number
+    0.0
+    """
+    if isinstance(loss, Tensor):
+        return _of_tensor(loss)
+    if not callable(loss):
+        fail(
+            DTypeError, f"nonfinite of a {type(loss).__name__}", "Give a tensor, or a function that computes the loss."
+        )
+    given = arguments(loss, args)
+    with observing() as seen, np.errstate(all="ignore"):
+        token = set_mode(get_mode().with_grad(True))
+        try:
+            result = loss(*given.args)
+        finally:
+            reset_mode(token)
+        returned = tensors_of(result)
+        _differentiate([t for t in returned if t.node is not None and t.requires_grad and not _is_freed(t.node)])
+    wanted = {t.node for _, t in given.tensors if t.node is not None}
+    return _Trace(seen, given.name_of, wanted).answer([t._data for t in returned] if returned else None)
+
+
+def _of_tensor(loss: Tensor) -> Nonfinite:
+    if loss.node is None or loss._data is None:
+        if loss._data is not None and _bad(loss._data) is None:
+            return Nonfinite(False)
+        fail(
+            GradientError,
+            f"nonfinite of a tensor without a recorded graph, {loss.spec}",
+            "Nothing that it was computed from requires gradients. Give the function that computes it: "
+            "wg.explain.nonfinite(f, *args).",
+        )
+    steps = replay([loss.node])
+    with _restored(steps), observing() as seen, np.errstate(all="ignore"):
+        _differentiate([loss])
+    seen.steps = steps
+    trace = _Trace(seen, lambda array: "", set())
+    own = next((s.out for s in reversed(steps) if s.node is loss.node), loss._data)
+    return trace.answer([own])
+
+
+def _differentiate(results: Sequence[Tensor]) -> None:
+    for t in results:
+        assert t.node is not None
+        backward_pass([(t.node, np.ones(t.shape, t.dtype))], None, create_graph=False, retain_graph=True)
+
+
+def _is_freed(root: Node) -> bool:
+    """Whether a backward pass, which has then been seen, freed something that another one needs."""
+    saved = (n.saved.saved if type(n.saved) is Hooked else n.saved for n in reachable([root]))
+    return any(type(s) is Freed for s in saved)
+
+
+class _restored:
+    """Gives nodes whose saved values were freed new ones, from their replayed values, for a while."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.freed: list[tuple[Node, Any]] = []
+
+    def __enter__(self) -> None:
+        for step in self.steps:
+            node = step.node
+            if node is not None and type(node.saved) is Freed and node.op.name in _table_names(node):
+                tracked = tuple(isinstance(e, Node) and e.requires_grad for e in node.inputs)
+                self.freed.append((node, node.saved))
+                node.saved = kept_values(node.op, tracked, list(step.inputs), step.out)
+
+    def __exit__(self, *exc: object) -> None:
+        for node, saved in self.freed:
+            node.saved = saved
+
+
+def _table_names(node: Node) -> tuple[str, ...]:
+    # A user's own Function keeps a context, which its arguments alone do not give back.
+    return (node.op.name,) if node.op.params else ()
+
+
+# -- following a number back
+
+
+@dataclass(frozen=True)
+class _Trail:
+    """A stop on the way, and what comes after it towards the loss."""
+
+    stop: Stop
+    step: Step | None
+    inputs: tuple[tuple[int, Index], ...]
+    after: _Trail | None
+
+
+@dataclass
+class _Birth:
+    order: int
+    make: Callable[[], Nonfinite]
+
+
+class _Trace:
+    def __init__(self, seen: Observer, name_of: Callable[[Any], str], wanted: set[Node]) -> None:
+        self.seen, self.name_of, self.wanted = seen, name_of, wanted
+        self.made: dict[int, tuple[Step, int | None]] = {}
+        for step in seen.steps:
+            if isinstance(step.out, (tuple, list)):
+                self.made |= {id(part): (step, i) for i, part in enumerate(step.out)}
+            else:
+                self.made.setdefault(id(step.out), (step, None))
+        self.onto: dict[Node, list[Pull]] = {}
+        for pull in seen.pulls:
+            for entry in pull.grads:
+                self.onto.setdefault(entry, []).append(pull)
+
+    # -- which of the births is the answer
+
+    def answer(self, results: Sequence[Any] | None) -> Nonfinite:
+        """The first birth that reaches the results (those that nothing consumed if None), else a gradient."""
+        if results is None:
+            results = self._unused()
+        for values in (results, self._gradients()):
+            births: list[_Birth] = []
+            for value in values:
+                if isinstance(value, tuple):
+                    births += self._from_pull(value[0], value[1], None)
+                else:
+                    index = _bad(value)
+                    if index is not None:
+                        births += self._from_value(value, index, self.seen.count + 1, None)
+            if births:
+                return min(births, key=lambda b: b.order).make()
+        return Nonfinite(False)
+
+    def _unused(self) -> list[Any]:
+        used = {id(v) for step in self.seen.steps for v in step.inputs}
+        return [s.out for s in self.seen.steps if not isinstance(s.out, (tuple, list)) and id(s.out) not in used]
+
+    def _gradients(self) -> list[Any]:
+        """Gradients that are not finite: pairs of a pull and the leaf it reaches, or recorded arrays."""
+        found: list[Any] = []
+        for pull in self.seen.pulls:
+            for entry, g in pull.grads.items():
+                if (entry.op.kind == "leaf" or entry in self.wanted) and not _all_finite(g):
+                    found.append((pull, entry))
+        return found + [g for _, g, _ in self.seen.gradients if id(g) in self.made and not _all_finite(g)]
+
+    # -- values
+
+    def _from_value(self, value: Any, index: Index, before: int, trail: _Trail | None) -> list[_Birth]:
+        births: list[_Birth] = []
+        visited: set[int] = set()
+        stack: list[tuple[Any, Index, int, _Trail | None]] = [(value, index, before, trail)]
+        while stack:
+            array, at, order, after = stack.pop()
+            step, part, array, at = self._producer(array, at)
+            if step is None:
+                births += self._from_outside(array, at, order, after)
+                continue
+            if id(step) in visited:
+                continue
+            visited.add(id(step))
+            number = np.asarray(array)[at].item()
+            culprits = _culprits(step, part, at)
+            here = _Trail(Stop(step.name, step.source, number), step, tuple(culprits), after)
+            if not culprits:
+                births.append(_Birth(step.order, lambda s=step, a=at, n=number, w=after: _born(s, a, n, w, None)))  # type: ignore[misc]
+            stack += [(step.inputs[i], where, step.order, here) for i, where in culprits]
+        return births
+
+    def _producer(self, array: Any, at: Index) -> tuple[Step | None, int | None, Any, Index]:
+        """The step that made an array or, of a view, the array that it shows."""
+        while id(array) not in self.made:
+            base = getattr(array, "base", None)
+            if not isinstance(base, np.ndarray) or base.dtype != array.dtype or not base.flags.c_contiguous:
+                return None, None, array, at
+            offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+            offset += sum(i * s for i, s in zip(at, array.strides, strict=True))
+            array, at = base, tuple(int(i) for i in np.unravel_index(offset // base.itemsize, base.shape))
+        return (*self.made[id(array)], array, at)
+
+    def _from_outside(self, array: Any, at: Index, order: int, after: _Trail | None) -> list[_Birth]:
+        """No operation made it: an argument, a constant, or what an optimiser made of a gradient."""
+        name = self.name_of(array)
+        number = np.asarray(array)[at].item()
+        if not name and any(pull.order < order for pull in self.seen.pulls):
+            use = self._first_use()
+            for pull in self.seen.pulls:
+                for entry, g in pull.grads.items():
+                    if pull.order < use and entry.op.kind == "leaf" and not _all_finite(g):
+                        return self._from_pull(pull, entry, after)
+            if any(pull.order < use for pull in self.seen.pulls):
+                return [_Birth(use, lambda: _updated(array, at, number, after))]
+        turned = _turn(after) if not np.isnan(number) else None
+        came = _came_with(name or _what(array), array, at, number, after)
+        if turned is not None:
+            # Infinities among the data are meant; what made NaN of them is the place.
+            step, where = turned.step, _first_bad(turned)
+            assert step is not None
+            return [
+                _Birth(step.order, lambda: _born(step, where, turned.stop.number, turned.after, came)),
+            ]
+        return [_Birth(0, lambda: came)]
+
+    def _first_use(self) -> int:
+        """When a number that no operation made, and that is not finite, was first computed with."""
+        for step in self.seen.steps:
+            for value in step.inputs:
+                if (
+                    isinstance(value, (np.ndarray, np.generic))
+                    and id(value) not in self.made
+                    and not _all_finite(value)
+                ):
+                    return step.order
+        return self.seen.count + 1
+
+    # -- backward passes on arrays
+
+    def _from_pull(self, pull: Pull, entry: Node, after: _Trail | None) -> list[_Birth]:
+        births: list[_Birth] = []
+        visited: set[tuple[Pull, Node]] = set()
+        stack: list[tuple[Pull, Node, _Trail | None]] = [(pull, entry, after)]
+        while stack:
+            pull, entry, after = stack.pop()
+            if (pull, entry) in visited:
+                continue
+            visited.add((pull, entry))
+            g = pull.grads[entry]
+            number = _number(g, _bad(g))
+            if _all_finite(pull.ct):
+                births.append(
+                    _Birth(pull.order, lambda p=pull, e=entry, w=after: self._born_backward(p, e, w))  # type: ignore[misc]
+                )
+                continue
+            here = _Trail(Stop(f"backward of {pull.node.op.name}", pull.node.source, number), None, (), after)
+            before = [p for p in self.onto.get(pull.node, ()) if p.order < pull.order]
+            worse = [p for p in before if not _all_finite(p.grads[pull.node])]
+            stack += [(p, pull.node, here) for p in worse]
+            if not worse:
+                births.append(_Birth(pull.order, lambda p=pull, w=here: _summed(p, w)))  # type: ignore[misc]
+        return births
+
+    def _born_backward(self, pull: Pull, entry: Node, after: _Trail | None) -> Nonfinite:
+        node, g = pull.node, pull.grads[entry]
+        at = _bad(g)
+        number = _number(g, at)
+        at = at if at is not None else ()
+        because = None
+        values = pull.saved if isinstance(pull.saved, tuple) else ()
+        for value in values:
+            bad = _bad(value) if isinstance(value, (np.ndarray, np.generic)) else None
+            if bad is not None and because is None:
+                births = self._from_value(value, bad, pull.order, None)
+                because = min(births, key=lambda b: b.order).make() if births else None
+        operands = [_operand("slope of the result", pull.ct, at)] if not isinstance(pull.ct, tuple) else []
+        names = [*_argument_names(node.op, len(values) - 1), "result"] if len(values) == len(node.inputs) + 1 else []
+        operands += [_operand(n, v, at) for n, v in zip(names, values) if _is_number(v)]
+        cause = diagnose(node.op.name, [o.number for o in operands[1:]], number, True)
+        return Nonfinite(
+            True, node.op.name, "backward", pull.depth, number, at, tuple(operands), node.source, node.path,
+            cause.text, cause.rewrite, _stops(after), because,
+        )  # fmt: skip
+
+
+def _summed(pull: Pull, after: _Trail) -> Nonfinite:
+    node = pull.node
+    at = _bad(pull.ct) or ()
+    number = _number(pull.ct, at)
+    return Nonfinite(
+        True, node.op.name, "backward", pull.depth, number, at, (), node.source, node.path,
+        "the gradients that arrive at its result overflow when they are added", "", _stops(after),
+    )  # fmt: skip
+
+
+# -- what did it
+
+
+def _culprits(step: Step, part: int | None, at: Index) -> list[tuple[int, Index]]:
+    """The elements of the step's inputs, not finite, without which its result at `at` would be finite."""
+    bad = [i for i, v in enumerate(step.inputs) if _is_number(v) and not _all_finite(v)]
+    if not bad:
+        return []
+
+    def is_bad(inputs: Sequence[Any]) -> bool:
+        with np.errstate(all="ignore"):
+            out = step.run(*inputs)
+        value = out[part] if part is not None else out
+        return not _all_finite(np.asarray(value)[at])
+
+    # Two replacements: 0.5 lies outside some functions' domains, 2.0 outside others'.
+    for substitute in (0.5, 2.0):
+        clean = [_replaced(v, substitute) if i in bad else v for i, v in enumerate(step.inputs)]
+        if not is_bad(clean):
+            break
+    else:
+        return []
+    found: list[tuple[int, Index]] = []
+    for i in bad:
+        others = list(clean)
+        others[i] = step.inputs[i]
+        if is_bad(others):
+            found.append((i, _culprit_element(step, i, clean, at, is_bad)))
+    return found or [(i, _bad(step.inputs[i]) or ()) for i in bad]
+
+
+def _culprit_element(
+    step: Step, i: int, clean: Sequence[Any], at: Index, is_bad: Callable[[Sequence[Any]], bool]
+) -> Index:
+    value = np.asarray(step.inputs[i])
+    if step.op.kind == "elementwise":
+        return _aligned(value.shape, at)
+    left = np.flatnonzero(~_finite(value))
+    while len(left) > 1:
+        half = left[: len(left) // 2]
+        for some in (half, left[len(half) :]):
+            tried = list(clean)
+            part = np.array(clean[i])
+            part.reshape(-1)[some] = value.reshape(-1)[some]
+            tried[i] = part
+            if is_bad(tried):
+                left = some
+                break
+        else:  # it takes several, such as infinities of both signs
+            left = left[:1]
+    return tuple(int(k) for k in np.unravel_index(left[0], value.shape))
+
+
+def _born(step: Step, at: Index, number: Any, after: _Trail | None, because: Nonfinite | None) -> Nonfinite:
+    elementwise = step.op.kind == "elementwise"
+    names = _argument_names(step.op, len(step.inputs))
+    operands = tuple(
+        _operand(n, v, at if elementwise or step.op.name == "cast" else None)
+        for n, v in zip(names, step.inputs) if _is_number(v)
+    )  # fmt: skip
+    cause = diagnose(step.name, [o.number for o in operands], number, step.depth > 0)
+    return Nonfinite(
+        True, step.name, "backward" if step.depth else "forward", step.depth, number, at, operands,
+        step.source, step.path, cause.text, cause.rewrite, _stops(after), because,
+    )  # fmt: skip
+
+
+def _came_with(name: str, array: Any, at: Index, number: Any, after: _Trail | None) -> Nonfinite:
+    source = after.stop.source if after is not None else None
+    return Nonfinite(
+        True, name, "input", 0, number, at, (_operand(name, array, at),), source, "", INPUT.text, INPUT.rewrite,
+        _stops(after),
+    )  # fmt: skip
+
+
+def _updated(array: Any, at: Index, number: Any, after: _Trail | None) -> Nonfinite:
+    source = after.stop.source if after is not None else None
+    what = _what(array)
+    return Nonfinite(
+        True, "update", "update", 0, number, at, (_operand(what, array, at),), source, "", UPDATE.text, UPDATE.rewrite,
+        _stops(after),
+    )  # fmt: skip
+
+
+def _turn(trail: _Trail | None) -> _Trail | None:
+    """The first stop after the infinity at which it became NaN."""
+    while trail is not None:
+        if trail.step is not None and np.isnan(trail.stop.number):
+            return trail
+        trail = trail.after
+    return None
+
+
+def _first_bad(trail: _Trail) -> Index:
+    assert trail.step is not None
+    out = trail.step.out
+    parts = out if isinstance(out, (tuple, list)) else (out,)
+    return next(
+        (tuple(int(k) for k in np.argwhere(np.isnan(np.asarray(p)))[0]) for p in parts if np.isnan(p).any()), ()
+    )
+
+
+def _stops(trail: _Trail | None) -> tuple[Stop, ...]:
+    out = []
+    while trail is not None:
+        out.append(trail.stop)
+        trail = trail.after
+    return tuple(out)
+
+
+# -- numbers
+
+
+def _is_number(v: Any) -> bool:
+    return isinstance(v, (np.ndarray, np.generic, float, int, complex)) and not isinstance(v, (bool, np.bool_))
+
+
+def _finite(value: Any) -> Any:
+    array = np.asarray(value)
+    if array.dtype.kind == "V":  # bfloat16
+        array = array.astype(np.float32)
+    return np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, bool)
+
+
+def _all_finite(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return all(_all_finite(v) for v in value)
+    return value is None or bool(_finite(value).all())
+
+
+def _bad(value: Any) -> Index | None:
+    """The index of the first element that is not finite."""
+    if isinstance(value, (tuple, list)):
+        return next((b for b in map(_bad, value) if b is not None), None)
+    if value is None:
+        return None
+    wrong = np.argwhere(~_finite(value))
+    return tuple(int(i) for i in wrong[0]) if len(wrong) else None
+
+
+def _number(value: Any, at: Index | None) -> Any:
+    if at is None:
+        return None
+    if isinstance(value, (tuple, list)):
+        value = next(v for v in value if _bad(v) is not None)
+    return np.asarray(value)[at].item()
+
+
+def _replaced(value: Any, substitute: float) -> Any:
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return substitute
+    out = np.array(value)
+    out[~_finite(out)] = substitute
+    return out
+
+
+def _aligned(shape: tuple[int, ...], at: Index) -> Index:
+    """The index, in an operand of `shape`, of what broadcasts to `at`."""
+    return tuple(0 if size == 1 else i for size, i in zip(shape, at[len(at) - len(shape) :], strict=True))
+
+
+def _operand(name: str, value: Any, at: Index | None) -> Operand:
+    array = np.asarray(value)
+    shown = str(spec_of(array.shape, array.dtype)) if isinstance(value, (np.ndarray, np.generic)) else "a number"
+    number, index = None, None
+    if at is not None and array.ndim <= len(at):
+        index = _aligned(array.shape, at)
+        if all(i < n for i, n in zip(index, array.shape, strict=True)):
+            number = array[index].item()
+    if number is None and array.size == 1:
+        number, index = array.reshape(()).item(), (0,) * array.ndim
+    plain = array[_finite(array)].astype(complex).real if array.size else array
+    low, high = (float(plain.min()), float(plain.max())) if plain.size else (float("nan"), float("nan"))
+    return Operand(name, shown, index if number is not None else None, number, low, high)
+
+
+def _argument_names(op: Any, count: int) -> list[str]:
+    if not op.variadic:
+        return list(op.params)[:count]
+    fixed = list(op.params[:-1])
+    return fixed + [f"{op.params[-1]}[{i}]" for i in range(count - len(fixed))]
+
+
+def _what(array: Any) -> str:
+    return f"a constant or leaf {spec_of(np.shape(array), np.asarray(array).dtype)}"
+
+
+def _shown(number: Any) -> str:
+    return "nothing" if number is None else f"{number:.8g}" if isinstance(number, (float, complex)) else str(number)
+
+
+def _index(at: Index) -> str:
+    return f"[{', '.join(map(str, at))}]" if at else ""
+
+
+def _at(source: Source | None) -> str:
+    return f" at {source}" if source is not None else ""

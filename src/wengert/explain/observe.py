@@ -1,0 +1,464 @@
+"""Seeing every operation that runs, with its values and the user's line, while somebody asks.
+
+Questions about values ("where was this NaN born?") need what eager execution does not keep: results,
+operations that no gradient flows through, the cotangent on every edge. Inside `observing()` the op
+table's forwards and the backward pass's step are replaced by ones that also write down what they did;
+outside of it nothing is different, so observation costs nothing until it is asked for. Other threads
+run through the same functions meanwhile, and are not written down.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import user_frame
+from ..core.mode import Scope, get_mode
+from ..core.node import Node
+from ..core.op import TABLE, Op
+from ..core.record import OUTPUT
+from ..core.source import Source, resolve
+from ..core.spec import category
+from ..core.tensor import Tensor, asarray, wrap
+from ..ops import contract, selection
+from ..transforms import reverse
+from ..transforms.variables import variable
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """One operation that ran: `run(*inputs)` gave `out` (a tuple for several results)."""
+
+    op: Op
+    inputs: tuple[Any, ...]
+    out: Any
+    run: Callable[..., Any]
+    code: CodeType | Source | None
+    offset: int
+    scope: Scope | None
+    recording: bool
+    order: int
+    node: Node | None = None
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line; of an operation in a recorded backward pass, that of what is differentiated."""
+        scope = self.scope
+        while scope is not None:
+            if scope.kind == "gradient" and scope.code is not None:
+                return place(scope.code, scope.offset)
+            scope = scope.parent
+        return place(self.code, self.offset)
+
+    @property
+    def name(self) -> str:
+        """The op's name; of an operation in a recorded backward pass, that of the op it differentiates."""
+        scope = self.scope
+        while scope is not None:
+            if scope.kind == "gradient":
+                return scope.name
+            scope = scope.parent
+        return self.op.name
+
+    @property
+    def path(self) -> str:
+        return self.scope.path if self.scope is not None else ""
+
+    @property
+    def depth(self) -> int:
+        """0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass, ..."""
+        return gradient_depth(self.scope)
+
+
+@dataclass(slots=True, eq=False)
+class Pull:
+    """One step of a backward pass on arrays: the cotangent of a node became those of its inputs."""
+
+    node: Node
+    ct: Any
+    saved: Any
+    grads: dict[Node, Any]
+    order: int
+
+    @property
+    def depth(self) -> int:
+        return 1 + gradient_depth(self.node.scope)
+
+
+@dataclass(slots=True, eq=False)
+class Leak:
+    """A value that left the graph, or took another's place: `detach()`, `item()`, `numpy()`, ..."""
+
+    what: str
+    value: Any
+    source: Source | None
+    order: int
+
+
+def place(code: CodeType | Source | None, offset: int) -> Source | None:
+    return code if code is None or isinstance(code, Source) else resolve(code, offset)
+
+
+def gradient_depth(scope: Scope | None) -> int:
+    depth = 0
+    while scope is not None:
+        depth += scope.kind == "gradient"
+        scope = scope.parent
+    return depth
+
+
+def user_place() -> tuple[CodeType | None, int]:
+    frame = user_frame(2)
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
+@dataclass(eq=False)
+class Observer:
+    """What was seen, in the order of time."""
+
+    steps: list[Step] = field(default_factory=list)
+    pulls: list[Pull] = field(default_factory=list)
+    leaks: list[Leak] = field(default_factory=list)
+    gradients: list[tuple[Node, Any, int]] = field(default_factory=list)  # what reached leaves, and when
+    quiet: int = 0
+    count: int = 0
+
+    def tick(self) -> int:
+        self.count += 1
+        return self.count
+
+    def step(self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any]) -> None:
+        code, offset = user_place()
+        mode = get_mode()
+        self.steps.append(Step(op, tuple(inputs), out, run, code, offset, mode.scope, mode.grad, self.tick()))
+
+    def leak(self, what: str, value: Any) -> None:
+        self.leaks.append(Leak(what, value, place(*user_place()), self.tick()))
+
+
+_observer: ContextVar[Observer | None] = ContextVar("wengert_observer", default=None)
+_lock = threading.Lock()
+_users = 0
+_undo: list[Callable[[], None]] = []
+
+
+@contextmanager
+def observing(leaks: bool = False) -> Iterator[Observer]:
+    """Write down what this thread runs inside the block; with `leaks`, also values that leave the graph.
+
+    Blocks nest: the innermost sees.
+    """
+    global _users
+    seen = Observer()
+    with _lock:
+        if _users == 0:
+            _install()
+        _users += 1
+    token = _observer.set(seen)
+    try:
+        yield seen
+    finally:
+        _observer.reset(token)
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                while _undo:
+                    _undo.pop()()
+
+
+def _install() -> None:
+    for op in TABLE.values():
+        if op.kind != "leaf":
+            _watch_forward(op)
+    _replace(reverse, "_pull_node", _watched_pull)
+    _replace(Tensor, "__getitem__", _watched_getitem)
+    _replace(Tensor, "__setitem__", _watched_setitem)
+    # Two fast paths run NumPy themselves: they step aside for the general ones.
+    _replace(selection, "_where_alike", _aside(lambda *args: None))
+    _replace(contract, "new", _aside(_not_quick))
+    for name in _METHODS:
+        _replace(Tensor, name, _watched_method)
+    data = Tensor.__dict__["data"]
+    _set(Tensor, "data", property(_watched_method("data", data.fget), data.fset, doc=data.__doc__))
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    setattr(owner, name, value)
+    _undo.append(lambda: setattr(owner, name, before))
+
+
+def _replace(owner: Any, name: str, watched: Callable[[str, Any], Any]) -> None:
+    _set(owner, name, watched(name, getattr(owner, name)))
+
+
+def _watch_forward(op: Op) -> None:
+    original = op.forward
+
+    def forward(*values: Any, **attrs: Any) -> Any:
+        seen = _observer.get()
+        if seen is None or seen.quiet:
+            return original(*values, **attrs)
+        seen.quiet += 1  # a composite's forward may run other ops' forwards: one operation is one step
+        try:
+            out = original(*values, **attrs)
+        finally:
+            seen.quiet -= 1
+        seen.step(op, values, out, (lambda *v: original(*v, **attrs)) if attrs else original)
+        return out
+
+    _set(op, "forward", forward)
+    made = getattr(getattr(op, "front", None), "__globals__", {})
+    if made.get("op") is op and "forward" in made:  # a generated front door holds the forward itself
+        made["forward"] = forward
+        _undo.append(lambda: made.__setitem__("forward", original))
+
+
+def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
+    def watched(name: str, original: Any) -> Any:
+        return lambda *args: original(*args) if _observer.get() is None else instead(*args)
+
+    return watched
+
+
+def _not_quick(kind: Any) -> Any:
+    raise AttributeError("the general path")
+
+
+def _watched_setitem(name: str, original: Any) -> Any:
+    def setitem(self: Tensor, index: Any, value: Any) -> None:
+        seen = _observer.get()
+        if seen is None or seen.quiet or self._data is None:
+            original(self, index, value)
+            return
+        before, given = self._data, value._data if isinstance(value, Tensor) else value
+        seen.leak("x[...] = v", before)
+        seen.quiet += 1
+        try:
+            original(self, index, value)
+        finally:
+            seen.quiet -= 1
+
+        def run(old: Any, new: Any) -> Any:
+            again = wrap(np.array(old))
+            original(again, index, new)
+            return again._data
+
+        seen.step(TABLE["slice_update"], (before, given), self._data, run)
+
+    return setitem
+
+
+def _watched_getitem(name: str, original: Any) -> Any:
+    def getitem(self: Tensor, index: Any) -> Any:
+        seen = _observer.get()
+        if seen is None or seen.quiet or self._data is None:
+            return original(self, index)
+        seen.quiet += 1
+        try:
+            out = original(self, index)
+        finally:
+            seen.quiet -= 1
+        if out._data is not None:
+            op = out.node.op if out.node is not None else TABLE["slice"]
+            seen.step(op, (self._data,), out._data, lambda v: original(wrap(np.asarray(v)), index)._data)
+        return out
+
+    return getitem
+
+
+_METHODS = (
+    "detach", "item", "tolist", "numpy", "__array__", "__float__", "__int__", "__bool__", "__complex__",
+    "__format__", "assign_", "requires_grad_",
+)  # fmt: skip
+
+
+def _watched_method(name: str, original: Any) -> Any:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        seen = _observer.get()
+        if seen is None or seen.quiet:
+            return original(self, *args, **kwargs)
+        seen.leak(name, self._data)
+        seen.quiet += 1
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            seen.quiet -= 1
+
+    return method
+
+
+def _watched_pull(name: str, original: Any) -> Any:
+    def pull(lib: Any, node: Node, saved: Any, ct: Any, mask: Any, cts: Any, masks: Any, needed: Any) -> None:
+        seen = _observer.get()
+        if seen is None or seen.quiet:
+            original(lib, node, saved, ct, mask, cts, masks, needed)
+            return
+        if node.op is OUTPUT:
+            original(lib, node, saved, ct, mask, cts, masks, needed)
+            seen.pulls.append(Pull(node, _raw(ct), (), {node.inputs[0]: _raw(ct)}, seen.tick()))
+            return
+        own: dict[Node, Any] = {}
+        own_masks: dict[Node, Any] = {}
+        pause = 0 if lib.recording else 1  # a recorded backward pass is made of operations: they are seen
+        seen.quiet += pause
+        try:
+            original(lib, node, saved, ct, mask, own, own_masks, needed)
+        finally:
+            seen.quiet -= pause
+        grads = {entry: _raw(g) for entry, g in own.items()}
+        if not lib.recording:
+            seen.pulls.append(Pull(node, _raw(ct), saved, grads, seen.tick()))
+        for entry, g in own.items():
+            if entry.op.kind == "leaf":
+                seen.gradients.append((entry, _raw(g), seen.tick()))
+            reverse._accumulate(lib, cts, masks, entry, g, own_masks.get(entry))
+
+    return pull
+
+
+def _raw(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_raw(v) for v in value)
+    return value._data if isinstance(value, Tensor) else value
+
+
+# -- a graph that was recorded without being observed
+
+
+def replay(roots: Sequence[Node]) -> list[Step]:
+    """Steps for every tracked node that the roots were computed by, with values.
+
+    A value that a node saved is taken as it is; any other is computed again from the inputs, leaves
+    having the value that they have now.
+    """
+    order = _topological(roots)
+    values = _saved_values(order)
+    steps: list[Step] = []
+    with np.errstate(all="ignore"):
+        for node in order:
+            if node.op.kind == "leaf":
+                owner = node.variable if node.op.name == "leaf" else None
+                if node not in values:
+                    values[node] = None if owner is None else owner._data
+                continue
+            inputs = tuple(_input_value(e, values) for e in node.inputs)
+            run = _runner(node)
+            if node not in values:
+                values[node] = None if any(v is None for v in inputs) else run(*inputs)
+            if values[node] is not None:
+                step = Step(node.op, inputs, values[node], run, node.code, node.offset, node.scope, True, len(steps))
+                step.node = node
+                steps.append(step)
+    return steps
+
+
+def _runner(node: Node) -> Callable[..., Any]:
+    forward, attrs = node.op.forward, node.attrs
+    if node.op is OUTPUT:
+        return lambda x: x[attrs["index"]]
+    return (lambda *v: forward(*v, **attrs)) if attrs else forward
+
+
+def _input_value(entry: Any, values: dict[Node, Any]) -> Any:
+    if isinstance(entry, Node):
+        return values.get(entry)
+    return entry._data if isinstance(entry, Tensor) else entry
+
+
+def _saved_values(order: Sequence[Node]) -> dict[Node, Any]:
+    values: dict[Node, Any] = {}
+    for node in order:
+        saved = node.saved.saved if hasattr(node.saved, "hooks") else node.saved
+        if type(saved) is not tuple or len(saved) != len(node.inputs) + 1 or isinstance(node.spec, tuple):
+            continue
+        if _fits(saved[-1], node):
+            values[node] = saved[-1]
+        pairs = zip(node.inputs, saved, strict=False)
+        values |= {entry: value for entry, value in pairs if isinstance(entry, Node) and _fits(value, entry)}
+    return values
+
+
+def _fits(value: Any, node: Node) -> bool:
+    return isinstance(value, (np.ndarray, np.generic)) and value.shape == node.spec.shape
+
+
+def _topological(roots: Sequence[Node]) -> list[Node]:
+    done: dict[Node, None] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            waiting = [e for e in node.inputs if isinstance(e, Node) and e not in done]
+            if node in done or not waiting:
+                done.setdefault(node)
+                stack.pop()
+            else:
+                stack.extend(waiting)
+    return list(done)
+
+
+# -- the arguments of a function that is asked about
+
+
+@dataclass
+class Arguments:
+    """A function's arguments with floating leaves tracked, and what they are called."""
+
+    args: tuple[Any, ...]
+    tensors: list[tuple[str, Tensor]]
+
+    def name_of(self, array: Any) -> str:
+        """The name of the argument with this buffer; "" for another."""
+        return next((name for name, t in self.tensors if t._data is array), "")
+
+
+def arguments(fn: Callable[..., Any], args: Sequence[Any]) -> Arguments:
+    """Track the floating leaves of nests; modules and tensors that require gradients stay what they are."""
+    names = parameter_names(fn, len(args))
+    given: list[tuple[str, Tensor]] = []
+    for owner, prefix in [(fn, ""), *zip(args, names, strict=True)]:
+        if hasattr(type(owner), "named_parameters"):
+            given += [(f"{prefix}.{n}" if prefix else n, t) for n, t in owner.named_parameters()]
+    made = []
+    for arg, name in zip(args, names, strict=True):
+        if hasattr(type(arg), "named_parameters"):
+            made.append(arg)
+            continue
+        leaves, structure = tree.flatten(arg)
+        for i, leaf in enumerate(leaves):
+            if isinstance(leaf, Tensor) and (leaf.requires_grad or category(leaf.dtype) < 2):
+                fresh: Any = leaf
+            elif isinstance(leaf, (Tensor, np.ndarray, np.generic)) or type(leaf) in (float, complex):
+                whole = asarray(leaf)
+                fresh = variable(whole) if category(whole.dtype) >= 2 else whole
+            else:
+                continue
+            leaves[i] = fresh
+            given.append((name if len(leaves) == 1 else f"{name}.{i}", fresh))
+        made.append(tree.unflatten(structure, leaves))
+    return Arguments(tuple(made), given)
+
+
+def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
+    try:
+        names = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    except (TypeError, ValueError):
+        names = []
+    return (names + [f"x{i}" for i in range(len(names), count)])[:count]
+
+
+def tensors_of(result: Any) -> list[Tensor]:
+    """The tensors that a function returned, however nested."""
+    if result is None:
+        return []
+    return [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor) and leaf._data is not None]
