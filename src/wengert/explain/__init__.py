@@ -1,5 +1,6 @@
 """Answers about graphs: pictures, and checks of gradients."""
 
 from .nonfinite import Nonfinite, nonfinite
+from .precision import Precision, precision
 
-__all__ = ["Nonfinite", "nonfinite"]
+__all__ = ["Nonfinite", "Precision", "nonfinite", "precision"]

@@ -1,0 +1,270 @@
+"""Which node loses the digits: first-order rounding-error analysis by adjoints.
+
+To first order, the error of a result is the sum over nodes of adjoint times local rounding error
+(Linnainmaa, "Taylor expansion of the accumulated rounding error", 1976; Iri, "Simultaneous computation
+of functions, partial derivatives and estimates of rounding errors", 1984). The local error of a node is
+its value minus the same operation on the same rounded inputs in a wider dtype; the adjoint is what one
+backward pass gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import DTypeError, GradientError, WengertError, fail
+from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.node import Node
+from ..core.source import Source
+from ..core.spec import category
+from ..core.tensor import Tensor
+from ..transforms.reverse import backward_pass
+from .observe import Step, arguments, observing, replay, tensors_of
+
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What one node does to the result's error.
+
+    `local` is the largest rounding error of its value, `adjoint` the largest derivative of the result
+    in it, `error` the signed sum of their products over its elements (what it adds to the result's
+    error), `share` its part of the sum of all |error|. `cancels` is how many times larger than the
+    result its operands are (1 for an operation that cancels nothing): of two nodes, a cancelling one
+    loses nothing itself and brings out what was lost before.
+    """
+
+    op: str
+    source: Source | None
+    path: str
+    error: float
+    local: float
+    adjoint: float
+    share: float
+    cancels: float
+
+    def __str__(self) -> str:
+        where = f" at {self.source}: {self.source.text}" if self.source is not None else ""
+        note = f"   (cancels: operands {self.cancels:.3g} times its result)" if self.cancels > 100 else ""
+        return (
+            f"{self.share:6.1%}  {self.error:+.2e} = {self.local:.1e} rounded, times slope {self.adjoint:.1e}"
+            f"  {self.op}{where}{note}"
+        )
+
+
+def _merged(group: Sequence[Loss]) -> Loss:
+    first = group[0]
+    return Loss(
+        first.op if len(group) == 1 else f"{len(group)} x {first.op}",
+        first.source,
+        first.path,
+        sum(n.error for n in group),
+        max(n.local for n in group),
+        max(n.adjoint for n in group),
+        sum(n.share for n in group),
+        max(n.cancels for n in group),
+    )
+
+
+@dataclass(frozen=True)
+class Precision:
+    """Where a result's digits went.
+
+    `value` is the result (the sum of its elements), `exact` that of the shadow run in a wider dtype,
+    `error` their difference, `estimate` its first-order estimate (the sum over `nodes`, which stand in
+    order of what they lose), `bound` the sum of the magnitudes. `digits` are the decimal digits that are
+    right, of `available` in the dtype.
+    """
+
+    value: float
+    exact: float
+    error: float
+    estimate: float
+    bound: float
+    digits: float
+    available: float
+    dtype: str
+    shadow: str
+    nodes: tuple[Loss, ...]
+
+    @property
+    def worst(self) -> Loss | None:
+        """The node whose rounding the result suffers most from."""
+        return self.nodes[0] if self.nodes else None
+
+    @property
+    def lines(self) -> tuple[Loss, ...]:
+        """The nodes with those of one op at one place in the source as one (a loop's, say), in order."""
+        together: dict[tuple[str, Source | None, str], list[Loss]] = {}
+        for node in self.nodes:
+            together.setdefault((node.op, node.source, node.path), []).append(node)
+        merged = [_merged(group) for group in together.values()]
+        return tuple(sorted(merged, key=lambda n: -n.share))
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.value:.9g} in {self.dtype}, {self.exact:.9g} in {self.shadow}: "
+            f"{self.digits:.1f} of {self.available:.1f} digits are right",
+            f"error {self.error:+.2e}, estimated {self.estimate:+.2e} (at most {self.bound:.1e} to first order)",
+        ]
+        lines += [f"  {node}" for node in self.lines[:_SHOWN] if node.error]
+        worst = max(self.nodes, key=lambda n: n.cancels, default=None)
+        if worst is not None and worst.cancels > 100 and self.digits < self.available / 2:
+            lines.append(
+                f"  {worst.op}{f' at {worst.source}' if worst.source else ''} cancels: it leaves what its operands "
+                "had lost. Rewrite it so that nothing large is subtracted (log1p, expm1, the other root of the "
+                "quadratic, the mean taken off first), or compute that part in a wider dtype."
+            )
+        return "\n".join(lines)
+
+
+def precision(fn: Callable[..., Any], *args: Any) -> Precision:
+    """Which nodes' rounding errors the result of `fn(*args)` suffers from, against a wider shadow run.
+
+    Parameters
+    ----------
+    fn: a function of nests of tensors, arrays and numbers with a real floating result; the elements of
+        a result that is not a scalar are added up.
+    args: its arguments; floating ones are exact as they are given. What `fn` computes from none of
+        them, or detached from them, counts as exact too.
+
+    The shadow run is in float64, for a float64 result in NumPy's `longdouble`, which has more digits
+    on x86 only and which some operations do not have: those count as exact.
+
+    Raises DTypeError for a result that is not real and floating, GradientError for one that does not
+    depend on floating arguments.
+
+    >>> import wengert as wg
+    >>> def f(x):
+    ...     c = wg.cos(x)
+    ...     return (1.0 - c) / x**2
+    >>> found = wg.explain.precision(f, 1e-3)
+    >>> found.worst.op, found.digits < 2
+    ('cos', True)
+    """
+    given = arguments(fn, args)
+    token = set_mode(get_mode().with_grad(True))
+    try:
+        results = tensors_of(fn(*given.args))
+    finally:
+        reset_mode(token)
+    tracked = [t for t in results if t.node is not None and t.requires_grad]
+    if len(results) != 1 or category(results[0].dtype) != 2:
+        fail(DTypeError, "precision of a function that does not return one real floating tensor")
+    if not tracked:
+        fail(GradientError, "precision of a result that does not depend on floating arguments")
+    return _analysed(tracked[0])
+
+
+def _analysed(out: Tensor) -> Precision:
+    root = out.node
+    assert root is not None
+    wide: Any = np.longdouble if out.dtype == np.float64 else np.float64
+    steps = [s for s in replay([root]) if s.node is not None]
+    adjoints = _adjoints(out, root)
+    with np.errstate(all="ignore"):
+        losses = [_loss(step, adjoints.get(step.node), wide) for step in steps]  # type: ignore[arg-type]
+        shadow = _shadow(steps, wide)
+        exact = float(np.sum(shadow[root], dtype=wide))
+        value = np.sum(np.asarray(_widened(out._data, wide)), dtype=wide)
+        error = float(value - np.sum(shadow[root], dtype=wide))
+    total = sum(abs(e[0]) for e in losses)
+    nodes = [
+        Loss(s.name, s.source, s.path, e, local, slope, abs(e) / total if total else 0.0, cancels)
+        for s, (e, local, slope, _, cancels) in zip(steps, losses, strict=True)
+    ]
+    nodes.sort(key=lambda n: -abs(n.error) if n.error == n.error else -np.inf)
+    epsilon = _epsilon(out.dtype)
+    available = -np.log10(epsilon)
+    relative = abs(error) / abs(exact) if exact else (0.0 if error == 0 else 1.0)
+    digits = available if relative <= epsilon else max(0.0, -float(np.log10(relative))) if relative == relative else 0.0
+    return Precision(
+        float(value), exact, error, sum(e[0] for e in losses), sum(e[3] for e in losses), min(digits, available),
+        float(available), str(out.dtype), "longdouble" if wide is np.longdouble else "float64", tuple(nodes),
+    )  # fmt: skip
+
+
+def _adjoints(out: Tensor, root: Node) -> dict[Node, Any]:
+    """The derivative of the result's sum in every node, from one backward pass."""
+    ones = np.ones(out.shape, out.dtype)
+    with observing() as seen:
+        backward_pass([(root, ones)], None, create_graph=False, retain_graph=True)
+    return {root: ones} | {pull.node: pull.ct for pull in seen.pulls}
+
+
+def _loss(step: Step, adjoint: Any, wide: Any) -> tuple[float, float, float, float, float]:
+    """Signed error, largest local error, largest adjoint, sum of magnitudes, cancellation."""
+    if adjoint is None or isinstance(step.out, (tuple, list)) or isinstance(adjoint, tuple):
+        return 0.0, 0.0, 0.0, 0.0, 1.0
+    value = _widened(step.out, wide)
+    again = _rerun(step, [_widened(v, wide) for v in step.inputs])
+    local = np.zeros((), wide) if again is None else np.asarray(value - again)
+    local = np.where(value == again, 0, local) if again is not None else local
+    slope = _widened(adjoint, wide)
+    product = np.where(local == 0, 0, np.real(slope * local))
+    return (
+        float(product.sum()),
+        _largest(local),
+        _largest(slope),
+        float(np.abs(product).sum()),
+        _cancellation(step),
+    )
+
+
+def _rerun(step: Step, inputs: Sequence[Any]) -> Any:
+    """The operation in the wider dtype; None where NumPy does not have it there."""
+    if step.op.name == "cast" and category(np.dtype(step.node.spec.dtype)) >= 2:  # type: ignore[union-attr]
+        return inputs[0]
+    try:
+        return step.run(*inputs)
+    except (TypeError, ValueError, WengertError):
+        return None
+
+
+def _shadow(steps: Sequence[Step], wide: Any) -> dict[Node, Any]:
+    """Every value, computed in the wider dtype from the leaves on."""
+    values: dict[Node, Any] = {}
+    for step in steps:
+        node = step.node
+        assert node is not None
+        inputs = [
+            values[e] if isinstance(e, Node) and e in values else _widened(v, wide)
+            for e, v in zip(node.inputs, step.inputs, strict=True)
+        ]
+        again = _rerun(step, inputs)
+        values[node] = _widened(step.out, wide) if again is None else again
+    return values
+
+
+def _cancellation(step: Step) -> float:
+    """How many times larger the operands of an addition are than its result (the largest over elements)."""
+    if step.op.name not in ("add", "subtract"):
+        return 1.0
+    x, y, out = (np.abs(np.asarray(_widened(v, np.float64))) for v in (*step.inputs, step.out))
+    # Where nothing is left, all digits that there were are gone.
+    ratio = np.maximum(x, y) / np.maximum(out, np.maximum(x, y) * _epsilon(np.asarray(step.out).dtype))
+    ratio = ratio[np.isfinite(ratio)]
+    return max(1.0, float(ratio.max())) if ratio.size else 1.0
+
+
+def _widened(value: Any, wide: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return tuple(_widened(v, wide) for v in value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        if value.dtype.kind in "fV":
+            return value.astype(wide)
+        if value.dtype.kind == "c":
+            return value.astype(np.result_type(wide, np.complex64))
+    return value
+
+
+def _largest(array: Any) -> float:
+    return float(np.max(np.abs(array), initial=0.0))
+
+
+def _epsilon(dtype: Any) -> float:
+    return 2.0**-8 if dtype.kind == "V" else float(np.finfo(dtype).eps)
