@@ -12,7 +12,8 @@ from .graph_compare import Signature, same_values, signature, structural_hash
 from .graph_inside import inside, splice
 from .graph_json import dump_graph, load_graph
 from .graph_numbers import Summary, is_body_only, saved_bytes, summarize
-from .graph_text import format_graph, name_nodes, parse_graph
+from .graph_text import Parsed, format_graph, name_nodes, parse_graph
+from .graph_values import Subgraph
 from .node import Node
 from .op import Op
 from .record import OUTPUT
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 NodeKind = Literal["input", "parameter", "constant", "computation", "root"]
 
 
-class Graph:
+class Graph(Subgraph):
     """A computation between inputs and outputs: immutable, comparable, without values.
 
     Make one from a function with :func:`wengert.graph`, from tensors with :meth:`Graph.of`, from
@@ -147,14 +148,12 @@ class Graph:
 
         Raises GraphError with the line and column of what is wrong.
         """
-        parsed = parse_graph(text)
-        return cls(parsed.outputs, parsed.inputs, parsed.name)
+        return _made(parse_graph(text, _made))
 
     @classmethod
     def from_json(cls, text: str) -> Graph:
         """The graph that `to_json` wrote. Raises GraphError."""
-        parsed = load_graph(text)
-        return cls(parsed.outputs, parsed.inputs, parsed.name)
+        return _made(load_graph(text, _made))
 
     # -- showing
 
@@ -501,6 +500,10 @@ class Graph:
 _LEAF_KINDS: dict[Op, NodeKind] = {INPUT: "input", PARAMETER: "parameter", CONSTANT: "constant"}
 
 
+def _made(parsed: Parsed) -> Graph:
+    return Graph(parsed.outputs, parsed.inputs, parsed.name)
+
+
 def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
     out: list[Given] = []
     seen: set[int] = set()
@@ -530,7 +533,7 @@ def _template(structure: Structure | None) -> Any:
 
 
 def _unpickle(text: str, in_template: Any, out_template: Any, static: dict[int, Any]) -> Graph:
-    parsed = load_graph(text)
+    parsed = load_graph(text, _made)
     return Graph(
         parsed.outputs,
         parsed.inputs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .graph_values import digest, encode, opaque, same_array
+from .graph_values import digest, encode, identity, opaque, same_array
 from .node import Node
 from .snapshot import CONSTANT, LEAVES
 
@@ -21,7 +21,7 @@ def _row(node: Node, index: Mapping[Node, int]) -> tuple[Any, ...]:
     if node.op in LEAVES:
         return "constant" if node.op is CONSTANT else "input", repr(node.spec)
     inputs = tuple(index[e] if isinstance(e, Node) else encode(e) for e in node.inputs)
-    attrs = tuple((k, encode(node.attrs[k])) for k in sorted(node.attrs))
+    attrs = tuple((k, identity(node.attrs[k])) for k in sorted(node.attrs))
     return node.op.name, inputs, attrs, repr(node.spec)
 
 

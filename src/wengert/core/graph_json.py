@@ -11,7 +11,7 @@ A document is an object with
 
 Values are JSON's own where it has them; a tuple is a list; `{"float": "nan"}` (or "inf", "-inf"),
 `{"complex": [real, imaginary]}`, `{"dtype": "float32"}` and `{"size": "2*n + 1"}` (an unknown size, also
-in shapes) are the rest. A constant's `attrs` hold
+in shapes) and `{"graph": document}` are the rest. A constant's `attrs` hold
 `{"value": {"zlib": text}}`: its elements in C order, little-endian, compressed, in base64.
 """
 
@@ -25,8 +25,8 @@ import numpy as np
 
 from .dims import Dim, has_dims
 from .errors import GraphError, WengertError, fail, first_line
-from .graph_text import Parsed, parse_size
-from .graph_values import opaque_name, pack, unpack
+from .graph_text import Make, Parsed, parse_size
+from .graph_values import Subgraph, opaque_name, pack, unpack
 from .mode import Scope
 from .node import Node
 from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, input_node
@@ -45,7 +45,11 @@ FORMAT, VERSION = "wengert graph", 1
 
 def dump_graph(graph: Graph, indent: int | None = None) -> str:
     """The JSON document of a graph."""
-    document = {
+    return json.dumps(_document(graph), indent=indent, allow_nan=False)
+
+
+def _document(graph: Graph) -> dict[str, Any]:
+    return {
         "format": FORMAT,
         "version": VERSION,
         "name": graph.name,
@@ -53,7 +57,6 @@ def dump_graph(graph: Graph, indent: int | None = None) -> str:
         "inputs": [graph.index[n] for n in graph.inputs],
         "outputs": [graph.index[n] for n in graph.outputs],
     }
-    return json.dumps(document, indent=indent, allow_nan=False)
 
 
 def _node(graph: Graph, node: Node) -> dict[str, Any]:
@@ -95,18 +98,24 @@ def _value(value: Any) -> Any:
         return [_value(v) for v in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, Subgraph):
+        return {"graph": _document(value)}  # type: ignore[arg-type]
     return {"opaque": opaque_name(value)}
 
 
 # -- reading
 
 
-def load_graph(text: str) -> Parsed:
+def load_graph(text: str, make: Make) -> Parsed:
     """The nodes that a JSON document describes. Raises GraphError."""
     try:
         document = json.loads(text)
     except json.JSONDecodeError as e:
         fail(GraphError, f"not JSON: {e.msg} in line {e.lineno}, column {e.colno}")
+    return _load(document, make)
+
+
+def _load(document: Any, make: Make) -> Parsed:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         fail(GraphError, f"not a JSON document of a {FORMAT}")
     if document.get("version") != VERSION:
@@ -114,7 +123,7 @@ def load_graph(text: str) -> Parsed:
     nodes: list[Node] = []
     for i, entry in enumerate(_field(document, "nodes", "the document", list)):
         try:
-            nodes.append(_read_node(entry, nodes, f"node {i}"))
+            nodes.append(_read_node(entry, nodes, f"node {i}", make))
         except GraphError:
             raise
         except WengertError as e:
@@ -128,7 +137,7 @@ def load_graph(text: str) -> Parsed:
     )
 
 
-def _read_node(entry: Any, nodes: list[Node], what: str) -> Node:
+def _read_node(entry: Any, nodes: list[Node], what: str, make: Make) -> Node:
     if not isinstance(entry, dict):
         fail(GraphError, f"{what} is not an object")
     op = _field(entry, "op", what, str)
@@ -147,7 +156,7 @@ def _read_node(entry: Any, nodes: list[Node], what: str) -> Node:
     return checked_node(
         op,
         inputs,
-        {k: _read_value(v, what) for k, v in attrs.items()},
+        {k: _read_value(v, what, make) for k, v in attrs.items()},
         spec,
         _read_source(entry.get("source"), what),
         Scope("module", entry["path"], None) if entry.get("path") else None,
@@ -172,9 +181,9 @@ def _read_spec(entry: Any, what: str) -> Spec:
     return spec_of(shape, as_dtype(_field(entry, "dtype", what, str)))
 
 
-def _read_value(value: Any, what: str) -> Any:
+def _read_value(value: Any, what: str, make: Make | None = None) -> Any:
     if isinstance(value, list):
-        return tuple(_read_value(v, what) for v in value)
+        return tuple(_read_value(v, what, make) for v in value)
     if not isinstance(value, dict):
         return value
     if "opaque" in value:
@@ -185,6 +194,8 @@ def _read_value(value: Any, what: str) -> Any:
         return complex(*(_read_value(part, what) for part in value["complex"]))
     if "size" in value:
         return parse_size(str(value["size"]))
+    if "graph" in value and make is not None:
+        return make(_load(value["graph"], make))
     if "dtype" not in value:
         fail(GraphError, f"{what}: {json.dumps(value)[:80]} is not a value")
     return as_dtype(value["dtype"])

@@ -7,7 +7,8 @@
 
 One line per node: its name, what it is (dtype and shape), the op with its attributes, and its
 inputs: names, or literals. The text holds constants too, small ones as nested lists of numbers,
-larger ones as compressed bytes. `#` begins a comment.
+larger ones as compressed bytes. A graph within an attribute stands between braces. `#` begins a
+comment.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ _TOKENS = re.compile(
       |(?P<number>-?(?:\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|inf(?![\w.])|nan(?![\w.])))
       |(?P<name>[A-Za-z_][A-Za-z0-9_.]*)
       |(?P<string>"(?:[^"\\\n]|\\.)*")
-      |(?P<mark>//|[()\[\]:,=+*-])""",
+      |(?P<mark>//|[(){}\[\]:,=+*-])""",
     re.VERBOSE,
 )
 
@@ -176,14 +177,17 @@ def _fail_at(text: str, position: int, what: str) -> NoReturn:
     fail(GraphError, f"line {line}, column {column}: {what}", f"In: {shown[:200]}" if shown else "")
 
 
-def parse_graph(text: str) -> Parsed:
+Make = Callable[[Parsed], Any]  # from what was parsed to the graph that stands in an attribute
+
+
+def parse_graph(text: str, make: Make) -> Parsed:
     """The nodes that a graph's text describes. Raises GraphError with line and column."""
-    return _Parser(text).graph()
+    return _Parser(text, make).graph()
 
 
 def parse_size(text: str) -> Any:
     """An unknown size from its formula. Raises GraphError."""
-    parser = _Parser(text)
+    parser = _Parser(text, lambda parsed: parsed)
     found = parser.size()
     if parser.token.kind != "end":
         parser.fail(f"{parser.token.text!r} after the end of the size")
@@ -191,10 +195,11 @@ def parse_size(text: str) -> Any:
 
 
 class _Parser:
-    """Recursive descent over the tokens; only tuples within attributes nest."""
+    """Recursive descent over the tokens; only tuples and graphs within attributes nest."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, make: Make) -> None:
         self.text = text
+        self.make = make
         self.stream = _tokens(text)
         self.token = next(self.stream)
         self.nodes: dict[str, Node] = {}
@@ -231,7 +236,16 @@ class _Parser:
 
     # the grammar
 
-    def graph(self) -> Parsed:
+    def nested_graph(self) -> Any:
+        outside, self.nodes = self.nodes, {}
+        try:
+            found = self.make(self.graph(nested=True))
+        finally:
+            self.nodes = outside
+        self.expect("}")
+        return found
+
+    def graph(self, nested: bool = False) -> Parsed:
         self.expect("graph")
         name = "" if self.at("(") else self.name("the graph's name or '('").text
         inputs = self.inputs()
@@ -241,8 +255,8 @@ class _Parser:
         while not self.at("return"):
             self.statement()
         self.advance()
-        outputs = [] if self.token.kind == "end" else self.separated_nodes()
-        if self.token.kind != "end":
+        outputs = [] if self.token.kind == "end" or self.at("}") else self.separated_nodes()
+        if self.token.kind != "end" and not (nested and self.at("}")):
             self.fail(f"{self.token.text!r} after the end of the graph")
         found = [n.spec for n in outputs]
         if found != results:
@@ -392,6 +406,8 @@ class _Parser:
             return self.string(token)
         if token.text == "(":
             return self.tuple_or_group()
+        if token.text == "{":
+            return self.nested_graph()
         if token.text == "complex":
             return self.complex(token)
         if token.kind != "name":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import textwrap
 import zlib
 from typing import Any
 
@@ -16,6 +17,19 @@ from .spec import Spec, short_name
 
 # Constants up to this many elements are printed as numbers, larger ones as compressed bytes.
 INLINE_ELEMENTS = 16
+
+
+class Subgraph:
+    """What a graph is to a node that holds one among its attributes: the body of a loop, a branch."""
+
+    __slots__ = ()
+
+    @property
+    def structural_hash(self) -> str:
+        raise NotImplementedError
+
+    def text(self, source: bool = False) -> str:
+        raise NotImplementedError
 
 
 def encode(value: Any) -> str:
@@ -40,7 +54,18 @@ def encode(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         inner = ", ".join(map(encode, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, Subgraph):
+        return "{\n" + textwrap.indent(value.text(), "    ") + "\n  }"
     return opaque_name(value)
+
+
+def identity(value: Any) -> str:
+    """Like `encode`, but what things are called in a graph within it makes no difference."""
+    if isinstance(value, Subgraph):
+        return f"graph {value.structural_hash}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(identity, value))})"
+    return encode(value)
 
 
 def opaque_name(value: Any) -> str:
@@ -53,7 +78,7 @@ def opaque(value: Any) -> tuple[Any, ...]:
     """The objects within an attribute that only identity compares."""
     if isinstance(value, (tuple, list)):
         return tuple(o for v in value for o in opaque(v))
-    plain = value is None or isinstance(value, (bool, int, float, complex, str, np.dtype, np.generic, Dim))
+    plain = value is None or isinstance(value, (bool, int, float, complex, str, np.dtype, np.generic, Dim, Subgraph))
     return () if plain else (value,)
 
 

@@ -11,6 +11,7 @@ backward pass and on tensors where the derivative is itself differentiated or tr
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +27,7 @@ from .mode import get_mode
 from .spec import Spec, as_dtype, spec_of
 
 Rule = Callable[..., Any]
-Kind = Literal["elementwise", "linear", "general", "source", "composite", "leaf"]
+Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "leaf"]
 Accepts = Literal["numeric", "inexact", "real", "real_inexact", "bitwise", "logical", "anything"]
 Result = Literal["same", "boolean", "magnitude"]
 
@@ -349,10 +350,22 @@ class Op:
 
 
 TABLE: dict[str, Op] = {}
+# Ops of modules that are loaded when they are first used: name to module.
+DEFERRED: dict[str, str] = {}
+
+
+def find_op(name: str) -> Op | None:
+    """The op table's entry of this name, or None."""
+    if name not in TABLE and name in DEFERRED:
+        importlib.import_module(DEFERRED[name])
+    return TABLE.get(name)
 
 
 def _lookup(name: str) -> Op:
-    return TABLE[name]
+    found = find_op(name)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 def _resolve(fn: Rule, op: Op, holder: Any, name: str) -> tuple[frozenset[int], bool]:
@@ -364,7 +377,7 @@ def _resolve(fn: Rule, op: Op, holder: Any, name: str) -> tuple[frozenset[int], 
         base, _, suffix = parameter.rpartition("_")
         if parameter in ("ct", "ts"):
             parts.append("ct")
-        elif parameter in ("index", "node"):
+        elif parameter in ("index", "node", "saved"):
             parts.append(parameter)
         elif parameter == "out":
             needs_out = True

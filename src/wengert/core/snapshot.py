@@ -17,7 +17,7 @@ from .arrays import Array
 from .errors import GraphError, WengertError, fail, first_line
 from .mode import Scope
 from .node import EMPTY_ATTRS, Node, make_node
-from .op import TABLE, Op, spec_of_input
+from .op import Op, find_op, spec_of_input
 from .record import OUTPUT
 from .source import Source
 from .spec import Spec, spec_of
@@ -352,7 +352,7 @@ def checked_node(
     scope: Scope | None = None,
 ) -> Node:
     """A computation node from outside (text, JSON). Raises GraphError where it cannot be one."""
-    op = TABLE.get(name)
+    op = find_op(name)
     if op is None or op.kind == "leaf":
         fail(GraphError, f"{name!r} is not an op of the table")
     if set(attrs) != set(op.attr_names):

@@ -8,15 +8,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..core import tree
-from ..core.errors import DTypeError, FeedError, ShapeError, WengertError, fail, first_line
+from ..core.errors import DTypeError, FeedError, ShapeError, fail, first_line
+from ..core.evaluate import run
 from ..core.graph import Graph
-from ..core.mode import Scope, get_mode, set_mode
+from ..core.mode import get_mode
 from ..core.node import Node
-from ..core.record import bind
 from ..core.snapshot import specs_of
 from ..core.spec import show
 from ..core.tensor import Tensor, asarray, wrap
-from ..transforms.replay import plain_value, record_again
+from ..transforms.replay import replay
 
 
 def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
@@ -40,53 +40,10 @@ def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
     """
     feeds = feed(graph, args, kwargs)
     if any(t.is_abstract or (t.requires_grad and get_mode().grad) for t in feeds):
-        outputs = _replay(graph, feeds)
+        outputs = replay(graph, feeds)
     else:
         outputs = [wrap(v) for v in run(graph, [t._data for t in feeds])]
     return nest_outputs(graph, outputs)
-
-
-def run(graph: Graph, feeds: Sequence[Any]) -> list[Any]:
-    """The values of the outputs for arrays of the inputs' specs; each is freed after its last use."""
-    values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
-    last_uses = graph.last_uses
-    with np.errstate(all="ignore"):  # infinities and NaNs are values
-        for node in graph.nodes:
-            if node not in values:
-                values[node] = compute(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
-            for done in last_uses.get(node, ()):
-                del values[done]
-    return [values[n] for n in graph.outputs]
-
-
-def compute(node: Node, args: Sequence[Any]) -> Any:
-    """The value of one node for the values of its inputs. Raises what the op raises, in its words."""
-    try:
-        return node.op.forward(*args, **node.attrs)
-    except WengertError:
-        raise
-    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, MemoryError):
-        # The general path fails again, with the shapes, dtypes and names of the op.
-        bind(node.op, [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args], node.attrs)
-        raise
-
-
-def _replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
-    """Run on tensors, so that every node is recorded again."""
-    values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
-    outer = get_mode()
-    last_uses = graph.last_uses
-    try:
-        for node in graph.nodes:
-            if node not in values:
-                scope = Scope("module", node.path, outer.scope) if node.path else outer.scope
-                set_mode(outer.within(scope))
-                values[node] = record_again(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
-            for done in last_uses.get(node, ()):
-                del values[done]
-    finally:
-        set_mode(outer)
-    return [plain_value(values[n]) for n in graph.outputs]
 
 
 # -- feeding

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import GraphError, fail
+from ..core.evaluate import compute
 from ..core.graph import Graph
 from ..core.node import Node
 from ..core.tensor import wrap
-from .interpreter import compute, feed, nest_outputs
+from .interpreter import feed, nest_outputs
 
 
 class Life(NamedTuple):

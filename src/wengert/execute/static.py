@@ -10,6 +10,7 @@ import numpy as np
 from ..core import tree
 from ..core.dims import Dim, bind_dims, has_dims
 from ..core.errors import DTypeError, FeedError, GraphError, fail
+from ..core.evaluate import run
 from ..core.graph import Graph
 from ..core.mode import get_mode
 from ..core.node import Node, make_node
@@ -17,7 +18,6 @@ from ..core.record import caller
 from ..core.snapshot import located
 from ..core.spec import DType, Spec, as_dtype, category, spec_of
 from ..core.tensor import INPUT, Tensor, asarray, wrap
-from .interpreter import run
 
 Size = int | str | None
 

@@ -198,7 +198,7 @@ def _prefix(entry: Axes, nest: Any, what: str) -> list[int | None]:
         return [a for key in nest for a in _prefix(entry[key], nest[key], what)]
     if isinstance(entry, (tuple, list)) and isinstance(nest, (tuple, list)) and len(entry) == len(nest):
         return [a for e, n in zip(entry, nest, strict=True) for a in _prefix(e, n, what)]
-    leaves, structure = tree.flatten(nest)
+    structure = tree.structure(nest)
     found, given = tree.flatten(entry)
     if given == structure:
         return [None if a is None else int(a) for a in found]

@@ -6,11 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import GraphError, fail
+from ..core.graph import Graph
+from ..core.mode import Scope, get_mode, set_mode
 from ..core.node import Node, make_node
 from ..core.op import TABLE
 from ..core.record import OUTPUT, bind, graph_input
 from ..core.snapshot import CONSTANT
 from ..core.tensor import Tensor, wrap
+
+
+def replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
+    """Run a graph on tensors of its inputs' specs, so that every node is recorded again."""
+    values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
+    outer = get_mode()
+    last_uses = graph.last_uses
+    try:
+        for node in graph.nodes:
+            if node not in values:
+                scope = Scope("module", node.path, outer.scope) if node.path else outer.scope
+                set_mode(outer.within(scope))
+                values[node] = record_again(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+            for done in last_uses.get(node, ()):
+                del values[done]
+    finally:
+        set_mode(outer)
+    return [plain_value(values[n]) for n in graph.outputs]
 
 
 def record_again(node: Node, args: Sequence[Any]) -> Any:
@@ -20,7 +40,7 @@ def record_again(node: Node, args: Sequence[Any]) -> Any:
         return wrap(node.attrs["value"])
     if op is OUTPUT:
         return args[0][node.attrs["index"]]
-    if op.kind == "composite":
+    if op.kind in ("composite", "control"):
         return op.front(*map(plain_value, args), **node.attrs)
     if TABLE.get(op.name) is not op and any(isinstance(a, Tensor) and a.requires_grad for a in args):
         fail(
