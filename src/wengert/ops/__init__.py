@@ -14,6 +14,7 @@ from . import (  # noqa: F401
     dtypes,
     elementwise,
     extend,
+    fourier,
     gather,
     index,
     inplace,
