@@ -15,6 +15,7 @@ LAYERS = {
     "core": 0,
     "ops": 1,
     "transforms": 2,
+    "passes": 2,
     "execute": 3,
     "explain": 3,
     "interop": 3,

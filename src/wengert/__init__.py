@@ -73,7 +73,7 @@ globals().update(half=float16, float=float32, double=float64, short=int16, int=i
 install_traceback_filter()
 install_warning_filter()
 
-_LAZY_MODULES = frozenset({"autograd", "nn", "optim", "data", "train", "random", "explain"})
+_LAZY_MODULES = frozenset({"autograd", "nn", "optim", "data", "train", "random", "explain", "passes"})
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
     "function": ".execute.static",

@@ -1,0 +1,21 @@
+"""Passes: graph to graph, same values.
+
+>>> import wengert as wg
+>>> g = wg.graph(lambda x: -(-wg.sin(x)) + wg.sin(x) * 1.0)(wg.spec(()))
+>>> print(wg.passes.optimize(g))
+graph(x: f32[]) -> f32[]
+  a: f32[] = sin x
+  b: f32[] = add a a
+  return b
+"""
+
+from __future__ import annotations
+
+from .cse import cse
+from .dce import dce
+from .fold import fold
+from .rewrite import Rule, RuleSet, rewrite
+from .rules import FINITE, VALUE_SAFE
+from .simplify import optimize, simplify
+
+__all__ = ["FINITE", "VALUE_SAFE", "Rule", "RuleSet", "cse", "dce", "fold", "optimize", "rewrite", "simplify"]

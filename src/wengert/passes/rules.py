@@ -1,0 +1,282 @@
+"""The rules: value-safe ones, and ones for finite numbers.
+
+A value-safe rule keeps every bit of every result, for NaN, infinities and zeros of both signs too;
+only which of several NaN payloads results is not kept. What is known of an op is read off its
+`Algebra`; rules that NumPy's arithmetic fulfils for integers alone look at the dtype.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.node import Node
+from ..core.op import TABLE
+from ..core.snapshot import constant_node
+from ..core.spec import Spec
+from .rewrite import Rewrite, Rule, RuleSet, build, is_op, number
+
+_safe: list[Rule] = []
+_finite: list[Rule] = []
+
+
+def _rule(name: str, *ops: str, finite: bool = False) -> Callable[[Rewrite], Rewrite]:
+    def register(apply: Rewrite) -> Rewrite:
+        (_finite if finite else _safe).append(Rule(name, frozenset(ops), apply))
+        return apply
+
+    return register
+
+
+def _named(fact: str) -> tuple[str, ...]:
+    """The elementwise ops whose `Algebra` states a fact."""
+    return tuple(name for name, op in TABLE.items() if op.kind == "elementwise" and getattr(op.algebra, fact))
+
+
+def _replacement(node: Node, entry: Any) -> Node | None:
+    """An input as what takes the node's place; None where it is of another shape or dtype."""
+    return entry if isinstance(entry, Node) and entry.spec == node.spec else None
+
+
+def _exact(node: Node) -> bool:
+    return isinstance(node.spec, Spec) and node.spec.dtype.kind in "biu"
+
+
+def _full(node: Node, value: float) -> Node:
+    spec = node.spec
+    assert isinstance(spec, Spec)
+    filled = constant_node(np.asarray(value, spec.dtype))
+    return filled if spec.shape == () else build("broadcast", (filled,), node, shape=spec.shape)
+
+
+# -- units
+
+
+@_rule("unit", "multiply", "divide", "subtract", "add", "maximum", "minimum", "bitwise_or", "bitwise_xor")
+def _unit(node: Node) -> Node | None:
+    """x * 1, x / 1, x - 0, x + (-0.0): x. What changes a zero's sign or a NaN (x + 0.0) is not among them."""
+    unit = node.op.algebra.unit
+    if unit is None or node.spec.dtype.kind == "c":
+        return None  # as a complex number 1.0 has an imaginary part, 0.0, that infinities meet
+    if node.op.name == "add" and not _exact(node):
+        unit = -0.0
+    left, right = node.inputs
+    if _is(number(right), unit):
+        return _replacement(node, left)
+    if node.op.algebra.commutes and _is(number(left), unit):
+        return _replacement(node, right)
+    return None
+
+
+def _is(value: Any, wanted: float) -> bool:
+    """Whether a number is the one wanted, its sign included where it is a zero."""
+    if value is None or isinstance(value, complex) or value != wanted:
+        return False
+    return value != 0 or math.copysign(1.0, value) == math.copysign(1.0, wanted)
+
+
+@_rule("power of one", "pow")
+def _power_of_one(node: Node) -> Node | None:
+    return _replacement(node, node.inputs[0]) if _is(number(node.inputs[1]), 1) else None
+
+
+@_rule("times zero", "multiply", "bitwise_and")
+def _integer_zero(node: Node) -> Node | None:
+    """x * 0 is 0 where x is an integer: NaN and infinities there are none."""
+    if _exact(node) and any(_is(number(e), 0) for e in node.inputs):
+        return _full(node, 0)
+    return None
+
+
+@_rule("difference of equals", "subtract", "bitwise_xor")
+def _integer_difference(node: Node) -> Node | None:
+    return _full(node, 0) if _exact(node) and node.inputs[0] is node.inputs[1] else None
+
+
+# -- what the table's algebra says
+
+
+@_rule("double negation", *_named("involution"))
+def _involution(node: Node) -> Node | None:
+    """op(op(x)) is x; not so of `reciprocal`, which rounds twice."""
+    inner = node.inputs[0]
+    if node.op.name == "reciprocal" or not is_op(inner, node.op.name):
+        return None
+    return _replacement(node, inner.inputs[0])
+
+
+@_rule("done twice", *_named("idempotent"))
+def _idempotent(node: Node) -> Node | None:
+    """op(op(x)) is op(x); op(x, x) is x for two arguments."""
+    if len(node.inputs) == 2:
+        same = node.inputs[0] is node.inputs[1] and node.op.result == "same"
+        return _replacement(node, node.inputs[0]) if same else None
+    inner = node.inputs[0]
+    return _replacement(node, inner) if len(node.inputs) == 1 and is_op(inner, node.op.name) else None
+
+
+@_rule("even of negative", *_named("even"))
+def _even(node: Node) -> Node | None:
+    """cos(-x) is cos(x)."""
+    inner = node.inputs[0]
+    if not is_op(inner, "negative") or node.spec.dtype.kind != "f":
+        return None
+    return build(node.op.name, inner.inputs, node)
+
+
+@_rule("identity", "positive", "copy", "stop_gradient", "alias", "conj", "real")
+def _identity(node: Node) -> Node | None:
+    """Ops that compute nothing: a graph's values are never written to."""
+    inner = node.inputs[0]
+    if node.op.name == "conj" and node.spec.dtype.kind == "c":
+        return None
+    # What gradients do not flow through must stay so in a graph that may still be differentiated.
+    return None if node.op.name == "stop_gradient" else _replacement(node, inner)
+
+
+# -- signs
+
+
+@_rule("negative operand", "add", "subtract", "multiply", "divide")
+def _negative_operand(node: Node) -> Node | None:
+    """x + (-y) is x - y, x - (-y) is x + y, (-x) * (-y) is x * y."""
+    left, right = node.inputs
+    name = node.op.name
+    if node.spec.dtype.kind == "c":
+        return None
+    if name in ("multiply", "divide"):
+        if is_op(left, "negative") and is_op(right, "negative"):
+            return build(name, (left.inputs[0], right.inputs[0]), node)
+        return None
+    if is_op(right, "negative"):
+        return build("subtract" if name == "add" else "add", (left, right.inputs[0]), node)
+    if name == "add" and is_op(left, "negative"):
+        return build("subtract", (right, left.inputs[0]), node)
+    return None
+
+
+@_rule("times minus one", "multiply", "divide")
+def _minus_one(node: Node) -> Node | None:
+    """x * -1 is -x."""
+    if node.spec.dtype.kind not in "if":
+        return None
+    left, right = node.inputs
+    if _is(number(right), -1):
+        return build("negative", (left,), node) if _replacement(node, left) else None
+    if node.op.name == "multiply" and _is(number(left), -1):
+        return build("negative", (right,), node) if _replacement(node, right) else None
+    return None
+
+
+# -- choice
+
+
+@_rule("choice of equals", "where")
+def _where_same(node: Node) -> Node | None:
+    """where(c, x, x) is x; where(True, x, y) is x; where(not c, x, y) is where(c, y, x)."""
+    condition, x, y = node.inputs
+    if x is y:
+        return _replacement(node, x)
+    known = number(condition)
+    if known is not None:
+        return _replacement(node, x if known else y)
+    if is_op(condition, "logical_not") and condition.inputs[0].spec.dtype.kind == "b":
+        return build("where", (condition.inputs[0], y, x), node)
+    return None
+
+
+# -- structure
+
+
+@_rule("no change of form", "reshape", "broadcast", "cast", "permute", "expand_dims", "squeeze", "flip")
+def _same_form(node: Node) -> Node | None:
+    """A reshape to the same shape, a cast to the same dtype, axes in the order in which they are."""
+    inner = node.inputs[0]
+    name, attrs = node.op.name, node.attrs
+    if name == "permute":
+        return _replacement(node, inner) if tuple(attrs["axes"]) == _in_order(attrs["axes"]) else None
+    if name == "flip":
+        return _replacement(node, inner) if attrs["axis"] == () else None
+    return _replacement(node, inner)
+
+
+def _in_order(axes: Any) -> tuple[int, ...]:
+    first = -len(axes) if any(a < 0 for a in axes) else 0
+    return tuple(range(first, first + len(axes)))
+
+
+@_rule("one after another", "reshape", "broadcast")
+def _merged(node: Node) -> Node | None:
+    """A reshape of a reshape, a broadcast of a broadcast: the last one alone."""
+    inner = node.inputs[0]
+    if not is_op(inner, node.op.name):
+        return None
+    return build(node.op.name, inner.inputs, node, **node.attrs)
+
+
+@_rule("there and back", "cast")
+def _cast_back(node: Node) -> Node | None:
+    """A cast to a wider dtype and back is no cast."""
+    inner = node.inputs[0]
+    if not is_op(inner, "cast"):
+        return None
+    source = inner.inputs[0].spec.dtype
+    if source.kind in "biufc" and np.can_cast(source, inner.spec.dtype, "safe"):
+        return _replacement(node, inner.inputs[0])
+    return None
+
+
+@_rule("flipped twice", "flip")
+def _flip_back(node: Node) -> Node | None:
+    inner = node.inputs[0]
+    same = is_op(inner, "flip") and inner.attrs == node.attrs
+    return _replacement(node, inner.inputs[0]) if same else None
+
+
+VALUE_SAFE = RuleSet(_safe)
+
+
+# -- right for finite numbers
+
+
+@_rule("plus zero", "add", "subtract", finite=True)
+def _plus_zero(node: Node) -> Node | None:
+    """x + 0.0 is x but for the sign of a zero; 0 - x is -x likewise."""
+    left, right = node.inputs
+    if number(right) == 0:
+        return _replacement(node, left)
+    if number(left) == 0 and _replacement(node, right):
+        return right if node.op.name == "add" else build("negative", (right,), node)
+    return None
+
+
+@_rule("times zero", "multiply", finite=True)
+def _times_zero(node: Node) -> Node | None:
+    """x * 0 is 0 unless x is infinite or NaN."""
+    return _full(node, 0) if any(number(e) == 0 for e in node.inputs) else None
+
+
+@_rule("difference of equals", "subtract", finite=True)
+def _difference(node: Node) -> Node | None:
+    return _full(node, 0) if node.inputs[0] is node.inputs[1] else None
+
+
+@_rule("quotient of equals", "divide", finite=True)
+def _quotient(node: Node) -> Node | None:
+    """x / x is 1 unless x is 0, infinite or NaN."""
+    return _full(node, 1) if node.inputs[0] is node.inputs[1] else None
+
+
+@_rule("inverse functions", "exp", "log", "expm1", "log1p", finite=True)
+def _inverse(node: Node) -> Node | None:
+    """log(exp(x)) is x while exp(x) is finite; exp(log(x)) is x for positive x."""
+    inner = node.inputs[0]
+    pair = {"exp": "log", "log": "exp", "expm1": "log1p", "log1p": "expm1"}[node.op.name]
+    real = node.spec.dtype.kind != "c"
+    return _replacement(node, inner.inputs[0]) if real and is_op(inner, pair) else None
+
+
+FINITE = RuleSet(_finite)
