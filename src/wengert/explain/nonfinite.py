@@ -11,13 +11,12 @@ import numpy as np
 from ..core.errors import DTypeError, GradientError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
-from ..core.record import kept_values
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass, reachable
 from .causes import INPUT, UPDATE, diagnose
-from .observe import Observer, Pull, Step, arguments, observing, replay, tensors_of
+from .observe import Observer, Pull, Step, arguments, observing, replay, restored, tensors_of
 
 Phase = Literal["input", "update", "forward", "backward"]
 Index = tuple[int, ...]
@@ -168,7 +167,7 @@ def _of_tensor(loss: Tensor) -> Nonfinite:
             "wg.explain.nonfinite(f, *args).",
         )
     steps = replay([loss.node])
-    with _restored(steps), observing() as seen, np.errstate(all="ignore"):
+    with restored(steps), observing() as seen, np.errstate(all="ignore"):
         _differentiate([loss])
     seen.steps = steps
     trace = _Trace(seen, lambda array: "", set())
@@ -186,31 +185,6 @@ def _is_freed(root: Node) -> bool:
     """Whether a backward pass, which has then been seen, freed something that another one needs."""
     saved = (n.saved.saved if type(n.saved) is Hooked else n.saved for n in reachable([root]))
     return any(type(s) is Freed for s in saved)
-
-
-class _restored:
-    """Gives nodes whose saved values were freed new ones, from their replayed values, for a while."""
-
-    def __init__(self, steps: Sequence[Step]) -> None:
-        self.steps = steps
-        self.freed: list[tuple[Node, Any]] = []
-
-    def __enter__(self) -> None:
-        for step in self.steps:
-            node = step.node
-            if node is not None and type(node.saved) is Freed and node.op.name in _table_names(node):
-                tracked = tuple(isinstance(e, Node) and e.requires_grad for e in node.inputs)
-                self.freed.append((node, node.saved))
-                node.saved = kept_values(node.op, tracked, list(step.inputs), step.out)
-
-    def __exit__(self, *exc: object) -> None:
-        for node, saved in self.freed:
-            node.saved = saved
-
-
-def _table_names(node: Node) -> tuple[str, ...]:
-    # A user's own Function keeps a context, which its arguments alone do not give back.
-    return (node.op.name,) if node.op.params else ()
 
 
 # -- following a number back

@@ -23,9 +23,9 @@ import numpy as np
 from ..core import tree
 from ..core.errors import user_frame
 from ..core.mode import Scope, get_mode
-from ..core.node import Node
+from ..core.node import Freed, Node
 from ..core.op import TABLE, Op
-from ..core.record import OUTPUT
+from ..core.record import OUTPUT, kept_values
 from ..core.source import Source, resolve
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
@@ -268,6 +268,8 @@ def _watched_getitem(name: str, original: Any) -> Any:
             out = original(self, index)
         finally:
             seen.quiet -= 1
+        if out.node is not None and out.node.code is getitem.__code__:
+            out.node.code, out.node.offset = user_place()  # it took this function for its caller
         if out._data is not None:
             op = out.node.op if out.node is not None else TABLE["slice"]
             seen.step(op, (self._data,), out._data, lambda v: original(wrap(np.asarray(v)), index)._data)
@@ -405,6 +407,31 @@ def _topological(roots: Sequence[Node]) -> list[Node]:
             else:
                 stack.extend(waiting)
     return list(done)
+
+
+class restored:
+    """Gives nodes whose saved values were freed new ones, from their replayed values, for a while."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = steps
+        self.freed: list[tuple[Node, Any]] = []
+
+    def __enter__(self) -> None:
+        for step in self.steps:
+            node = step.node
+            if node is not None and type(node.saved) is Freed and node.op.name in _table_names(node):
+                tracked = tuple(isinstance(e, Node) and e.requires_grad for e in node.inputs)
+                self.freed.append((node, node.saved))
+                node.saved = kept_values(node.op, tracked, list(step.inputs), step.out)
+
+    def __exit__(self, *exc: object) -> None:
+        for node, saved in self.freed:
+            node.saved = saved
+
+
+def _table_names(node: Node) -> tuple[str, ...]:
+    # A user's own Function keeps a context, which its arguments alone do not give back.
+    return (node.op.name,) if node.op.params else ()
 
 
 # -- the arguments of a function that is asked about

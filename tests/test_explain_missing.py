@@ -1,0 +1,378 @@
+"""`wg.explain.missing` names the cause and the line in programs whose gradient is None or 0; `dead_units` counts."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.explain.missing import CAUSES
+
+
+class Program(NamedTuple):
+    """A function of the parameter; the line that is to be found carries the comment `# here`."""
+
+    fn: Callable[..., Any]
+    cause: str
+    zero: bool
+    values: tuple[float, ...]
+    dtype: Any
+
+
+CORPUS: list[Program] = []
+
+
+def program(cause: str, zero: bool = False, values: tuple[float, ...] = (1.0, 2.0, 3.0), dtype: Any = None) -> Any:
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        CORPUS.append(Program(fn, cause, zero, values, dtype))
+        return fn
+
+    return register
+
+
+@program("unused")
+def not_used(w):
+    return (wg.tensor([1.0], requires_grad=True) * 2.0).sum()
+
+
+@program("unused_result")
+def used_for_something_else(w):
+    (w * w).sum()  # here
+    return (wg.tensor([1.0], requires_grad=True) * 2.0).sum()
+
+
+@program("copy")
+def a_copy_is_used(w):
+    other = wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    return (other * 2.0).sum()  # here
+
+
+@program("detached")
+def detached(w):
+    frozen = w.detach()  # here
+    return (frozen * 2.0).sum()
+
+
+@program("detached")
+def detached_in_the_middle(w):
+    y = w * 2.0
+    z = y.detach()  # here
+    return (z * wg.tensor([1.0, 1.0, 1.0], requires_grad=True)).sum()
+
+
+@program("detached")
+def data(w):
+    return (w.data * 2.0).sum()  # here
+
+
+@program("stop_gradient")
+def stopped(w):
+    return (wg.stop_gradient(w) * 2.0).sum()  # here
+
+
+@program("left_graph")
+def through_numpy(w):
+    array = np.exp(w.detach().numpy())  # here
+    return wg.asarray(array).sum()
+
+
+@program("left_graph")
+def through_item(w):
+    total = w.sum().item()  # here
+    return wg.tensor([1.0], requires_grad=True) * total
+
+
+@program("left_graph")
+def through_tolist(w):
+    numbers = w.tolist()  # here
+    return wg.tensor(numbers).sum()
+
+
+@program("left_graph")
+def through_float(w):
+    first = float(w[0])  # here
+    return wg.tensor(first) * 2.0
+
+
+@program("no_grad")
+def under_no_grad(w):
+    with wg.no_grad():
+        y = w * 2.0  # here
+    return y.sum()
+
+
+@program("not_differentiable")
+def cast_to_integers(w):
+    counts = w.astype(wg.int64)  # here
+    return counts.astype(wg.float32).sum()
+
+
+@program("not_differentiable")
+def argmax(w):
+    best = wg.argmax(w)  # here
+    return best.astype(wg.float32) * 2.0
+
+
+@program("not_differentiable")
+def comparison(w):
+    hits = w > 1.5  # here
+    return wg.where(hits, 1.0, 0.0).sum()
+
+
+@program("step_function", zero=True)
+def rounded(w):
+    return wg.round(w).sum()  # here
+
+
+@program("step_function", zero=True)
+def floored(w):
+    y = w * 3.0
+    return (wg.floor(y) * 2.0).sum()  # here
+
+
+@program("dead_relu", zero=True)
+def dead_relu(w):
+    return wg.relu(-w).sum()  # here
+
+
+@program("saturated", zero=True, values=(200.0, 300.0))
+def saturated_sigmoid(w):
+    return wg.sigmoid(w).sum()  # here
+
+
+@program("saturated", zero=True, values=(200.0, -300.0))
+def saturated_tanh(w):
+    return wg.tanh(w).sum()  # here
+
+
+@program("clipped", zero=True)
+def clipped(w):
+    return wg.clip(w * 10.0, -1.0, 1.0).sum()  # here
+
+
+@program("zero_factor", zero=True)
+def multiplied_by_zero(w):
+    coefficient = wg.zeros(3)
+    return (w * coefficient).sum()  # here
+
+
+@program("zero_factor", zero=True)
+def zero_weights(w):
+    return wg.matmul(w, wg.zeros((3, 2))).sum()  # here
+
+
+@program("masked", zero=True)
+def masked(w):
+    return wg.where(w > 100.0, w, 0.0).sum()  # here
+
+
+@program("overwritten", zero=True)
+def overwritten(w):
+    y = w * 2.0
+    z = y.clone()
+    z[:] = wg.tensor([1.0, 1.0, 1.0], requires_grad=True)  # here
+    return z.sum()
+
+
+@program("not_extreme", zero=True)
+def never_the_largest(w):
+    both = wg.concat([w, wg.asarray([99.0])])
+    return wg.max(both)  # here
+
+
+@program("not_selected", zero=True)
+def not_picked(w):
+    both = wg.concat([w, wg.asarray([99.0])]) * 2.0
+    return both[3:].sum()  # here
+
+
+@program("cancelled", zero=True)
+def cancels(w):
+    return (w * 2.0 - w * 2.0).sum()
+
+
+@program("underflow", zero=True, dtype=wg.float16)
+def underflows(w):
+    small = w * 1e-5
+    return (small * 1e-4).sum()  # underflows in the product of both
+
+
+@program("zero_slope", zero=True, values=(0.0, 0.0))
+def flat(w):
+    return (w**2).sum()  # here
+
+
+# Causes that tests of their own plant, below.
+STATES = {
+    "not_required",
+    "required_too_late",
+    "integer",
+    "non_leaf",
+    "no_backward",
+    "cleared",
+    "not_in_optimizer",
+    "hook",
+}
+
+
+def marked_line(fn: Callable[..., Any]) -> int | None:
+    lines, start = inspect.getsourcelines(fn)
+    return next((start + i for i, line in enumerate(lines) if "# here" in line), None)
+
+
+def test_the_corpus_is_large_enough() -> None:
+    assert len({p.cause for p in CORPUS}) + len(STATES) >= 24
+    assert {p.cause for p in CORPUS} | STATES == set(CAUSES) - {"present", "no_seed"}
+
+
+@pytest.mark.parametrize("case", CORPUS, ids=lambda p: p.fn.__name__)
+def test_corpus(case: Program) -> None:
+    w = wg.tensor(list(case.values), dtype=case.dtype, requires_grad=True)
+    why = wg.explain.missing(w, case.fn, w)
+    assert (why.cause, why.zero) == (case.cause, case.zero), why
+    line = marked_line(case.fn)
+    if line is not None:
+        assert why.line == line, why
+    assert w.grad is None
+
+
+@pytest.mark.parametrize(
+    "case",
+    [p for p in CORPUS if p.zero and p.cause != "overwritten"],
+    ids=lambda p: p.fn.__name__,
+)
+def test_a_zero_is_found_in_a_computed_loss_too(case: Program) -> None:
+    w = wg.tensor(list(case.values), dtype=case.dtype, requires_grad=True)
+    loss = case.fn(w)
+    for _ in range(2):  # before and after backward() has freed the graph
+        why = wg.explain.missing(w, loss)
+        assert (why.cause, why.zero) == (case.cause, True)
+        if marked_line(case.fn) is not None:
+            assert why.line == marked_line(case.fn)
+        if w.grad is None:
+            loss.backward()
+
+
+def leaf() -> Any:
+    return wg.tensor([1.0, 2.0], requires_grad=True)
+
+
+def test_not_required() -> None:
+    w = wg.tensor([1.0, 2.0])
+    assert wg.explain.missing(w, lambda: (w * 2.0).sum()).cause == "not_required"
+    assert wg.explain.missing(w).cause == "not_required"
+    assert wg.explain.missing(w, (w * leaf()).sum()).cause == "not_required"
+
+
+def test_required_too_late() -> None:
+    w = wg.tensor([1.0, 2.0])
+
+    def late() -> Any:
+        y = w * 2.0
+        w.requires_grad_()  # here
+        return y.sum()
+
+    why = wg.explain.missing(w, late)
+    assert (why.cause, why.line) == ("required_too_late", marked_line(late))
+
+
+def test_integer_parameter() -> None:
+    assert wg.explain.missing(wg.tensor([1, 2])).cause == "integer"
+
+
+def test_non_leaf() -> None:
+    w = leaf()
+    y = w * 2.0
+    loss = y.sum()
+    loss.backward()
+    why = wg.explain.missing(y, loss)
+    assert why.cause == "non_leaf"
+    assert why.source is not None
+    assert why.source.text == "w * 2.0"
+    assert wg.explain.missing(y).cause == "non_leaf"
+    kept = w * 3.0
+    kept.retain_grad()
+    kept.sum().backward()
+    assert not wg.explain.missing(kept)
+
+
+def test_backward_has_not_run_and_gradient_cleared() -> None:
+    w = leaf()
+    loss = (w * 2.0).sum()
+    assert wg.explain.missing(w, loss).cause == "no_backward"
+    assert wg.explain.missing(w).cause == "no_backward"
+    loss.backward()
+    assert wg.explain.missing(w, loss).cause == "present"
+    assert not wg.explain.missing(w, loss)
+    w.grad = None
+    assert wg.explain.missing(w, loss).cause == "cleared"
+
+
+def test_in_a_computed_loss() -> None:
+    w, v = leaf(), wg.tensor([5.0, 5.0], requires_grad=True)
+    assert wg.explain.missing(w, (v * 2.0).sum()).cause == "unused"
+    frozen = w.detach() * v
+    why = wg.explain.missing(w, frozen.sum())
+    assert why.cause == "detached"
+    assert why.source is not None
+    assert why.source.text == "w.detach() * v"
+    assert wg.explain.missing(w, wg.asarray(3.0)).cause == "unused"
+    twin = copy.deepcopy(w)
+    assert wg.explain.missing(w, (twin * 2.0).sum()).cause == "copy"
+
+
+def test_not_in_the_optimizer() -> None:
+    w, v = leaf(), leaf()
+    opt = wg.optim.SGD([v], lr=0.1)
+    assert wg.explain.missing(w, (w * 2.0).sum(), optimizer=opt).cause == "not_in_optimizer"
+    assert wg.explain.missing(v, (v * 2.0).sum(), optimizer=opt).cause == "no_backward"
+
+
+def test_a_hook_that_returns_zero() -> None:
+    w = leaf()
+    w.register_hook(lambda g: g * 0.0)
+    loss = (w * 2.0).sum()
+    loss.backward()
+    assert wg.explain.missing(w, loss).cause == "hook"
+
+
+def test_a_training_step_that_calls_backward_itself() -> None:
+    w, v = leaf(), leaf()
+
+    def step() -> None:
+        loss = (wg.relu(-w) + v).sum()  # here
+        loss.backward()
+
+    why = wg.explain.missing(w, step)
+    assert (why.cause, why.zero, why.line) == ("dead_relu", True, marked_line(step))
+    assert not wg.explain.missing(v, step)
+
+
+def test_a_module_whose_branch_is_off() -> None:
+    class Net(wg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used = wg.nn.Linear(2, 2)
+            self.unused = wg.nn.Linear(2, 2)
+
+        def forward(self, x: Any) -> Any:
+            return self.used(x)
+
+    net = Net()
+    x = wg.ones((3, 2))
+    assert wg.explain.missing(net.unused.weight, lambda: net(x).sum()).cause == "unused"
+    assert not wg.explain.missing(net.used.weight, lambda: net(x).sum())
+
+
+def test_the_text() -> None:
+    w = leaf()
+    text = str(wg.explain.missing(w, lambda: wg.relu(-w).sum()))
+    assert text.startswith("the gradient is 0: a dead ReLU")
+    assert "wg.relu(-w)" in text
+    with pytest.raises(wg.DTypeError, match="missing of a list"):
+        wg.explain.missing([1.0])  # type: ignore[arg-type]
