@@ -33,7 +33,7 @@ from .core.errors import (
 from .core.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
-from .core.op import Op
+from .core.op import DEFERRED, Op
 from .core.spec import (
     Spec,
     bool_,
@@ -73,18 +73,29 @@ globals().update(half=float16, float=float32, double=float64, short=int16, int=i
 install_traceback_filter()
 install_warning_filter()
 
-_LAZY_MODULES = frozenset({"autograd", "nn", "optim", "data", "train", "random", "explain", "passes"})
+_LAZY_MODULES = frozenset({"autograd", "nn", "optim", "data", "train", "random", "explain", "special", "distributions", "fft", "passes", "symbolic"})
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
+    "custom_jvp": ".transforms.custom_rules",
+    "custom_vjp": ".transforms.custom_rules",
     "function": ".execute.static",
     "jvp": ".transforms.tangents",
     "linear_transpose": ".transforms.tangents",
     "linearize": ".transforms.tangents",
+    "cond": ".transforms.flow",
+    "fori_loop": ".transforms.flow",
+    "map": ".transforms.flow",
+    "scan": ".transforms.flow",
+    "switch": ".transforms.flow",
+    "while_loop": ".transforms.flow",
     "vmap": ".transforms.batch",
     "placeholder": ".execute.static",
     "check_grads": ".explain.gradcheck",
 }
 
+
+# Ops whose modules are loaded when they are first used.
+DEFERRED.update(dict.fromkeys(("scan", "switch", "while_loop"), "wengert.transforms.flow"))
 
 # What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
 _LAZY_METHODS = {
@@ -148,6 +159,8 @@ __all__ = [
     "bool_",
     "complex64",
     "complex128",
+    "custom_jvp",
+    "custom_vjp",
     "enable_grad",
     "float16",
     "float32",
@@ -176,6 +189,12 @@ __all__ = [
     "uint64",
     "value_and_grad",
     "vjp",
+    "cond",
+    "fori_loop",
+    "map",
+    "scan",
+    "switch",
+    "while_loop",
     "vmap",
     *CONSTANTS,
     *PUBLIC,

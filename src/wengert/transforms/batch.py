@@ -18,12 +18,13 @@ from ..core.errors import GraphError, ShapeError, fail
 from ..core.graph import Graph
 from ..core.node import Node
 from ..core.op import TABLE
-from ..core.record import bind
+from ..core.record import OUTPUT, bind
 from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from . import batch_rules
 from .batch_rules import Batched
+from .custom_op import CustomOp
 from .open_trace import OpenGraph, open_trace
 from .replay import plain_value, record_again
 
@@ -131,16 +132,25 @@ def _run_node(node: Node, args: list[Batched], size: int, randomness: str) -> Ba
         )
     if random and randomness == "different":
         return Batched(batch_rules.draw(node, args, size), True)
-    if not any(a.mapped for a in args):
+    if op is OUTPUT:
+        found = args[0].value[node.attrs["index"]]
+        return found if isinstance(found, Batched) else Batched(found, args[0].mapped)
+    if not any(a.mapped for a in args) and op.kind != "control":
         return Batched(record_again(node, [a.value for a in args]), False)
-    if op.name == "output":
-        return Batched(args[0].value[node.attrs["index"]], True)
+    if op.kind == "control":
+        return Batched(CONTROL[op.name](node, args, size, randomness), True)
+    if isinstance(op, CustomOp) and op.batched is not None:
+        return Batched(op.batched(tuple(a.mapped for a in args))(*(a.value for a in args)), True)
     rule = batch_rules.rule_for(node, args)
     if rule is not None:
         return Batched(rule(node, args, size), True)
     if op.body is not None:
         return _inside(node, args, size, randomness)
     return Batched(_one_by_one(node, args, size), True)
+
+
+# By op: rules that run graphs inside, and so need to know what random numbers do. They give a tuple of Batched.
+CONTROL: dict[str, Callable[[Node, list[Batched], int, str], tuple[Batched, ...]]] = {}
 
 
 def _inside(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:

@@ -1,0 +1,183 @@
+"""The ops of control flow: nodes with graphs inside, which run them on arrays.
+
+Their derivatives and their batching are written with the public functions of :mod:`.control`, which
+registers them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.evaluate import run
+from ..core.graph import Graph
+from ..core.mode import get_mode
+from ..core.op import TABLE, Joint, Op
+from ..core.record import bind
+from ..core.snapshot import constant_node, input_node
+from ..core.spec import Spec, spec_of
+from ..core.tensor import Tensor, wrap
+from .open_trace import OpenGraph
+from .replay import replay
+
+# -- graphs that share their inputs
+
+
+def completed(opened: OpenGraph) -> tuple[Graph, list[Tensor]]:
+    """A traced function's graph with all of its results, and what it takes from outside."""
+    captured = list(opened.captured)
+    extra = []
+    fixed = {}
+    for i, t in opened.fixed.items():
+        if t.node is None:
+            fixed[i] = constant_node(np.asarray(t._data))
+        else:
+            fixed[i] = input_node(t.spec)
+            extra.append(fixed[i])
+            captured.append(t)
+    graph = opened.graph
+    outputs = opened.results(graph.outputs)
+    outputs = [fixed.get(i, o) for i, o in enumerate(outputs)]
+    return Graph(outputs, [*graph.inputs, *extra], graph.name), captured
+
+
+def widened(graph: Graph, own: int, before: Sequence[Tensor], after: Sequence[Tensor]) -> Graph:
+    """A graph that also takes, and ignores, what its siblings capture.
+
+    `own` inputs are the arguments; `before` and `after` stand around what it captures itself.
+    """
+    first = [input_node(t.spec) for t in before]
+    last = [input_node(t.spec) for t in after]
+    return Graph(graph.outputs, [*graph.inputs[:own], *first, *graph.inputs[own:], *last], graph.name)
+
+
+def siblings(opened: Sequence[OpenGraph], own: int) -> tuple[list[Graph], list[Tensor]]:
+    """The graphs of several functions of the same arguments, with the same inputs, and what they capture."""
+    parts = [completed(o) for o in opened]
+    graphs = []
+    for i, (graph, _) in enumerate(parts):
+        before = [t for _, captured in parts[:i] for t in captured]
+        after = [t for _, captured in parts[i + 1 :] for t in captured]
+        graphs.append(widened(graph, own, before, after))
+    return graphs, [t for _, captured in parts for t in captured]
+
+
+# -- the ops
+
+
+def _op(signature: str, forward: Callable[..., Any], infer: Callable[..., Any], native: Any, doc: str) -> Op:
+    name = signature.split("(")[0]
+
+    def pull(ct: Any, node: Any, out: Any, args: Any) -> Any:
+        return DERIVATIVES[name][0](ct, node, out, args)
+
+    def push(ts: Any, node: Any, args: Any) -> Any:
+        return DERIVATIVES[name][1](ts, node, args)
+
+    made = Op(signature, "control", forward, facts=Joint(pull, push), infer=infer, results=-1, doc=doc)
+
+    def front(*args: Any, **attrs: Any) -> Any:
+        tensors = [a if isinstance(a, Tensor) else wrap(np.asarray(a)) for a in args]
+        if any(t.is_abstract for t in tensors) or not (get_mode().grad and any(t.requires_grad for t in tensors)):
+            return bind(made, tensors, attrs)
+        return native(tensors, **attrs)
+
+    front.__name__ = front.__qualname__ = name
+    made.front = front
+    return made
+
+
+# By op: (pull(ct, node, out, args), push(ts, node, args)).
+DERIVATIVES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {}
+
+
+def _specs(graph: Graph) -> tuple[Spec, ...]:
+    return tuple(n.spec for n in graph.outputs)
+
+
+def _branch(index: Any, branches: Sequence[Graph]) -> Graph:
+    """The branch of an index; one outside goes to the nearest."""
+    return branches[min(max(int(index), 0), len(branches) - 1)]
+
+
+SWITCH = _op(
+    "switch(*args; branches)",
+    lambda *args, branches: tuple(run(_branch(args[0], branches), args[1:])),
+    infer=lambda *args, branches: _specs(branches[0]),
+    native=lambda args, branches: tuple(replay(_branch(args[0]._data, branches), args[1:])),
+    doc="The branch, of several graphs of the same arguments, that the first argument says.",
+)
+
+
+def _while(args: Sequence[Any], cond: Any, body: Any, carries: int, max_steps: int | None) -> tuple[Any, ...]:
+    carry, shared = list(args[:carries]), args[carries:]
+    step = 0
+    while (max_steps is None or step < max_steps) and cond([*carry, *shared]):
+        carry = body([*carry, *shared])
+        step += 1
+    return tuple(carry)
+
+
+WHILE = _op(
+    "while_loop(*args; cond, body, carries, max_steps)",
+    lambda *args, cond, body, carries, max_steps: _while(
+        args, lambda a: bool(run(cond, a)[0]), lambda a: run(body, a), carries, max_steps
+    ),
+    infer=lambda *args, cond, body, carries, max_steps: _specs(body),
+    native=lambda args, cond, body, carries, max_steps: _while(
+        args, lambda a: bool(replay(cond, a)[0]._data), lambda a: replay(body, a), carries, max_steps
+    ),
+    doc="The body again and again while the condition holds.",
+)
+
+
+def _scan(
+    args: Sequence[Any],
+    body: Any,
+    stack: Any,
+    specs: Sequence[Spec],
+    carries: int,
+    sequences: int,
+    length: int,
+    reverse: bool,
+) -> tuple[Any, ...]:
+    carry = list(args[:carries])
+    xs, shared = args[carries : carries + sequences], args[carries + sequences :]
+    rows: list[list[Any]] = [[] for _ in specs]
+    for i in reversed(range(length)) if reverse else range(length):
+        found = body([*carry, *(x[i] for x in xs), *shared])
+        carry = found[:carries]
+        for row, y in zip(rows, found[carries:], strict=True):
+            row.append(y)
+    return (*carry, *(stack(row[::-1] if reverse else row, s) for row, s in zip(rows, specs, strict=True)))
+
+
+def _stack_arrays(rows: list[Any], spec: Spec) -> Any:
+    return np.stack(rows) if rows else np.zeros((0, *spec.shape), spec.dtype)
+
+
+def stack_tensors(rows: list[Any], spec: Spec) -> Any:
+    if not rows:
+        return wrap(np.zeros((0, *spec.shape), spec.dtype))
+    from_left = -1 - len(spec.shape)
+    return bind(TABLE["stack"], rows, {"axis": from_left})
+
+
+def _infer_scan(*args: Any, body: Graph, carries: int, sequences: int, length: int, reverse: bool, keeps: bool) -> Any:
+    specs = _specs(body)
+    return (*specs[:carries], *(spec_of((length, *s.shape), s.dtype) for s in specs[carries:]))
+
+
+SCAN = _op(
+    "scan(*args; body, carries, sequences, length, reverse, keeps)",
+    lambda *args, body, keeps, **attrs: _scan(
+        args, lambda a: run(body, a), _stack_arrays, _specs(body)[attrs["carries"] :], **attrs
+    ),
+    infer=_infer_scan,
+    native=lambda args, body, keeps, **attrs: _scan(
+        args, lambda a: replay(body, a), stack_tensors, _specs(body)[attrs["carries"] :], **attrs
+    ),
+    doc="A state carried through the body over the rows of sequences, and the rows that it gives.",
+)

@@ -1,0 +1,333 @@
+"""How control flow differentiates and batches: loops and branches of derivatives are loops and branches.
+
+The rules are written with the public functions, so the derivative of a scan is a scan, and has
+derivatives in turn (Griewank and Walther, Evaluating Derivatives, 2008, chapter 12 on reversal).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..core.errors import GradientError, fail
+from ..core.graph import Graph
+from ..core.node import Node
+from ..core.op import TABLE
+from ..core.record import abstract_input, bind, filled
+from ..core.spec import bool_, spec_of
+from ..core.tensor import Tensor
+from . import batch_rules
+from .batch import CONTROL, run_batched
+from .batch_rules import Batched
+from .control import cond, scan, switch, while_loop
+from .control_ops import DERIVATIVES
+from .functional import vjp
+from .replay import replay
+from .tangents import jvp
+
+
+def _inexact(t: Any) -> bool:
+    return bool(t.spec.inexact)
+
+
+def _pull_graph(graph: Graph, args: Sequence[Tensor], cts: Sequence[Any]) -> list[Any]:
+    """The cotangents of a graph's inputs (None where they have none) for those of its results."""
+    live = [i for i, n in enumerate(graph.outputs) if n.spec.inexact]
+    if not any(map(_inexact, args)):
+        return [None] * len(args)
+
+    def floating(values: list[Tensor]) -> list[Tensor]:
+        found = replay(graph, values)
+        return [found[i] for i in live]
+
+    _, pull = vjp(floating, list(args))
+    return list(pull([cts[i] for i in live])[0])
+
+
+def _push_graph(graph: Graph, args: Sequence[Tensor], ts: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
+    """A graph's results and their tangents, for tangents of its inputs (None for none)."""
+    if all(t is None for t in ts):
+        found = replay(graph, args)
+        return found, [filled(0, o.spec) if _inexact(o) else None for o in found]
+    out, tangents = jvp(lambda values: replay(graph, values), (list(args),), (list(ts),))
+    return out, tangents
+
+
+def _present(ts: Sequence[Any]) -> list[int]:
+    return [i for i, t in enumerate(ts) if t is not None]
+
+
+def _spaced(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
+    out: list[Any] = [None] * count
+    for i, v in zip(places, values, strict=True):
+        out[i] = v
+    return out
+
+
+# -- switch
+
+
+def _switch_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
+    index, *operands = args
+    wanted = [i for i, a in enumerate(operands) if _inexact(a)]
+    cts = list(ct)
+    live = [i for i, c in enumerate(cts) if c is not None]
+
+    def pulling(graph: Graph) -> Any:
+        def branch(operands: list[Tensor], given: list[Tensor]) -> list[Tensor]:
+            found = _pull_graph(graph, operands, _spaced(given, live, len(cts)))
+            return [found[i] for i in wanted]
+
+        return branch
+
+    found = switch(index, [pulling(g) for g in node.attrs["branches"]], list(operands), [cts[i] for i in live])
+    return (None, *_spaced(found, wanted, len(operands)))
+
+
+def _switch_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
+    index, *operands = args
+    given = ts[1:]
+    places = _present(given)
+    live = [i for i, s in enumerate(node.spec) if s.inexact]
+
+    def pushing(graph: Graph) -> Any:
+        def branch(operands: list[Tensor], tangents: list[Tensor]) -> list[Tensor]:
+            _, found = _push_graph(graph, operands, _spaced(tangents, places, len(operands)))
+            return [found[i] for i in live]
+
+        return branch
+
+    found = switch(index, [pushing(g) for g in node.attrs["branches"]], list(operands), [given[i] for i in places])
+    return tuple(_spaced(found, live, len(node.spec)))
+
+
+def _switch_batch(node: Node, args: list[Batched], size: int, randomness: str) -> tuple[Batched, ...]:
+    index, *operands = args
+    branches: tuple[Graph, ...] = node.attrs["branches"]
+    flags = [o.mapped for o in operands]
+    values = [o.value for o in operands]
+
+    def run_branch(graph: Graph, values: Sequence[Tensor]) -> list[Tensor]:
+        found = run_batched(graph, list(zip(values, flags, strict=True)), size, randomness)
+        return [batch_rules.spread(f, size) for f in found]
+
+    if not index.mapped:
+        outs = switch(index.value, [lambda *v, g=g: run_branch(g, v) for g in branches], *values)
+        return tuple(Batched(o, True) for o in outs)
+    rows = [run_branch(g, values) for g in branches]
+    outs = list(rows[0])
+    for k, row in enumerate(rows[1:], 1):
+        chosen = index.value >= k
+        outs = [_where(chosen, new, old) for new, old in zip(row, outs, strict=True)]
+    return tuple(Batched(o, True) for o in outs)
+
+
+def _where(chosen: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """By example: `chosen` has one boolean for each."""
+    if new.ndim > 1:
+        chosen = batch_rules.reshape(chosen, (*chosen.shape, *(1,) * (new.ndim - 1)))
+    return TABLE["where"].front(chosen, new, old)  # type: ignore[no-any-return]
+
+
+# -- while_loop
+
+
+def _while_parts(node: Any, args: Sequence[Any]) -> tuple[list[Any], list[Any], Graph, Graph, int | None]:
+    n = node.attrs["carries"]
+    return list(args[:n]), list(args[n:]), node.attrs["cond"], node.attrs["body"], node.attrs["max_steps"]
+
+
+def _while_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
+    carry, shared, test, body, limit = _while_parts(node, args)
+    if limit is None:
+        fail(
+            GradientError,
+            "reverse mode through a traced while_loop whose number of steps is not bounded",
+            (f"It ran at {node.source}. " if node.source is not None else "")
+            + "Say at most how many steps it takes: wg.while_loop(..., max_steps=n); or use wg.scan, or forward mode.",
+        )
+
+    def step(state: list[Tensor], _: None) -> tuple[list[Tensor], None]:
+        # A branch, not a selection: what the body does past the end of the loop may not be finite.
+        going = replay(test, [*state, *shared])[0]
+        return cond(going, lambda s: replay(body, [*s, *shared]), lambda s: s, state), None
+
+    def bounded(values: list[Tensor]) -> list[Tensor]:
+        nonlocal shared
+        shared = values[len(carry) :]
+        found, _ = scan(step, values[: len(carry)], length=limit)
+        return [f for f in found if _inexact(f)]
+
+    _, pull = vjp(bounded, [*carry, *shared])
+    return tuple(pull([c for c, s in zip(ct, node.spec, strict=True) if s.inexact])[0])
+
+
+def _while_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
+    carry, shared, test, body, limit = _while_parts(node, args)
+    n = len(carry)
+    live = [i for i, c in enumerate(carry) if _inexact(c)]
+    tangents = [ts[i] if ts[i] is not None else filled(0, carry[i].spec) for i in live]
+
+    def step(state: tuple[list[Tensor], list[Tensor]]) -> Any:
+        values, along = state
+        found, pushed = _push_graph(body, [*values, *shared], [*_spaced(along, live, n), *ts[n:]])
+        return found, [pushed[i] for i in live]
+
+    _, out = while_loop(lambda s: replay(test, [*s[0], *shared])[0], step, (carry, tangents), limit)
+    return tuple(_spaced(out, live, n))
+
+
+def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) -> tuple[Batched, ...]:
+    n, test, body = node.attrs["carries"], node.attrs["cond"], node.attrs["body"]
+    carry, shared = args[:n], [(a.value, a.mapped) for a in args[n:]]
+
+    def fed(values: Sequence[Tensor], flags: Sequence[bool]) -> list[tuple[Any, bool]]:
+        return [*zip(values, flags, strict=True), *shared]
+
+    flags = _settled_flags(body, [c.mapped for c in carry], [f for _, f in shared], size, randomness, n)
+    (asked,) = _mapped_results(test, [*flags, *(f for _, f in shared)], size, randomness)
+    if asked:
+        flags = [True] * n
+    start = [batch_rules.spread(c, size) if f else c.value for c, f in zip(carry, flags, strict=True)]
+
+    def going(values: list[Tensor]) -> Tensor:
+        return run_batched(test, fed(values, flags), size, randomness)[0].value  # type: ignore[no-any-return]
+
+    def step(values: list[Tensor]) -> list[Tensor]:
+        found = run_batched(body, fed(values, flags), size, randomness)
+        new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found, flags, strict=True)]
+        if not asked:
+            return new
+        still = _booleans(going(values))
+        return [_where(still, a, b) for a, b in zip(new, values, strict=True)]
+
+    def any_going(values: list[Tensor]) -> Tensor:
+        return bind(TABLE["any"], [_booleans(going(values))], {"axis": (-1,), "keepdims": False})  # type: ignore[no-any-return]
+
+    out = while_loop(any_going if asked else going, step, start, node.attrs["max_steps"])
+    return tuple(Batched(o, f) for o, f in zip(out, flags, strict=True))
+
+
+def _booleans(t: Tensor) -> Tensor:
+    """One boolean per example, of a condition that may have axes of size 1."""
+    t = batch_rules.reshape(t, (t.shape[0],))
+    return t if t.dtype == bool_ else t != 0
+
+
+def _mapped_results(graph: Graph, flags: Sequence[bool], size: int, randomness: str) -> list[bool]:
+    """Which results differ between examples when these inputs do."""
+    feeds = []
+    for n, mapped in zip(graph.inputs, flags, strict=True):
+        shape = (size, *n.spec.shape) if mapped else n.spec.shape
+        feeds.append((abstract_input(spec_of(shape, n.spec.dtype)), mapped))
+    return [f.mapped for f in run_batched(graph, feeds, size, randomness)]
+
+
+def _settled_flags(
+    body: Graph, flags: list[bool], others: Sequence[bool], size: int, randomness: str, carries: int
+) -> list[bool]:
+    """Which parts of a loop's state differ between examples: what does once, does from then on."""
+    while True:
+        found = _mapped_results(body, [*flags, *others], size, randomness)[:carries]
+        merged = [a or b for a, b in zip(flags, found, strict=True)]
+        if merged == flags:
+            return flags
+        flags = merged
+
+
+# -- scan
+
+
+def _scan_parts(node: Any, args: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any], dict[str, Any]]:
+    attrs = node.attrs
+    n, m = attrs["carries"], attrs["sequences"]
+    return list(args[:n]), list(args[n : n + m]), list(args[n + m :]), attrs
+
+
+def _scan_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
+    carry, xs, shared, attrs = _scan_parts(node, args)
+    body: Graph = attrs["body"]
+    n, m, length, reverse = len(carry), len(xs), attrs["length"], attrs["reverse"]
+    if attrs["keeps"]:
+        states = list(out[len(out) - n :])
+    else:
+        # Every step's state, by the loop run once more.
+        _, states = scan(
+            lambda c, x: (replay(body, [*c, *x, *shared])[:n], c), carry, xs, length=length, reverse=reverse
+        )
+    live = [i for i, c in enumerate(carry) if _inexact(c)]
+    rows = [i for i, x in enumerate(xs) if _inexact(x)]
+    weights = [i for i, s in enumerate(shared) if _inexact(s)]
+    ys = [i for i in range(n, len(node.spec)) if node.spec[i].inexact]
+
+    def step(state: Any, elements: Any) -> Any:
+        arriving, sums = state
+        c, x, ct_y = elements
+        cts = _spaced([*arriving, *ct_y], [*live, *ys], len(node.spec))
+        found = _pull_graph(body, [*c, *x, *shared], cts)
+        sums = [s + found[n + m + i] for s, i in zip(sums, weights, strict=True)]
+        return ([found[i] for i in live], sums), [found[n + i] for i in rows]
+
+    start = ([ct[i] for i in live], [filled(0, shared[i].spec) for i in weights])
+    (first, sums), ct_xs = scan(step, start, (states, xs, [ct[i] for i in ys]), length=length, reverse=not reverse)
+    return (*_spaced(first, live, n), *_spaced(ct_xs, rows, m), *_spaced(sums, weights, len(shared)))
+
+
+def _scan_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
+    carry, xs, shared, attrs = _scan_parts(node, args)
+    body: Graph = attrs["body"]
+    n, m = len(carry), len(xs)
+    live = [i for i, c in enumerate(carry) if _inexact(c)]
+    rows = _present(ts[n : n + m])
+    ys = [i for i in range(n, len(node.spec)) if node.spec[i].inexact]
+    tangents = [ts[i] if ts[i] is not None else filled(0, carry[i].spec) for i in live]
+
+    def step(state: Any, elements: Any) -> Any:
+        values, along = state
+        x, tx = elements
+        given = [*_spaced(along, live, n), *_spaced(tx, rows, m), *ts[n + m :]]
+        found, pushed = _push_graph(body, [*values, *x, *shared], given)
+        return (found[:n], [pushed[i] for i in live]), [pushed[i] for i in ys]
+
+    (_, last), ty = scan(
+        step,
+        (carry, tangents),
+        (xs, [ts[n + i] for i in rows]),
+        length=attrs["length"],
+        reverse=attrs["reverse"],
+    )
+    return tuple(_spaced([*last, *ty], [*live, *ys], len(node.spec)))
+
+
+def _scan_batch(node: Node, args: list[Batched], size: int, randomness: str) -> tuple[Batched, ...]:
+    carry, xs, shared, attrs = _scan_parts(node, args)
+    body: Graph = attrs["body"]
+    n = len(carry)
+    rows = [x.mapped for x in xs]
+    others = [*rows, *(s.mapped for s in shared)]
+    flags = _settled_flags(body, [c.mapped for c in carry], others, size, randomness, n)
+    start = [batch_rules.spread(c, size) if f else c.value for c, f in zip(carry, flags, strict=True)]
+    # The steps come first, then the examples.
+    elements = [batch_rules.move(x.value, 0, 1) if x.mapped else x.value for x in xs]
+    fixed = [(s.value, s.mapped) for s in shared]
+    mapped = _mapped_results(body, [*flags, *others], size, randomness)[n:]
+
+    def step(state: list[Tensor], x: list[Tensor]) -> Any:
+        feeds = [*zip(state, flags, strict=True), *zip(x, rows, strict=True), *fixed]
+        found = run_batched(body, feeds, size, randomness)
+        new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found[:n], flags, strict=True)]
+        return new, [r.value for r in found[n:]]
+
+    last, ys = scan(step, start, elements, length=attrs["length"], reverse=attrs["reverse"])
+    outs = [batch_rules.move(y, 1, 0) if f else y for y, f in zip(ys, mapped, strict=True)]
+    return (*map(Batched, last, flags), *map(Batched, outs, mapped))
+
+
+DERIVATIVES.update(
+    {
+        "switch": (_switch_pull, _switch_push),
+        "while_loop": (_while_pull, _while_push),
+        "scan": (_scan_pull, _scan_push),
+    }
+)
+CONTROL.update({"switch": _switch_batch, "while_loop": _while_batch, "scan": _scan_batch})
