@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -376,3 +377,110 @@ def test_the_text() -> None:
     assert "wg.relu(-w)" in text
     with pytest.raises(wg.DTypeError, match="missing of a list"):
         wg.explain.missing([1.0])  # type: ignore[arg-type]
+
+
+# -- dead units
+
+
+class Net(wg.nn.Module):
+    def __init__(self, activation: Any) -> None:
+        super().__init__()
+        self.hidden = wg.nn.Linear(3, 4)
+        self.act = activation
+        self.head = wg.nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.act(self.hidden(x)))
+
+
+def net_with_bias(activation: Any, bias: list[float]) -> Net:
+    wg.manual_seed(0)
+    net = Net(activation)
+    net.hidden.bias.data = wg.asarray(bias)
+    return net
+
+
+SAMPLES = np.random.default_rng(0).uniform(-1, 1, (32, 3)).astype(np.float32)
+
+
+def test_dead_relus_by_module_path() -> None:
+    net = net_with_bias(wg.nn.ReLU(), [0.0, -100.0, 0.0, -100.0])
+    found = wg.explain.dead_units(net, SAMPLES)
+    assert found
+    assert found.samples == 32
+    layer = found["act"]
+    assert (layer.op, layer.kind, layer.dead, layer.fraction) == ("relu", "dead", (1, 3), 0.5)
+    before = np.asarray((wg.asarray(SAMPLES) @ net.hidden.weight.T + net.hidden.bias).detach())
+    np.testing.assert_allclose(layer.active, (before > 0).mean(axis=0))
+    head = np.abs(np.asarray(net.head.weight.detach()).sum(axis=0))
+    np.testing.assert_allclose(layer.gradient, (before > 0).mean(axis=0) * head, rtol=1e-5)
+    assert all(p.grad is None for p in net.parameters())
+    assert "2 of 4 dead" in str(found)
+    assert "units 1, 3" in str(found)
+
+
+@pytest.mark.parametrize(
+    ("activation", "op", "kind"),
+    [
+        (wg.nn.Sigmoid(), "sigmoid", "saturated"),
+        (wg.nn.Tanh(), "tanh", "saturated"),
+        (wg.nn.ELU(), "elu", "saturated"),
+        (wg.nn.SiLU(), "silu", "dead"),
+        (wg.nn.LeakyReLU(1e-4), "leaky_relu", "saturated"),
+    ],
+)
+def test_saturated_activations(activation: Any, op: str, kind: str) -> None:
+    found = wg.explain.dead_units(net_with_bias(activation, [0.0, -100.0, 0.0, 0.0]), SAMPLES)
+    layer = found["act"]
+    assert (layer.op, layer.kind, layer.dead) == (op, kind, (1,))
+
+
+def test_a_leaky_unit_is_not_dead() -> None:
+    assert not wg.explain.dead_units(net_with_bias(wg.nn.LeakyReLU(0.1), [0.0, -100.0, 0.0, 0.0]), SAMPLES)
+
+
+def test_batches_with_targets_and_a_loss() -> None:
+    net = net_with_bias(wg.nn.ReLU(), [0.0, -100.0, 0.0, 0.0])
+    target = np.zeros((32, 2), np.float32)
+    pieces = wg.data.batches(SAMPLES, target, size=10)
+    found = wg.explain.dead_units(net, pieces, loss=lambda out, y: ((out - y) ** 2).sum())
+    assert found.samples == 32
+    whole = wg.explain.dead_units(net, (SAMPLES, target), loss=lambda out, y: ((out - y) ** 2).sum())
+    np.testing.assert_allclose(found["act"].active, whole["act"].active)
+    np.testing.assert_allclose(found["act"].gradient, whole["act"].gradient, rtol=1e-4)
+
+
+def test_a_unit_that_fires_once_is_alive() -> None:
+    w = wg.tensor([[1.0, 1.0]], requires_grad=True)
+    b = wg.tensor([-0.95, -2.0])
+    x = np.linspace(0, 1, 50, dtype=np.float32)[:, None]
+    found = wg.explain.dead_units(lambda v: wg.relu(v @ w + b), [x[:25], x[25:]])
+    assert found.layers[0].dead == (1,)
+
+
+def test_channels_of_images() -> None:
+    conv = wg.nn.Conv2d(1, 3, 3)
+    conv.bias.data = wg.asarray([0.0, -100.0, 0.0])
+    found = wg.explain.dead_units(lambda x: wg.relu(conv(x)), np.ones((2, 1, 5, 5), np.float32))
+    assert found.layers[0].units == 3
+    assert 1 in found.layers[0].dead
+
+
+def test_no_data_and_nothing_to_count() -> None:
+    with pytest.raises(wg.ShapeError, match="no data"):
+        wg.explain.dead_units(wg.relu, [])
+    assert str(wg.explain.dead_units(lambda x: x * 2.0, SAMPLES)) == "no activation functions ran"
+
+
+def test_the_advice_names_what_exists() -> None:
+    from wengert.explain import causes
+
+    texts = [t for pair in CAUSES.values() for t in pair]
+    texts += [c.rewrite for rules in causes.FORWARD.values() for _, c in rules]
+    texts += [c.rewrite for c in causes.BACKWARD.values()] + [causes.INPUT.rewrite, causes.UPDATE.rewrite]
+    names = {name.rstrip(".") for text in texts for name in re.findall(r"\bwg\.([a-zA-Z_.0-9]+)", text)}
+    assert len(names) > 20
+    for name in names:
+        found: Any = wg
+        for part in name.split("."):
+            found = getattr(found, part)

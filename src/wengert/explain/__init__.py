@@ -1,7 +1,8 @@
 """Answers about graphs: pictures, and checks of gradients."""
 
+from .dead_units import DeadUnits, dead_units
 from .missing import Missing, missing
 from .nonfinite import Nonfinite, nonfinite
 from .precision import Precision, precision
 
-__all__ = ["Missing", "Nonfinite", "Precision", "missing", "nonfinite", "precision"]
+__all__ = ["DeadUnits", "Missing", "Nonfinite", "Precision", "dead_units", "missing", "nonfinite", "precision"]

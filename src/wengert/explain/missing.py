@@ -108,7 +108,7 @@ _LEAVES_GRAPH = ("item", "tolist", "numpy", "__array__", "__float__", "__int__",
 class Missing:
     """Why a gradient is missing. False where one arrives.
 
-    `cause` is a key of `wengert.explain.missing.CAUSES`; `text` says it, `source` is the user's line,
+    `cause` is one of the words that docs/debugging.md lists; `text` says it, `source` is the user's line,
     `op` the operation there, `mend` what to write instead. `zero` tells a gradient that is 0 everywhere
     from one that is None.
     """

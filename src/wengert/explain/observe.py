@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ import numpy as np
 from ..core import tree
 from ..core.errors import user_frame
 from ..core.mode import Scope, get_mode
-from ..core.node import Freed, Node
+from ..core.node import EMPTY_ATTRS, Freed, Node
 from ..core.op import TABLE, Op
 from ..core.record import OUTPUT, kept_values
 from ..core.source import Source, resolve
@@ -48,6 +48,7 @@ class Step:
     recording: bool
     order: int
     node: Node | None = None
+    attrs: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> Source | None:
@@ -136,10 +137,13 @@ class Observer:
         self.count += 1
         return self.count
 
-    def step(self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any]) -> None:
+    def step(
+        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any] = EMPTY_ATTRS
+    ) -> None:
         code, offset = user_place()
         mode = get_mode()
-        self.steps.append(Step(op, tuple(inputs), out, run, code, offset, mode.scope, mode.grad, self.tick()))
+        made = Step(op, tuple(inputs), out, run, code, offset, mode.scope, mode.grad, self.tick(), attrs=attrs)
+        self.steps.append(made)
 
     def leak(self, what: str, value: Any) -> None:
         self.leaks.append(Leak(what, value, place(*user_place()), self.tick()))
@@ -213,7 +217,7 @@ def _watch_forward(op: Op) -> None:
             out = original(*values, **attrs)
         finally:
             seen.quiet -= 1
-        seen.step(op, values, out, (lambda *v: original(*v, **attrs)) if attrs else original)
+        seen.step(op, values, out, (lambda *v: original(*v, **attrs)) if attrs else original, attrs)
         return out
 
     _set(op, "forward", forward)
