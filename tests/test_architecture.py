@@ -19,14 +19,16 @@ LAYERS = {
     "execute": 3,
     "explain": 3,
     "interop": 3,
+    "symbolic": 3,
     "nn": 4,
     "optim": 4,
     "data": 4,
     "train": 4,
+    "distributions": 4,
     "cli": 5,
 }
 # The package's face: it may name anything, and whoever is above the layers may use it.
-FACE = {"__init__", "__main__", "autograd", "random", "version", "linalg", "fft"}
+FACE = {"__init__", "__main__", "autograd", "random", "version", "linalg", "fft", "special"}
 
 
 def part(path: Path) -> str:

@@ -1,0 +1,77 @@
+"""What forwards that compute in float64 share: blocks, pieces, factors that are accurate where they cancel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+_BLOCK = 512
+
+
+def in_float64(fn: Callable[..., Array], block: int = _BLOCK) -> Callable[..., Any]:
+    """`fn` of float64 vectors of one length as a forward of arrays that broadcast, of one floating dtype."""
+
+    def forward(*args: Any, **attrs: Any) -> Any:
+        dtype = next(a.dtype for a in args if hasattr(a, "dtype"))
+        arrays = np.broadcast_arrays(*args)
+        shape = arrays[0].shape
+        flat = [a.reshape(-1) for a in arrays]
+        out = np.empty(flat[0].shape, dtype)
+        with np.errstate(all="ignore"):
+            for start in range(0, out.size, block):
+                parts = [a[start : start + block].astype(np.float64) for a in flat]
+                out[start : start + block] = fn(*parts, **attrs)
+        return out.reshape(shape)
+
+    return forward
+
+
+def choose(args: tuple[Array, ...], *pieces: tuple[Any, Callable[..., Array]]) -> Array:
+    """Each piece's function where its mask is the first to hold, NaN where none does."""
+    out = np.full_like(args[0], np.nan)
+    left = np.ones(out.shape, np.bool_)
+    for mask, fn in pieces:
+        here = left & mask
+        if here.any():
+            out[here] = fn(*(a[here] for a in args))
+            left &= ~here
+    return out
+
+
+def horner(t: Array, coefficients: tuple[float, ...]) -> Array:
+    """A polynomial, the constant coefficient first."""
+    out = np.full_like(t, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        out *= t
+        out += c
+    return out
+
+
+_INVERSE_FACTORIALS = tuple(1.0 / f for f in np.cumprod(np.arange(2.0, 22.0)).tolist())
+_INVERSE_ODD = tuple(1.0 / (2 * k + 3) for k in range(16))
+
+
+def exp_remainder(u: Array) -> Array:
+    """exp(u) - 1 - u, accurate where it is small."""
+    near = np.clip(u, -1.0, 1.0)
+    return np.where(np.abs(u) < 1.0, near * near * horner(near, _INVERSE_FACTORIALS), np.expm1(u) - u)
+
+
+def log_remainder(u: Array) -> Array:
+    """log(1 + u) - u, accurate where it is small: twice the series of artanh at u / (2 + u)."""
+    near = np.clip(u, -0.5, 0.5)
+    t = near / (2.0 + near)
+    series = 2.0 * t**3 * horner(t * t, _INVERSE_ODD) - near * t
+    return np.where(np.abs(u) < 0.5, series, np.log1p(u) - u)
+
+
+@cache
+def gauss_legendre(count: int) -> tuple[Array, Array]:
+    """Nodes and weights on [0, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return (nodes + 1.0) / 2.0, weights / 2.0

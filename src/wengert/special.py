@@ -1,0 +1,80 @@
+"""Special functions: `wg.special`, differentiable, under the names of `scipy.special`.
+
+>>> import wengert as wg
+>>> x = wg.tensor(2.0, requires_grad=True)
+>>> wg.special.gammainc(x, 1.5).backward()  # a derivative in the shape parameter
+>>> x.grad
+tensor(-0.3135)
+"""
+
+from __future__ import annotations
+
+from .ops.composites import log_softmax, softmax
+from .ops.elementwise import sigmoid as _sigmoid
+from .ops.normal_functions import erfinv_op as _erfinv
+from .ops.norms import logsumexp
+from .ops.scientific import (
+    beta,
+    betainc,
+    betaln,
+    entr,
+    erfcinv,
+    gammainc,
+    gammaincc,
+    i0,
+    i0e,
+    i1,
+    i1e,
+    log_ndtr,
+    logit,
+    ndtr,
+    ndtri,
+    xlog1py,
+    xlogy,
+)
+from .ops.special import digamma as _digamma
+from .ops.special import erf as _erf
+from .ops.special import erfc as _erfc
+from .ops.special import lgamma as _lgamma
+from .ops.special import polygamma
+from .ops.zeta import zeta
+
+digamma = psi = _digamma.front
+erf = _erf.front
+erfc = _erfc.front
+erfinv = _erfinv.front
+expit = _sigmoid.front
+gammaln = lgamma = _lgamma.front
+
+__all__ = [
+    "beta",
+    "betainc",
+    "betaln",
+    "digamma",
+    "entr",
+    "erf",
+    "erfc",
+    "erfcinv",
+    "erfinv",
+    "expit",
+    "gammainc",
+    "gammaincc",
+    "gammaln",
+    "i0",
+    "i0e",
+    "i1",
+    "i1e",
+    "lgamma",
+    "log_ndtr",
+    "log_softmax",
+    "logit",
+    "logsumexp",
+    "ndtr",
+    "ndtri",
+    "polygamma",
+    "psi",
+    "softmax",
+    "xlog1py",
+    "xlogy",
+    "zeta",
+]
