@@ -63,7 +63,7 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
 
     @functools.wraps(fn, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        numbers = _argnums(argnums, len(args), name)
+        numbers = argument_numbers(argnums, len(args), name)
         nests = [Nest(args[i], f"argument {i} of {name}") for i in numbers]
         outer = get_mode()
         replaced = list(args)
@@ -87,7 +87,7 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
             ct = seed(out, None, f"the gradient of {name}")
             assert out.node is not None
             connected = out.is_abstract or (outer.grad and reaches_others(out.node, inputs))
-            grads = _pull([(out, ct)], inputs, connected, retain=False)
+            grads = pull_back([(out, ct)], inputs, connected, retain=False)
         close(inputs)
         if not connected:
             out, aux = plain(out), tree.map(plain, aux)
@@ -133,7 +133,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         pairs = [(o, seed(o, ct, "the pullback")) for o, ct in zip(outs, cts, strict=True)]
         live = [(o, ct) for o, ct in pairs if o.requires_grad]
         record = get_mode().grad and (connected or any(ct.requires_grad or ct.is_abstract for _, ct in live))
-        grads = iter(_pull(live, inputs, record, retain=True))
+        grads = iter(pull_back(live, inputs, record, retain=True))
         return tuple(nest.like(grads) for nest in nests)
 
     shown = outs if connected else [plain(o) for o in outs]
@@ -143,7 +143,9 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     return out, pull
 
 
-def _pull(pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool) -> list[Any]:
+def pull_back(
+    pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool
+) -> list[Any]:
     roots = [(o.node, ct if record else ct._data) for o, ct in pairs]
     found = backward_pass(
         roots,  # type: ignore[arg-type]
@@ -162,7 +164,7 @@ def _zeros(t: Tensor) -> Tensor:
     return filled(0, t.spec)
 
 
-def _argnums(argnums: Argnums, count: int, name: str) -> list[int]:
+def argument_numbers(argnums: Argnums, count: int, name: str) -> list[int]:
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     for i in numbers:
         if not -count <= i < count:

@@ -17,6 +17,7 @@ from ..core.spec import Spec, category
 from ..core.tensor import Tensor, asarray, wrap
 from .backward import seed
 from .forward import Track
+from .functional import pull_back
 from .reverse import backward_pass
 from .variables import Nest, close, plain, reaches_others, recorded, split_aux, variable
 
@@ -46,7 +47,7 @@ def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any],
     >>> wg.jvp(lambda x, y: x * y, (wg.tensor([1.0, 2.0]), 3.0), (wg.tensor([1.0, 0.0]), 10.0))
     (tensor([3., 6.]), tensor([13., 20.]))
     """
-    found = _Linear(fn, primals, has_aux, "jvp", tangents)
+    found = Recording(fn, primals, has_aux, "jvp", tangents)
     out, aux = found.out()
     tangent = found.push(tangents)
     return (out, tangent, aux) if has_aux else (out, tangent)
@@ -65,7 +66,7 @@ def linearize(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     >>> push(1.0), push(10.0)
     (tensor(12.), tensor(120.))
     """
-    found = _Linear(fn, primals, has_aux, "linearize", ())
+    found = Recording(fn, primals, has_aux, "linearize", ())
     out, aux = found.out()
 
     def push(*tangents: Any) -> Any:
@@ -74,8 +75,8 @@ def linearize(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     return (out, push, aux) if has_aux else (out, push)
 
 
-class _Linear:
-    """A function recorded at a point, to carry tangents along."""
+class Recording:
+    """A function recorded at a point, to carry tangents and cotangents along."""
 
     def __init__(
         self, fn: Callable[..., Any], primals: Sequence[Any], has_aux: bool, what: str, tangents: Sequence[Any]
@@ -130,6 +131,13 @@ class _Linear:
         by_node = dict(zip(self.track.roots, found))
         leaves = [_tangent(o, by_node.get(o.node)) for o in self.outs]  # type: ignore[arg-type]
         return tree.unflatten(self.structure, leaves)
+
+    def pull(self, cts: Sequence[Tensor]) -> list[Tensor]:
+        """The cotangents of the variables, for those of the results' tensors."""
+        pairs = [(o, ct) for o, ct in zip(self.outs, cts, strict=True) if o.requires_grad]
+        record = get_mode().grad and (self.connected or any(ct.requires_grad for _, ct in pairs))
+        record = record or any(ct.is_abstract for _, ct in pairs)
+        return pull_back(pairs, self.variables, record or self.abstract, retain=True)
 
 
 def _tangent(out: Tensor, t: Any) -> Tensor | None:

@@ -29,12 +29,12 @@ class Nest:
         self._positions: list[int] = []
         self._count = len(leaves)
         for i, leaf in enumerate(leaves):
-            if _differentiable(leaf):
+            if differentiable(leaf):
                 leaves[i] = fresh = variable(leaf)
                 self.variables.append(fresh)
                 self._positions.append(i)
         if not self.variables:
-            found = sorted({_describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
+            found = sorted({describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
             fail(
                 DTypeError,
                 f"{what} cannot be differentiated in: it holds {', '.join(found)}",
@@ -65,7 +65,7 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
-def _differentiable(leaf: Any) -> bool:
+def differentiable(leaf: Any) -> bool:
     if isinstance(leaf, Tensor):
         return category(leaf.dtype) >= 2
     if isinstance(leaf, (np.ndarray, np.generic)):
@@ -73,7 +73,7 @@ def _differentiable(leaf: Any) -> bool:
     return type(leaf) in (float, complex)
 
 
-def _describe_leaf(leaf: Any) -> str:
+def describe_leaf(leaf: Any) -> str:
     if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
         return f"{leaf.dtype} {leaf.shape}"
     return type(leaf).__name__
