@@ -82,7 +82,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "multiply the loss by a large number and divide the gradients by it, or use a wider dtype",
     ),
     "zero_slope": ("the slope of the operation is 0 at these values", "start from other values"),
-    "cancelled": ("its contributions, along several paths, add up to 0", "wg.explain.paths shows each of them"),
+    "cancelled": ("its contributions, along several paths, add up to 0", "look for a term and its opposite"),
     "no_seed": ("the loss is 0 or constant here: its own slope is 0", ""),
     "hook": ("a hook on it returns 0", "remove the hook"),
 }

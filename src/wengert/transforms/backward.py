@@ -61,7 +61,8 @@ def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor
                 GradientError,
                 f"{what} of a tensor that does not require gradients, {out.spec}",
                 "Nothing it was computed from has requires_grad=True, or it was computed under "
-                "no_grad() or detached. Set requires_grad=True on what you differentiate with respect to.",
+                "no_grad() or detached. Set requires_grad=True on what you differentiate with respect to; "
+                "wg.explain.missing(w, f) tells which line of f lost the gradient of w.",
             )
         pairs.append((out, seed(out, ct, what)))
     return pairs
@@ -173,7 +174,7 @@ def gradients(
             fail(
                 GradientError,
                 f"the outputs do not depend on input {i}, {t.spec}",
-                "Pass allow_unused=True to get None for it.",
+                "Pass allow_unused=True to get None for it; wg.explain.missing(x, f) tells why.",
             )
         results.append(ct if ct is None or isinstance(ct, Tensor) else wrap(ct))
     return tuple(results)
