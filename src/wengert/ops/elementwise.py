@@ -14,6 +14,7 @@ from ..core.errors import DTypeError, fail
 from ..core.op import TABLE, Algebra, Linear, Missing, Op
 from ..core.record import SCALARS
 from ..core.spec import DType
+from .complex_cases import careful, complex_expm1, complex_log1p
 from .sampling import and_complex, apart, binary, each, unary
 from .selection import NOWHERE, where_op
 
@@ -248,7 +249,7 @@ exp = elementwise(
 )
 expm1 = elementwise(
     "expm1(x)",
-    np.expm1,
+    careful(np.expm1, complex_expm1),
     partials={"x": lambda x: exp(x)},
     doc="exp(x) - 1, accurate near 0.",
     algebra=Algebra(monotone=1, range="[-1, inf)"),
@@ -270,7 +271,7 @@ log = elementwise(
 )
 log1p = elementwise(
     "log1p(x)",
-    np.log1p,
+    careful(np.log1p, complex_log1p),
     partials={"x": lambda x: reciprocal(1.0 + x)},
     doc="log(1 + x), accurate near 0.",
     algebra=Algebra(monotone=1),

@@ -17,6 +17,7 @@ from ..core.operands import promote_operands, run_elementwise
 from ..core.record import SCALARS, caller
 from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
 from ..core.tensor import Tensor, asarray, wrap
+from .complex_cases import careful, complex_sign
 from .sampling import and_complex, apart, binary, each, unary
 
 # A derivative that is 0 everywhere is structural: nothing flows, whatever the cotangent.
@@ -360,7 +361,7 @@ def _sign_flows(x: Any) -> Any:
 
 sign = elementwise(
     "sign(x)",
-    np.sign,
+    careful(np.sign, complex_sign),
     partials={"x": Vjp(_sign_vjp, present=_sign_flows)},
     accepts="numeric",
     doc="-1, 0 or 1; of a complex number x / |x|, and 0 of 0.",
