@@ -122,7 +122,7 @@ class Optimizer:
     # -- the step
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient.
+        """Update every parameter that has a gradient; `wg.explain.missing(w, loss)` tells why one has none.
 
         `closure`, where given, is called first to compute the loss and the gradients; its result is
         returned.
