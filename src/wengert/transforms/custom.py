@@ -1,24 +1,31 @@
-"""Functions whose forward and backward the user writes."""
+"""Functions whose forward and backward the user writes, as classes: `wg.autograd.Function`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..core.errors import GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.node import Node, make_node
-from ..core.op import Joint, Op, spec_of_input
-from ..core.record import caller, graph_input, pick
-from ..core.spec import spec_of
-from ..core.tensor import Tensor, abstract, wrap
+from ..core.spec import Spec
+from ..core.tensor import Tensor
+from ..ops.generator import default_generator
+from .custom_flat import kept_residuals, vjp_op
+from .custom_op import (
+    CustomOp,
+    Static,
+    definition,
+    is_tracked,
+    no_draws,
+    nothing_from_outside,
+    record,
+    value_of,
+)
 from .reverse import as_gradient
 
 
 class Context:
-    """What `forward` leaves for `backward`; any attribute may be set on it too."""
+    """What `forward` leaves for `backward` and `jvp`; any attribute may be set on it too."""
 
     needs_input_grad: tuple[bool, ...]
 
@@ -28,7 +35,11 @@ class Context:
         self._fixed: frozenset[int] = frozenset()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `backward`, which finds them in `saved_tensors`."""
+        """Keep tensors for `backward` and `jvp`, which find them in `saved_tensors`."""
+        self._kept = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """The same as `save_for_backward`: both directions find what was saved last."""
         self._kept = tensors
 
     def mark_non_differentiable(self, *outputs: Tensor) -> None:
@@ -49,6 +60,10 @@ class Function:
     `forward`; call it with `apply`. `wg.check_grads(Cube.apply, x)` compares its derivative with finite
     differences.
 
+    Forward mode uses the static method `jvp(ctx, *tangents)`, where there is one: it takes a tangent
+    for every argument of `forward` (None for one that is not a floating tensor) and returns one for
+    every result. Otherwise it transposes `backward`, which must then be linear in the gradients.
+
     >>> import wengert as wg
     >>> class Cube(wg.autograd.Function):
     ...     @staticmethod
@@ -63,6 +78,8 @@ class Function:
     >>> Cube.apply(x).backward()
     >>> x.grad
     tensor(12.)
+    >>> wg.jvp(Cube.apply, (2.0,), (1.0,))
+    (tensor(8.), tensor(12.))
     """
 
     @staticmethod
@@ -75,157 +92,152 @@ class Function:
         """The gradients; overridden by subclasses."""
         fail(GradientError, "a custom Function without backward()", "Define a static method backward(ctx, *grads).")
 
+    @staticmethod
+    def jvp(ctx: Context, *tangents: Any) -> Any:
+        """The results' tangents; subclasses may override it."""
+        fail(GradientError, "a custom Function without jvp()", "Define a static method jvp(ctx, *tangents).")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run `forward` on the arguments and record one node for it."""
-        mode = get_mode()
-        needs = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        ctx = Context(needs)
-        # Inside, the arguments are plain values: what forward does is not itself recorded.
-        inner = [_value(a) for a in args]
-        token = set_mode(mode.with_grad(False))
-        try:
-            result = cls.forward(ctx, *inner, **kwargs)
-        finally:
-            reset_mode(token)
-        outs = result if isinstance(result, tuple) else (result,)
-        for o in outs:
-            if not isinstance(o, Tensor):
-                fail(GradientError, f"{cls.__name__}.forward returned a {type(o).__name__}, not a tensor")
-        if not (mode.grad and any(needs)):
-            return result
+        call = _Call(cls, args, kwargs)
         tensors = [a for a in args if isinstance(a, Tensor)]
+        tracked = get_mode().grad and any(map(is_tracked, tensors))
+        abstract = any(t.is_abstract for t in tensors)
+        # Inside, the arguments are plain values: what forward does is not itself recorded.
+        inner = [value_of(t) for t in tensors]
+        needs = tuple(map(is_tracked, args))
+        state = default_generator.get_state()
+        if abstract:
+            result, ctx = no_draws(lambda *xs: call.run(xs, needs, False), inner, cls.__name__)
+        else:
+            result, ctx = call.run(inner, needs, False)
+        outs = result if isinstance(result, tuple) else (result,)
+        if not (tracked or abstract) or not outs:
+            return result
+        nothing_from_outside(outs, inner, f"{cls.__name__}.forward")
         fixed = [id(o) in ctx._fixed for o in outs]
-        node = _node(cls, ctx, args, kwargs, tensors, inner, outs)
-        tracked = [o if f else _result(node, i, o, len(outs)) for i, (o, f) in enumerate(zip(outs, fixed, strict=True))]
-        return tuple(tracked) if isinstance(result, tuple) else tracked[0]
-
-
-def _value(arg: Any) -> Any:
-    if not isinstance(arg, Tensor):
-        return arg
-    return abstract(arg.node) if arg._data is None else wrap(arg._data, arg._spec)  # type: ignore[arg-type]
-
-
-def _node(
-    cls: type[Function],
-    ctx: Context,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    tensors: Sequence[Tensor],
-    inner: Sequence[Any],
-    outs: Sequence[Tensor],
-) -> Node:
-    inputs = tuple(graph_input(t) for t in tensors)
-    specs = tuple(o.spec for o in outs)
-    code, offset = caller()
-    op = _op(cls, args, kwargs)
-    node = make_node(op, inputs, {}, (), specs if len(outs) > 1 else specs[0], code, offset, get_mode().scope)
-    # What was saved is an argument, a result or a value of forward's own; arguments and results are
-    # put back into the graph when the backward pass is itself recorded.
-    places = {id(v): ("argument", i) for i, v in enumerate(inner) if isinstance(v, Tensor)}
-    places |= {id(o): ("result", i) for i, o in enumerate(outs)}
-    kept = tuple((k, places.get(id(k), ("own", 0))) for k in ctx._kept)
-    ctx._kept = ()
-    node.saved = ((cls, ctx, kept, tuple(_entry(a) for a in args), len(outs)),)
-    return node
-
-
-def _entry(arg: Any) -> Any:
-    return graph_input(arg) if isinstance(arg, Tensor) else None
-
-
-def _result(node: Node, index: int, out: Tensor, count: int) -> Tensor:
-    if not out.spec.inexact:
-        return out
-    if count > 1:
-        return pick(node, index, out._data)
-    if out._data is None:
-        return abstract(node)
-    made = wrap(out._data, out._spec)
-    made.node = node
-    return made
-
-
-def _op(cls: type[Function], args: Sequence[Any], kwargs: dict[str, Any]) -> Op:
-    """The op of a call of a Function subclass; it stays out of the table.
-
-    One for all calls with tensors only; others have their own, which knows the other arguments.
-    """
-    plain = not kwargs and all(isinstance(a, Tensor) for a in args)
-    found = cls.__dict__.get("_op") if plain else None
-    if found is None:
-        found = Op.unlisted(f"{cls.__name__}(*xs)", _forward(cls, None if plain else args, kwargs), Joint(_pull))
-        if plain:
-            cls._op = found  # type: ignore[attr-defined]
-    return found
-
-
-def _forward(cls: type[Function], args: Sequence[Any] | None, kwargs: dict[str, Any]) -> Callable[..., Any]:
-    """The class's forward on arrays in the tensors' places; `args` where there are other arguments too."""
-    template = None if args is None else [_TENSOR if isinstance(a, Tensor) else a for a in args]
-
-    def forward(*values: Any) -> Any:
-        found = iter([wrap(np.asarray(v)) for v in values])
-        full = list(found) if template is None else [next(found) if a is _TENSOR else a for a in template]
-        ctx = Context((False,) * len(full))
-        result = cls.forward(ctx, *full, **kwargs)
-        return tuple(r._data for r in result) if isinstance(result, tuple) else result._data
-
-    return forward
+        saved = None if abstract else (kept_residuals(_left(ctx), inner, outs, [False] * len(inner), state),)
+        found = record(call.op(len(outs)), tensors, outs, saved, fixed)
+        return tuple(found) if isinstance(result, tuple) else found[0]
 
 
 _TENSOR = object()  # stands for a tensor among the arguments of a call
 
 
-def _pull(ct: Any, node: Any) -> tuple[Any, ...]:
-    cls, ctx, kept, entries, count = node.saved[0] if type(node.saved) is tuple else node.saved.saved[0]
-    cts = ct if isinstance(ct, tuple) else (ct,)
-    recording = any(isinstance(c, Tensor) for c in cts)
-    ctx._kept = tuple(_restored(k, place, entries, node, count) if recording else k for k, place in kept)
-    given = [c if isinstance(c, Tensor) or c is None else wrap(np.asarray(c)) for c in cts]
-    token = set_mode(get_mode().with_grad(recording))
-    try:
-        found = cls.backward(ctx, *given)
-    finally:
-        reset_mode(token)
-    grads = found if isinstance(found, tuple) else (found,)
-    if len(grads) != len(entries):
-        fail(
-            GradientError,
-            f"{cls.__name__}.backward returned {len(grads)} gradients for {len(entries)} arguments of forward",
-            "Return one for every argument, None where it has none.",
-        )
-    out: list[Any] = []
-    for i, (g, entry) in enumerate(zip(grads, entries, strict=True)):
-        if entry is None:
-            continue
-        if g is None:
-            out.append(None)
-            continue
-        want = spec_of_input(entry)
-        if not isinstance(g, Tensor):
-            fail(GradientError, f"{cls.__name__}.backward returned a {type(g).__name__} for argument {i}, not a tensor")
-        if g.shape != want.shape:
-            fail(ShapeError, f"{cls.__name__}.backward returned shape {g.shape} for argument {i} of shape {want.shape}")
-        g = as_gradient(g, want.dtype) if want.inexact else g
-        out.append(g if recording else g._data)
-    return tuple(out)
+class _Call:
+    """A call of a Function subclass: its arguments but the tensors."""
+
+    __slots__ = ("cls", "template", "kwargs", "plain")
+
+    def __init__(self, cls: type[Function], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.cls, self.kwargs = cls, kwargs
+        self.template = [_TENSOR if isinstance(a, Tensor) else a for a in args]
+        self.plain = not kwargs and all(a is _TENSOR for a in self.template)
+
+    def run(self, tensors: Sequence[Tensor], needs: tuple[bool, ...], recording: bool) -> tuple[Any, Context]:
+        """What `forward` returns, checked, and what it leaves."""
+        cls = self.cls
+        ctx = Context(needs)
+        token = set_mode(get_mode().with_grad(recording))
+        try:
+            result = cls.forward(ctx, *self.fill(tensors), **self.kwargs)
+        finally:
+            reset_mode(token)
+        for o in result if isinstance(result, tuple) else (result,):
+            if not isinstance(o, Tensor):
+                text = f"{cls.__name__}.forward returned a {type(o).__name__}, not a tensor"
+                fail(GradientError, text, where=definition(cls.forward))
+        return result, ctx
+
+    def fill(self, tensors: Sequence[Any]) -> list[Any]:
+        rest = iter(tensors)
+        return [next(rest) if a is _TENSOR else a for a in self.template]
+
+    def op(self, count: int) -> CustomOp:
+        """One op for all calls with tensors only; others have their own, which knows the other arguments."""
+        if not self.plain:
+            return self._op(count)
+        known = self.cls.__dict__.get("_ops")
+        if known is None:
+            known = {}
+            self.cls._ops = known  # type: ignore[attr-defined]
+        key = (len(self.template), count)
+        if key not in known:
+            known[key] = self._op(count)
+        found: CustomOp = known[key]
+        return found
+
+    def _op(self, count: int) -> CustomOp:
+        cls = self.cls
+
+        def body(*tensors: Tensor) -> Any:
+            result, _ = self.run(tensors, (False,) * len(self.template), get_mode().grad)
+            return result[0] if isinstance(result, tuple) and count == 1 else result
+
+        def forward(*tensors: Tensor) -> tuple[list[Tensor], Any]:
+            needs = tuple(map(is_tracked, self.fill(tensors)))
+            result, ctx = self.run(tensors, needs, get_mode().grad)
+            return list(result) if isinstance(result, tuple) else [result], _left(ctx)
+
+        def front(*tensors: Tensor) -> Any:
+            result = cls.apply(*self.fill(tensors), **self.kwargs)
+            return result[0] if isinstance(result, tuple) and count == 1 else result
+
+        places = [i for i, a in enumerate(self.template) if a is _TENSOR]
+
+        def pull(xs: Sequence[Any], left: Any, cts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
+            grads = _several(cls.backward(_context(left), *cts))
+            if len(grads) != len(self.template):
+                count = f"{len(grads)} gradients for {len(self.template)} arguments of forward"
+                fail(
+                    GradientError,
+                    f"{cls.__name__}.backward returned {count}",
+                    "Return one for every argument, None where it has none.",
+                    definition(cls.backward),
+                )
+            return [_fitting(cls.backward, f"{cls.__name__}.backward", grads[i], s, i) for i, s in zip(places, specs)]
+
+        def push(xs: Sequence[Any], left: Any, ts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
+            rest = iter(ts)
+            given = [next(rest) if a is _TENSOR else None for a in self.template]
+            found = _several(cls.jvp(_context(left), *given))
+            what = f"{cls.__name__}.jvp"
+            if len(found) != len(specs):
+                text = f"{what} returned {len(found)} tangents for {len(specs)} results of forward"
+                fail(GradientError, text, where=definition(cls.jvp))
+            return [_fitting(cls.jvp, what, t, s, i) for i, (t, s) in enumerate(zip(found, specs))]
+
+        own = None if cls.jvp is Function.jvp else push
+        return vjp_op(cls.__name__, count, body, forward, pull, [False] * len(places), front, own)
 
 
-def _restored(kept: Any, place: tuple[str, int], entries: Sequence[Any], node: Node, count: int) -> Any:
-    """A saved tensor hanging in the graph where it hung in the forward pass."""
-    kind, i = place
-    if kept is None or kind == "own":
-        return kept
-    source: Any = entries[i] if kind == "argument" else node
-    if not isinstance(source, Node):
-        return kept
-    if kind == "result" and count > 1:
-        return pick(node, i, kept._data)
-    if kept._data is None:
-        return abstract(source)
-    out = wrap(kept._data, spec_of(kept.shape, kept.dtype))
-    if source.requires_grad:
-        out.node = source
-    return out
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _left(ctx: Context) -> Any:
+    """What a context holds, as a nest: the tensors in it may hang in a graph."""
+    attributes = {k: v for k, v in vars(ctx).items() if k not in ("_kept", "_fixed")}
+    return ctx._kept, {k: v if isinstance(v, Tensor) else Static(v) for k, v in attributes.items()}
+
+
+def _context(left: Any) -> Context:
+    kept, attributes = left
+    ctx = Context(())
+    vars(ctx).update({k: v.value if isinstance(v, Static) else v for k, v in attributes.items()})
+    ctx._kept = kept
+    return ctx
+
+
+def _fitting(rule: Callable[..., Any], what: str, g: Any, spec: Spec, index: int) -> Any:
+    """What a rule returned for one argument or result, as a tensor of its dtype."""
+    if g is None or not spec.inexact:
+        return None
+    if not isinstance(g, Tensor):
+        text = f"{what} returned a {type(g).__name__} for argument {index}, not a tensor"
+        fail(GradientError, text, where=definition(rule))
+    if g.shape != spec.shape:
+        text = f"{what} returned shape {g.shape} for argument {index} of shape {spec.shape}"
+        fail(ShapeError, text, where=definition(rule))
+    return as_gradient(g, spec.dtype)

@@ -21,6 +21,7 @@ from ..core.record import OUTPUT, SCALARS, abstract_input
 from ..core.spec import Spec
 from ..core.tensor import ALIAS, Tensor, wrap
 from .arithmetic import Arrays, Mask, Tensors, fitted, once
+from .custom_op import Residuals
 from .reverse import backward_pass, freed_error, leading_to, missing_error, reachable
 
 
@@ -305,6 +306,8 @@ def _in_dtype(t: Any, g: Tensor) -> Tensor:
 def _as_tensors(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_as_tensors, value))
+    if isinstance(value, Residuals):
+        return value.off_graph()
     return wrap(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
