@@ -245,6 +245,12 @@ def attention_row_masked_whole(x):
     return wg.softmax(scores, axis=-1).sum()  # here
 
 
+@program(wg.ones((1, 2, 3, 4)), op="attention", cause="overflow")
+def attention_that_overflows(x):
+    q = x * 1e30
+    return wg.nn.functional.scaled_dot_product_attention(q, q, q).sum()  # here
+
+
 @program(f32(1.0), op="divide", cause="tiny")
 def tiny_denominator(x):
     return (x / wg.asarray([1e-40])).sum()  # here
@@ -408,6 +414,17 @@ def test_every_operation_is_seen() -> None:
         results.append(y)
     made = {id(step.out) for step in seen.steps}
     assert all(id(t._data) in made for t in results)
+
+
+def test_inside_a_graph_that_is_called() -> None:
+    made = wg.graph(entropy_by_hand)(wg.spec((2,)))
+    line = marked_line(entropy_by_hand)
+    for fn in (made, lambda x: made(x) * 2.0):
+        born = wg.explain.nonfinite(fn, f32(0.5, 0.0))
+        assert (born.op, born.phase, born.line, born.operands[0].number) == ("log", "forward", line, 0.0)
+    slope = wg.graph(root_at_zero)(wg.spec((2,)))
+    born = wg.explain.nonfinite(slope, f32(0.0, 1.0))
+    assert (born.op, born.phase, born.line) == ("sqrt", "backward", marked_line(root_at_zero))
 
 
 def test_what_is_not_a_tensor_or_a_function() -> None:

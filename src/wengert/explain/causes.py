@@ -135,11 +135,28 @@ FORWARD |= {
 }
 for _name in ("exp", "expm1", "sinh", "cosh"):
     FORWARD[_name] = [(_always, Cause("overflow of an exponential", _EXP))]
-for _name in ("softmax", "log_softmax", "logsumexp", "attention"):
-    FORWARD[_name] = [(_always, Cause("a row without a finite entry", _ROW))]
+# What an operation makes of infinities among its inputs.
+OF_INFINITIES = dict.fromkeys(
+    ("softmax", "log_softmax", "logsumexp", "attention", "cross_entropy"), Cause("a row without a finite entry", _ROW)
+)
 for _name in ("prod", "cumulative_prod"):
     FORWARD[_name] = [(_always, Cause("overflow of a product", _PRODUCT))]
-for _name in ("sum", "cumulative_sum", "matmul", "dot", "matvec", "vecmat", "einsum", "square", "mse", "l2_norm"):
+for _name in (
+    "attention",
+    "cross_entropy",
+    "linear",
+    "convolve",
+    "sum",
+    "cumulative_sum",
+    "matmul",
+    "dot",
+    "matvec",
+    "vecmat",
+    "einsum",
+    "square",
+    "mse",
+    "l2_norm",
+):
     FORWARD[_name] = [(_always, Cause("overflow, or opposite infinities met", _WIDER))]
 
 BACKWARD: dict[str, Cause] = {
@@ -168,6 +185,7 @@ BACKWARD: dict[str, Cause] = {
     "cumulative_prod": Cause("the slope of a cumulative product is a quotient by a factor that is 0", _PRODUCT),
     "var": Cause("the variance of too few elements", _FEWER),
 }
+_UNKNOWN_INFINITE = Cause("an infinity among its inputs became NaN", _INFINITIES)
 _UNKNOWN_FORWARD = Cause("the result is beyond the dtype's range, or outside the function's domain", _WIDER)
 _UNKNOWN_BACKWARD = Cause("the slope is not finite at these numbers", _ABSORB)
 INPUT = Cause("it was there before anything ran", "look at where the data come from: wg.isnan(x).any() finds the rows")
@@ -178,14 +196,19 @@ UPDATE = Cause(
 )
 
 
-def diagnose(op: str, numbers: Sequence[Any], out: Any, backward: bool) -> Cause:
-    """The cause for an op whose inputs at the culprit are `numbers` and whose result there is `out`."""
+def diagnose(op: str, numbers: Sequence[Any], out: Any, backward: bool, infinite: bool = False) -> Cause:
+    """The cause for an op whose inputs at the culprit are `numbers` and whose result there is `out`.
+
+    `infinite` says that there are infinities among its inputs.
+    """
     if backward:
         return BACKWARD.get(op, _UNKNOWN_BACKWARD)
+    if infinite and op in OF_INFINITIES:
+        return OF_INFINITIES[op]
     for rule, cause in FORWARD.get(op, ()):
         try:
             if rule(numbers, out):
                 return cause
         except TypeError:  # complex numbers have no order
             continue
-    return _UNKNOWN_FORWARD
+    return _UNKNOWN_INFINITE if infinite else _UNKNOWN_FORWARD

@@ -439,7 +439,8 @@ def _born(step: Step, at: Index, number: Any, after: _Trail | None, because: Non
         _operand(n, v, at if elementwise or step.op.name == "cast" else None)
         for n, v in zip(names, step.inputs) if _is_number(v)
     )  # fmt: skip
-    cause = diagnose(step.name, [o.number for o in operands], number, step.depth > 0)
+    infinite = any(_is_number(v) and not _all_finite(v) for v in step.inputs)
+    cause = diagnose(step.name, [o.number for o in operands], number, step.depth > 0, infinite)
     return Nonfinite(
         True, step.name, "backward" if step.depth else "forward", step.depth, number, at, operands,
         step.source, step.path, cause.text, cause.rewrite, _stops(after), because,

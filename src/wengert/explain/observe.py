@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import tree
+from ..core import evaluate, tree
 from ..core.errors import user_frame
 from ..core.mode import Scope, get_mode
 from ..core.node import EMPTY_ATTRS, Freed, Node
@@ -30,7 +30,8 @@ from ..core.source import Source, resolve
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops import contract, selection
-from ..transforms import reverse
+from ..transforms import batch, reverse
+from ..transforms import replay as replay_module
 from ..transforms.variables import variable
 
 
@@ -117,7 +118,7 @@ def gradient_depth(scope: Scope | None) -> int:
     return depth
 
 
-def user_place() -> tuple[CodeType | None, int]:
+def user_place() -> tuple[CodeType | Source | None, int]:
     frame = user_frame(2)
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
@@ -132,6 +133,7 @@ class Observer:
     gradients: list[tuple[Node, Any, int]] = field(default_factory=list)  # what reached leaves, and when
     quiet: int = 0
     count: int = 0
+    node: Node | None = None  # of a graph that is being run: it knows the user's line
 
     def tick(self) -> int:
         self.count += 1
@@ -140,8 +142,10 @@ class Observer:
     def step(
         self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any] = EMPTY_ATTRS
     ) -> None:
-        code, offset = user_place()
         mode = get_mode()
+        code, offset = user_place()
+        if self.node is not None and self.node.code is not None:
+            code, offset = self.node.code, self.node.offset
         made = Step(op, tuple(inputs), out, run, code, offset, mode.scope, mode.grad, self.tick(), attrs=attrs)
         self.steps.append(made)
 
@@ -184,6 +188,8 @@ def _install() -> None:
         if op.kind != "leaf":
             _watch_forward(op)
     _replace(reverse, "_pull_node", _watched_pull)
+    for module, name in ((evaluate, "compute"), (replay_module, "record_again"), (batch, "record_again")):
+        _replace(module, name, _watched_node)
     _replace(Tensor, "__getitem__", _watched_getitem)
     _replace(Tensor, "__setitem__", _watched_setitem)
     # Two fast paths run NumPy themselves: they step aside for the general ones.
@@ -225,6 +231,26 @@ def _watch_forward(op: Op) -> None:
     if made.get("op") is op and "forward" in made:  # a generated front door holds the forward itself
         made["forward"] = forward
         _undo.append(lambda: made.__setitem__("forward", original))
+
+
+def _watched_node(name: str, original: Any) -> Any:
+    """Running a graph's node: what it does is shown at the line that the graph was made from."""
+
+    def run(node: Node, args: Any) -> Any:
+        seen = _observer.get()
+        if seen is None or seen.quiet:
+            return original(node, args)
+        outer, seen.node = seen.node, node
+        try:
+            out = original(node, args)
+        finally:
+            seen.node = outer
+        made = out.node if isinstance(out, Tensor) else None
+        if made is not None and made.requires_grad and made.op is node.op and node.code is not None:
+            made.code, made.offset = node.code, node.offset
+        return out
+
+    return run
 
 
 def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
