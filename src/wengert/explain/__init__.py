@@ -3,6 +3,18 @@
 from .dead_units import DeadUnits, dead_units
 from .missing import Missing, missing
 from .nonfinite import Nonfinite, nonfinite
+from .paths import Paths, paths
 from .precision import Precision, precision
 
-__all__ = ["DeadUnits", "Missing", "Nonfinite", "Precision", "dead_units", "missing", "nonfinite", "precision"]
+__all__ = [
+    "DeadUnits",
+    "Missing",
+    "Nonfinite",
+    "Paths",
+    "Precision",
+    "dead_units",
+    "missing",
+    "nonfinite",
+    "paths",
+    "precision",
+]
