@@ -6,9 +6,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core import tree
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.mode import get_mode
+from ..core.op import TABLE
 from ..core.record import filled
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
@@ -19,7 +22,9 @@ from .variables import Nest, close, plain, reaches_others, recorded, split_aux
 Argnums = int | Sequence[int]
 
 
-def grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """The gradient of a scalar function.
 
     Parameters
@@ -28,6 +33,12 @@ def grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) ->
     argnums: which positional arguments to differentiate in; each may be a nest (dict, list, tuple,
         dataclass, module) of floating tensors, arrays and Python floats.
     has_aux: also return the second element of what `fn` returns.
+    holomorphic: promise that `fn`, of complex arguments and with a complex result, is complex
+        differentiable.
+
+    The gradient of a real function in a complex argument z = x + iy is df/dx + i df/dy, the direction
+    of steepest ascent, as in PyTorch (JAX gives its conjugate). With `holomorphic` it is the complex
+    derivative f'(z).
 
     Returns a function with `fn`'s arguments whose result has the nest structure of the argument
     (a tuple over `argnums` if that is a sequence), zeros where `fn` does not depend on a leaf and
@@ -42,7 +53,7 @@ def grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) ->
     >>> wg.grad(wg.grad(lambda x: x ** 3))(2.0)
     tensor(12.)
     """
-    both = value_and_grad(fn, argnums, has_aux)
+    both = value_and_grad(fn, argnums, has_aux, holomorphic)
 
     @functools.wraps(fn, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -52,7 +63,9 @@ def grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) ->
     return gradient
 
 
-def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """Like :func:`grad`, but the function returns `(value, gradient)`, or `((value, aux), gradient)`.
 
     >>> import wengert as wg
@@ -80,14 +93,21 @@ def value_and_grad(fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool =
                 "Only floating results have derivatives: x.astype(wg.float32).",
             )
         inputs = [t for nest in nests for t in nest.variables]
-        if out.size == 1 and category(out.dtype) == 2 and not out.requires_grad:
+        if holomorphic:
+            for t in (out, *inputs):
+                if category(t.dtype) != 3:
+                    fail(DTypeError, f"the holomorphic derivative of {name} with {t.spec}", "Make it complex first.")
+        if out.size == 1 and (holomorphic or category(out.dtype) == 2) and not out.requires_grad:
             grads: list[Any] = [_zeros(t) for t in inputs]
             connected = out.is_abstract
         else:
-            ct = seed(out, None, f"the gradient of {name}")
+            ct = wrap(np.ones((), out.dtype)) if holomorphic else None
+            ct = seed(out, ct, f"the gradient of {name}")
             assert out.node is not None
             connected = out.is_abstract or (outer.grad and reaches_others(out.node, inputs))
             grads = pull_back([(out, ct)], inputs, connected, retain=False)
+            if holomorphic:
+                grads = [TABLE["conj"].front(g) for g in grads]
         close(inputs)
         if not connected:
             out, aux = plain(out), tree.map(plain, aux)

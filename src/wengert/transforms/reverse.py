@@ -151,7 +151,9 @@ def _pull_node(
     if type(ct) is list:
         specs: Any = node.spec
         mask = _parts_mask(lib, ct, specs, mask)
-        ct = tuple(c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, specs, strict=True))
+        if op.joint is None or not op.joint.absent:
+            ct = [c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, specs, strict=True)]
+        ct = tuple(ct)
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
     if op.joint is not None:

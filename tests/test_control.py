@@ -1,0 +1,338 @@
+"""Control flow: the Python that it looks like on values, one node while tracing, every derivative of both."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wengert as wg
+
+F64 = wg.float64
+
+
+def t(value):
+    return wg.tensor(np.asarray(value, float))
+
+
+def close(a, b, tol=1e-10) -> None:
+    la, lb = wg.tree.leaves(a), wg.tree.leaves(b)
+    assert len(la) == len(lb)
+    for x, y in zip(la, lb, strict=True):
+        np.testing.assert_allclose(np.asarray(x._data), np.asarray(y._data), rtol=tol, atol=tol)
+
+
+def traced(fn, *args):
+    """`fn` run as a graph."""
+    return wg.graph(fn)(*args)(*args)
+
+
+# -- programs, each with its arguments; every transform of them must agree, eager and traced
+
+
+def rnn(w, xs):
+    def step(h, x):
+        h = wg.tanh(w @ h + x)
+        return h, (h**2).sum()
+
+    h, ys = wg.scan(step, wg.zeros(2, dtype=F64), xs)
+    return h.sum() + (ys * wg.arange(1, 5)).sum()
+
+
+def rnn_backwards(w, xs):
+    h, ys = wg.scan(lambda h, x: (wg.sin(w @ h) * x, h), wg.ones(2, dtype=F64), xs, reverse=True)
+    return (h * ys.sum(axis=0)).sum()
+
+
+def nested(w, xs):
+    def outer(c, x):
+        inner, _ = wg.scan(lambda d, _: (wg.sin(d * w.sum()) + x.sum(), d), c, length=3)
+        return inner, inner * c
+
+    c, ys = wg.scan(outer, wg.tensor(np.float64(0.3)), xs)
+    return c + ys.sum()
+
+
+def choosing(w, xs):
+    def step(c, x):
+        c = wg.cond(x.sum() > 0, lambda c: wg.sin(c) * w.sum(), lambda c: c * x[0], c)
+        return c, c
+
+    c, ys = wg.scan(step, wg.tensor(np.float64(0.7)), xs)
+    return c + (ys**2).sum()
+
+
+def switching(w, xs):
+    total = xs.sum() * 0.0
+    for i in range(3):
+        index = wg.asarray(i) + (xs[0, 0] > 100).astype(wg.int64)
+        total = total + wg.switch(index, [wg.sin, lambda v: v**3, lambda v: w.sum() * wg.exp(v)], xs[i, 0])
+    return total
+
+
+def newton(w, xs):
+    a = (w * w).sum() + 1.0
+    root = wg.while_loop(lambda s: wg.abs(s * s - a) > 1e-13, lambda s: s - (s * s - a) / (2 * s), a, max_steps=40)
+    return root * xs.sum()
+
+
+def counted(w, xs):
+    out = wg.fori_loop(0, 5, lambda i, c: c * wg.cos(w[0, 0]) + i, xs[0])
+    return (out**2).sum()
+
+
+def mapped(w, xs):
+    return wg.map(lambda x: wg.logsumexp(w @ x, axis=-1), xs).sum()
+
+
+def captured(w, xs):
+    scaled = w * 2.0
+    h, _ = wg.scan(lambda h, x: (h + wg.sin(scaled @ x), None), wg.zeros(2, dtype=F64), xs)
+    return (h**2).sum()
+
+
+PROGRAMS = [rnn, rnn_backwards, nested, choosing, switching, newton, counted, mapped, captured]
+
+
+def arguments(seed=0):
+    rng = np.random.default_rng(seed)
+    return t(rng.normal(size=(2, 2))), t(rng.normal(size=(4, 2)))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_value_and_gradient_traced_and_eager(program) -> None:
+    args = arguments()
+    close(traced(program, *args), program(*args))
+    gradient = wg.grad(program, argnums=(0, 1))
+    expected = gradient(*args)
+    close(traced(gradient, *args), expected)
+    graph = wg.graph(program)(*args)
+    close(wg.grad(lambda *a: graph(*a), argnums=(0, 1))(*args), expected)
+    wg.check_grads(program, args, order=1)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_forward_mode(program) -> None:
+    args, ts = arguments(), arguments(1)
+
+    def forward(*args):
+        return wg.jvp(program, args, ts)[1]
+
+    grads = wg.grad(program, argnums=(0, 1))(*args)
+    expected = sum((g * v).sum().item() for g, v in zip(grads, ts, strict=True))
+    np.testing.assert_allclose(forward(*args).item(), expected, rtol=1e-10)
+    np.testing.assert_allclose(traced(forward, *args).item(), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_second_order_in_every_nesting(program) -> None:
+    args, ts = arguments(), arguments(1)
+    nums = (0, 1)
+
+    def over_reverse(*a):
+        return wg.jvp(wg.grad(program, nums), a, ts)[1]
+
+    def over_forward(*a):
+        return wg.grad(lambda *b: wg.jvp(program, b, ts)[1], nums)(*a)
+
+    def reverse_twice(*a):
+        def along(*b):
+            return sum(((g * v).sum() for g, v in zip(wg.grad(program, nums)(*b), ts, strict=True)), t(0.0))
+
+        return wg.grad(along, nums)(*a)
+
+    expected = reverse_twice(*args)
+    for product in (over_reverse, over_forward, reverse_twice):
+        close(product(*args), expected, 1e-8)
+        close(traced(product, *args), expected, 1e-8)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_vmap(program) -> None:
+    w, xs = arguments()
+    many = wg.stack([xs, -xs, xs * 0.5])
+    rows = [many[i] for i in range(3)]
+    close(wg.vmap(program, (None, 0))(w, many), wg.stack([program(w, x) for x in rows]))
+    ws = wg.stack([w, w + 0.1])
+    close(wg.vmap(program, (0, None))(ws, xs), wg.stack([program(ws[i], xs) for i in range(2)]))
+    gradient = wg.grad(program)
+    close(wg.vmap(gradient, (None, 0))(w, many), wg.stack([gradient(w, x) for x in rows]), 1e-8)
+    through = wg.grad(lambda w: wg.vmap(program, (None, 0))(w, many).sum())(w)
+    close(through, sum((gradient(w, x) for x in rows), t(np.zeros((2, 2)))), 1e-8)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_graph_with_graphs_inside_prints_and_parses(program) -> None:
+    args = arguments()
+    for fn in (program, wg.grad(program)):
+        graph = wg.graph(fn)(*args)
+        for again in (wg.Graph.parse(str(graph)), wg.Graph.from_json(graph.to_json())):
+            assert again == graph
+            assert again.structural_hash == graph.structural_hash
+            close(again(*args), graph(*args))
+
+
+def test_a_traced_loop_is_one_node_whatever_its_length() -> None:
+    def sizes(n):
+        graph = wg.graph(lambda x: wg.scan(lambda c, r: (c * r, c), wg.tensor(1.0), x)[0])(wg.spec((n,)))
+        return len(graph), len(graph.find("scan"))
+
+    assert sizes(3) == sizes(3000)
+    assert sizes(3)[1] == 1
+
+
+def test_what_things_are_called_inside_makes_no_difference() -> None:
+    def one(x):
+        return wg.cond(x.sum() > 0, lambda first: first * 2, lambda first: first, x)
+
+    def other(x):
+        return wg.cond(x.sum() > 0, lambda second: second * 2, lambda second: second, x)
+
+    def different(x):
+        return wg.cond(x.sum() > 0, lambda second: second * 3, lambda second: second, x)
+
+    spec = wg.spec((2,))
+    assert wg.graph(one)(spec) == wg.graph(other)(spec)
+    assert wg.graph(one)(spec) != wg.graph(different)(spec)
+
+
+def test_only_the_branch_taken_runs() -> None:
+    ran = []
+
+    def branch(name):
+        return lambda x: (ran.append(name), x)[1]
+
+    wg.cond(wg.tensor(True), branch("yes"), branch("no"), wg.ones(2))
+    assert ran == ["yes"]
+    # A branch not taken must not poison the gradient either.
+    g = traced(wg.grad(lambda x: wg.cond(x > 0, wg.log, lambda v: v * 3.0, x)), t(-1.0))
+    assert g.item() == 3.0
+    batch = wg.vmap(wg.grad(lambda x: wg.cond(x > 0, wg.log, lambda v: v * 3.0, x)))(t([-1.0, 0.0, 2.0]))
+    np.testing.assert_array_equal(batch.numpy(), [3.0, 3.0, 0.5])
+
+
+def test_an_index_outside_goes_to_the_nearest_branch() -> None:
+    branches = [lambda: 0.0, lambda: 1.0, lambda: 2.0]
+    for index, expected in [(-5, 0.0), (1, 1.0), (9, 2.0)]:
+        assert float(wg.switch(wg.asarray(index), branches)) == expected
+        graph = wg.graph(lambda i: wg.switch(i, branches))(wg.spec((), wg.int64))
+        assert graph(wg.asarray(index)).item() == expected
+
+
+def test_while_runs_until_every_example_is_done() -> None:
+    def steps(x):
+        return wg.while_loop(lambda s: s[0] < 100, lambda s: (s[0] * 2, s[1] + 1), (x, wg.asarray(0)))[1]
+
+    np.testing.assert_array_equal(wg.vmap(steps)(t([1.0, 30.0, 200.0])).numpy(), [7, 2, 0])
+
+
+def test_numbers_in_a_first_state_take_the_dtype_of_the_loop() -> None:
+    def f(x):
+        return wg.scan(lambda c, r: (c + r, c), 0.0, x)
+
+    x = t([1.0, 2.0])
+    assert f(x)[0].dtype == traced(f, x)[0].dtype == F64
+    assert wg.while_loop(lambda c: c < 3, lambda c: c + x.sum(), 0.0).dtype == F64
+    assert traced(lambda x: wg.while_loop(lambda c: c < 3, lambda c: c + x.sum(), 0.0), x).dtype == F64
+
+
+def test_no_steps_at_all() -> None:
+    def f(w):
+        c, ys = wg.scan(lambda c, r: (c * w, wg.stack([c, r])), w, wg.zeros(0, dtype=F64))
+        return c + ys.sum(), ys
+
+    assert f(t(2.0))[1].shape == traced(f, t(2.0))[1].shape == (0, 2)
+    assert wg.grad(lambda w: f(w)[0])(t(2.0)).item() == 1.0
+    assert traced(wg.grad(lambda w: f(w)[0]), t(2.0)).item() == 1.0
+    assert wg.vmap(lambda w: f(w)[0])(t([1.0, 2.0])).shape == (2,)
+
+
+def test_integers_in_the_state() -> None:
+    def f(x):
+        (c, n), ys = wg.scan(lambda s, r: ((s[0] * r, s[1] + 1), s[1]), (x[0], wg.asarray(0)), x)
+        return c * n, ys
+
+    x = t([2.0, 3.0])
+    close(traced(f, x), f(x))
+    close(traced(wg.grad(lambda x: f(x)[0]), x), wg.grad(lambda x: f(x)[0])(x))
+    assert wg.jvp(f, (x,), (x,))[1][1] is None
+
+
+def test_parameters_used_inside_collect_gradients() -> None:
+    layer = wg.nn.Linear(2, 2)
+    xs = wg.randn(5, 2)
+    graph = wg.graph(lambda xs: wg.scan(lambda h, x: (wg.tanh(layer(h) + x), h), wg.zeros(2), xs)[0].sum())(xs)
+    graph(xs).backward()
+    through = {n: p.grad.numpy() for n, p in layer.named_parameters()}
+    layer.zero_grad()
+    wg.scan(lambda h, x: (wg.tanh(layer(h) + x), h), wg.zeros(2), xs)[0].sum().backward()
+    for name, p in layer.named_parameters():
+        np.testing.assert_allclose(through[name], p.grad.numpy(), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: wg.cond(wg.ones(2), wg.sin, wg.cos, wg.ones(2)), r"pred is f32\[2\], not a scalar"),
+        (lambda: wg.switch(wg.tensor(1.0), [wg.sin], wg.ones(2)), "an index of f32"),
+        (lambda: wg.switch(wg.asarray(0), []), "without branches"),
+        (lambda: wg.scan(lambda c, x: c, wg.ones(2), wg.ones(3)), "scan: a step returned"),
+        (lambda: wg.scan(lambda c, x: (x, c), wg.ones(2), wg.ones(3)), r"a state of f32\[2\] became f32\[\]"),
+        (lambda: wg.scan(lambda c, x: ((c, c), c), wg.ones(2), wg.ones(3)), "the state .* became"),
+        (lambda: wg.scan(lambda c, x: (c, c), wg.ones(2)), "needs length="),
+        (lambda: wg.scan(lambda c, x: (c, c), wg.ones(2), (wg.ones(3), wg.ones(4))), r"different lengths \[3, 4\]"),
+        (lambda: wg.scan(lambda c, x: (c, c), wg.ones(2), wg.tensor(1.0)), "a 0-d tensor among xs"),
+        (lambda: wg.while_loop(lambda c: c < 9, lambda c: c.astype(F64), wg.tensor(1.0)), "became f64"),
+    ],
+)
+def test_errors_say_what_is_wrong(call, text: str) -> None:
+    with pytest.raises(wg.WengertError, match=text) as caught:
+        call()
+    assert "test_control.py" in str(caught.value).splitlines()[0]
+    with pytest.raises(wg.WengertError, match=text):
+        wg.graph(lambda _: call())(wg.spec(()))
+
+
+def test_errors_of_traced_branches() -> None:
+    def trace(true, false):
+        wg.graph(lambda x: wg.cond(x.sum() > 0, true, false, x))(wg.spec((2,)))
+
+    with pytest.raises(wg.GraphError, match="branch 0 returns .* branch 1 returns"):
+        trace(lambda x: x, lambda x: (x, x))
+    with pytest.raises(wg.GraphError, match=r"of branch 0 is f32\[1\], of branch 1 f32\[2\]"):
+        trace(lambda x: x, lambda x: x[:1])
+
+
+def test_an_unbounded_traced_while_has_no_reverse_mode_and_says_so() -> None:
+    def f(x):
+        return wg.while_loop(lambda c: c < 100, lambda c: c * x, x)
+
+    assert wg.grad(f)(3.0).item() == pytest.approx(5 * 3.0**4)
+    with pytest.raises(wg.GradientError, match="not bounded") as caught:
+        wg.graph(wg.grad(f))(wg.spec(()))
+    assert "max_steps" in str(caught.value)
+    assert traced(lambda x: wg.jvp(f, (x,), (1.0,))[1], t(3.0)).item() == pytest.approx(5 * 3.0**4)
+
+
+def test_random_numbers_in_a_traced_loop_are_refused() -> None:
+    with pytest.raises(wg.GraphError, match="the same in every step"):
+        wg.graph(lambda x: wg.scan(lambda c, r: (c + wg.rand(2), c), x, length=3)[0])(wg.spec((2,)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 6), st.booleans(), st.integers(0, 2**31))
+def test_scan_is_a_python_loop(length: int, reverse: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    w, xs = t(rng.normal(size=(2, 2))), t(rng.normal(size=(length, 2)))
+
+    def by_scan(w, xs):
+        return wg.scan(lambda h, x: (wg.sin(w @ h + x), h * x), wg.ones(2, dtype=F64), xs, reverse=reverse)
+
+    h, rows = np.ones(2), [np.zeros(2)] * length
+    for i in reversed(range(length)) if reverse else range(length):
+        rows[i] = h * xs.numpy()[i]
+        h = np.sin(w.numpy() @ h + xs.numpy()[i])
+    for found in (by_scan(w, xs), traced(by_scan, w, xs)):
+        np.testing.assert_allclose(found[0].numpy(), h)
+        np.testing.assert_allclose(found[1].numpy(), np.array(rows).reshape(length, 2))
