@@ -2,7 +2,9 @@
 
 A :class:`Generator` is a key and a position; the same seed gives the same numbers on every machine.
 Functions take `generator=`; without one they draw from the process's default generator, which
-:func:`manual_seed` seeds. How bits become numbers is part of the interface: see `wengert.ops.philox`.
+:func:`manual_seed` seeds. Or they take `key=`, an immutable key: functional code that passes keys
+down, made by :func:`split` and :func:`fold_in`, gives the same numbers whatever else is drawn. How
+bits become numbers is part of the interface: see `wengert.ops.philox` and `wengert.ops.rejection`.
 
 >>> import wengert as wg
 >>> g = wg.random.Generator(0)
@@ -21,6 +23,7 @@ from .ops.generator import (
     seed,
     set_rng_state,
 )
+from .ops.keys import RandomKey, fold_in, key, split
 from .ops.random import (
     bernoulli,
     categorical,
@@ -35,18 +38,26 @@ from .ops.random import (
     randperm,
     uniform,
 )
+from .ops.rejection import binomial, gamma, loggamma, poisson
 
 __all__ = [
     "Generator",
+    "RandomKey",
     "bernoulli",
+    "binomial",
     "categorical",
     "default_generator",
+    "fold_in",
+    "gamma",
     "get_rng_state",
     "initial_seed",
+    "key",
+    "loggamma",
     "manual_seed",
     "multinomial",
     "normal",
     "permutation",
+    "poisson",
     "rand",
     "rand_like",
     "randint",
@@ -55,5 +66,6 @@ __all__ = [
     "randperm",
     "seed",
     "set_rng_state",
+    "split",
     "uniform",
 ]

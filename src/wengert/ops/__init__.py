@@ -30,6 +30,7 @@ from . import (  # noqa: F401
     random,
     reduce,
     reduction,
+    rejection,
     selection,
     sort,
     special,

@@ -12,6 +12,7 @@ from ..core.declare import public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.spec import uint64
 from ..core.tensor import Tensor, asarray
+from .keys import RandomKey
 from .philox import BLOCK, WORD, Key, words64
 
 
@@ -125,10 +126,12 @@ def _generator_in_state(state: list[int]) -> Generator:
 default_generator = Generator()
 
 
-def draw(generator: Generator | None, words: int) -> tuple[Key, int]:
+def draw(generator: Generator | RandomKey | None, words: int) -> tuple[Key, int]:
     """Reserve that many 64-bit words of a generator (None: the default one): key and position, for attributes."""
     if generator is None:
         generator = default_generator
+    elif isinstance(generator, RandomKey):
+        return generator.words, 0
     elif not isinstance(generator, Generator):
         fail(
             DTypeError,

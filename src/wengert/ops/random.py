@@ -37,6 +37,7 @@ from ..core.tensor import Tensor, asarray
 from . import definitions, philox
 from .axes import permute_op
 from .generator import Generator, draw
+from .keys import keyed
 
 _SOURCE = "Salmon, Moraes, Dror & Shaw 2011, Parallel random numbers: as easy as 1, 2, 3"
 
@@ -192,6 +193,7 @@ def _leaf(x: Tensor, requires_grad: bool) -> Tensor:
 
 
 @public
+@keyed
 def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Uniform random numbers in [0, 1).
 
@@ -213,6 +215,7 @@ def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator:
 
 
 @public
+@keyed
 def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers; parameters as in :func:`rand`.
 
@@ -225,6 +228,7 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
 
 
 @public
+@keyed
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
@@ -232,6 +236,7 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
 
 
 @public
+@keyed
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
@@ -239,6 +244,7 @@ def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator
 
 
 @public
+@keyed
 def randint(*args: Any, dtype: Any = None, generator: Generator | None = None, **named: Any) -> Tensor:
     """Random integers: `randint(high, shape)` from 0, `randint(low, high, shape)` from `low`; `high` is left out.
 
@@ -296,6 +302,7 @@ def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[in
 
 
 @public
+@keyed
 def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order, int64 or the dtype given.
 
@@ -312,6 +319,7 @@ def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> T
     return out if found == int64 else asarray(out, dtype=found)
 
 
+@keyed
 def uniform(
     shape: Any = (), low: Any = 0.0, high: Any = 1.0, *, dtype: Any = None, generator: Generator | None = None
 ) -> Tensor:
@@ -330,6 +338,7 @@ def uniform(
     return _shifted(out, low, width)
 
 
+@keyed
 def normal(
     shape: Any = (), mean: Any = 0.0, std: Any = 1.0, *, dtype: Any = None, generator: Generator | None = None
 ) -> Tensor:
@@ -368,6 +377,7 @@ def _check_std(std: Any) -> None:
         fail(ShapeError, f"a standard deviation of {std!r} is negative")
 
 
+@keyed
 def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) -> Tensor:
     """Booleans that are True with probability `p`.
 
@@ -405,6 +415,7 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
     return elementwise_general(TABLE["less"], (_drawn(random_uniform, found, float64, generator), p))
 
 
+@keyed
 def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Generator | None = None) -> Tensor:
     """Class numbers (int64) drawn with probabilities softmax(logits) along `axis`.
 
@@ -440,6 +451,7 @@ def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Gene
 
 
 @public
+@keyed
 def multinomial(
     probs: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
@@ -489,6 +501,7 @@ def multinomial(
     return asarray(np.ascontiguousarray(order), copy=False)
 
 
+@keyed
 def permutation(x: Any, axis: int = 0, *, generator: Generator | None = None) -> Tensor:
     """The integers below `x` in random order, or a tensor `x` with its slices along `axis` in random order.
 
@@ -506,6 +519,7 @@ def permutation(x: Any, axis: int = 0, *, generator: Generator | None = None) ->
 
 
 @public(name="bernoulli")
+@keyed
 def _bernoulli_like(p: Any, generator: Generator | None = None) -> Tensor:
     """0 and 1, in the dtype and shape of the probabilities `p`, 1 with that probability.
 
