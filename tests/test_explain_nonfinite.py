@@ -245,6 +245,13 @@ def attention_row_masked_whole(x):
     return wg.softmax(scores, axis=-1).sum()  # here
 
 
+@program(f32(-1.0, 2.0), f32(0.0, 1.0), op="divide", cause="division by 0")
+def the_branch_that_was_chosen(x, y):
+    other = wg.log(x)
+    chosen = 1.0 / y  # here
+    return wg.where(x < 0, chosen, other).sum()
+
+
 @program(wg.ones((1, 2, 3, 4)), op="attention", cause="overflow")
 def attention_that_overflows(x):
     q = x * 1e30
