@@ -198,10 +198,18 @@ class Tensor:
             )
         return function(*inputs)
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
+    def __dlpack__(
+        self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
+    ) -> Any:
         value = np.asarray(self._value("__dlpack__"))
-        # Consumers may write into what they get, and DLPack cannot say read-only to all of them.
-        return value.copy().__dlpack__(**{k: v for k, v in kwargs.items() if k != "copy"})
+        # Consumers may write into what they get, and not every DLPack can say read-only: they get a copy,
+        # or with copy=False what says so (a BufferError where it cannot).
+        if copy is False:
+            value = value.view()
+            value.flags.writeable = False
+        else:
+            value = value.copy()
+        return value.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=False)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)

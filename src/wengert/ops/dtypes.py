@@ -18,6 +18,7 @@ from ..core.errors import DTypeError, fail
 from ..core.record import SCALARS
 from ..core.spec import DType, as_dtype, category, is_bfloat16, promote, promote_scalar, real_dtype
 from ..core.tensor import Tensor, asarray
+from .structure import check_device
 
 # Exported as they are: `wengert.pi`.
 CONSTANTS: dict[str, Any] = {
@@ -222,6 +223,7 @@ class NamespaceInfo:
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The dtypes of tensors that are made without one."""
+        check_device(device)
         return {
             "real floating": spec.default_float,
             "complex floating": spec.default_complex,
@@ -235,6 +237,7 @@ class NamespaceInfo:
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """The standard's dtypes by name, all or those of a kind (see :func:`wengert.isdtype`)."""
+        check_device(device)
         return {d.name: d for group in _KINDS.values() for d in group if kind is None or isdtype(d, kind)}
 
 

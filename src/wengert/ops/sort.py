@@ -412,15 +412,15 @@ def unique_all(x: Any) -> UniqueAll:
 
     Returns `(values, indices, inverse_indices, counts)`: `indices` of first occurrences in the
     flattened tensor; `values[inverse_indices]` is `x`. Every NaN is distinct. The gradient of a value
-    goes to its first occurrence.
+    goes to its first occurrence. Complex numbers are ordered by their real, then their imaginary parts.
 
-    Raises DTypeError for complex numbers, GraphError for an abstract tensor.
+    Raises GraphError for an abstract tensor.
 
     >>> import wengert as wg
     >>> wg.unique_all(wg.tensor([3, 1, 3])).counts
     tensor([1, 2])
     """
-    x = ordered(x, "unique")
+    x = as_operand(x)
     value = _comparable(_concrete(x, "unique"))
     _, first, inverse, counts = np.unique(
         value.ravel(), return_index=True, return_inverse=True, return_counts=True, equal_nan=False
