@@ -1,6 +1,7 @@
 """Answers about graphs: pictures, and checks of gradients."""
 
 from .dead_units import DeadUnits, dead_units
+from .flow import Flow, flow
 from .missing import Missing, missing
 from .nonfinite import Nonfinite, nonfinite
 from .paths import Paths, paths
@@ -8,11 +9,13 @@ from .precision import Precision, precision
 
 __all__ = [
     "DeadUnits",
+    "Flow",
     "Missing",
     "Nonfinite",
     "Paths",
     "Precision",
     "dead_units",
+    "flow",
     "missing",
     "nonfinite",
     "paths",
