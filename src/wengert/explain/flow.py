@@ -230,7 +230,7 @@ def pattern_of(node: Node) -> Pattern:
 
 def _selection(node: Node, facts: Sequence[Any]) -> Pattern:
     """Of ops that move elements with coefficients 0 and 1: whether elements are merged, copied or moved."""
-    if len(node.inputs) > 1 or isinstance(node.spec, tuple) or node.op is OUTPUT:
+    if len(facts) > 1 or isinstance(node.spec, tuple) or node.op is OUTPUT:
         return "route"
     pulled = Puller(_WHAT).pull(node, Cotangent(np.ones(node.spec.shape, node.spec.dtype)))
     counts = [g.value for g in pulled.values() if np.size(g.value)]
