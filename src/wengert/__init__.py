@@ -73,7 +73,23 @@ globals().update(half=float16, float=float32, double=float64, short=int16, int=i
 install_traceback_filter()
 install_warning_filter()
 
-_LAZY_MODULES = frozenset({"autograd", "nn", "optim", "data", "train", "random", "explain", "special", "distributions", "fft", "passes", "symbolic"})
+_LAZY_MODULES = frozenset(
+    {
+        "autograd",
+        "nn",
+        "optim",
+        "data",
+        "train",
+        "linalg",
+        "random",
+        "explain",
+        "special",
+        "distributions",
+        "fft",
+        "passes",
+        "symbolic",
+    }
+)
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
     "custom_jvp": ".transforms.custom_rules",

@@ -126,17 +126,20 @@ class Joint:
     `push(ts, ...)` is the same derivative the other way: from a tuple of tangents, one for every
     argument and None where there is none, to the results' (one, or a tuple). Where it is not given
     it follows from `fn` by transposition.
+
+    With `absent`, `fn` takes None in the place of a result's cotangent where no gradient reaches that
+    result: eigenvalues have a derivative also where eigenvectors have none.
     """
 
-    __slots__ = ("fn", "pull", "push_fn", "push", "needs", "needs_out")
+    __slots__ = ("fn", "pull", "push_fn", "push", "absent", "needs", "needs_out")
 
     needs: frozenset[int]
     needs_out: bool
     pull: Rule
     push: Rule | None
 
-    def __init__(self, fn: Rule, push: Rule | None = None) -> None:
-        self.fn, self.push_fn = fn, push
+    def __init__(self, fn: Rule, push: Rule | None = None, absent: bool = False) -> None:
+        self.fn, self.push_fn, self.absent = fn, push, absent
         self.push = None
 
     def compile(self, op: Op) -> None:
