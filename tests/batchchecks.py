@@ -28,13 +28,21 @@ def mappings(op: Op, call: Call) -> Iterator[tuple[int, ...]]:
 
 
 def examples(value: np.ndarray, seed: int) -> np.ndarray:
-    """`SIZE` arrays like a sample: the sample itself, and ones whose elements stand elsewhere."""
+    """`SIZE` arrays like a sample: the sample itself, and ones whose elements stand elsewhere.
+
+    The rows and columns of square matrices move together, so that what is symmetric, positive
+    definite or orthogonal stays so.
+    """
     rng = np.random.default_rng(seed)
     out = [value]
     for _ in range(SIZE - 1):
-        flat = value.ravel().copy()
-        rng.shuffle(flat)
-        out.append(flat.reshape(value.shape))
+        if value.ndim > 1 and value.shape[-1] == value.shape[-2] and value.dtype.kind in "fc":
+            order = rng.permutation(value.shape[-1])
+            out.append(value[..., order, :][..., order])
+        else:
+            flat = value.ravel().copy()
+            rng.shuffle(flat)
+            out.append(flat.reshape(value.shape))
     return np.stack(out)
 
 

@@ -8,6 +8,7 @@ rule in :mod:`.batch_rules`.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -21,11 +22,11 @@ from ..core.op import TABLE
 from ..core.record import OUTPUT, bind
 from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import ALIAS, Tensor, asarray, wrap
 from . import batch_rules
 from .batch_rules import Batched
 from .custom_op import CustomOp
-from .open_trace import OpenGraph, open_trace
+from .open_trace import OpenTrace, open_trace
 from .replay import plain_value, record_again
 
 Axes = Any  # an int, None, or a nest of them that is a prefix of the arguments' nest
@@ -92,18 +93,28 @@ def vmap(
             return inner
 
         opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds])
-        found = run_open(opened, feeds, size, randomness)
+        found = _run_trace(opened, feeds, size, randomness)
         outs = _place(found, out_axes, opened, size, name)
         return tree.unflatten(opened.structure, outs)
 
     return mapped
 
 
-def run_open(opened: OpenGraph, feeds: Sequence[tuple[Tensor, bool]], size: int, randomness: str) -> list[Batched]:
-    """The results of a traced function for mapped and shared arguments."""
-    shared = [(t, False) for t in opened.captured]
-    found = run_batched(opened.graph, [*feeds, *shared], size, randomness)
-    return [r if isinstance(r, Batched) else Batched(r, False) for r in opened.results(found)]
+def _run_trace(trace: OpenTrace, feeds: Sequence[tuple[Tensor, bool]], size: int, randomness: str) -> list[Batched]:
+    """The results of a traced function for mapped and shared arguments, from its recorded nodes."""
+    values: dict[Any, Batched] = {t.node: Batched(*fed) for t, fed in zip(trace.inputs, feeds, strict=True)}
+    results = trace.results
+    operands = {node: trace.operands(node) for node in trace.inside if node not in values}
+    left = Counter(e for found in (*operands.values(), results) for e in found if isinstance(e, Node))
+    for node, found in operands.items():
+        args = [values[e] if isinstance(e, Node) else Batched(e, False) for e in found]
+        values[node] = args[0] if node.op is ALIAS else _run_node(node, args, size, randomness)
+        for e in found:
+            if isinstance(e, Node):
+                left[e] -= 1
+                if not left[e]:
+                    values.pop(e, None)
+    return [values[r] if isinstance(r, Node) else Batched(r, False) for r in results]
 
 
 def run_batched(graph: Graph, feeds: Sequence[tuple[Tensor, bool]], size: int, randomness: str) -> list[Batched]:
@@ -155,7 +166,7 @@ CONTROL: dict[str, Callable[[Node, list[Batched], int, str], tuple[Batched, ...]
 
 def _inside(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
     """A composite by the graph inside it."""
-    inner = batch_rules.inner_graph(node)
+    inner = batch_rules.inner_graph(node, args)
     feeds = [(a.value, a.mapped) for a in args if isinstance(a.value, Tensor)]
     found = run_batched(inner, feeds, size, randomness)
     full = [batch_rules.spread(f, size) for f in found]
@@ -256,7 +267,7 @@ def _to_front(t: Tensor, axis: int) -> Tensor:
     return t if axis % t.ndim == 0 else batch_rules.move(t, axis % t.ndim, 0)
 
 
-def _place(found: Sequence[Batched], out_axes: Axes, opened: OpenGraph, size: int, name: str) -> list[Tensor]:
+def _place(found: Sequence[Batched], out_axes: Axes, opened: OpenTrace, size: int, name: str) -> list[Tensor]:
     nest = tree.unflatten(opened.structure, range(len(found)))
     outs = []
     for result, axis in zip(found, _prefix(out_axes, nest, f"vmap of {name}: out_axes"), strict=True):

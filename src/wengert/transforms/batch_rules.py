@@ -17,7 +17,8 @@ from ..core.node import Node
 from ..core.op import TABLE
 from ..core.operands import run_elementwise
 from ..core.record import bind
-from ..core.spec import Shape
+from ..core.snapshot import input_node, located
+from ..core.spec import Shape, Spec, spec_of
 from ..core.tensor import Tensor, wrap
 from ..ops.philox import words64
 
@@ -70,7 +71,10 @@ def _as_it_is(node: Node, args: list[Batched], size: int) -> Any:
 
 
 def _elementwise(node: Node, args: list[Batched], size: int) -> Any:
-    return run_elementwise(node.op, _values(args), node.attrs)
+    out = run_elementwise(node.op, _values(args), node.attrs)
+    # An op may pass one argument on and only look at another one: then that one's examples do not show.
+    rank = max(len(one_example(a).shape) for a in args if isinstance(a.value, Tensor))
+    return spread(Batched(out, out.ndim > rank), size)
 
 
 def _all_mapped(node: Node, args: list[Batched], size: int) -> Any:
@@ -109,10 +113,17 @@ def _with_rank(a: Batched, rank: int) -> Tensor:
     return reshape(value, (value.shape[0], *(1,) * (rank - len(own)), *own))
 
 
-def inner_graph(node: Node) -> Graph:
-    """The graph inside a composite node."""
-    body = inside(node)
+def inner_graph(node: Node, args: Sequence[Batched]) -> Graph:
+    """The graph inside a composite node for one example; its inputs are the tensors among the arguments."""
+    inputs = tuple(input_node(one_example(a)) if isinstance(a.value, Tensor) else a.value for a in args)
+    body = inside(located(node.op, inputs, node.attrs, node.spec))
     return Graph(body.outputs, body.inputs, node.op.name, bound=body.bound)
+
+
+def one_example(a: Batched) -> Spec:
+    """The spec of a value in one example."""
+    spec: Spec = a.value.spec
+    return spec_of(spec.shape[1:], spec.dtype) if a.mapped else spec
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -248,7 +259,7 @@ def _index(node: Node, args: list[Batched], size: int) -> Any:
     axis = node.attrs["axis"]
     if not any(i.mapped for i in indices):
         return bind(node.op, _values(args), node.attrs)
-    lead = len(node.inputs[0].spec.shape) + axis
+    lead = len(one_example(x).shape) + axis
     if not x.mapped:
         found = bind(node.op, [x.value, *_numbered(indices, size)[1:]], node.attrs)
         return move(found, lead, 0)

@@ -20,8 +20,8 @@ from ..core.record import bind
 from ..core.spec import Spec, bool_, category, int64, promote, spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from ..core.tree import Structure
-from .control_ops import SCAN, SWITCH, WHILE, completed, siblings, stack_tensors
-from .open_trace import OpenGraph, open_trace
+from .control_ops import SCAN, SWITCH, WHILE, siblings, stack_tensors
+from .open_trace import OpenTrace, open_trace
 
 # -- choices
 
@@ -137,7 +137,7 @@ def _casting(fn: Callable[..., Any], specs: Sequence[Spec]) -> Callable[..., Any
     return cast
 
 
-def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[list[Tensor], list[OpenGraph]]:
+def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[list[Tensor], list[OpenTrace]]:
     """The tensors among the arguments, and the functions traced on them."""
     leaves, structure = tree.flatten(tuple(args))
     tensors = [_operand(leaf) for leaf in leaves]
@@ -192,7 +192,7 @@ def while_loop(
     carry, opened = _settled(lambda c: body_fn(c), carry, (), 1)
     leaves, structure = tree.flatten(carry)
     _, (condition,) = _traced([cond_fn], (carry,))
-    for t in condition.results(condition.graph.outputs):
+    for t in condition.outs:
         if t.spec.size != 1:
             fail(ShapeError, f"while_loop: the condition is {t.spec}, not a scalar")
     (test, body), captured = siblings([condition, opened], len(leaves))
@@ -267,7 +267,7 @@ def scan(
     first = tree.map(lambda x: wrap(np.zeros(x.shape[1:], x.dtype)), rows)
     carry, opened = _settled(fn, carry, (first,), 2)
     states = tree.leaves(carry)
-    graph, captured = completed(opened)
+    graph, captured = opened.close()
     sequences = tree.leaves(rows)
     tensors = [*states, *sequences, *captured]
     if count and not any(t.is_abstract for t in tensors):
@@ -379,7 +379,7 @@ def _same_state(before: Any, after: Any, what: str) -> Any:
     return tree.unflatten(structure, leaves)
 
 
-def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int) -> tuple[Any, OpenGraph]:
+def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int) -> tuple[Any, OpenTrace]:
     """A loop's body traced, with the numbers of the first state in the dtypes that it gives them."""
     for _ in range(2):
         _, (opened,) = _traced([fn], (carry, *args))
@@ -391,7 +391,7 @@ def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: i
         what = "scan" if parts == 2 else "while_loop"
         if state != expected:
             fail(GraphError, f"{what}: the state {expected} became {state}", "A step must return a state like its own.")
-        found = [n.spec for n in opened.results(opened.graph.outputs)][: len(old)]
+        found = [o.spec for o in opened.outs][: len(old)]
         if all(f == o.spec for f, o in zip(found, old, strict=True)):
             return tree.unflatten(expected, [_plain(o) for o in old]), opened
         new = []

@@ -16,31 +16,13 @@ from ..core.graph import Graph
 from ..core.mode import get_mode
 from ..core.op import TABLE, Joint, Op
 from ..core.record import bind
-from ..core.snapshot import constant_node, input_node
+from ..core.snapshot import input_node
 from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, wrap
-from .open_trace import OpenGraph
+from .open_trace import OpenTrace
 from .replay import replay
 
 # -- graphs that share their inputs
-
-
-def completed(opened: OpenGraph) -> tuple[Graph, list[Tensor]]:
-    """A traced function's graph with all of its results, and what it takes from outside."""
-    captured = list(opened.captured)
-    extra = []
-    fixed = {}
-    for i, t in opened.fixed.items():
-        if t.node is None:
-            fixed[i] = constant_node(np.asarray(t._data))
-        else:
-            fixed[i] = input_node(t.spec)
-            extra.append(fixed[i])
-            captured.append(t)
-    graph = opened.graph
-    outputs = opened.results(graph.outputs)
-    outputs = [fixed.get(i, o) for i, o in enumerate(outputs)]
-    return Graph(outputs, [*graph.inputs, *extra], graph.name), captured
 
 
 def widened(graph: Graph, own: int, before: Sequence[Tensor], after: Sequence[Tensor]) -> Graph:
@@ -53,9 +35,9 @@ def widened(graph: Graph, own: int, before: Sequence[Tensor], after: Sequence[Te
     return Graph(graph.outputs, [*graph.inputs[:own], *first, *graph.inputs[own:], *last], graph.name)
 
 
-def siblings(opened: Sequence[OpenGraph], own: int) -> tuple[list[Graph], list[Tensor]]:
+def siblings(opened: Sequence[OpenTrace], own: int) -> tuple[list[Graph], list[Tensor]]:
     """The graphs of several functions of the same arguments, with the same inputs, and what they capture."""
-    parts = [completed(o) for o in opened]
+    parts = [o.close() for o in opened]
     graphs = []
     for i, (graph, _) in enumerate(parts):
         before = [t for _, captured in parts[:i] for t in captured]

@@ -9,7 +9,7 @@ arguments is not traced at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,28 +21,65 @@ from ..core.node import Mixed, Node
 from ..core.record import abstract_input
 from ..core.snapshot import Given, close
 from ..core.spec import Spec
-from ..core.tensor import LEAF, Tensor, abstract, asarray
+from ..core.tensor import LEAF, Tensor, abstract, asarray, wrap
 from ..core.tree import Structure
 from .variables import is_live
 
 
-class OpenGraph(NamedTuple):
-    """A traced function. The graph's inputs are the arguments' tensors, then what it captures.
+class OpenTrace:
+    """A function that ran on abstract tensors in the midst of a computation.
 
-    `fixed` has the results that do not depend on the arguments, by position; the graph's outputs
-    are the others, in order.
+    `inside` has the recorded nodes that depend on the arguments, each after what it depends on.
+    `fixed` has the results that do not depend on them, by position.
     """
 
-    graph: Graph
-    captured: list[Tensor]
-    fixed: dict[int, Tensor]
-    structure: Structure
+    def __init__(
+        self, name: str, inputs: list[Tensor], outs: list[Tensor], inside: dict[Node, None], structure: Structure
+    ) -> None:
+        self.name = name
+        self.inputs = inputs
+        self.outs = outs
+        self.inside = inside
+        self.structure = structure
+        self.fixed = {i: _without_past(o) for i, o in enumerate(outs) if o.node is None or o.node not in inside}
 
-    def results(self, found: Sequence[Any]) -> list[Any]:
-        """All results in order, for the values of the graph's outputs."""
-        rest = iter(found)
-        count = len(found) + len(self.fixed)
-        return [self.fixed[i] if i in self.fixed else next(rest) for i in range(count)]
+    def operands(self, node: Node) -> list[Any]:
+        """What a node inside takes: a node inside, or a tensor or a literal from outside."""
+        found: list[Any] = []
+        values = node.saved if type(node.saved) is Mixed else None
+        for i, entry in enumerate(node.inputs):
+            if isinstance(entry, Node) and entry in self.inside:
+                found.append(entry)
+                continue
+            value = values[i] if values is not None else None
+            if isinstance(value, Tensor) and not value.is_abstract:
+                found.append(_without_past(value))
+            elif isinstance(entry, Node):
+                found.append(abstract(entry))
+            else:
+                found.append(wrap(entry) if isinstance(entry, (np.ndarray, np.generic)) else entry)
+        return found
+
+    @property
+    def results(self) -> list[Any]:
+        """The node of every result that depends on the arguments, the tensor of every other one."""
+        return [self.fixed.get(i, o.node) for i, o in enumerate(self.outs)]
+
+    def close(self) -> tuple[Graph, list[Tensor]]:
+        """The graph of the arguments, then of what is taken from outside, to all results; and that."""
+        captured = _captured(self.inside)
+        for t in self.fixed.values():
+            if t.node is not None:
+                captured.setdefault(t.node, t)
+        tensors = list(captured.values())
+        given = [Given(t, "", False) for t in (*self.inputs, *tensors)]
+        # What a composite that stays one node takes may be a leaf that nothing else names.
+        closed = close([self.fixed.get(i, o) for i, o in enumerate(self.outs)], given, {})
+        for node in closed.inputs[len(given) :]:
+            tensors.append(_leaf_tensor(closed.bound.get(node), closed.leaves[node], self.name))
+        graph = Graph(closed.outputs, closed.inputs, self.name if self.name.isidentifier() else "")
+        # What only hangs on the variables of transforms that are done is a plain value.
+        return graph, [_without_past(t) for t in tensors]
 
 
 def open_trace(
@@ -50,7 +87,7 @@ def open_trace(
     specs: Sequence[Spec],
     arguments: Callable[[Sequence[Tensor]], tuple[tuple[Any, ...], Mapping[str, Any]]],
     tracked: Sequence[bool] | None = None,
-) -> OpenGraph:
+) -> OpenTrace:
     """Run `fn` on abstract tensors of `specs`, which `arguments` arranges as its arguments.
 
     `tracked` says which of them gradients will be asked for.
@@ -69,16 +106,7 @@ def open_trace(
     leaves, structure = tree.flatten(result)
     outs = [_result(name, leaf) for leaf in leaves]
     inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
-    captured = _captured(inside)
-    fixed = {i: o for i, o in enumerate(outs) if o.node is None or o.node not in inside}
-    given = [Given(t, "", False) for t in (*inputs, *captured)]
-    closed = close([o for i, o in enumerate(outs) if i not in fixed], given, {})
-    for node in closed.inputs[len(given) :]:
-        captured.append(_leaf_tensor(closed.bound.get(node), closed.leaves[node], name))
-    graph = Graph(closed.outputs, closed.inputs, name if name.isidentifier() else "")
-    # What only hangs on the variables of transforms that are done is a plain value.
-    captured = [_without_past(t) for t in captured]
-    return OpenGraph(graph, captured, {i: _without_past(t) for i, t in fixed.items()}, structure)
+    return OpenTrace(name, inputs, outs, inside, structure)
 
 
 def _without_past(t: Tensor) -> Tensor:
@@ -149,7 +177,7 @@ def _under(scope: Scope | None, mark: Scope) -> bool:
     return scope is mark
 
 
-def _captured(inside: Mapping[Node, None]) -> list[Tensor]:
+def _captured(inside: Mapping[Node, None]) -> dict[Node, Tensor]:
     """The tensors from outside that nodes inside take."""
     found: dict[Node, Tensor] = {}
     for node in inside:
@@ -160,4 +188,4 @@ def _captured(inside: Mapping[Node, None]) -> list[Tensor]:
             elif value.node is not None:
                 # An operand that was broadcast is taken as it was before.
                 found.setdefault(value.node, value)
-    return list(found.values())
+    return found
