@@ -1,0 +1,362 @@
+"""Continuous distributions of a location and a scale, and others with a quantile function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import wengert as wg
+
+from ..core.spec import Shape
+from ..core.tensor import Tensor
+from .distribution import ByQuantile, Distribution, inside, outside_is_impossible
+
+_LOG_2PI = math.log(2.0 * math.pi)
+_SQRT_2 = math.sqrt(2.0)
+EULER = 0.5772156649015329
+
+
+class Normal(Distribution):
+    """The normal distribution of a mean `loc` and a standard deviation `scale`.
+
+    Raises ShapeError also where `scale` is not positive, DTypeError.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.Normal(wg.tensor([0.0, 1.0]), 2.0)
+    >>> p.log_prob(1.0)
+    tensor([-1.7371, -1.6121])
+    >>> p.rsample((3,)).shape
+    (3, 2)
+    """
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        self.loc, self.scale = self._parameters(loc=loc, scale=scale)
+        self._check(self.scale > 0.0, "scale must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return self.loc + self.scale * wg.random.normal(self._full(shape), dtype=self.dtype, generator=source)
+
+    def _standard(self, value: Any) -> Tensor:
+        return (self._value(value) - self.loc) / self.scale
+
+    def log_prob(self, value: Any) -> Tensor:
+        z = self._standard(value)
+        return -0.5 * (z * z) - wg.log(self.scale) - 0.5 * _LOG_2PI
+
+    def cdf(self, value: Any) -> Tensor:
+        return wg.special.ndtr(self._standard(value))
+
+    def log_cdf(self, value: Any) -> Tensor:
+        """log(cdf(value)), right also far in the lower tail."""
+        return wg.special.log_ndtr(self._standard(value))
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.loc + self.scale * wg.special.ndtri(self._value(p))
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.scale) + 0.5 * (1.0 + _LOG_2PI)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale * self.scale
+
+
+class LogNormal(Distribution):
+    """The distribution of exp(z) for a normal z of mean `loc` and standard deviation `scale`.
+
+    >>> import wengert as wg
+    >>> wg.distributions.LogNormal(0.0, 1.0).mean
+    tensor(1.6487)
+    """
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        self.loc, self.scale = self._parameters(loc=loc, scale=scale)
+        self._check(self.scale > 0.0, "scale must be positive")
+        self._normal = Normal(self.loc, self.scale)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return wg.exp(self._normal._draw(shape, source))
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x > 0.0
+        log_x = wg.log(inside(support, x, 1.0))
+        return outside_is_impossible(support, x, self._normal.log_prob(log_x) - log_x)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x > 0.0
+        return wg.where(support | (x != x), self._normal.cdf(wg.log(inside(support, x, 1.0))), 0.0)
+
+    def icdf(self, p: Any) -> Tensor:
+        return wg.exp(self._normal.icdf(p))
+
+    def entropy(self) -> Tensor:
+        return self._normal.entropy() + self.loc
+
+    @property
+    def mean(self) -> Tensor:
+        return wg.exp(self.loc + 0.5 * self.scale**2)
+
+    @property
+    def variance(self) -> Tensor:
+        square = self.scale**2
+        return wg.expm1(square) * wg.exp(2.0 * self.loc + square)
+
+
+class HalfNormal(ByQuantile):
+    """The distribution of |z| for a normal z of mean 0 and standard deviation `scale`."""
+
+    def __init__(self, scale: Any) -> None:
+        (self.scale,) = self._parameters(scale=scale)
+        self._check(self.scale > 0.0, "scale must be positive")
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        z = x / self.scale
+        return outside_is_impossible(x >= 0.0, x, 0.5 * math.log(2.0 / math.pi) - wg.log(self.scale) - 0.5 * (z * z))
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        return wg.where(x < 0.0, 0.0, wg.erf(x / (_SQRT_2 * self.scale)))
+
+    def icdf(self, p: Any) -> Tensor:
+        p = self._value(p)
+        out: Tensor = self.scale * (_SQRT_2 * wg.special.erfinv(wg.where(p < 0.0, math.nan, p)))
+        return out
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.scale) + 0.5 * (math.log(math.pi / 2.0) + 1.0)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * math.sqrt(2.0 / math.pi)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (1.0 - 2.0 / math.pi)
+
+
+class Uniform(ByQuantile):
+    """The uniform distribution from `low` to `high`."""
+
+    def __init__(self, low: Any, high: Any) -> None:
+        self.low, self.high = self._parameters(low=low, high=high)
+        self._check(self.low < self.high, "low must be less than high")
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = (x >= self.low) & (x <= self.high)
+        return outside_is_impossible(support, x, 0.0 * x - wg.log(self.high - self.low))
+
+    def cdf(self, value: Any) -> Tensor:
+        return wg.clip((self._value(value) - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.low + (self.high - self.low) * _probability(self._value(p))
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.high - self.low)
+
+    @property
+    def mean(self) -> Tensor:
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def variance(self) -> Tensor:
+        return (self.high - self.low) ** 2 / 12.0
+
+
+class Exponential(ByQuantile):
+    """The exponential distribution of a `rate`, the inverse of its mean."""
+
+    def __init__(self, rate: Any) -> None:
+        (self.rate,) = self._parameters(rate=rate)
+        self._check(self.rate > 0.0, "rate must be positive")
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        return outside_is_impossible(x >= 0.0, x, wg.log(self.rate) - self.rate * x)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        return -wg.expm1(-self.rate * wg.where(x < 0.0, 0.0, x))
+
+    def icdf(self, p: Any) -> Tensor:
+        return -wg.log1p(-_probability(self._value(p))) / self.rate
+
+    def entropy(self) -> Tensor:
+        return 1.0 - wg.log(self.rate)
+
+    @property
+    def mean(self) -> Tensor:
+        return 1.0 / self.rate
+
+    @property
+    def variance(self) -> Tensor:
+        return self.rate**-2.0
+
+
+class _LocationScale(ByQuantile):
+    loc: Tensor
+    scale: Tensor
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        self.loc, self.scale = self._parameters(loc=loc, scale=scale)
+        self._check(self.scale > 0.0, "scale must be positive")
+
+    def _standard(self, value: Any) -> Tensor:
+        return (self._value(value) - self.loc) / self.scale
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+
+class Laplace(_LocationScale):
+    """The Laplace distribution, of density exp(-|x - loc| / scale) / (2 scale)."""
+
+    def log_prob(self, value: Any) -> Tensor:
+        return -wg.abs(self._standard(value)) - wg.log(2.0 * self.scale)
+
+    def cdf(self, value: Any) -> Tensor:
+        z = self._standard(value)
+        tail = 0.5 * wg.exp(-wg.abs(z))
+        return wg.where(z < 0.0, tail, 1.0 - tail)
+
+    def icdf(self, p: Any) -> Tensor:
+        p = _probability(self._value(p))
+        lower = p < 0.5
+        tail = wg.log(2.0 * wg.where(lower, p, 1.0 - p))
+        return self.loc + self.scale * wg.where(lower, tail, -tail)
+
+    def entropy(self) -> Tensor:
+        return 1.0 + wg.log(2.0 * self.scale)
+
+    @property
+    def variance(self) -> Tensor:
+        return 2.0 * self.scale**2
+
+
+class Cauchy(_LocationScale):
+    """The Cauchy distribution; mean and variance are NaN."""
+
+    def log_prob(self, value: Any) -> Tensor:
+        z = self._standard(value)
+        return -wg.log1p(z * z) - wg.log(math.pi * self.scale)
+
+    def cdf(self, value: Any) -> Tensor:
+        z = self._standard(value)
+        return wg.atan2(wg.ones_like(z), -z) / math.pi
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.loc + self.scale * wg.tan(math.pi * (_probability(self._value(p)) - 0.5))
+
+    def entropy(self) -> Tensor:
+        return wg.log(4.0 * math.pi * self.scale)
+
+    @property
+    def mean(self) -> Tensor:
+        return wg.full_like(self.loc, math.nan)
+
+    @property
+    def variance(self) -> Tensor:
+        return wg.full_like(self.loc, math.nan)
+
+
+class Logistic(_LocationScale):
+    """The logistic distribution, whose cumulative function is the sigmoid."""
+
+    def log_prob(self, value: Any) -> Tensor:
+        z = wg.abs(self._standard(value))
+        return -z - 2.0 * wg.softplus(-z) - wg.log(self.scale)
+
+    def cdf(self, value: Any) -> Tensor:
+        return wg.sigmoid(self._standard(value))
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.loc + self.scale * wg.special.logit(self._value(p))
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.scale) + 2.0
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (math.pi**2 / 3.0)
+
+
+class Gumbel(_LocationScale):
+    """The Gumbel distribution, whose cumulative function is exp(-exp(-(x - loc) / scale))."""
+
+    def log_prob(self, value: Any) -> Tensor:
+        z = self._standard(value)
+        return -(z + wg.exp(-z)) - wg.log(self.scale)
+
+    def cdf(self, value: Any) -> Tensor:
+        return wg.exp(-wg.exp(-self._standard(value)))
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.loc - self.scale * wg.log(-wg.log(_probability(self._value(p))))
+
+    def entropy(self) -> Tensor:
+        return wg.log(self.scale) + (1.0 + EULER)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc + EULER * self.scale
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (math.pi**2 / 6.0)
+
+
+class Weibull(ByQuantile):
+    """The Weibull distribution, whose cumulative function is 1 - exp(-(x / scale)**concentration)."""
+
+    def __init__(self, scale: Any, concentration: Any) -> None:
+        self.scale, self.concentration = self._parameters(scale=scale, concentration=concentration)
+        self._check((self.scale > 0.0) & (self.concentration > 0.0), "scale and concentration must be positive")
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        k = self.concentration
+        support = x >= 0.0
+        ratio = inside(support, x, 1.0) / self.scale
+        density = wg.log(k / self.scale) + wg.special.xlogy(k - 1.0, ratio) - ratio**k
+        return outside_is_impossible(support, x, density)
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = x > 0.0
+        found = -wg.expm1(-((inside(support, x, 1.0) / self.scale) ** self.concentration))
+        return wg.where(support | (x != x), found, 0.0)
+
+    def icdf(self, p: Any) -> Tensor:
+        return self.scale * (-wg.log1p(-_probability(self._value(p)))) ** (1.0 / self.concentration)
+
+    def entropy(self) -> Tensor:
+        return EULER * (1.0 - 1.0 / self.concentration) + wg.log(self.scale / self.concentration) + 1.0
+
+    def _moment(self, order: float) -> Tensor:
+        return wg.exp(wg.lgamma(1.0 + order / self.concentration))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale * self._moment(1.0)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2 * (self._moment(2.0) - self._moment(1.0) ** 2)
+
+
+def _probability(p: Tensor) -> Tensor:
+    """NaN outside 0 .. 1."""
+    return wg.where((p >= 0.0) & (p <= 1.0), p, math.nan)

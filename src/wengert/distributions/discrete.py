@@ -1,0 +1,311 @@
+"""Discrete distributions: draws carry no gradient, see `score_function` and the relaxed distributions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.spec import Shape, category
+from ..core.tensor import Tensor
+from .distribution import Distribution, inside, outside_is_impossible
+
+
+def _one_of(name: str, probs: Any, logits: Any) -> None:
+    if (probs is None) == (logits is None):
+        fail(DTypeError, f"{name} takes either probs or logits", "Pass exactly one of them.")
+
+
+def _is_count(x: Tensor) -> Tensor:
+    return (x >= 0.0) & (wg.floor(x) == x)
+
+
+class _Trials(Distribution):
+    """By `probs` in 0 .. 1 or by `logits`, whichever is given; the other is computed."""
+
+    _given_logits: Tensor | None
+    _given_probs: Tensor | None
+
+    def _success(self, probs: Any, logits: Any, *others: Any) -> tuple[Tensor, ...]:
+        _one_of(type(self).__name__, probs, logits)
+        given, *rest = self._parameters(
+            success=probs if logits is None else logits, **{f"other{i}": o for i, o in enumerate(others)}
+        )
+        self._given_probs, self._given_logits = (given, None) if logits is None else (None, given)
+        if logits is None:
+            self._check((given >= 0.0) & (given <= 1.0), "probs must lie between 0 and 1")
+        else:
+            self._check(given == given, "logits must be numbers")
+        return tuple(rest)
+
+    @property
+    def probs(self) -> Tensor:
+        """The probability of success."""
+        return self._given_probs if self._given_probs is not None else wg.sigmoid(self.logits)
+
+    @property
+    def logits(self) -> Tensor:
+        """log(probs / (1 - probs))."""
+        if self._given_logits is not None:
+            return self._given_logits
+        return wg.special.logit(self._given_probs)
+
+    def _log_likelihood(self, successes: Tensor, failures: Tensor) -> Tensor:
+        """successes log(p) + failures log(1 - p), right at p = 0 and p = 1."""
+        if self._given_logits is not None:
+            return -successes * wg.softplus(-self._given_logits) - failures * wg.softplus(self._given_logits)
+        p = self.probs
+        return wg.special.xlogy(successes, p) + wg.special.xlog1py(failures, -p)
+
+
+class Bernoulli(_Trials):
+    """0 or 1, the 1 with probability `probs`, or sigmoid(`logits`).
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.Bernoulli(probs=wg.tensor([0.0, 0.25]))
+    >>> p.log_prob(0.0)
+    tensor([ 0.    , -0.2877])
+    """
+
+    def __init__(self, probs: Any = None, logits: Any = None) -> None:
+        self._success(probs, logits)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        out: Tensor = wg.random.bernoulli(self.probs, self._full(shape), generator=source).astype(self.dtype)
+        return out
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        return outside_is_impossible((x == 0.0) | (x == 1.0), x, self._log_likelihood(x, 1.0 - x))
+
+    def cdf(self, value: Any) -> Tensor:
+        x = self._value(value)
+        return wg.where(x < 0.0, 0.0, wg.where(x < 1.0, 1.0 - self.probs, 1.0))
+
+    def entropy(self) -> Tensor:
+        p = self.probs
+        return -self._log_likelihood(p, 1.0 - p)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1.0 - self.probs)
+
+    def enumerate_support(self) -> Tensor:
+        """0 and 1, of shape (2,) + batch_shape."""
+        return _numbers(2, self.dtype, self.batch_shape)
+
+
+class Binomial(_Trials):
+    """How many of `total_count` trials succeed."""
+
+    def __init__(self, total_count: Any, probs: Any = None, logits: Any = None) -> None:
+        (self.total_count,) = self._success(probs, logits, total_count)
+        self._check(_is_count(self.total_count), "total_count must be a whole number, not negative")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return wg.random.binomial(self.total_count, self.probs, self._full(shape), generator=source)
+
+    def log_prob(self, value: Any) -> Tensor:
+        k, n = self._value(value), self.total_count
+        support = _is_count(k) & (k <= n)
+        k = inside(support, k, 0.0)
+        arrangements = -wg.log1p(n) - wg.special.betaln(n - k + 1.0, k + 1.0)
+        return outside_is_impossible(support, self._value(value), arrangements + self._log_likelihood(k, n - k))
+
+    def cdf(self, value: Any) -> Tensor:
+        k, n = wg.floor(self._value(value)), self.total_count
+        middle = (k >= 0.0) & (k < n)
+        k = inside(middle, k, 0.0)
+        found = wg.special.betainc(wg.where(middle, n - k, 1.0), k + 1.0, 1.0 - self.probs)
+        return wg.where(middle | (k != k), found, wg.where(self._value(value) < 0.0, 0.0, 1.0))
+
+    def entropy(self) -> Tensor:
+        """By the sum over all counts. Raises GraphError where `total_count` is not known yet."""
+        if self.total_count.is_abstract:
+            fail(GraphError, "Binomial: the entropy is a sum over counts, and total_count has no value while tracing")
+        top = int(np.asarray(self.total_count._data, float).max(initial=0.0))
+        log_p = self.log_prob(_numbers(top + 1, self.dtype, self.batch_shape))
+        possible = log_p > -math.inf
+        terms = wg.where(possible, wg.exp(log_p) * inside(possible, log_p, 0.0), 0.0)
+        return -wg.sum(terms, axis=0)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return self.total_count * self.probs * (1.0 - self.probs)
+
+
+class Geometric(_Trials):
+    """How many trials fail before the first success."""
+
+    def __init__(self, probs: Any = None, logits: Any = None) -> None:
+        self._success(probs, logits)
+        self._check(self.probs > 0.0, "probs must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        u = self._uniform(self._full(shape), source)
+        return wg.floor(wg.log(u) / wg.log1p(-self.probs))
+
+    def log_prob(self, value: Any) -> Tensor:
+        k = self._value(value)
+        support = _is_count(k)
+        return outside_is_impossible(support, k, self._log_likelihood(wg.ones_like(k), inside(support, k, 0.0)))
+
+    def cdf(self, value: Any) -> Tensor:
+        k = wg.floor(self._value(value))
+        known = -wg.expm1(wg.special.xlog1py(wg.where(k < 0.0, 0.0, k) + 1.0, -self.probs))
+        return wg.where(k < 0.0, 0.0, known)
+
+    def entropy(self) -> Tensor:
+        p = self.probs
+        return -self._log_likelihood(p, 1.0 - p) / p
+
+    @property
+    def mean(self) -> Tensor:
+        return (1.0 - self.probs) / self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return (1.0 - self.probs) / self.probs**2
+
+
+class Poisson(Distribution):
+    """Counts of independent events at a `rate`."""
+
+    def __init__(self, rate: Any) -> None:
+        (self.rate,) = self._parameters(rate=rate)
+        self._check(self.rate >= 0.0, "rate must not be negative")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return wg.random.poisson(self.rate, self._full(shape), generator=source)
+
+    def log_prob(self, value: Any) -> Tensor:
+        k = self._value(value)
+        support = _is_count(k)
+        safe = inside(support, k, 0.0)
+        return outside_is_impossible(support, k, wg.special.xlogy(safe, self.rate) - self.rate - wg.lgamma(safe + 1.0))
+
+    def cdf(self, value: Any) -> Tensor:
+        k = wg.floor(self._value(value))
+        known = wg.special.gammaincc(wg.where(k < 0.0, 0.0, k) + 1.0, self.rate)
+        return wg.where(k < 0.0, 0.0, known)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.rate
+
+    @property
+    def variance(self) -> Tensor:
+        return self.rate
+
+
+class _Classes(Distribution):
+    """By `probs`, which need not sum to 1, or by `logits`, unnormalised; the classes are the last axis."""
+
+    logits: Tensor
+    probs: Tensor
+
+    def __init__(self, probs: Any = None, logits: Any = None) -> None:
+        name = type(self).__name__
+        _one_of(name, probs, logits)
+        (given,) = self._floating(given=probs if logits is None else logits)
+        if given.ndim == 0 or given.shape[-1] == 0:
+            fail(ShapeError, f"{name}: parameters {given.spec}", "Their last axis holds the classes.")
+        self._num_classes = given.shape[-1]
+        self.batch_shape = given.shape[:-1]
+        if logits is None:
+            total = wg.sum(given, axis=-1, keepdims=True)
+            self._check((given >= 0.0) & (total > 0.0), "probs must not be negative, nor all 0")
+            self.probs = given / total
+            self.logits = wg.log(self.probs)
+        else:
+            self.logits = wg.log_softmax(given, axis=-1)
+            self._check(self.logits == self.logits, "logits must be numbers, not all -inf")
+            self.probs = wg.exp(self.logits)
+
+    def _class(self, shape: Shape, source: Any) -> Tensor:
+        return wg.random.categorical(self.logits, shape, generator=source)
+
+    def entropy(self) -> Tensor:
+        return wg.sum(wg.special.entr(self.probs), axis=-1)
+
+
+class Categorical(_Classes):
+    """A class number (int64), drawn by weight.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.Categorical(probs=wg.tensor([1.0, 3.0]))
+    >>> p.log_prob(wg.tensor([0, 1]))
+    tensor([-1.3863, -0.2877])
+    """
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return self._class(shape, source)
+
+    def log_prob(self, value: Any) -> Tensor:
+        """Raises DTypeError unless `value` holds integers, IndexError for one that is no class."""
+        value = wg.asarray(value)
+        if category(value.dtype) != 1:
+            fail(DTypeError, f"Categorical: classes of dtype {value.dtype}", "They are integers.")
+        shape = wg.broadcast_shapes(value.shape, self.batch_shape)
+        logits = wg.broadcast_to(self.logits, (*shape, self._num_classes))
+        index = wg.expand_dims(wg.broadcast_to(value, shape), axis=-1)
+        return wg.squeeze(wg.take_along_axis(logits, index, axis=-1), axis=-1)
+
+    def enumerate_support(self) -> Tensor:
+        """Every class, of shape (classes,) + batch_shape."""
+        return _numbers(self._num_classes, wg.int64, self.batch_shape)
+
+
+class OneHotCategorical(_Classes):
+    """A class drawn by weight, as a vector that is 1 there and 0 elsewhere."""
+
+    def __init__(self, probs: Any = None, logits: Any = None) -> None:
+        super().__init__(probs, logits)
+        self.event_shape = (self._num_classes,)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        out: Tensor = wg.one_hot(self._class(shape, source), self._num_classes).astype(self.dtype)
+        return out
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        one_hot = wg.all((x == 0.0) | (x == 1.0), axis=-1) & (wg.sum(x, axis=-1) == 1.0)
+        chosen = wg.sum(wg.where(x == 1.0, self.logits, 0.0), axis=-1)
+        return outside_is_impossible(one_hot, wg.sum(x, axis=-1), chosen)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1.0 - self.probs)
+
+
+class OneHotCategoricalStraightThrough(OneHotCategorical):
+    """One-hot draws whose gradient is that of the probabilities: biased, of low variance.
+
+    Source: Bengio, Léonard & Courville 2013, Estimating or propagating gradients through stochastic neurons.
+    """
+
+    has_rsample = True
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return super()._draw(shape, source) + (self.probs - self.probs.detach())
+
+
+def _numbers(count: int, dtype: Any, batch_shape: Shape) -> Tensor:
+    column = wg.reshape(wg.arange(count, dtype=dtype), (count, *(1,) * len(batch_shape)))
+    return wg.broadcast_to(column, (count, *batch_shape))

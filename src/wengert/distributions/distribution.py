@@ -1,0 +1,178 @@
+"""What every distribution has in common: shapes, drawing, the values it answers with."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+import wengert as wg
+
+from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from ..core.operands import promote_tensors
+from ..core.spec import Shape, category, default_float, normalize_shape
+from ..core.tensor import Tensor
+
+
+class Distribution:
+    """A probability distribution, or a batch of them, as in PyTorch.
+
+    A draw has the shape `sample_shape + batch_shape + event_shape`: how many draws are asked for, how
+    many distributions the parameters describe, and the shape of one outcome. `log_prob` has the shape
+    `sample_shape + batch_shape`. Parameters broadcast against each other and set the dtype.
+    """
+
+    batch_shape: Shape = ()
+    event_shape: Shape = ()
+    dtype: Any
+    has_rsample = False
+
+    # -- drawing
+
+    def sample(self, shape: Any = (), *, generator: Any = None, key: Any = None) -> Tensor:
+        """Draw without gradients. `generator`, or `key` (see :func:`wengert.random.key`), say where from.
+
+        Raises ShapeError, DTypeError.
+        """
+        with wg.no_grad():
+            return self._draw(normalize_shape(shape), _source(generator, key)).detach()
+
+    def rsample(self, shape: Any = (), *, generator: Any = None, key: Any = None) -> Tensor:
+        """Draw so that gradients flow through the draw to the parameters (reparameterised).
+
+        Raises ShapeError, DTypeError, GradientError where the draw is not a differentiable function of
+        the parameters: see :func:`wengert.distributions.score_function`.
+        """
+        if not self.has_rsample:
+            fail(
+                GradientError,
+                f"a draw from {type(self).__name__} has no derivative in its parameters",
+                "Draw with sample() and estimate the gradient with wg.distributions.score_function, "
+                "or use a relaxed distribution.",
+            )
+        return self._draw(normalize_shape(shape), _source(generator, key))
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        self._lacks("samples")
+
+    def _full(self, shape: Shape) -> Shape:
+        return (*shape, *self.batch_shape, *self.event_shape)
+
+    def _uniform(self, shape: Shape, source: Any) -> Tensor:
+        """Uniform numbers in the open interval from 0 to 1."""
+        u = wg.random.uniform(shape, dtype=self.dtype, generator=source)
+        return wg.maximum(u, float(wg.finfo(self.dtype).eps) / 4.0)
+
+    # -- questions
+
+    def log_prob(self, value: Any) -> Tensor:
+        """The logarithm of the density (of the probability, for a discrete one); -inf outside the support."""
+        self._lacks("log_prob")
+
+    def prob(self, value: Any) -> Tensor:
+        """exp(log_prob(value))."""
+        return wg.exp(self.log_prob(value))
+
+    def cdf(self, value: Any) -> Tensor:
+        """The probability of an outcome of at most `value`."""
+        self._lacks("cdf")
+
+    def icdf(self, p: Any) -> Tensor:
+        """The quantile function: the inverse of :meth:`cdf`; NaN outside 0 .. 1."""
+        self._lacks("icdf")
+
+    def entropy(self) -> Tensor:
+        """The entropy in nats, of shape `batch_shape`."""
+        self._lacks("entropy")
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean, of shape `batch_shape + event_shape`."""
+        self._lacks("mean")
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance of each element, of shape `batch_shape + event_shape`."""
+        self._lacks("variance")
+
+    @property
+    def stddev(self) -> Tensor:
+        """The square root of :attr:`variance`."""
+        return wg.sqrt(self.variance)
+
+    def _lacks(self, what: str) -> NoReturn:
+        fail(GraphError, f"{type(self).__name__} has no {what} in closed form", "Estimate it from draws.")
+
+    # -- helpers of subclasses
+
+    def _parameters(self, **given: Any) -> tuple[Tensor, ...]:
+        """The parameters as tensors of one floating dtype and, broadcast, of the batch's shape."""
+        tensors = wg.broadcast_tensors(*self._floating(**given))
+        self.batch_shape = tensors[0].shape
+        return tuple(tensors)
+
+    def _floating(self, **given: Any) -> list[Tensor]:
+        name = type(self).__name__
+        tensors = promote_tensors(name, *given.values())
+        kind = category(tensors[0].dtype)
+        if kind == 3:
+            fail(DTypeError, f"{name}: parameters of dtype {tensors[0].dtype}", "They must be real.")
+        if kind < 2:
+            tensors = [t.astype(default_float) for t in tensors]
+        self.dtype = tensors[0].dtype
+        return tensors
+
+    def _value(self, value: Any) -> Tensor:
+        return value if isinstance(value, Tensor) else _asarray(value, self.dtype)
+
+    def _check(self, ok: Any, what: str) -> None:
+        """Fail unless `ok` (a boolean tensor; unknown while tracing) holds everywhere."""
+        if not ok.is_abstract and not np.asarray(ok._data).all():
+            fail(ShapeError, f"{type(self).__name__}: {what}", "A parameter is outside its range, or NaN.")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(batch_shape={self.batch_shape}, event_shape={self.event_shape}, {self.dtype})"
+
+
+class ByQuantile(Distribution):
+    """A distribution whose draws are quantiles of uniform numbers."""
+
+    has_rsample = True
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return self.icdf(self._uniform(self._full(shape), source))
+
+
+def _asarray(value: Any, dtype: Any) -> Tensor:
+    return wg.asarray(value, dtype=dtype) if isinstance(value, (bool, int, float, list, tuple)) else wg.asarray(value)
+
+
+def _source(generator: Any, key: Any) -> Any:
+    """What samplers take as their generator."""
+    if key is None:
+        return generator
+    if generator is not None:
+        fail(DTypeError, "both key= and generator= are given", "Pass one of them.")
+    if not isinstance(key, wg.random.RandomKey):
+        fail(DTypeError, f"key={key!r} is a {type(key).__name__}", "Make a key with wg.random.key(seed).")
+    return key
+
+
+def sources(source: Any, count: int) -> tuple[Any, ...]:
+    """Where each of `count` independent draws comes from: keys are split, a generator goes on."""
+    return wg.random.split(source, count) if isinstance(source, wg.random.RandomKey) else (source,) * count
+
+
+def inside(support: Tensor, value: Tensor, safe: Any) -> Tensor:
+    """`value` in the support, a harmless number elsewhere; NaN stays."""
+    return wg.where(support | (value != value), value, safe)
+
+
+def outside_is_impossible(support: Tensor, value: Tensor, log_prob: Tensor) -> Tensor:
+    """`log_prob` in the support, -inf elsewhere; NaN where the value is."""
+    return wg.where(support | (value != value), log_prob, -np.inf)
+
+
+def sum_last(x: Tensor, count: int) -> Tensor:
+    """The sum over the last `count` axes."""
+    return wg.sum(x, axis=tuple(range(-count, 0))) if count else x

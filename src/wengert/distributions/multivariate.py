@@ -1,0 +1,123 @@
+"""The multivariate normal distribution, and distributions whose batch axes are read as one event."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import wengert as wg
+
+from ..core.errors import DTypeError, ShapeError, fail
+from ..core.spec import Shape
+from ..core.tensor import Tensor
+from .distribution import Distribution, sum_last
+
+
+class MultivariateNormal(Distribution):
+    """The normal distribution of a mean vector `loc` and a covariance.
+
+    Parameters
+    ----------
+    loc: (..., n).
+    covariance_matrix: (..., n, n), positive definite; its Cholesky factor is computed once.
+    scale_tril: (..., n, n), that factor itself, lower triangular with a positive diagonal.
+
+    Give one of the two. Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.MultivariateNormal(wg.zeros(2), scale_tril=wg.eye(2))
+    >>> p.log_prob(wg.zeros(2))
+    tensor(-1.8379)
+    """
+
+    has_rsample = True
+
+    def __init__(self, loc: Any, covariance_matrix: Any = None, *, scale_tril: Any = None) -> None:
+        if (covariance_matrix is None) == (scale_tril is None):
+            fail(DTypeError, "MultivariateNormal takes covariance_matrix or scale_tril", "Pass exactly one of them.")
+        loc, matrix = self._floating(loc=loc, matrix=scale_tril if covariance_matrix is None else covariance_matrix)
+        n = loc.shape[-1] if loc.ndim else 0
+        if loc.ndim == 0 or matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
+            fail(
+                ShapeError,
+                f"MultivariateNormal: loc {loc.spec} and a matrix {matrix.spec}",
+                "loc is (..., n), the matrix (..., n, n).",
+            )
+        self.batch_shape = wg.broadcast_shapes(loc.shape[:-1], matrix.shape[:-2])
+        self.event_shape = (n,)
+        self.loc = wg.broadcast_to(loc, (*self.batch_shape, n))
+        self.scale_tril = matrix if covariance_matrix is None else wg.linalg.cholesky(matrix)
+        self._check(self._diagonal() > 0.0, "the Cholesky factor's diagonal must be positive")
+
+    def _diagonal(self) -> Tensor:
+        return wg.diagonal(self.scale_tril, 0, -2, -1)
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        noise = wg.random.normal(self._full(shape), dtype=self.dtype, generator=source)
+        return self.loc + wg.squeeze(self.scale_tril @ wg.expand_dims(noise, axis=-1), axis=-1)
+
+    def _half_log_det(self) -> Tensor:
+        return wg.sum(wg.log(self._diagonal()), axis=-1)
+
+    def log_prob(self, value: Any) -> Tensor:
+        away = wg.expand_dims(self._value(value) - self.loc, axis=-1)
+        factor = wg.broadcast_to(self.scale_tril, (*away.shape[:-2], *self.scale_tril.shape[-2:]))
+        z = wg.squeeze(wg.linalg.solve_triangular(factor, away, upper=False), axis=-1)
+        n = self.event_shape[0]
+        return -0.5 * wg.sum(z * z, axis=-1) - self._half_log_det() - 0.5 * n * math.log(2.0 * math.pi)
+
+    def entropy(self) -> Tensor:
+        n = self.event_shape[0]
+        found = self._half_log_det() + 0.5 * n * (1.0 + math.log(2.0 * math.pi))
+        return wg.broadcast_to(found, self.batch_shape)
+
+    @property
+    def covariance_matrix(self) -> Tensor:
+        """(..., n, n)."""
+        n = self.event_shape[0]
+        return wg.broadcast_to(self.scale_tril @ self.scale_tril.mT, (*self.batch_shape, n, n))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return wg.broadcast_to(wg.sum(self.scale_tril**2, axis=-1), self.loc.shape)
+
+
+class Independent(Distribution):
+    """A distribution whose last `reinterpreted_batch_ndims` batch axes are read as parts of one event.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.Independent(wg.distributions.Normal(wg.zeros(3), 1.0), 1)
+    >>> p.log_prob(wg.zeros(3))
+    tensor(-2.7568)
+    """
+
+    def __init__(self, base: Distribution, reinterpreted_batch_ndims: int) -> None:
+        count = reinterpreted_batch_ndims
+        if not 0 <= count <= len(base.batch_shape):
+            fail(ShapeError, f"Independent: {count} axes of the batch shape {base.batch_shape}")
+        self.base, self.reinterpreted_batch_ndims = base, count
+        cut = len(base.batch_shape) - count
+        self.batch_shape = base.batch_shape[:cut]
+        self.event_shape = base.batch_shape[cut:] + base.event_shape
+        self.dtype, self.has_rsample = base.dtype, base.has_rsample
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        return self.base._draw(shape, source)
+
+    def log_prob(self, value: Any) -> Tensor:
+        return sum_last(self.base.log_prob(value), self.reinterpreted_batch_ndims)
+
+    def entropy(self) -> Tensor:
+        return sum_last(self.base.entropy(), self.reinterpreted_batch_ndims)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.base.mean
+
+    @property
+    def variance(self) -> Tensor:
+        return self.base.variance

@@ -1,0 +1,121 @@
+"""Relaxed discrete distributions: draws that lie near the corners and carry gradients.
+
+Source: Jang, Gu & Poole 2017, Categorical reparameterization with Gumbel-softmax; Maddison, Mnih & Teh
+2017, The concrete distribution.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import wengert as wg
+
+from ..core.errors import ShapeError, fail
+from ..core.spec import Shape
+from ..core.tensor import Tensor
+from .discrete import _Classes, _Trials
+from .distribution import inside, outside_is_impossible
+
+
+class RelaxedBernoulli(_Trials):
+    """A number between 0 and 1, near one of them at a low `temperature`.
+
+    Parameters
+    ----------
+    temperature: positive.
+    probs, logits: one of them, as of :class:`Bernoulli`.
+    straight_through: draws are 0 or 1, with the gradient of the relaxed draw. `log_prob` is that of
+        relaxed values.
+
+    Raises ShapeError, DTypeError.
+    """
+
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, *, straight_through: bool = False
+    ) -> None:
+        (self.temperature,) = self._success(probs, logits, temperature)
+        self.straight_through = straight_through
+        self._check(self.temperature > 0.0, "temperature must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        noise = wg.special.logit(self._uniform(self._full(shape), source))
+        soft = wg.sigmoid((self.logits + noise) / self.temperature)
+        if not self.straight_through:
+            return soft
+        out: Tensor = (soft > 0.5).astype(self.dtype) + (soft - soft.detach())
+        return out
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        support = (x > 0.0) & (x < 1.0)
+        safe = inside(support, x, 0.5)
+        tau = self.temperature
+        away = self.logits - tau * wg.special.logit(safe)
+        density = wg.log(tau) + away - 2.0 * wg.softplus(away) - wg.log(safe) - wg.log1p(-safe)
+        return outside_is_impossible(support, x, density)
+
+
+class RelaxedOneHotCategorical(_Classes):
+    """Positive weights that sum to 1, near a corner at a low `temperature` (Gumbel-softmax, concrete).
+
+    Parameters
+    ----------
+    temperature: positive, of the batch's shape.
+    probs, logits: one of them, as of :class:`OneHotCategorical`.
+    straight_through: draws are one-hot, with the gradient of the relaxed draw. `log_prob` is that of
+        relaxed values.
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> logits = wg.tensor([0.0, 1.0, 2.0], requires_grad=True)
+    >>> q = wg.distributions.RelaxedOneHotCategorical(0.5, logits=logits, straight_through=True)
+    >>> float(q.rsample(key=wg.random.key(0)).max())
+    1.0
+    """
+
+    has_rsample = True
+
+    def __init__(
+        self, temperature: Any, probs: Any = None, logits: Any = None, *, straight_through: bool = False
+    ) -> None:
+        super().__init__(probs, logits)
+        self.event_shape = (self._num_classes,)
+        self.straight_through = straight_through
+        self.temperature = wg.asarray(temperature, dtype=self.dtype)
+        if wg.broadcast_shapes(self.temperature.shape, self.batch_shape) != self.batch_shape:
+            fail(
+                ShapeError,
+                f"RelaxedOneHotCategorical: temperature {self.temperature.spec} for batch shape {self.batch_shape}",
+                "It broadcasts to the batch's shape.",
+            )
+        self._check(self.temperature > 0.0, "temperature must be positive")
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        noise = -wg.log(-wg.log(self._uniform(self._full(shape), source)))
+        soft = wg.softmax((self.logits + noise) / wg.expand_dims(self.temperature, axis=-1), axis=-1)
+        if not self.straight_through:
+            return soft
+        hard = wg.one_hot(wg.argmax(soft, axis=-1), self._num_classes).astype(self.dtype)
+        out: Tensor = hard + (soft - soft.detach())
+        return out
+
+    def log_prob(self, value: Any) -> Tensor:
+        x = self._value(value)
+        total = wg.sum(x, axis=-1)
+        tolerance = 8.0 * self._num_classes * float(wg.finfo(self.dtype).eps)
+        support = wg.all(x > 0.0, axis=-1) & (wg.abs(total - 1.0) <= tolerance)
+        log_x = wg.log(wg.where(x > 0.0, x, 1.0))
+        tau = self.temperature
+        scores = self.logits - wg.expand_dims(tau, axis=-1) * log_x
+        k = self._num_classes
+        density = (
+            math.lgamma(k)
+            + (k - 1.0) * wg.log(tau)
+            + wg.sum(scores - log_x, axis=-1)
+            - float(k) * wg.logsumexp(scores, axis=-1)
+        )
+        return outside_is_impossible(support, total, density)

@@ -1,0 +1,223 @@
+"""Distributions of transformed values, by the change of variables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import wengert as wg
+
+from ..core.errors import DTypeError, fail
+from ..core.spec import Shape
+from ..core.tensor import Tensor
+from .distribution import Distribution, inside, sum_last
+
+
+class Transform:
+    """A strictly monotone function of each element, with its inverse and the logarithm of its slope."""
+
+    def __call__(self, x: Any) -> Tensor:
+        raise NotImplementedError
+
+    def inv(self, y: Any) -> Tensor:
+        """The x that is taken to `y`."""
+        raise NotImplementedError
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        """log |dy/dx|, elementwise."""
+        raise NotImplementedError
+
+    def within(self, y: Tensor) -> Tensor:
+        """Where `y` is a value that the function takes (or NaN)."""
+        return wg.full_like(y, True, dtype=wg.bool_)
+
+    @property
+    def sign(self) -> Any:
+        """+1 where the function rises, -1 where it falls."""
+        return 1.0
+
+    # A y inside the range, for elements that are not.
+    safe = 0.5
+
+
+class AffineTransform(Transform):
+    """loc + scale x; `scale` is not 0."""
+
+    def __init__(self, loc: Any, scale: Any) -> None:
+        self.loc, self.scale = loc, scale
+
+    def __call__(self, x: Any) -> Tensor:
+        out: Tensor = self.loc + self.scale * wg.asarray(x)
+        return out
+
+    def inv(self, y: Any) -> Tensor:
+        out: Tensor = (wg.asarray(y) - self.loc) / self.scale
+        return out
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        slope = wg.abs(wg.asarray(self.scale, dtype=None if isinstance(self.scale, Tensor) else x.dtype))
+        return wg.log(slope) + wg.zeros_like(x)
+
+    @property
+    def sign(self) -> Any:
+        return wg.sign(self.scale) if isinstance(self.scale, Tensor) else math.copysign(1.0, self.scale)
+
+
+class ExpTransform(Transform):
+    """exp(x)."""
+
+    def __call__(self, x: Any) -> Tensor:
+        return wg.exp(x)
+
+    def inv(self, y: Any) -> Tensor:
+        return wg.log(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return x
+
+    def within(self, y: Tensor) -> Tensor:
+        return ~(y <= 0.0)
+
+
+class SigmoidTransform(Transform):
+    """1 / (1 + exp(-x))."""
+
+    def __call__(self, x: Any) -> Tensor:
+        return wg.sigmoid(x)
+
+    def inv(self, y: Any) -> Tensor:
+        return wg.special.logit(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -wg.softplus(x) - wg.softplus(-x)
+
+    def within(self, y: Tensor) -> Tensor:
+        return ~((y <= 0.0) | (y >= 1.0))
+
+
+class TanhTransform(Transform):
+    """tanh(x); the slope is taken at x, where it keeps its digits."""
+
+    def __call__(self, x: Any) -> Tensor:
+        return wg.tanh(x)
+
+    def inv(self, y: Any) -> Tensor:
+        return wg.atanh(y)
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2.0 * (math.log(2.0) - x - wg.softplus(-2.0 * x))
+
+    def within(self, y: Tensor) -> Tensor:
+        return ~(wg.abs(y) >= 1.0)
+
+
+class SoftplusTransform(Transform):
+    """log(1 + exp(x))."""
+
+    def __call__(self, x: Any) -> Tensor:
+        return wg.softplus(x)
+
+    def inv(self, y: Any) -> Tensor:
+        y = wg.asarray(y)
+        out: Tensor = y + wg.log(-wg.expm1(-y))
+        return out
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        return -wg.softplus(-x)
+
+    def within(self, y: Tensor) -> Tensor:
+        return ~(y <= 0.0)
+
+
+class PowerTransform(Transform):
+    """x**exponent of positive x; the exponent is not 0."""
+
+    def __init__(self, exponent: Any) -> None:
+        self.exponent = exponent
+
+    def __call__(self, x: Any) -> Tensor:
+        out: Tensor = wg.asarray(x) ** self.exponent
+        return out
+
+    def inv(self, y: Any) -> Tensor:
+        out: Tensor = wg.asarray(y) ** (1.0 / self.exponent)
+        return out
+
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+        slope = wg.abs(wg.asarray(self.exponent, dtype=None if isinstance(self.exponent, Tensor) else x.dtype))
+        out: Tensor = wg.log(slope) + (self.exponent - 1.0) * wg.log(x)
+        return out
+
+    def within(self, y: Tensor) -> Tensor:
+        return ~(y <= 0.0)
+
+    @property
+    def sign(self) -> Any:
+        return wg.sign(self.exponent) if isinstance(self.exponent, Tensor) else math.copysign(1.0, self.exponent)
+
+
+class TransformedDistribution(Distribution):
+    """The distribution of t_n(... t_1(x)) for x of a `base` distribution and elementwise `transforms`.
+
+    >>> import wengert as wg
+    >>> d = wg.distributions
+    >>> p = d.TransformedDistribution(d.Normal(0.0, 1.0), [d.AffineTransform(1.0, 2.0), d.ExpTransform()])
+    >>> bool(wg.isclose(p.log_prob(3.0), d.LogNormal(1.0, 2.0).log_prob(3.0)))
+    True
+    """
+
+    def __init__(self, base: Distribution, transforms: Transform | Sequence[Transform]) -> None:
+        self.base = base
+        self.transforms = [transforms] if isinstance(transforms, Transform) else list(transforms)
+        for t in self.transforms:
+            if not isinstance(t, Transform):
+                fail(DTypeError, f"TransformedDistribution: {t!r} is a {type(t).__name__}, not a Transform")
+        self.batch_shape, self.event_shape = base.batch_shape, base.event_shape
+        self.dtype, self.has_rsample = base.dtype, base.has_rsample
+
+    def _draw(self, shape: Shape, source: Any) -> Tensor:
+        x = self.base._draw(shape, source)
+        for t in self.transforms:
+            x = t(x)
+        return x
+
+    def log_prob(self, value: Any) -> Tensor:
+        y = self._value(value)
+        total: Any = 0.0
+        count = len(self.event_shape)
+        possible = wg.full_like(y, True, dtype=wg.bool_)
+        for t in reversed(self.transforms):
+            within = t.within(y)
+            possible = possible & within
+            y = inside(within, y, t.safe)
+            x = t.inv(y)
+            total = total - t.log_abs_det_jacobian(x, y)
+            y = x
+        density = self.base.log_prob(y)
+        if self.transforms:
+            density = density + sum_last(total, count)
+        whole = wg.all(possible, axis=tuple(range(-count, 0))) if count else possible
+        return wg.where(whole, density, -math.inf)
+
+    def cdf(self, value: Any) -> Tensor:
+        y = self._value(value)
+        sign: Any = 1.0  # of the transforms already undone
+        edges: list[tuple[Tensor, Tensor]] = []
+        for t in reversed(self.transforms):
+            within = t.within(y)
+            # Left of the range nothing lies below, right of it everything does.
+            edges.append((within, _flipped(wg.where(y < t.safe, 0.0, 1.0), sign)))
+            y = t.inv(inside(within, y, t.safe))
+            sign = sign * t.sign
+        found = _flipped(self.base.cdf(y), sign)
+        for within, edge in edges:
+            found = wg.where(within, found, edge)
+        return found
+
+
+def _flipped(p: Tensor, sign: Any) -> Tensor:
+    """A probability, or of the complement where the sign is negative."""
+    if isinstance(sign, Tensor):
+        return wg.where(sign > 0.0, p, 1.0 - p)
+    return p if sign > 0.0 else 1.0 - p
