@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import itertools
 import re
+import time
 from typing import Any
 from xml.etree import ElementTree
 
@@ -10,6 +13,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
+
+diff_module = importlib.import_module("wengert.explain.diff")
 
 RNG = np.random.default_rng(0)
 
@@ -144,3 +149,216 @@ def test_flow_of_a_long_chain() -> None:
     assert len(found) == 3001
     with pytest.raises(wg.GraphError, match="400"):
         found.to_svg()
+
+
+# -- diff
+
+VECTOR = wg.spec((4,), wg.float64)
+UNARY = ["sin", "cos", "tanh", "exp", "negative", "square"]
+BINARY = ["add", "multiply", "subtract", "maximum"]
+
+
+def random_program(seed: int, steps: int) -> list[tuple[str, int, int, float | None]]:
+    """Rows (op, operand, operand, literal) over two inputs; every row's value is used later or is the result."""
+    rng = np.random.default_rng(seed)
+    rows: list[tuple[str, int, int, float | None]] = []
+    for i in range(steps):
+        a, b = i + 1, int(rng.integers(max(0, i - 6), i + 2))
+        if rng.random() < 0.5:
+            rows.append((UNARY[rng.integers(len(UNARY))], a, -1, None))
+        elif rng.random() < 0.3:
+            rows.append((BINARY[rng.integers(len(BINARY))], a, -1, float(rng.integers(2, 9)) + i / 1024))
+        else:
+            rows.append((BINARY[rng.integers(len(BINARY))], a, b, None))
+    return rows
+
+
+def graph_of(rows: Any, spec: Any = VECTOR) -> Any:
+    def program(x: Any, y: Any) -> Any:
+        values = [x, y]
+        for op, a, b, literal in rows:
+            operands = [values[a]] + ([values[b]] if b >= 0 else []) + ([literal] if literal is not None else [])
+            values.append(getattr(wg, op)(*operands))
+        return values[-1]
+
+    return wg.graph(program)(spec, spec)
+
+
+def sound(a: Any, b: Any, found: Any) -> None:
+    """What no edit mentions is the same in both graphs."""
+    said = {line.split(":")[0] for e in found for line in (e.before, e.after) if line}
+    back = {j: i for i, j in found.matched.items()}
+    assert len(back) == len(found.matched)
+    for i, j in found.matched.items():
+        n, m = a.nodes[i], b.nodes[j]
+        if a.names[n] in said or b.names[m] in said:
+            continue
+        assert n.op.name == m.op.name
+        for x, y in zip(n.inputs, m.inputs, strict=True):
+            if isinstance(x, wg.Node):
+                p, q = a.index[x], b.index[y]
+                assert found.matched.get(p) == q or p not in found.matched or q not in back
+            else:
+                assert x == y
+    assert all(a.names[n] in said for i, n in enumerate(a.nodes) if i not in found.matched)
+    assert all(b.names[m] in said for j, m in enumerate(b.nodes) if j not in back)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_diff_of_equal_graphs_is_empty(seed: int) -> None:
+    a = graph_of(random_program(seed, 30))
+    again = graph_of(random_program(seed, 30))
+    for b in (a, again, wg.Graph.parse(str(a)), wg.Graph.from_json(a.to_json())):
+        found = wg.explain.diff(a, b)
+        assert not found
+        assert len(found) == 0
+        assert str(found) == "the graphs are equal"
+    text = re.sub(r"\b(?=[xy]\b)", "input_", str(a))
+    assert "input_x: f64" in text
+    assert not wg.explain.diff(a, wg.Graph.parse(text))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_one_changed_node_is_one_edit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = random_program(seed, 60)
+    at = int(rng.integers(len(rows)))
+    op, x, y, literal = rows[at]
+    pool = UNARY if y < 0 and literal is None else BINARY
+    other = [*rows]
+    other[at] = (next(o for o in pool if o != op), x, y, literal)
+    a, b = graph_of(rows), graph_of(other)
+    found = wg.explain.diff(a, b)
+    assert [e.kind for e in found] == ["changed"]
+    assert found.edits[0].note == f"{op} -> {other[at][0]}"
+    sound(a, b, found)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_one_inserted_node_is_one_edit_each_way(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = random_program(seed, 60)
+    at = int(rng.integers(1, len(rows)))
+
+    def shift(k: int) -> int:
+        return k if k < at + 2 else k + 1
+
+    op, _, y, c = rows[at]
+    later = [(o, shift(p), shift(q), d) for o, p, q, d in rows[at + 1 :]]
+    longer = [*rows[:at], ("sqrt", at + 1, -1, None), (op, at + 2, y, c), *later]
+    a, b = graph_of(rows), graph_of(longer)
+    found = wg.explain.diff(a, b)
+    assert [e.kind for e in found] == ["added"]
+    assert "sqrt" in (found.edits[0].after or "")
+    sound(a, b, found)
+    back = wg.explain.diff(b, a)
+    assert [e.kind for e in back] == ["removed"]
+    assert "sqrt" in (back.edits[0].before or "")
+    sound(b, a, back)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_unrelated_graphs_differ_soundly(seed: int) -> None:
+    a, b = graph_of(random_program(seed, 40)), graph_of(random_program(seed + 1000, 35))
+    found = wg.explain.diff(a, b)
+    assert found
+    sound(a, b, found)
+
+
+def test_a_changed_literal_attribute_constant_and_operand() -> None:
+    c = wg.tensor(np.arange(4.0))
+
+    def made(literal: float, axis: int, constant: Any, swap: bool) -> Any:
+        def f(x: Any, y: Any) -> Any:
+            h = wg.sin(x) * literal + constant
+            a, b = (y, x) if swap else (x, y)
+            return wg.sum(wg.outer(h, wg.cos(a)), axis=axis) - wg.exp(b)
+
+        return wg.graph(f)(VECTOR, VECTOR)
+
+    base = made(2.0, 0, c, False)
+    literal = wg.explain.diff(base, made(3.0, 0, c, False))
+    assert [(e.kind, e.note) for e in literal] == [("changed", "operand 1: 2.0 -> 3.0")]
+    axis = wg.explain.diff(base, made(2.0, 1, c, False))
+    assert [(e.kind, e.note) for e in axis] == [("changed", "axis=(-2,) -> (-1,)")]
+    constant = wg.explain.diff(base, made(2.0, 0, c + 1.0, False))
+    assert [(e.kind, e.note) for e in constant] == [("changed", "another value")]
+    swapped = wg.explain.diff(base, made(2.0, 0, c, True))
+    assert {e.kind for e in swapped} == {"rewired"}
+    assert len(swapped) == 2
+
+
+def test_the_users_lines() -> None:
+    def before(x: Any) -> Any:
+        return wg.exp(x) + 1.0
+
+    def after(x: Any) -> Any:
+        return wg.exp(wg.sin(x)) + 1.0
+
+    (edit,) = wg.explain.diff(wg.graph(before)(VECTOR), wg.graph(after)(VECTOR))
+    assert edit.kind == "added"
+    assert edit.source is not None
+    assert edit.source.text == "wg.sin(x)"
+    assert edit.source.line == after.__code__.co_firstlineno + 1
+    assert "wg.sin(x)" in str(edit)
+
+
+def test_another_batch_size_is_a_change_of_the_inputs() -> None:
+    rows = random_program(3, 30)
+    found = wg.explain.diff(graph_of(rows), graph_of(rows, wg.spec((8,), wg.float64)))
+    assert [e.note for e in found] == ["f64[4] -> f64[8]"] * 2
+
+
+def test_inputs_and_outputs_added() -> None:
+    one = wg.graph(lambda x, y: wg.sin(x) * y)(VECTOR, VECTOR)
+    two = wg.graph(lambda x, z, y: (wg.sin(x) * y, z))(VECTOR, VECTOR, VECTOR)
+    found = wg.explain.diff(one, two)
+    assert [(e.kind, e.after) for e in found] == [("added", "z: f64[4] input"), ("output", "output 1: z")]
+    back = wg.explain.diff(two, one)
+    assert [(e.kind, e.before) for e in back] == [("removed", "z: f64[4] input"), ("output", "output 1: z")]
+
+
+def test_modules_that_differ_by_a_layer() -> None:
+    def model(*extra: Any) -> Any:
+        wg.manual_seed(0)
+        return wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.ReLU(), *extra, wg.nn.Linear(8, 2))
+
+    a = wg.graph(model())(wg.spec((3, 4)))
+    b = wg.graph(model(wg.nn.Tanh()))(wg.spec((3, 4)))
+    found = wg.explain.diff(a, b)
+    assert [e.kind for e in found] == ["added"]
+    assert "tanh" in (found.edits[0].after or "")
+
+
+def test_ten_thousand_nodes_in_about_a_second() -> None:
+    rows = random_program(0, 10_000)
+    other = [*rows]
+    for at in (10, 5000, 9000):
+        op, x, y, c = rows[at]
+        pool = UNARY if y < 0 and c is None else BINARY
+        other[at] = (next(o for o in pool if o != op), x, y, c)
+    a, b = graph_of(rows), graph_of(other)
+    begin = time.perf_counter()
+    found = wg.explain.diff(a, b)
+    took = time.perf_counter() - begin
+    assert [e.kind for e in found] == ["changed"] * 3
+    assert took < 3.0  # about 1 on an idle machine
+
+
+def test_longest_common_subsequence() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        a, b = (list(rng.integers(0, 4, size=rng.integers(0, 12))) for _ in range(2))
+        pairs = diff_module._longest_common(a, b)
+        assert all(a[i] == b[j] for i, j in pairs)
+        assert all(p[0] < q[0] and p[1] < q[1] for p, q in itertools.pairwise(pairs))
+        table = np.zeros((len(a) + 1, len(b) + 1), int)
+        for i, x in enumerate(a):
+            for j, y in enumerate(b):
+                table[i + 1, j + 1] = table[i, j] + 1 if x == y else max(table[i, j + 1], table[i + 1, j])
+        assert len(pairs) == table[-1, -1]
+
+
+def test_diff_of_something_else() -> None:
+    with pytest.raises(wg.DTypeError, match="Tensor"):
+        wg.explain.diff(graph_of(random_program(0, 3)), leaf(1.0))

@@ -1,6 +1,7 @@
 """Answers about graphs: pictures, and checks of gradients."""
 
 from .dead_units import DeadUnits, dead_units
+from .diff import Diff, diff
 from .flow import Flow, flow
 from .missing import Missing, missing
 from .nonfinite import Nonfinite, nonfinite
@@ -9,12 +10,14 @@ from .precision import Precision, precision
 
 __all__ = [
     "DeadUnits",
+    "Diff",
     "Flow",
     "Missing",
     "Nonfinite",
     "Paths",
     "Precision",
     "dead_units",
+    "diff",
     "flow",
     "missing",
     "nonfinite",
