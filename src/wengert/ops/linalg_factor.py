@@ -34,7 +34,10 @@ from .linalg_solve import solve_triangular_op
 
 @lapack("cholesky", "is not positive definite", "Add a small multiple of the identity, or see wg.linalg.eigh.")
 def _cholesky(x: Any) -> Any:
-    return np.linalg.cholesky(hermitian(x))
+    out = np.linalg.cholesky(hermitian(x))
+    if np.isnan(np.diagonal(out, axis1=-2, axis2=-1)).any():
+        raise np.linalg.LinAlgError  # some LAPACKs let NaN pass
+    return out
 
 
 def _cholesky_pull(ct: Any, out: Any) -> Any:

@@ -285,10 +285,14 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
     return out
 
 
-# Pade's approximant of degree 13, and up to which norm it is exact to rounding in float64.
-_PADE = (
-    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
-    10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+# Pade's approximant of degree 13, over its constant so that exp(0) is exact, and up to which norm it is good to
+# rounding in float64.
+_PADE = tuple(
+    c / 64764752532480000.0
+    for c in (
+        64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
+        10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+    )
 )  # fmt: skip
 _PADE_NORM = 5.371920351148152
 
