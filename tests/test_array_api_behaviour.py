@@ -590,3 +590,12 @@ def test_traced(name: str) -> None:
     found = wg.graph(lambda t: case(wg, t))(x)(x)
     for f, e in zip(wg.tree.leaves(found), wg.tree.leaves(expected), strict=True):
         same(f, e.numpy())
+
+
+def test_a_0d_array_is_not_iterable() -> None:
+    """Python (and NumPy's `iterable`) tell by a TypeError."""
+    x = wg.asarray(1.0)
+    assert not np.iterable(x)
+    for ask in (iter, len):
+        with pytest.raises(TypeError, match="0-d"):
+            ask(x)

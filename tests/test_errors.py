@@ -172,7 +172,7 @@ def test_operands_that_are_not_data() -> None:
 def test_truth_and_length() -> None:
     text = message(lambda: bool(ones(2)), wg.ShapeError)
     assert "wg.any" in text
-    message(lambda: len(SCALAR), wg.ShapeError)
+    message(lambda: len(SCALAR), wg.DTypeError)
     message(lambda: ones(2).item(), wg.ShapeError)
 
 

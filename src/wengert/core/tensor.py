@@ -264,12 +264,12 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.shape:
-            fail(ShapeError, "len() of a 0-d tensor")
+            fail(DTypeError, "len() of a 0-d tensor")  # a TypeError, by which Python tells what has no length
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
-            fail(ShapeError, "iteration over a 0-d tensor", "Use item() for its value.")
+            fail(DTypeError, "iteration over a 0-d tensor", "Use item() for its value.")
         return (self[i] for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
