@@ -41,18 +41,16 @@ def score_function(log_prob: Any, reward: Any, baseline: Any = None, *, axis: in
     log_prob, reward = wg.asarray(log_prob), wg.asarray(reward)
     # 1 in value; its derivative is that of log_prob, at every order.
     box = wg.exp(log_prob - log_prob.detach())
-    surrogate = reward * box
+    surrogate: Tensor = reward * box
     if baseline is None:
-        out: Tensor = surrogate
-        return out
-    if isinstance(baseline, str):
-        if baseline != "leave_one_out":
-            fail(GraphError, f"score_function: baseline {baseline!r}", 'It is "leave_one_out", a tensor or None.')
-        baseline = _others_mean(wg.broadcast_to(reward, surrogate.shape), axis)
-    out: Tensor = surrogate - wg.asarray(
-        baseline, dtype=None if isinstance(baseline, Tensor) else reward.dtype
-    ).detach() * (box - 1.0)
-    return out
+        return surrogate
+    if not isinstance(baseline, str):
+        level = wg.asarray(baseline, dtype=None if isinstance(baseline, Tensor) else reward.dtype)
+    elif baseline == "leave_one_out":
+        level = _others_mean(wg.broadcast_to(reward, surrogate.shape), axis)
+    else:
+        fail(GraphError, f"score_function: baseline {baseline!r}", 'It is "leave_one_out", a tensor or None.')
+    return surrogate - level.detach() * (box - 1.0)
 
 
 def _others_mean(reward: Tensor, axis: int) -> Tensor:

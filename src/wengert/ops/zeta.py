@@ -21,7 +21,7 @@ _STEPS = 14
 
 def _zeta(s: Array, q: Array, n: int) -> Array:
     """The n-th derivative in s, by the Euler-Maclaurin formula with Taylor coefficients in s."""
-    steps = np.maximum(np.ceil(np.minimum(s, 60.0) + _STEPS - q), 0.0)
+    steps = np.nan_to_num(np.maximum(np.ceil(np.minimum(s, 60.0) + _STEPS - q), 0.0), nan=0.0)
     total = np.zeros_like(s)
     for k in range(int(steps.max(initial=0.0))):
         here = k < steps
