@@ -155,8 +155,9 @@ def test_leading_axes_of_systems_broadcast(a, b) -> None:
 @pytest.mark.parametrize("unit", [False, True])
 @pytest.mark.parametrize("upper", [False, True])
 @pytest.mark.parametrize("left", [False, True])
-def test_triangular_systems_against_scipy(upper: bool, unit: bool, left: bool) -> None:
-    a, b = square(4, 4), normal(4, 4, seed=5)
+@pytest.mark.parametrize("n", [4, 64, 65, 150])
+def test_triangular_systems_against_scipy(n: int, upper: bool, unit: bool, left: bool) -> None:
+    a, b = square(n, n) / n + np.eye(n), normal(n, n, seed=5)
     if left:
         expected = scipy.linalg.solve_triangular(a, b, lower=not upper, unit_diagonal=unit)
     else:

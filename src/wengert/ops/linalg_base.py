@@ -23,6 +23,8 @@ NO_SVD = ("has no singular value decomposition: it did not converge", "Scale the
 class LinAlgError(WengertError, np.linalg.LinAlgError):
     """A matrix for which the result does not exist: singular, not positive definite, not finite."""
 
+    __module__ = "wengert.linalg"
+
 
 def lapack(name: str, why: str, mend: str, narrow: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A NumPy forward that calls LAPACK, its failure in the library's words.

@@ -102,6 +102,10 @@ solve_op: Op = op(
 )
 
 
+# Rows that are solved together: LAPACK's elimination of a block costs as much as the products beside it.
+_BLOCK = 64
+
+
 def _triangle(a: Any, upper: bool, unit: bool) -> Any:
     if not unit:
         return triu_op(a, k=0) if upper else tril_op(a, k=0)
@@ -114,8 +118,24 @@ def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
     if unit:
         a = a + np.eye(a.shape[-1], dtype=a.dtype)
     if upper:
-        return np.linalg.solve(a, b)  # an upper triangle is its own factor: elimination finds nothing to do
-    return np.linalg.solve(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
+        return _back_substituted(a, b)
+    return _back_substituted(a[..., ::-1, ::-1], b[..., ::-1, :])[..., ::-1, :]
+
+
+def _back_substituted(a: Any, b: Any) -> Any:
+    """The solution of upper triangular systems by blocks of rows, the last first.
+
+    A triangular block is its own factor: elimination finds nothing to do in it.
+    """
+    n = a.shape[-1]
+    if n <= _BLOCK:
+        return np.linalg.solve(a, b)
+    out = np.empty(b.shape, np.result_type(a, b))
+    for stop in range(n, 0, -_BLOCK):
+        rows, below = slice(max(stop - _BLOCK, 0), stop), slice(stop, n)
+        right = b[..., rows, :] - np.matmul(a[..., rows, below], out[..., below, :])
+        out[..., rows, :] = np.linalg.solve(a[..., rows, rows], right)
+    return out
 
 
 def _solve_triangular_in_a(ct: Any, a: Any, out: Any, upper: bool, unit: bool) -> Any:
