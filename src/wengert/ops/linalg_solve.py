@@ -102,7 +102,7 @@ solve_op: Op = op(
 )
 
 
-# Rows that are solved together: LAPACK's elimination of a block costs as much as the products beside it.
+# Rows that are solved together: elimination in a triangle is wasted work, so the blocks stay small.
 _BLOCK = 64
 
 
