@@ -92,6 +92,9 @@ _LAZY_MODULES = frozenset(
 )
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
+    "checkpoint": ".transforms.checkpoint",
+    "checkpoint_policies": ".transforms.checkpoint",
+    "checkpoint_sequential": ".transforms.checkpoint",
     "custom_jvp": ".transforms.custom_rules",
     "custom_vjp": ".transforms.custom_rules",
     "function": ".execute.static",
@@ -178,6 +181,9 @@ __all__ = [
     "autograd",
     "backward",
     "bool_",
+    "checkpoint",
+    "checkpoint_policies",
+    "checkpoint_sequential",
     "complex64",
     "complex128",
     "custom_jvp",

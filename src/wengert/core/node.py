@@ -25,6 +25,20 @@ class Freed:
         self.where = where
 
 
+class Recomputed:
+    """What stands in a node's `saved` where its values are not kept but computed again on demand."""
+
+    __slots__ = ()
+
+    def take(self, node: Node) -> tuple[Any, ...]:
+        """The node's saved values; they are handed over, not kept here."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """The pass that took values is over: forget those that nobody took."""
+        raise NotImplementedError
+
+
 class Mixed(tuple[Any, ...]):
     """The arguments of an abstract node, where some of them have values: those values are not lost.
 

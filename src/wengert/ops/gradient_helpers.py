@@ -10,7 +10,7 @@ import numpy as np
 from ..core import tree
 from ..core.declare import elementwise, op, public
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import TABLE, Call, Joint, Missing, NoDerivative, Partial
+from ..core.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from .elementwise import stop_gradient
@@ -203,6 +203,38 @@ def clip_gradient(x: Any, low: float | None = None, high: float | None = None, *
         return value
     bounds = {"low": None if low is None else float(low), "high": None if high is None else float(high)}
     return _clipped.front(value, **bounds)  # type: ignore[no-any-return]
+
+
+# -- named
+
+_named = op(
+    "checkpoint_name(x; name)",
+    lambda x, name: x,
+    infer=lambda x, name: x,
+    facts={"x": Linear(lambda ct: ct, fills=True, selects=True, covers=True)},
+    kind="linear",
+    doc="x, under a name that checkpoint policies know.",
+    samples=lambda rng: [Call((rng.normal(size=(2, 3)),), {"name": "a"})],
+    reference=lambda x, name: x,
+    onnx="Identity",
+)
+
+
+@public
+def checkpoint_name(x: Any, name: str) -> Tensor:
+    """`x`, under a name by which a policy of :func:`wengert.checkpoint` can keep it.
+
+    Raises DTypeError.
+
+    >>> import wengert as wg
+    >>> def f(x):
+    ...     return wg.sin(wg.checkpoint_name(wg.exp(x), "grown"))
+    >>> wg.grad(wg.checkpoint(f, policy=wg.checkpoint_policies.save_names("grown")))(0.0)
+    tensor(0.5403)
+    """
+    if not isinstance(name, str):
+        fail(DTypeError, f"checkpoint_name: a name of type {type(name).__name__}", "Give a string.")
+    return _named.front(_tensor(x, "checkpoint_name"), name=name)  # type: ignore[no-any-return]
 
 
 # -- straight through

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.errors import GradientError, fail
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
-from ..core.node import Freed, Hooked, Node
+from ..core.node import Freed, Hooked, Node, Recomputed
 from ..core.op import Joint, Linear, Missing, Op, Partial, Route, spec_of_input
 from ..core.record import OUTPUT, SCALARS, abstract_input
 from ..core.spec import Spec
@@ -58,6 +58,7 @@ class Track:
         masks: dict[Node, Mask] = {}
         mode = get_mode()
         token = set_mode(mode.with_grad(record))
+        opened: set[Recomputed] = set()
         with np.errstate(all="ignore"):
             try:
                 for node in self.nodes:
@@ -67,12 +68,17 @@ class Track:
                             saved = saved.saved
                         if type(saved) is Freed:
                             freed_error("the forward derivative of", node, saved)
+                        if isinstance(saved, Recomputed):
+                            opened.add(saved)
+                            saved = saved.take(node)
                     if record:
                         scope = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
                         set_mode(Mode(True, scope, mode.tracing))
                     push_node(lib, node, saved, found, masks)
             finally:
                 reset_mode(token)
+                for region in opened:
+                    region.close()
         return [found.get(n) for n in self.roots]
 
 
@@ -239,7 +245,11 @@ def _linear_mask(
     """Where tangents arrive in the result of an op that only selects."""
     if op.kind == "elementwise":
         return _any_of(lib, [arriving.get(i) for i in group])
-    if not all(op.fact(i).selects for i in group):  # type: ignore[attr-defined]
+    facts: list[Any] = [op.fact(i) for i in group]
+    if not all(f.selects for f in facts):
+        return None
+    # Nothing is lost on the way, unless what is summed up is empty.
+    if all(f.fills for f in facts) and not any(i in arriving or 0 in ts[i].shape for i in group):
         return None
 
     def moved() -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.errors import GradientError, ShapeError, fail, user_location
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
-from ..core.node import Freed, Hooked, Node
+from ..core.node import Freed, Hooked, Node, Recomputed
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ..core.record import OUTPUT
 from ..core.spec import DType, bool_, category
@@ -50,6 +50,7 @@ def backward_pass(
     ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
     mode = get_mode()
     token = set_mode(mode.with_grad(lib.recording))
+    opened: set[Recomputed] = set()
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
     with np.errstate(all="ignore"):
         try:
@@ -64,6 +65,9 @@ def backward_pass(
                         saved = saved.saved
                     if type(saved) is Freed and ct is not None and (needed is None or node in needed):
                         freed_error("backward through", node, saved)
+                    if isinstance(saved, Recomputed) and ct is not None and (needed is None or node in needed):
+                        opened.add(saved)
+                        saved = saved.take(node)
                 if node.op.kind == "leaf":
                     if wanted is None and ct is not None:
                         results[node] = ct
@@ -90,6 +94,8 @@ def backward_pass(
                             ready.append(entry)
         finally:
             reset_mode(token)
+            for region in opened:
+                region.close()
     return results
 
 
