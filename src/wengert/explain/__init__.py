@@ -1,5 +1,6 @@
 """Answers about graphs: pictures, and checks of gradients."""
 
+from .cost import Cost, cost
 from .dead_units import DeadUnits, dead_units
 from .diff import Diff, diff
 from .flow import Flow, flow
@@ -10,6 +11,7 @@ from .precision import Precision, precision
 
 __all__ = [
     "DeadUnits",
+    "Cost",
     "Diff",
     "Flow",
     "Missing",
@@ -17,6 +19,7 @@ __all__ = [
     "Paths",
     "Precision",
     "dead_units",
+    "cost",
     "diff",
     "flow",
     "missing",
