@@ -1,4 +1,4 @@
-"""The peers, where they are installed: `pip install torch autograd`."""
+"""The peers, where they are installed: `pip install torch autograd jax`."""
 
 from __future__ import annotations
 
@@ -21,5 +21,14 @@ def autograd_module() -> Any:
     """HIPS autograd, or None."""
     try:
         return importlib.import_module("autograd")
+    except ImportError:
+        return None
+
+
+@functools.cache
+def jax_module() -> Any:
+    """JAX, or None."""
+    try:
+        return importlib.import_module("jax")
     except ImportError:
         return None

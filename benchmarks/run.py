@@ -1,6 +1,6 @@
 """Measure Wengert beside its peers, in one run, every result checked against float64 first.
 
-pip install torch autograd      # the peers; whichever is installed takes part
+pip install torch autograd jax  # the peers; whichever is installed takes part
 python benchmarks/run.py
 python benchmarks/run.py --only models --rounds 15
 python benchmarks/run.py --smoke     # check results only, time nothing
@@ -19,11 +19,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import derivatives
 import eager
 import models
 import numpy as np
 from harness import Case, table
-from peers import autograd_module, torch_module
+from peers import autograd_module, jax_module, torch_module
 
 import wengert as wg
 
@@ -36,6 +37,7 @@ GROUPS = {
     ),
     "recorded": ("One operation on 8 float32 elements, recorded", lambda: eager.forward_cases(True), 1e-9, "ns"),
     "backward": ("Backward of one operation on 8 float32 elements", eager.backward_cases, 1e-9, "ns"),
+    "derivatives": ("Derivatives of every kind, eager, float32", derivatives.cases, 1e-6, "µs"),
     "models": ("A training step of each example", models.cases, 1e-3, "ms"),
 }
 
@@ -62,7 +64,7 @@ def import_cost(rounds: int) -> str:
 
 def machine() -> str:
     versions = [f"wengert {wg.__version__}", f"numpy {np.__version__}", f"Python {platform.python_version()}"]
-    for module in (torch_module(), autograd_module()):
+    for module in (torch_module(), autograd_module(), jax_module()):
         if module is not None:
             versions.append(f"{module.__name__} {getattr(module, '__version__', '')}".strip())
     return ", ".join(versions) + f"; {platform.machine()}, {os.cpu_count()} processors"

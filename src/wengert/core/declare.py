@@ -270,11 +270,12 @@ def linear(
     transpose: Rule,
     selects: bool = False,
     covers: bool = False,
+    fills: bool = False,
     **declared: Any,
 ) -> Op:
     """Declare an op that is linear in its first argument; `transpose(ct, ...)` is the adjoint."""
     name = _params(signature)[0].split(";")[0].strip().lstrip("*")
-    facts = {name: Linear(transpose, selects, covers)}
+    facts = {name: Linear(transpose, selects, covers, fills)}
     return op(signature, forward, infer=infer, facts=facts, kind="linear", **declared)
 
 

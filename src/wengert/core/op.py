@@ -86,15 +86,17 @@ class Linear(Fact):
 
     `selects` marks transposes with coefficients 0 and 1 (reshape, index, sum): applied to a mask
     of where gradient flows they give the argument's mask. `covers` says that every element of the
-    argument reaches the result (reshape, but not index).
+    argument reaches the result (reshape, but not index), `fills` that every element of the result
+    is made of elements of the argument (reshape and index, but not pad).
     """
 
-    __slots__ = ("selects", "covers")
+    __slots__ = ("selects", "covers", "fills")
 
-    def __init__(self, fn: Rule, selects: bool = False, covers: bool = False) -> None:
+    def __init__(self, fn: Rule, selects: bool = False, covers: bool = False, fills: bool = False) -> None:
         super().__init__(fn)
         self.selects = selects
         self.covers = covers
+        self.fills = fills
 
 
 class Vjp(Fact):

@@ -25,7 +25,7 @@ LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients a
 INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
 # A second name for a value, which a transform can differentiate with respect to apart from the
 # first. Closing a graph looks through it.
-ALIAS = Op("alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True)})
+ALIAS = Op("alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)})
 
 # NumPy functions whose op has another name and does more than the NumPy function.
 _NUMPY_NAMES = {

@@ -99,6 +99,7 @@ cumulative_sum_op: Op = linear(
     lambda x, axis, reverse: _running(np.add, x, axis, reverse),
     infer=_same,
     transpose=lambda ct, axis, reverse: cumulative_sum_op(ct, axis=axis, reverse=not reverse),
+    fills=True,
     selects=True,
     covers=True,
     doc="Running sums along an axis, from its start or, reversed, from its end.",

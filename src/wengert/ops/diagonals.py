@@ -125,6 +125,7 @@ diagonal_op: Op = linear(
     lambda x, offset: np.diagonal(x, offset, -2, -1),
     infer=_infer_diagonal,
     transpose=lambda ct, x_shape, offset: embed_diagonal(ct, offset=offset, rows=x_shape[-2], columns=x_shape[-1]),
+    fills=True,
     selects=True,
     doc="A diagonal of matrices.",
     samples=lambda rng: [

@@ -171,6 +171,7 @@ tile_op: Op = linear(
     lambda x, repetitions: np.tile(x, repetitions),
     infer=lambda x, repetitions: spec_of(_tiled(x.shape, repetitions), x.dtype),
     transpose=_tile_transpose,
+    fills=True,
     selects=True,
     doc="A tensor laid out several times along each of its last axes.",
     samples=lambda rng: [
@@ -268,6 +269,7 @@ repeat_op: Op = linear(
     lambda x, repeats, axis: np.repeat(x, repeats, axis),
     infer=_infer_repeat,
     transpose=lambda ct, repeats, axis: sum_runs(ct, repeats=repeats, axis=axis),
+    fills=True,
     selects=True,
     doc="Each element along an axis several times in a row.",
     samples=lambda rng: [
@@ -289,6 +291,7 @@ sum_runs: Op = linear(
     _sum_runs,
     infer=_infer_sum_runs,
     transpose=lambda ct, repeats, axis: repeat_op(ct, repeats=repeats, axis=axis),
+    fills=True,
     selects=True,
     covers=True,
     doc="The sums of runs of elements along an axis: the transpose of repeat.",

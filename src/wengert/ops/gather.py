@@ -112,6 +112,7 @@ gather_op: Op = op(
     facts={
         "x": Linear(
             lambda ct, indices, axis, x_shape: gather_transpose(ct, indices, axis=axis, size=x_shape[axis]),
+            fills=True,
             selects=True,
         ),
         "indices": INDEX,

@@ -135,6 +135,7 @@ slice_op: Op = linear(
     lambda x, entries: x[_decode(entries)],
     infer=lambda x, entries: spec_of(_slice_shape(x.shape, entries), x.dtype),
     transpose=lambda ct, entries, x_shape: slice_transpose(ct, entries=entries, sizes=_slice_sizes(x_shape, entries)),
+    fills=True,
     selects=True,
     doc="The elements at a static index of integers, slices and new axes over the last axes.",
     samples=lambda rng: [Call((rng.normal(size=shape),), {"entries": entries}) for shape, entries in _SLICES],
@@ -380,6 +381,7 @@ index_op: Op = op(
             lambda ct, indices, axis, x_shape: index_transpose(
                 ct, *indices, axis=axis, sizes=_sizes(x_shape, axis, len(indices))
             ),
+            fills=True,
             selects=True,
         ),
         "indices": INDEX,

@@ -67,7 +67,10 @@ sum_op: Op = op(
     infer=infer_as(summed_dtype),
     facts={
         "x": Linear(
-            lambda ct, x_shape, axis: broadcast(kept(ct, x_shape, axis), shape=x_shape), selects=True, covers=True
+            lambda ct, x_shape, axis: broadcast(kept(ct, x_shape, axis), shape=x_shape),
+            fills=True,
+            selects=True,
+            covers=True,
         )
     },
     doc="The sum of the elements along axes.",
@@ -136,7 +139,7 @@ mean_op: Op = op(
     kind="linear",
     infer=infer,
     # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.
-    facts={"x": Linear(_mean_transpose, selects=True, covers=True)},
+    facts={"x": Linear(_mean_transpose, fills=True, selects=True, covers=True)},
     doc="The arithmetic mean of the elements along axes; NaN for none.",
     samples=reductions(),
     reference=row_by_row(lambda row: math.fsum(row) / len(row) if row else math.nan),
