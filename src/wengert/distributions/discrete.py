@@ -125,7 +125,8 @@ class Binomial(_Trials):
         middle = (k >= 0.0) & (k < n)
         k = inside(middle, k, 0.0)
         found = wg.special.betainc(wg.where(middle, n - k, 1.0), k + 1.0, 1.0 - self.probs)
-        return wg.where(middle | (k != k), found, wg.where(self._value(value) < 0.0, 0.0, 1.0))
+        edge = wg.where(self._value(value) < 0.0, wg.zeros_like(found), 1.0)
+        return wg.where(middle | (k != k), found, edge)
 
     def entropy(self) -> Tensor:
         """By the sum over all counts. Raises GraphError where `total_count` is not known yet."""

@@ -207,7 +207,7 @@ class TransformedDistribution(Distribution):
         for t in reversed(self.transforms):
             within = t.within(y)
             # Left of the range nothing lies below, right of it everything does.
-            edges.append((within, _flipped(wg.where(y < t.safe, 0.0, 1.0), sign)))
+            edges.append((within, _flipped(wg.where(y < t.safe, wg.zeros_like(y), 1.0), sign)))
             y = t.inv(inside(within, y, t.safe))
             sign = sign * t.sign
         found = _flipped(self.base.cdf(y), sign)

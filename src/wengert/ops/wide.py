@@ -10,7 +10,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 
-_BLOCK = 512
+_BLOCK = 4096
 
 
 def in_float64(fn: Callable[..., Array], block: int = _BLOCK) -> Callable[..., Any]:
