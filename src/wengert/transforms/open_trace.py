@@ -41,7 +41,14 @@ class OpenTrace:
         self.outs = outs
         self.inside = inside
         self.structure = structure
-        self.fixed = {i: _without_past(o) for i, o in enumerate(outs) if o.node is None or o.node not in inside}
+        self._dead: set[Node] = set()
+        self.fixed = {i: self._without_past(o) for i, o in enumerate(outs) if o.node is None or o.node not in inside}
+
+    def _without_past(self, t: Tensor) -> Tensor:
+        """A tensor from outside; what only hangs on the variables of transforms that are done is a plain value."""
+        if t.is_abstract or t.node is None or not t.requires_grad or is_live(t.node, self._dead):
+            return t
+        return t.detach()
 
     def operands(self, node: Node) -> list[Any]:
         """What a node inside takes: a node inside, or a tensor or a literal from outside."""
@@ -53,7 +60,7 @@ class OpenTrace:
                 continue
             value = values[i] if values is not None else None
             if isinstance(value, Tensor) and not value.is_abstract:
-                found.append(_without_past(value))
+                found.append(self._without_past(value))
             elif isinstance(entry, Node):
                 found.append(abstract(entry))
             else:
@@ -78,8 +85,7 @@ class OpenTrace:
         for node in closed.inputs[len(given) :]:
             tensors.append(_leaf_tensor(closed.bound.get(node), closed.leaves[node], self.name))
         graph = Graph(closed.outputs, closed.inputs, self.name if self.name.isidentifier() else "")
-        # What only hangs on the variables of transforms that are done is a plain value.
-        return graph, [_without_past(t) for t in tensors]
+        return graph, [self._without_past(t) for t in tensors]
 
 
 def open_trace(
@@ -107,12 +113,6 @@ def open_trace(
     outs = [_result(name, leaf) for leaf in leaves]
     inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
     return OpenTrace(name, inputs, outs, inside, structure)
-
-
-def _without_past(t: Tensor) -> Tensor:
-    if t.is_abstract or t.node is None or not t.requires_grad or is_live(t.node):
-        return t
-    return t.detach()
 
 
 def _result(name: str, leaf: Any) -> Tensor:

@@ -121,8 +121,13 @@ def reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
     return any(_is_variable(node) and node not in own for node in reachable([root]))
 
 
-def is_live(root: Node) -> bool:
-    """Whether the result depends on anything that gradients are still asked for."""
+def is_live(root: Node, dead: set[Node]) -> bool:
+    """Whether the result depends on anything that gradients are still asked for.
+
+    `dead` has nodes known not to, and gains what is found.
+    """
+    if root in dead:
+        return False
     seen = {root}
     stack = [root]
     while stack:
@@ -130,9 +135,10 @@ def is_live(root: Node) -> bool:
         if _is_variable(node):
             return True
         for entry in node.inputs:
-            if type(entry) is Node and entry not in seen:
+            if type(entry) is Node and entry not in seen and entry not in dead:
                 seen.add(entry)
                 stack.append(entry)
+    dead |= seen
     return False
 
 
