@@ -244,8 +244,10 @@ def test_nested_checkpoints_hold_less_still() -> None:
 
     same(wg.grad(nested)(x), wg.grad(flat)(x))
     one = x.nbytes
+    held, peak = memory(lambda: nested(x))
     assert memory(lambda: flat(x))[1] > 36 * one
-    assert memory(lambda: nested(x))[1] < 28 * one
+    assert held < 5 * one  # the outer ones' arguments
+    assert peak < 20 * one
 
 
 def test_nothing_stays_alive() -> None:
