@@ -64,6 +64,7 @@ PRODUCTS = {
     "reverse over reverse": lambda f, x, v: wg.grad(lambda y: (wg.grad(f)(y) * v).sum())(x),
     "forward over reverse": lambda f, x, v: wg.jvp(wg.grad(f), (x,), (v,))[1],
     "reverse over forward": lambda f, x, v: wg.grad(lambda y: wg.jvp(f, (y,), (v,))[1])(x),
+    "hvp": lambda f, x, v: wg.hvp(f, (x,), (v,)),
     "graph of forward over reverse": lambda f, x, v: wg.graph(lambda y: wg.jvp(wg.grad(f), (y,), (v,))[1])(x)(x),
 }
 
@@ -84,6 +85,37 @@ def test_equal_to_the_peers(name: str) -> None:
                 note = differs(value, points[i][which], TOLERANCES.get((peer, name), TOLERANCE))
                 wrong += [f"{what} at point {i} against {peer}: {note}"] * bool(note)
     assert not wrong, "\n".join([case.source, *wrong])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_equal_to_the_peers_when_batched(name: str) -> None:
+    """Both points at once by vmap, and the gradient of a batched function."""
+    case = CASES[name]
+    f = case.on(XP)
+    xs, vs = (wg.asarray(np.stack(a)) for a in (case.points(), case.directions()))
+    value, gradient, product = (np.stack(part) for part in zip(*peer_answers(case)["jax"], strict=True))
+    found = {
+        "vmap": (wg.vmap(f)(xs), value),
+        "vmap of grad": (wg.vmap(wg.grad(f))(xs), gradient),
+        "grad of vmap": (wg.grad(lambda y: wg.vmap(f)(y).sum())(xs), gradient),
+        "graph of vmap of grad": (wg.graph(wg.vmap(wg.grad(f)))(xs)(xs), gradient),
+        "vmap of hvp": (wg.vmap(lambda x, v: PRODUCTS["forward over reverse"](f, x, v))(xs, vs), product),
+        "vmap of reverse over reverse": (
+            wg.vmap(lambda x, v: PRODUCTS["reverse over reverse"](f, x, v))(xs, vs),
+            product,
+        ),
+    }
+    notes = [f"{what}: {note}" for what, pair in found.items() if (note := differs(*pair))]
+    assert not notes, "\n".join([case.source, *notes])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_hessian_times_a_direction(name: str) -> None:
+    case = CASES[name]
+    x, v = case.points()[0], case.directions()[0]
+    hessian = np.asarray(wg.hessian(case.on(XP))(wg.asarray(x))).reshape(x.size, x.size)
+    assert not differs((hessian @ v.reshape(-1)).reshape(x.shape), peer_answers(case)["jax"][0][2])
+    assert not np.any(np.abs(hessian - hessian.T) > 1e-9 * np.max(np.abs(hessian)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -133,8 +165,8 @@ def test_the_references_are_complete_and_at_these_points() -> None:
 
 def test_there_are_enough_and_every_field_has_some() -> None:
     fields = {case.field for case in CASES.values()}
-    assert len(CASES) - sum(case.field == "conventions" for case in CASES.values()) >= 150
-    assert len(fields) == 11
+    assert len(CASES) - sum(case.field == "conventions" for case in CASES.values()) >= 180
+    assert len(fields) == 13
     assert all(any(c.isdigit() for c in case.source) for case in CASES.values()), "a source names its year"
 
 

@@ -45,7 +45,17 @@ def wengert() -> Any:
         zeros=lambda *shape: wg.zeros(shape, dtype=wg.float64),
         layer_norm=lambda x: wg.layer_norm(x, x.shape[-1]),
         put=put,
+        cond=wg.cond,
+        expm=wg.linalg.expm,
+        fft=wg.fft,
+        hessian=wg.hessian,
+        jacobian=wg.jacobian,
+        jvp=wg.jvp,
+        linalg=wg.linalg,
+        scan=wg.scan,
         stop=wg.stop_gradient,
+        triangular=lambda a, b: wg.linalg.solve_triangular(a, b, upper=False),
+        vmap=wg.vmap,
         pi=wg.pi,
     )
 
@@ -67,6 +77,13 @@ def torch() -> Any:
         out = x.clone()
         out[index] = value
         return out
+
+    def scan(fn: Any, carry: Any, xs: Any) -> Any:
+        outs = []
+        for i in range(xs.shape[0]):
+            carry, out = fn(carry, xs[i])
+            outs.append(out)
+        return carry, t.stack(outs)
 
     def all_axes(x: Any) -> tuple[int, ...]:
         return tuple(range(x.ndim))
@@ -104,8 +121,18 @@ def torch() -> Any:
         ones=lambda *shape: t.ones(shape, dtype=t.float64),
         prod=reduced(t.prod, t.prod),
         put=put,
+        cond=lambda pred, yes, no, *operands: yes(*operands) if bool(pred) else no(*operands),
+        expm=t.linalg.matrix_exp,
+        fft=t.fft,
+        hessian=t.func.hessian,
+        jacobian=t.func.jacrev,
+        jvp=t.func.jvp,
+        linalg=t.linalg,
         relu=t.relu,
         roll=t.roll,
+        scan=scan,
+        triangular=lambda a, b: t.linalg.solve_triangular(a, b, upper=False),
+        vmap=t.func.vmap,
         sigmoid=t.sigmoid,
         silu=functional.silu,
         softmax=lambda x, axis=-1: t.softmax(x, axis),
@@ -144,6 +171,16 @@ def jax() -> Any:
         eye=lambda n: np_.eye(n, dtype=np_.float64),
         gelu=lambda x: j.nn.gelu(x, approximate=False),
         grad=j.grad,
+        cond=j.lax.cond,
+        expm=j.scipy.linalg.expm,
+        fft=np_.fft,
+        hessian=j.hessian,
+        jacobian=j.jacrev,
+        jvp=j.jvp,
+        linalg=np_.linalg,
+        scan=j.lax.scan,
+        triangular=lambda a, b: j.scipy.linalg.solve_triangular(a, b, lower=True),
+        vmap=j.vmap,
         layer_norm=lambda x: (
             (x - np_.mean(x, axis=-1, keepdims=True)) / np_.sqrt(np_.var(x, axis=-1, keepdims=True) + 1e-5)
         ),
