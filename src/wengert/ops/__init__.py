@@ -34,6 +34,7 @@ from . import (  # noqa: F401
     products,
     random,
     reduce,
+    reduce_ops,
     reduction,
     rejection,
     selection,

@@ -17,7 +17,7 @@ from ..core.tensor import Tensor, asarray
 from .activations import operand
 from .composites import dropout, softmax_op
 from .elementwise import multiply
-from .reduce import max_op
+from .reduce_ops import max_op
 from .selection import where
 from .structure import broadcast, cast
 

@@ -20,7 +20,7 @@ from .elementwise import exp, negative
 from .generator import Generator, draw
 from .norms import logsumexp
 from .random import random_bernoulli
-from .reduce import max_op, sum_op
+from .reduce_ops import max_op, sum_op
 from .selection import where
 
 # -- softmax

@@ -36,7 +36,7 @@ from .linalg_base import (
 )
 from .linalg_solve import inv, inv_op
 from .linalg_spectral import svd_op
-from .reduce import prod_op
+from .reduce_ops import prod_op
 from .selection import where_op
 from .structure import broadcast
 

@@ -22,7 +22,7 @@ from .dtypes import finfo
 from .elementwise import negative, rsqrt
 from .norm_kernels import channels_backward, channels_forward, rows_backward, rows_forward
 from .norms import vector_norm
-from .reduce import mean_op
+from .reduce_ops import mean_op
 from .reduction import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
 from .selection import maximum
 from .structure import broadcast, casted

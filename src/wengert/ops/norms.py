@@ -15,7 +15,7 @@ from ..core.spec import real_dtype
 from ..core.tensor import Tensor
 from .aliases import dim_alias
 from .elementwise import conj, exp, real, sqrt
-from .reduce import count_nonzero_op, max_op, min_op, sum_op
+from .reduce_ops import count_nonzero_op, max_op, min_op, sum_op
 from .reduction import (
     Axis,
     add_up,
