@@ -61,7 +61,7 @@ def jacobian(
 
     @functools.wraps(fn, updated=())
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
-        flat = _Flat(fn, argnums, has_aux, holomorphic, name, args, kwargs)
+        flat = Flat(fn, argnums, has_aux, holomorphic, name, args, kwargs)
         sides = flat.columns, flat.rows
         forward = mode == "forward" or (mode == "auto" and sides[0] <= sides[1])
         blocks = _forward(flat, chunk_size) if forward else _reverse(flat, chunk_size, holomorphic)
@@ -71,7 +71,7 @@ def jacobian(
     return jacobian_of
 
 
-class _Flat:
+class Flat:
     """A function of lists of tensors, recorded at the arguments."""
 
     def __init__(
@@ -178,7 +178,7 @@ def _directions(apply: Callable[[list[Tensor]], list[Tensor]], likes: Sequence[T
     return [TABLE["concat"].front(*column, axis=-column[0].ndim) for column in zip(*parts, strict=True)]
 
 
-def _forward(flat: _Flat, chunk: int | None) -> list[list[Tensor]]:
+def _forward(flat: Flat, chunk: int | None) -> list[list[Tensor]]:
     def push(tangents: list[Tensor]) -> list[Tensor]:
         return tree.leaves(flat.recording.push([tangents]))
 
@@ -194,7 +194,7 @@ def _forward(flat: _Flat, chunk: int | None) -> list[list[Tensor]]:
     return blocks
 
 
-def _reverse(flat: _Flat, chunk: int | None, holomorphic: bool) -> list[list[Tensor]]:
+def _reverse(flat: Flat, chunk: int | None, holomorphic: bool) -> list[list[Tensor]]:
     found = _directions(flat.recording.pull, flat.outs, chunk)
     blocks: list[list[Tensor]] = []
     offset = 0
