@@ -360,6 +360,14 @@ def test_transformed(transforms, theirs) -> None:
     assert stats.kstest(p.sample((20_000,), key=KEY).numpy().ravel(), theirs.cdf).pvalue > 1e-3
 
 
+def test_a_falling_transform_of_a_bounded_one() -> None:
+    p = d.TransformedDistribution(d.Normal(f64(0.3), f64(0.7)), [d.ExpTransform(), d.AffineTransform(0.0, -1.0)])
+    theirs = stats.lognorm(0.7, scale=np.exp(0.3))
+    x = np.array([-2.0, -0.5, 1.0])
+    np.testing.assert_allclose(p.cdf(wg.tensor(x)).numpy(), theirs.sf(-x), rtol=1e-12)
+    np.testing.assert_allclose(p.log_prob(wg.tensor(x)).numpy(), theirs.logpdf(-x), rtol=1e-12)
+
+
 @pytest.mark.parametrize("transform", [d.SigmoidTransform(), d.TanhTransform(), d.SoftplusTransform()])
 def test_bounded_transforms_integrate_to_one(transform) -> None:
     p = d.TransformedDistribution(d.Normal(f64(0.2), f64(0.6)), transform)

@@ -168,6 +168,7 @@ CALLS = {
     "betaln": lambda a, x: wg.special.betaln(a, x),
     "beta": lambda a, x: wg.special.beta(a, x),
     "betainc": lambda a, x: wg.special.betainc(a, x, 0.3 * wg.sigmoid(a * x)),
+    "betainc_above_the_mean": lambda a, x: wg.special.betainc(0.2 * a, x, 0.9 + 0.05 * wg.tanh(a)),
     "zeta": lambda a, x: wg.special.zeta(a + 1.2, x),
     "ndtri": lambda a, x: wg.special.ndtri(wg.sigmoid(a - x)),
     "log_ndtr": lambda a, x: wg.special.log_ndtr(a - 3.0 * x),
