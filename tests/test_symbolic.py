@@ -282,6 +282,28 @@ def test_deep_and_shared_graphs() -> None:
     assert float(parse("\n".join(lines))(0.3)) == pytest.approx(float(wg.graph(shared)(wg.spec((), wg.float64))(0.3)))
 
 
+def test_coefficients_do_not_outgrow_floats() -> None:
+    def logistic(x: Any) -> Any:
+        for _ in range(10):
+            x = 3.7 * x * (1 - x)
+        return x
+
+    d = derivative(logistic)
+    slow = wg.grad(logistic)(wg.tensor(0.3, dtype=wg.float64))
+    assert float(d(0.3)) == pytest.approx(float(slow), rel=1e-9)
+    assert write(simplify(parse("1e300*x + 1e-300*x"))) == "1e+300*x"
+    assert float(simplify(parse("x*1e300*1e300"))(2.0)) == math.inf
+
+
+@pytest.mark.parametrize("dtype", [wg.float16, wg.float32, wg.bfloat16])
+def test_narrow_floats(dtype: Any) -> None:
+    d = derivative(wg.graph(lambda x: x**3 * 0.1)(wg.spec((), dtype)))
+    assert d.outputs[0].spec.dtype == dtype
+    if dtype != wg.bfloat16:
+        assert write(d) == "0.3*x**2"
+    assert float(d(np.asarray(2.0).astype(dtype))) == pytest.approx(1.2, rel=0.01)
+
+
 # -- text and LaTeX
 
 

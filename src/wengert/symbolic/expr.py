@@ -18,6 +18,7 @@ _LABEL = 40
 # Longer sums are not taken apart to be collected with the sum that they stand in.
 FLAT_TERMS = 64
 _LARGEST_POWER = 64
+_LARGEST_CONTENT = 1000
 
 
 class Opaque(NamedTuple):
@@ -293,7 +294,7 @@ def mul(*factors: Expr) -> Expr:
             continue
         base, exponent = base_and_exponent(f)
         whole = base.kind == "sum" and exponent.kind == "number" and exponent.data.denominator == 1
-        if whole:
+        if whole and abs(exponent.data) <= _LARGEST_POWER:
             k = content(base.data)
             c, base = c * k ** int(exponent.data), scaled(1 / k, base)
         if whole and base not in powers:
@@ -369,7 +370,7 @@ def _numeric_power(base: Expr, n: Fraction) -> Expr | None:
         return ONE
     if base.kind == "product":
         return _power_of_product(base, n)
-    if base.kind == "sum" and whole and content(base.data) != 1:
+    if base.kind == "sum" and whole and abs(n) <= _LARGEST_POWER and content(base.data) != 1:
         return _with_content(base, int(n))
     return None
 
@@ -387,6 +388,8 @@ def content(numbers: Sequence[Fraction]) -> Fraction:
     for c in shown:
         top = math.gcd(top, c.numerator)
         bottom = math.lcm(bottom, c.denominator)
+    if top > _LARGEST_CONTENT or bottom > _LARGEST_CONTENT:
+        return Fraction(1)  # coefficients would outgrow floats where expressions are nested
     return Fraction(top or 1, bottom) * (-1 if all(c < 0 for c in shown) else 1)
 
 

@@ -68,6 +68,14 @@ def from_value(value: Any) -> Expr:
     return number(Fraction(str(value if isinstance(value, float) else np.asarray(value)[()])))
 
 
+def to_float(value: Fraction) -> float:
+    """The nearest double; an infinity beyond the largest."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def decimal(value: Fraction) -> bool:
     """Whether a fraction is written as a decimal: 0.1, but 1/3 and 1/2 as fractions."""
     d = value.denominator
@@ -92,7 +100,7 @@ def number_text(value: float) -> str:
     if len(short) < _SHORT:
         return short
     small = Fraction(value).limit_denominator(_SMALL)
-    if float(small) == value:
+    if float(small) == value and small.denominator > 1 and abs(small) < _LARGEST_DENOMINATOR:
         return str(small)
     found = _multiple_of_known(value, 0)
     return short if found is None else _multiple(*found[:3])

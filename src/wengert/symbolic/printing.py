@@ -202,6 +202,8 @@ def _constant(node: Node, show: Show) -> Piece:
     value = node.attrs["value"]
     if value.ndim == 0 and value.dtype.kind in "biuf":
         return _literal(value.item(), show)
+    if value.ndim == 0 and value.dtype.name == "bfloat16":
+        return _literal(float(str(value)), show)
     shown = encode_array(value)
     if shown.startswith("["):
         return Piece(shown, ATOM)

@@ -52,7 +52,11 @@ def _read_node(node: Node, args: list[Expr]) -> Expr:
     op, spec = node.op, node.spec
     if op is CONSTANT:
         value = node.attrs["value"]
-        if value.size and value.dtype.kind in "bf" and np.all(value == value.flat[0]):
+        if (
+            value.size
+            and (value.dtype.kind in "bf" or value.dtype.name == "bfloat16")
+            and np.all(value == value.flat[0])
+        ):
             return from_value(value.reshape(-1)[0])  # its shape is what it meets, or is given
         return Expr("call", "constant", (), Opaque(op, (("value", _Array(value)),), (), spec))
     if op is OUTPUT:

@@ -16,7 +16,7 @@ from ..core.snapshot import CONSTANT, PARAMETER, Given
 from ..core.spec import Spec
 from ..core.tensor import Tensor, asarray, wrap
 from .expr import E, Expr, is_divisor, terms_of
-from .numbers import decimal, snapped
+from .numbers import decimal, snapped, to_float
 from .tidy import postorder
 
 _HALF = Fraction(1, 2)
@@ -80,7 +80,7 @@ class _Writer:
     # -- one method for each kind of expression
 
     def _number(self, e: Expr) -> float:
-        return float(e.data)
+        return to_float(e.data)
 
     def _constant(self, e: Expr) -> Any:
         return bool(e.data) if e.name in ("True", "False") else e.data
@@ -111,9 +111,9 @@ class _Writer:
 
     def _product(self, e: Expr) -> Any:
         """(number * factors) / (number * factors)."""
-        top, bottom = float(e.data), 1.0
+        top, bottom = to_float(e.data), 1.0
         if not decimal(e.data):
-            top, bottom = float(e.data.numerator), float(e.data.denominator)
+            top, bottom = to_float(Fraction(e.data.numerator)), float(e.data.denominator)
         above = [self.values[f] for f in e.args if not is_divisor(f)]
         below = [self.inverse(f) for f in e.args if is_divisor(f)]
         negative = top == -1.0 and any(isinstance(v, Tensor) for v in above)
@@ -145,9 +145,9 @@ class _Writer:
 
     def _term(self, c: Fraction, t: Expr) -> Any:
         if t.kind == "number":
-            return float(c)
+            return to_float(c)
         if t.kind == "sum":
-            return self.op("multiply", float(c), self.values[t]) if c != 1 else self.values[t]
+            return self.op("multiply", to_float(c), self.values[t]) if c != 1 else self.values[t]
         return (
             self._product(Expr("product", args=t.args if t.kind == "product" else (t,), data=c))
             if c != 1
