@@ -244,6 +244,7 @@ def test_text_reads_back(f: str) -> None:
         ("1/x + 1/y", "1/x + 1/y"),
         ("where(x > 0, y, y)", "y"),
         ("where(x > 0, where(x > 0, 1, y), x)", "where(x > 0, 1, x)"),
+        ("where(x != 0, y, 2)", "where(x == 0, 2, y)"),
         ("relu(relu(x))", "relu(x)"),
         ("2*pi*x/pi", "2*x"),
         ("-(-x)", "x"),
