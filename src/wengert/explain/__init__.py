@@ -4,6 +4,7 @@ from .cost import Cost, cost
 from .dead_units import DeadUnits, dead_units
 from .diff import Diff, diff
 from .flow import Flow, flow
+from .memory import Memory, memory
 from .missing import Missing, missing
 from .nonfinite import Nonfinite, nonfinite
 from .paths import Paths, paths
@@ -14,6 +15,7 @@ __all__ = [
     "Cost",
     "Diff",
     "Flow",
+    "Memory",
     "Missing",
     "Nonfinite",
     "Paths",
@@ -22,6 +24,7 @@ __all__ = [
     "cost",
     "diff",
     "flow",
+    "memory",
     "missing",
     "nonfinite",
     "paths",

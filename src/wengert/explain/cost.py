@@ -207,10 +207,12 @@ def _node_cost(graph: Graph, node: Node) -> NodeCost:
 def _composite(graph: Graph, node: Node) -> Flops:
     """The operations inside a composite."""
     inside = [cost_rules.flops(n) for n in graph.inner(node).expand().computations if n.op is not OUTPUT]
-    missing = [f for f in inside if f.operations is None]
-    if missing:
-        return missing[0]
-    return Flops(sum(f.operations for f in inside), f"the sum of the {len(inside)} operations inside")
+    total: Any = 0
+    for part in inside:
+        if part.operations is None:
+            return part
+        total = total + part.operations
+    return Flops(total, f"the sum of the {len(inside)} operations inside")
 
 
 def _buffer(node: Node) -> Node:

@@ -74,9 +74,9 @@ VIEWS = frozenset(
 _MOVES = frozenset(
     _each(
         0,
-        "alias output size reshape broadcast cast concat split stack unstack permute squeeze expand_dims flip roll shift "
-        "tril triu diagonal embed_diagonal pad tile repeat slice slice_transpose slice_update index index_update gather "
-        "one_hot pool_select checkpoint_name index_is_last clip_gradient clip_gradient_norm",
+        "alias output size reshape broadcast cast concat split stack unstack permute squeeze expand_dims flip roll "
+        "shift tril triu diagonal embed_diagonal pad tile repeat slice slice_transpose slice_update index index_update "
+        "gather one_hot pool_select checkpoint_name index_is_last clip_gradient clip_gradient_norm",
     )
 )
 # Operations for each element of the first operand.

@@ -7,7 +7,7 @@ operands are all different nodes, by the very step of the backward pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -170,8 +170,12 @@ def loss_seed(loss: Tensor, what: str) -> Any:
     return np.ones(loss.shape, loss.dtype)
 
 
-def run_recorded(graph: Graph, inputs: Sequence[Any], what: str) -> dict[Node, Any]:
+def run_recorded(
+    graph: Graph, inputs: Sequence[Any], what: str, tracked: Collection[Node] | None = None
+) -> dict[Node, Any]:
     """Run a graph on values so that its nodes are recorded: a tensor (or a tuple) for every node of the graph.
+
+    Gradients are recorded in the `tracked` inputs, by default in every floating one.
 
     Raises FeedError for inputs that do not fit.
     """
@@ -184,7 +188,8 @@ def run_recorded(graph: Graph, inputs: Sequence[Any], what: str) -> dict[Node, A
                 GraphError, f"{what}: the value of input {graph.names[node]} is abstract", "Give a tensor with a value."
             )
         fresh = given.detach()
-        values[node] = fresh.requires_grad_() if fresh.spec.inexact else fresh
+        wanted = fresh.spec.inexact and (tracked is None or node in tracked)
+        values[node] = fresh.requires_grad_() if wanted else fresh
     token = set_mode(get_mode().with_grad(True))
     try:
         for node in graph.nodes:
