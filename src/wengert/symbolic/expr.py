@@ -446,7 +446,7 @@ def _root(x: int, k: int) -> int | None:
 def call(name: str, *args: Expr, data: Any = None) -> Expr:
     """A function's value: see :mod:`wengert.symbolic.functions` for what is known of functions."""
     if name in COMMUTATIVE and data is None:
-        args = tuple(sorted(args, key=lambda a: (a.label, a.key)))
+        args = tuple(sorted(args, key=lambda a: (a.kind == "number", a.label, a.key)))
     for rule in RULES.get(name, ()) if data is None else ():
         found = rule(*args)
         if found is not None:
