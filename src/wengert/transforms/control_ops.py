@@ -14,7 +14,7 @@ import numpy as np
 from ..core.evaluate import run
 from ..core.graph import Graph
 from ..core.mode import get_mode
-from ..core.op import TABLE, Joint, Op
+from ..core.op import TABLE, Call, Joint, Missing, Op
 from ..core.record import bind
 from ..core.snapshot import input_node
 from ..core.spec import Spec, spec_of
@@ -49,7 +49,10 @@ def siblings(opened: Sequence[OpenTrace], own: int) -> tuple[list[Graph], list[T
 # -- the ops
 
 
-def _op(signature: str, forward: Callable[..., Any], infer: Callable[..., Any], native: Any, doc: str) -> Op:
+def _op(
+    signature: str, forward: Callable[..., Any], infer: Callable[..., Any], recorded: Any, doc: str, **declared: Any
+) -> Op:
+    """Declare one. `recorded(tensors, **attrs)` runs it on tensors with values, so that what runs is recorded."""
     name = signature.split("(")[0]
 
     def pull(ct: Any, node: Any, out: Any, args: Any) -> Any:
@@ -58,13 +61,13 @@ def _op(signature: str, forward: Callable[..., Any], infer: Callable[..., Any], 
     def push(ts: Any, node: Any, args: Any) -> Any:
         return DERIVATIVES[name][1](ts, node, args)
 
-    made = Op(signature, "control", forward, facts=Joint(pull, push), infer=infer, results=-1, doc=doc)
+    made = Op(signature, "control", forward, facts=Joint(pull, push), infer=infer, results=-1, doc=doc, **declared)
 
     def front(*args: Any, **attrs: Any) -> Any:
         tensors = [a if isinstance(a, Tensor) else wrap(np.asarray(a)) for a in args]
         if any(t.is_abstract for t in tensors) or not (get_mode().grad and any(t.requires_grad for t in tensors)):
             return bind(made, tensors, attrs)
-        return native(tensors, **attrs)
+        return recorded(tensors, **attrs)
 
     front.__name__ = front.__qualname__ = name
     made.front = front
@@ -84,12 +87,74 @@ def _branch(index: Any, branches: Sequence[Graph]) -> Graph:
     return branches[min(max(int(index), 0), len(branches) - 1)]
 
 
+# Small graphs for the generated checks, and what they compute.
+
+
+def _branches() -> tuple[Graph, Graph]:
+    return (
+        Graph.parse("""graph(x: f64[2], w: f64[2]) -> f64[2]
+            a: f64[2] = sin x
+            b: f64[2] = multiply a w
+            return b"""),
+        Graph.parse("""graph(x: f64[2], w: f64[2]) -> f64[2]
+            a: f64[2] = multiply x x
+            b: f64[2] = multiply a x
+            return b"""),
+    )
+
+
+def _while_sample(limit: int) -> dict[str, Any]:
+    test = Graph.parse("""graph(x: f64[2], n: i64[], w: f64[2]) -> bool[]
+        a: bool[] = less n 4
+        return a""")
+    body = Graph.parse("""graph(x: f64[2], n: i64[], w: f64[2]) -> (f64[2], i64[])
+        a: f64[2] = multiply x w
+        b: f64[2] = sin a
+        c: i64[] = add n 1
+        return b, c""")
+    return {"cond": test, "body": body, "carries": 2, "max_steps": limit}
+
+
+def _while_by_hand(x: Any, n: Any, w: Any, cond: Any, body: Any, carries: int, max_steps: int) -> Any:
+    for _ in range(min(max(4 - int(n), 0), max_steps)):
+        x, n = np.sin(x * w), n + 1
+    return x, n
+
+
+def _scan_sample(reverse: bool, keeps: bool) -> dict[str, Any]:
+    outputs = "(f64[2], f64[], f64[2])" if keeps else "(f64[2], f64[])"
+    body = Graph.parse(f"""graph(c: f64[2], x: f64[2], w: f64[2]) -> {outputs}
+        a: f64[2] = multiply c w
+        b: f64[2] = add a x
+        d: f64[2] = tanh b
+        e: f64[2] = multiply d c
+        f: f64[] = sum[axis=(-1,), keepdims=False] e
+        return d, f{", c" if keeps else ""}""")
+    return {"body": body, "carries": 1, "sequences": 1, "length": 3, "reverse": reverse, "keeps": keeps}
+
+
+def _scan_by_hand(
+    c: Any, xs: Any, w: Any, body: Any, carries: int, sequences: int, length: int, reverse: bool, keeps: bool
+) -> Any:
+    ys, states = np.zeros(length), np.zeros((length, 2))
+    for i in range(length)[:: -1 if reverse else 1]:
+        states[i] = c
+        new = np.tanh(c * w + xs[i])
+        ys[i], c = new @ c, new
+    return (c, ys, states) if keeps else (c, ys)
+
+
 SWITCH = _op(
     "switch(*args; branches)",
     lambda *args, branches: tuple(run(_branch(args[0], branches), args[1:])),
     infer=lambda *args, branches: _specs(branches[0]),
-    native=lambda args, branches: tuple(replay(_branch(args[0]._data, branches), args[1:])),
+    recorded=lambda args, branches: tuple(replay(_branch(args[0]._data, branches), args[1:])),
     doc="The branch, of several graphs of the same arguments, that the first argument says.",
+    samples=lambda rng: [
+        Call((np.array(i), rng.normal(size=2), rng.normal(size=2)), {"branches": _branches()}) for i in (0, 1, 7)
+    ],
+    reference=lambda i, x, w, branches: (np.sin(x) * w,) if i == 0 else (x * x * x,),
+    onnx=Missing("ONNX's If has two branches: export it as nested ones"),
 )
 
 
@@ -108,10 +173,16 @@ WHILE = _op(
         args, lambda a: bool(run(cond, a)[0]), lambda a: run(body, a), carries, max_steps
     ),
     infer=lambda *args, cond, body, carries, max_steps: _specs(body),
-    native=lambda args, cond, body, carries, max_steps: _while(
+    recorded=lambda args, cond, body, carries, max_steps: _while(
         args, lambda a: bool(replay(cond, a)[0]._data), lambda a: replay(body, a), carries, max_steps
     ),
     doc="The body again and again while the condition holds.",
+    samples=lambda rng: [
+        Call((rng.normal(size=2), np.array(n), rng.normal(size=2)), _while_sample(limit))
+        for n, limit in ((0, 6), (2, 6), (5, 6), (0, 2))
+    ],
+    reference=_while_by_hand,
+    onnx="Loop",
 )
 
 
@@ -158,8 +229,15 @@ SCAN = _op(
         args, lambda a: run(body, a), _stack_arrays, _specs(body)[attrs["carries"] :], **attrs
     ),
     infer=_infer_scan,
-    native=lambda args, body, keeps, **attrs: _scan(
+    recorded=lambda args, body, keeps, **attrs: _scan(
         args, lambda a: replay(body, a), stack_tensors, _specs(body)[attrs["carries"] :], **attrs
     ),
     doc="A state carried through the body over the rows of sequences, and the rows that it gives.",
+    samples=lambda rng: [
+        Call((rng.normal(size=2), rng.normal(size=(3, 2)), rng.normal(size=2)), _scan_sample(reverse, keeps))
+        for reverse in (False, True)
+        for keeps in (False, True)
+    ],
+    reference=_scan_by_hand,
+    onnx="Scan",
 )
