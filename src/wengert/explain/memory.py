@@ -105,6 +105,11 @@ class Memory:
         found = [b for b in self.buffers if b.first <= self.peak_at <= b.last]
         return tuple(sorted(found, key=lambda b: -b.bytes))
 
+    @property
+    def scratch(self) -> int:
+        """Of the peak, the bytes that the operation itself needs while it runs."""
+        return max(0, self.peak - sum(b.bytes for b in self.holders))
+
     def _rows(self, buffers: Sequence[Buffer]) -> list[list[str]]:
         return [
             [size(b.bytes), f"{b.bytes / self.peak:.1%}" if self.peak else "", b.role, f"{b.op} {b.spec}", b.text,
@@ -132,6 +137,8 @@ class Memory:
         if len(shown) < len(self.holders):
             rest = sum(b.bytes for b in self.holders[_SHOWN:])
             parts.append(f"... and {len(self.holders) - len(shown):,} more with {size(rest)}")
+        if self.scratch:
+            parts.append(f"and {size(self.scratch)} for {self.moments[self.peak_at].op} while it runs")
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
