@@ -33,6 +33,7 @@ PATTERNS = [
     (lambda x, y: x / y, "divide", "scale"),
     (lambda x, y: x**y, "pow", "scale"),
     (lambda x, y: wg.hypot(x, y), "hypot", "scale"),
+    (lambda x, y: wg.atan2(x, y), "atan2", "scale"),
     (lambda x, y: wg.maximum(x, y), "maximum", "route"),
     (lambda x, y: wg.minimum(x, y), "minimum", "route"),
     (lambda x, y: wg.relu(x), "relu", "route"),
