@@ -238,3 +238,22 @@ def test_errors() -> None:
         wg.explain.memory(wg.graph(lambda a: (a * a).sum())(wg.spec((3,))), inputs=[floats(4)])
     with pytest.raises(wg.GraphError, match="abstract"):
         wg.graph(lambda a: wg.explain.memory(a * a).peak)(wg.spec(()))
+
+
+def test_leaves_whose_tensors_are_gone() -> None:
+    kept = leaf(floats(100))
+
+    def loss(x: Any) -> Any:
+        return (wg.exp(x * 2.0) + 1.0).sum()
+
+    gone = wg.explain.memory(loss(leaf(floats(100))))
+    there = wg.explain.memory(loss(kept))
+    assert (gone.saved, gone.peak, gone.resident) == (there.saved, there.peak, 0)
+    assert there.resident == 400
+
+
+def test_a_leaf_itself() -> None:
+    found = wg.explain.memory(leaf(np.float32(1.0)))
+    assert (found.peak, found.saved, found.moments) == (0, 0, ())
+    assert "it is a leaf" in str(found)
+    ElementTree.fromstring(found.to_svg())

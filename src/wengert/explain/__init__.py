@@ -11,8 +11,8 @@ from .paths import Paths, paths
 from .precision import Precision, precision
 
 __all__ = [
-    "DeadUnits",
     "Cost",
+    "DeadUnits",
     "Diff",
     "Flow",
     "Memory",
@@ -20,8 +20,8 @@ __all__ = [
     "Nonfinite",
     "Paths",
     "Precision",
-    "dead_units",
     "cost",
+    "dead_units",
     "diff",
     "flow",
     "memory",

@@ -146,10 +146,14 @@ _HEADINGS = ("node", "pattern", "expression", "line", "what happens")
 def _box(node: FlowNode, is_loss: bool) -> Box:
     leaf = not node.left and node.op in _LEAVES
     kind: Kind = "root" if is_loss else "parameter" if leaf else "computation"
-    note = "nothing flows" if node.gradient is None or not node.gradient.flows else node.gradient.text
-    note = note if len(note) <= 28 else f"norm {number(node.gradient.norm)}" if node.gradient else note
+    if node.gradient is None or not node.gradient.flows:
+        note = "nothing flows"
+    elif len(node.gradient.text) <= 28:
+        note = f"grad {node.gradient.text}"
+    else:
+        note = f"grad norm {number(node.gradient.norm)}"
     title = node.name if leaf else f"{node.name} = {node.op}"
-    return Box(node.name, kind, title, "" if leaf else node.pattern, f"grad {note}", str(node), node.path)
+    return Box(node.name, kind, title, "" if leaf else node.pattern, note, str(node), node.path)
 
 
 _LEAVES = ("leaf", "parameter", "input")

@@ -8,7 +8,9 @@ once more; what is too small to tell from Python's own objects counts as nothing
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,8 +23,8 @@ from ..core.node import Freed, Hooked, Node
 from ..core.op import Partial
 from ..core.record import OUTPUT
 from ..core.source import Source
-from ..core.tensor import Tensor
-from ..transforms.reverse import freed_error
+from ..core.tensor import LEAF, Tensor, wrap
+from ..transforms.reverse import freed_error, reachable
 from .edges import Puller, Visit, backward_walk, expression, run_recorded
 from .observe import Step, replay
 from .report import columns, html_table, place, size
@@ -120,7 +122,7 @@ class Memory:
     @property
     def _title(self) -> str:
         if not self.moments:
-            return f"nothing runs: {size(self.resident)} resident"
+            return "nothing runs and nothing is saved: it is a leaf"
         moment = self.moments[self.peak_at]
         where = f" at {place(moment.source)}" if moment.source is not None else ""
         inside = f", in {moment.path}" if moment.path else ""
@@ -150,7 +152,11 @@ class Memory:
         saved = [m.saved for m in self.moments]
         turn = sum(m.phase == "forward" for m in self.moments)
         names = [f"{m.phase}: {m.op} {place(m.source)} holds {size(m.during)}" for m in self.moments]
-        return timeline(held, saved, turn, self.peak_at, names, self._title)
+        if not self.moments:
+            return timeline(held, saved, turn, 0, names, self._title)
+        peak = self.moments[self.peak_at]
+        title = f"peak {size(self.peak)}, {peak.phase} pass of {peak.op} {place(peak.source)}".rstrip()
+        return timeline(held, saved, turn, self.peak_at, names, f"{title}; {size(self.saved)} saved for backward")
 
 
 _HEADINGS = ("bytes", "of peak", "role", "made by", "expression", "module", "line", "saved by")
@@ -253,13 +259,13 @@ class _Ledger:
         self._same[id(_base(computed_again))] = _base(kept)
         self._alive.append(computed_again)
 
-    def give(self, array: Any) -> None:
+    def give(self, array: Any, count: int) -> None:
         """An array that lives anyway."""
         base = self.base(array)
         if id(base) not in self._resident:
             self._resident.add(id(base))
             self._alive.append(base)
-            self.resident += base.nbytes
+            self.resident += count
 
     def hold(self, owner: Any, array: Any, role: Role, node: Node) -> None:
         """`owner` holds an array; a resident one costs nothing."""
@@ -309,6 +315,26 @@ class _Ledger:
         return key in self._live or key in self._resident
 
 
+@contextmanager
+def _revived(roots: Sequence[Node]) -> Iterator[list[Any]]:
+    """Give leaves whose tensors are gone zeros for a while: only the sizes of what is made of them matter.
+
+    Yields the zeros that stand in.
+    """
+    tensors: list[Tensor] = []
+    before: list[tuple[Node, Any]] = []
+    for node in reachable(roots):
+        if node.op is LEAF and node.variable is None:
+            tensors.append(wrap(np.zeros(node.spec.shape, node.spec.dtype)))
+            before.append((node, node.saved))
+            node.saved = weakref.ref(tensors[-1])
+    try:
+        yield [t._data for t in tensors]
+    finally:
+        for node, saved in before:
+            node.saved = saved
+
+
 def _base(array: Any) -> Any:
     """The array that owns the memory of a view."""
     array = array if isinstance(array, np.ndarray) else np.asarray(array)
@@ -338,7 +364,8 @@ def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
 class _Simulation:
     def __init__(self, roots: Sequence[Node]) -> None:
         self.roots = roots
-        self.steps = [s for s in replay(roots) if s.node is not None]
+        with _revived(roots) as gone:
+            self.steps = [s for s in replay(roots) if s.node is not None]
         self.saved = {node: self._saved_of(node) for node in self._nodes()}
         self.moments: list[Moment] = []
         self.ledger = _Ledger()
@@ -347,8 +374,10 @@ class _Simulation:
             if isinstance(step.out, (tuple, list)) and kept and isinstance(kept[0], (tuple, list)):
                 for again, part in zip(step.out, kept[0], strict=True):
                     self.ledger.same(again, part)
+        for array in gone:
+            self.ledger.give(array, 0)
         for array in self._given():
-            self.ledger.give(array)
+            self.ledger.give(array, _base(array).nbytes)
         self._reached: set[Node] = set()
         self._puller = Puller(_WHAT)
 
