@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from .errors import (
+    DTypeError,
     ShapeError,
     fail,
 )
@@ -21,7 +22,7 @@ from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, elementwise_general, result_dtype
-from .record import SCALARS, abstract_input, bind, caller, graph_input
+from .record import SCALARS, abstract_input, bind, caller, describe, graph_input
 from .spec import (
     Spec,
     broadcast_shapes,
@@ -251,15 +252,30 @@ def op(
     beside the declaration) has already promoted and checked.
     """
     made = Op(signature, kind, forward, facts=facts, infer=infer, **declared)
+    real = made.accepts in _REAL
 
     def front(*args: Any, **attrs: Any) -> Any:
-        return bind(
-            made, [a if isinstance(a, Tensor) or type(a) in SCALARS else asarray(a, copy=False) for a in args], attrs
-        )
+        operands = [a if isinstance(a, Tensor) or type(a) in SCALARS else asarray(a, copy=False) for a in args]
+        if real:
+            _refuse_complex(made, operands)
+        return bind(made, operands, attrs)
 
     front.__name__ = front.__qualname__ = made.name
     made.front = front
     return made
+
+
+_REAL = frozenset({"real", "real_inexact"})
+
+
+def _refuse_complex(op: Op, operands: Sequence[Any]) -> None:
+    for a in operands:
+        if isinstance(a, Tensor) and a.dtype.kind == "c":
+            fail(
+                DTypeError,
+                f"{op.name} takes real numbers, not {describe(operands)}",
+                "Use wg.abs, wg.real or wg.imag for a real number from a complex one.",
+            )
 
 
 def linear(
@@ -367,8 +383,11 @@ def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
 def _composite_front(op: Op, fused: bool) -> Callable[..., Any]:
     body = op.body
     assert body is not None
+    real = op.accepts in _REAL
 
     def front(*args: Any, **attrs: Any) -> Any:
+        if real:
+            _refuse_complex(op, args)
         mode = get_mode()
         tensors = [a for a in args if isinstance(a, Tensor)]
         if any(a._data is None for a in tensors):

@@ -207,6 +207,7 @@ def _softplus_numpy(x: Any, beta: float) -> Any:
 
 @composite(
     "softplus(x; beta)",
+    accepts="real_inexact",
     forward=_softplus_numpy,
     facts={"x": Partial(lambda x, beta: sigmoid(x * beta))},
     doc="log(1 + exp(beta x)) / beta, a smooth ramp.",

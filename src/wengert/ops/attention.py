@@ -102,6 +102,7 @@ def _attention_reference(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale
 
 @composite(
     "attention(q, k, v, *mask; causal, scale)",
+    accepts="real_inexact",
     forward=_attention,
     facts=Joint(_attention_pull),
     results=2,

@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from .activations import operand
 from .aliases import dim_alias
 from .contract import matmul_op
+from .cumulative import conjugate
 from .elementwise import exp, negative
 from .generator import Generator, draw
 from .norms import logsumexp
@@ -65,10 +66,15 @@ def _log_softmax_row(v: list[float]) -> list[float]:
     return [a - level for a in v]
 
 
+def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
+    weights = conjugate(out)
+    return weights * (ct - sum_op(ct * weights, axis=(axis,), keepdims=True))
+
+
 @composite(
     "softmax(x; axis)",
     forward=softmax_numpy,
-    facts={"x": Vjp(lambda ct, out, axis: out * (ct - sum_op(ct * out, axis=(axis,), keepdims=True)))},
+    facts={"x": Vjp(_softmax_pull)},
     doc="exp(x) over its sum along an axis.",
     source="Bridle 1990, NIPS 2",
     layout="(n)->(n)",
@@ -84,7 +90,7 @@ def softmax_op(x: Any, *, axis: int) -> Any:
 @composite(
     "log_softmax(x; axis)",
     forward=log_softmax_numpy,
-    facts={"x": Vjp(lambda ct, out, axis: ct - exp(out) * sum_op(ct, axis=(axis,), keepdims=True))},
+    facts={"x": Vjp(lambda ct, out, axis: ct - conjugate(exp(out)) * sum_op(ct, axis=(axis,), keepdims=True))},
     doc="The logarithm of softmax along an axis.",
     layout="(n)->(n)",
     samples=_rows,
@@ -170,8 +176,8 @@ def _linear_samples(rng: Any) -> list[Call]:
     "linear(x, weight, *bias)",
     forward=_linear_numpy,
     facts={
-        "x": Linear(lambda ct, weight, x_shape: matmul_op(_as_rows(ct), weight).reshape(x_shape)),
-        "weight": Linear(lambda ct, x: matmul_op(_as_rows(ct).mT, _as_rows(x))),
+        "x": Linear(lambda ct, weight, x_shape: matmul_op(_as_rows(ct), conjugate(weight)).reshape(x_shape)),
+        "weight": Linear(lambda ct, x: matmul_op(_as_rows(ct).mT, _as_rows(conjugate(x)))),
         "bias": Linear(lambda ct: sum_op(_as_rows(ct), axis=(-2,), keepdims=False)),
     },
     doc="x times the transpose of a weight, plus a bias.",

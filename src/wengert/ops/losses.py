@@ -80,6 +80,7 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
 
 @composite(
     "mse(x, y; mean)",
+    accepts="real_inexact",
     forward=_mse_numpy,
     facts={"x": _error_pull(1.0), "y": _error_pull(-1.0)},
     doc="The mean, or the sum, of squared differences.",
@@ -261,6 +262,7 @@ def _class_samples(rng: Any) -> list[Call]:
 
 @composite(
     "cross_entropy(logits, target; ignore_index, smoothing, mean)",
+    accepts="real_inexact",
     forward=_class_numpy,
     facts={"logits": Vjp(_class_pull), "target": _AN_INDEX},
     doc="Minus the log-probability of the target class, by softmax over the last axis.",
@@ -436,6 +438,7 @@ def _bce_numpy(x: Any, y: Any) -> Any:
 
 @composite(
     "binary_cross_entropy_logits(x, y)",
+    accepts="real_inexact",
     forward=_bce_numpy,
     facts={"x": Partial(lambda x, y: sigmoid(x) - y), "y": Partial(lambda x: -x)},
     doc="Minus the log-probability of y in 0..1 by the sigmoid of x.",
@@ -499,6 +502,7 @@ def _bce_of_probabilities(x: Any, y: Any) -> Any:
 
 @composite(
     "binary_cross_entropy(x, y)",
+    accepts="real_inexact",
     forward=_bce_of_probabilities,
     facts={"x": Partial(_bce_slope), "y": Partial(lambda x: _bounded(log1p(-x)) - _bounded(log(x)))},
     doc="Minus the log-probability of y in 0..1 by the probability x; logarithms are at least -100.",

@@ -69,6 +69,7 @@ def _standardize_reference(x: Any, axis: tuple[int, ...], eps: float) -> Any:
 standardize_op = op(
     "standardize(x; axis, eps)",
     _standardize,
+    accepts="real_inexact",
     infer=_infer_standardize,
     results=3,
     facts={"x": Vjp(_standardize_pull)},
@@ -142,6 +143,7 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
 
 @composite(
     "layer_norm(x, *params; axes, eps)",
+    accepts="real_inexact",
     forward=partial(rows_forward, centred=True),
     facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, True)),
     doc="x standardised over its last axes, times a weight, plus a bias.",
@@ -203,6 +205,7 @@ def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: 
 
 @composite(
     "rms_norm(x, *params; axes, eps)",
+    accepts="real_inexact",
     forward=partial(rows_forward, centred=False),
     facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, False)),
     doc="x over its root mean square along the last axes, times a weight.",
@@ -296,6 +299,7 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
 
 @composite(
     "batch_norm(x, *params; axis, eps)",
+    accepts="real_inexact",
     forward=channels_forward,
     facts=Joint(_channels_pull),
     results=3,

@@ -14,6 +14,7 @@ from ..core.record import bind
 from ..core.spec import real_dtype
 from ..core.tensor import Tensor
 from .aliases import dim_alias
+from .cumulative import conjugate
 from .elementwise import conj, exp, real, sqrt
 from .reduce_ops import count_nonzero_op, max_op, min_op, sum_op
 from .reduction import (
@@ -51,7 +52,7 @@ def _logsumexp(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 def _logsumexp_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     """Softmax weights; 0 where all elements are -inf, so that a row that is masked out passes nothing on."""
     level = kept(where_op(out == -math.inf, 0.0, out), x.shape, axis)
-    return kept(ct, x.shape, axis) * exp(x - level)
+    return kept(ct, x.shape, axis) * conjugate(exp(x - level))
 
 
 def _logsumexp_samples(rng: Any) -> list[Call]:

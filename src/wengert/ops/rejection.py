@@ -158,6 +158,7 @@ def _samples(*parameters: tuple[float, float]) -> Any:
 random_loggamma: Op = op(
     "random_loggamma(concentration; key, counter, shape)",
     _loggamma,
+    accepts="real_inexact",
     infer=_infer_parameters,
     facts={"concentration": Partial(lambda concentration, out: gamma_ratio(concentration, out, n=1))},
     doc="Logarithms of gamma random numbers of rate 1; differentiable in the concentration by implicit "
