@@ -14,11 +14,12 @@ from ..core.op import TABLE
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from .batch import vmap
+from .elimination import eliminated
 from .functional import Argnums, argument_numbers, grad, vjp
 from .tangents import Recording, jvp
 from .variables import describe_leaf, differentiable
 
-JacobianMode = Literal["auto", "forward", "reverse"]
+JacobianMode = Literal["auto", "forward", "reverse", "elimination"]
 
 
 def jacobian(
@@ -38,6 +39,9 @@ def jacobian(
     argnums: which positional arguments to differentiate in.
     mode: "forward" (a tangent for each element of the arguments), "reverse" (a cotangent for each
         element of the results), or "auto": the one with fewer of them. All run in one batched pass.
+        "elimination" multiplies the partials of single numbers in a cheap order instead (see
+        :func:`wengert.elimination_cost`; needs SciPy): fewer multiplications, but in Python, so "auto"
+        never takes it. Where the Jacobian is itself traced or differentiated it is "auto".
     holomorphic: promise that `fn` is complex differentiable; needed for complex arguments. The result
         is then the complex derivative, not its conjugate.
     chunk_size: directions in one pass, to bound memory; all where None.
@@ -62,9 +66,13 @@ def jacobian(
     @functools.wraps(fn, updated=())
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         flat = Flat(fn, argnums, has_aux, holomorphic, name, args, kwargs)
-        sides = flat.columns, flat.rows
-        forward = mode == "forward" or (mode == "auto" and sides[0] <= sides[1])
-        blocks = _forward(flat, chunk_size) if forward else _reverse(flat, chunk_size, holomorphic)
+        here = not (flat.recording.abstract or flat.recording.connected)
+        if mode == "elimination" and here:
+            blocks = _by_elimination(flat)
+        elif mode == "forward" or (mode != "reverse" and flat.columns <= flat.rows):
+            blocks = _forward(flat, chunk_size)
+        else:
+            blocks = _reverse(flat, chunk_size, holomorphic)
         found = tree.unflatten(flat.out_structure, [flat.like_arguments(row) for row in blocks])
         return (found, flat.aux) if has_aux else found
 
@@ -205,6 +213,21 @@ def _reverse(flat: Flat, chunk: int | None, holomorphic: bool) -> list[list[Tens
             row.append(block.conj() if holomorphic else block)
         blocks.append(row)
         offset += o.size
+    return blocks
+
+
+def _by_elimination(flat: Flat) -> list[list[Tensor]]:
+    matrix = eliminated(flat.recording)
+    blocks: list[list[Tensor]] = []
+    first = 0
+    for o in flat.outs:
+        rows, row, offset = matrix[first : first + o.size], [], 0
+        for x in flat.inputs:
+            block = rows[:, offset : offset + x.size].reshape((*o.shape, *x.shape))
+            row.append(wrap(block.astype(o.dtype, order="C")))
+            offset += x.size
+        blocks.append(row)
+        first += o.size
     return blocks
 
 
