@@ -1,4 +1,4 @@
-"""Write what is derived from the op table: type stubs and the operations page.
+"""Write what is derived from the op table: type stubs, the operations page and the support matrix.
 
 python scripts/generate.py            # write
 python scripts/generate.py --check    # exit 1 if a file is out of date
@@ -16,6 +16,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
+
+from support import support_page  # noqa: E402
 
 import wengert as wg  # noqa: E402
 from wengert.core.declare import METHODS, PUBLIC  # noqa: E402
@@ -159,6 +161,7 @@ def operations_page() -> str:
         "Structure, reduction, indexing, contraction": lambda op: op.kind in ("linear", "general"),
         "Sources": lambda op: op.kind == "source",
         "Composites": lambda op: op.kind == "composite",
+        "Control flow": lambda op: op.kind == "control",
     }
     for title, belongs in families.items():
         ops = sorted((op for op in TABLE.values() if belongs(op) and op.name not in BARE), key=lambda op: op.name)
@@ -193,6 +196,7 @@ FILES: dict[str, Callable[[], str]] = {
     "src/wengert/core/_methods.pyi": method_stubs,
     "src/wengert/__init__.pyi": module_stubs,
     "docs/operations.md": operations_page,
+    "docs/support.md": support_page,
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support import matrix
 
 import opchecks
 import wengert as wg  # noqa: F401  (declares the table)
@@ -88,3 +89,8 @@ def test_the_support_matrix_has_no_unexplained_hole() -> None:
                 f"{name}.{p}" for p, f in zip(op.params, op.facts, strict=True) if not f.differentiable and not f.why
             ]
     assert holes == []
+
+
+def test_every_cell_of_the_support_matrix_has_a_mark_or_a_reason() -> None:
+    empty = [f"{name}: {column}" for name, cells in matrix().items() for column, cell in cells.items() if not cell]
+    assert empty == []

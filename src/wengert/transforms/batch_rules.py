@@ -38,9 +38,9 @@ class Batched:
 RULES: dict[str, Rule] = {}
 
 # Composites that are written for one example in a way that a leading axis changes; they are opened.
-_OPENED = frozenset({"batch_norm", "batch_norm_fixed", "cross_entropy", "mse", "dropout"})
+OPENED = frozenset({"batch_norm", "batch_norm_fixed", "cross_entropy", "mse", "dropout"})
 # Where all examples get the same random numbers, each is drawn for on its own.
-_ONE_BY_ONE = frozenset({"random_categorical"})
+ONE_BY_ONE = frozenset({"random_categorical"})
 
 
 def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
@@ -49,7 +49,7 @@ def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
     found = RULES.get(op.name)
     if found is not None:
         return found
-    if TABLE.get(op.name) is not op or op.name in _OPENED or op.name in _ONE_BY_ONE:
+    if TABLE.get(op.name) is not op or op.name in OPENED or op.name in ONE_BY_ONE:
         return None
     if op.kind == "elementwise":
         return _elementwise
