@@ -1,0 +1,207 @@
+"""The right-hand side of a differential equation over the leaves of a nest, and arithmetic of states."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import wengert as wg
+
+from ..core import tree
+from ..core.errors import DTypeError, ShapeError, fail
+from ..core.mode import get_mode
+from ..core.spec import Spec, category, spec_of
+from ..core.tensor import Tensor, asarray
+from ..core.tree import Structure
+from ..transforms.open_trace import open_trace
+
+State = list[Tensor]
+Time = float | Tensor  # a number, or a tensor where times are abstract or differentiated in
+
+
+class System:
+    """dy/dt = f(t, y): `system(t, leaves)` gives the derivative's leaves, checked against the state's."""
+
+    def __init__(self, f: Callable[..., Any], y0: Any, args: tuple[Any, ...], t0: Tensor | float) -> None:
+        leaves, self.structure = tree.flatten(y0)
+        if not leaves:
+            fail(ShapeError, "odeint: y0 has no tensors", "Give a tensor or a nest of them.")
+        self.f, self.args = f, args
+        self.evaluations = 0
+        self.shift: Tensor | None = None  # 0, with the derivative of the first time
+        weak = [type(leaf) in (int, float, complex) for leaf in leaves]
+        self.start = [_state_leaf(leaf) for leaf in leaves]
+        self._set_specs()
+        if isinstance(t0, Tensor) and t0.requires_grad and not t0.is_abstract:
+            self.shift = (t0 - t0.detach()).astype(self.dtype)
+        first = self._flat(t0, self.start)
+        # Python numbers take the dtype that the equation gives them.
+        for i, number in enumerate(weak):
+            if number and category(first[i].dtype) >= 2 and first[i].dtype != self.start[i].dtype:
+                self.start[i] = asarray(leaves[i], dtype=first[i].dtype)
+        self._set_specs()
+        self.first = self(t0, self.start) if any(weak) else self._checked(first)
+
+    def _set_specs(self) -> None:
+        self.specs: list[Spec] = [x.spec for x in self.start]
+        self.dtype = real_dtype(np.result_type(*[s.dtype for s in self.specs]))
+        self.eps = float(np.finfo(self.dtype).eps) if self.dtype.kind == "f" else 2.0**-7
+
+    @property
+    def abstract(self) -> bool:
+        """Whether values are not known: while a program is traced."""
+        return get_mode().tracing or any(x.is_abstract for x in (*self.start, *self.first))
+
+    def clock(self, t: Time) -> Tensor:
+        """A time as f takes it: a scalar tensor of the state's real dtype."""
+        if isinstance(t, Tensor):
+            return t if t.dtype == self.dtype else t.astype(self.dtype)
+        out = asarray(np.asarray(t, self.dtype))
+        return out if self.shift is None else out + self.shift
+
+    def nest(self, leaves: Sequence[Tensor]) -> Any:
+        return tree.unflatten(self.structure, leaves)
+
+    def _flat(self, t: Time, leaves: Sequence[Tensor]) -> State:
+        self.evaluations += 1
+        out, structure = tree.flatten(self.f(self.clock(t), self.nest(leaves), *self.args))
+        if structure != self.structure:
+            fail(
+                ShapeError,
+                f"odeint: f returned {structure} for a state {self.structure}",
+                "f(t, y, *args) returns dy/dt, a nest like y.",
+            )
+        return [x if isinstance(x, Tensor) else asarray(x) for x in out]
+
+    def __call__(self, t: Time, leaves: Sequence[Tensor]) -> State:
+        return self._checked(self._flat(t, leaves))
+
+    def _checked(self, out: State) -> State:
+        for i, (found, spec) in enumerate(zip(out, self.specs)):
+            if found.spec is spec:
+                continue
+            if found.shape != spec.shape:
+                fail(
+                    ShapeError,
+                    f"odeint: f returned shape {found.shape} for a state of shape {spec.shape}",
+                    "The derivative has the shape of what it is the derivative of.",
+                )
+            if found.dtype == spec.dtype:
+                continue
+            if category(found.dtype) >= 2 and np.can_cast(found.dtype, spec.dtype):
+                out[i] = found.astype(spec.dtype)
+                continue
+            if category(found.dtype) < 2:
+                out[i] = found.astype(spec.dtype)
+                continue
+            fail(
+                DTypeError,
+                f"odeint: f returned {found.dtype} for a state of {spec.dtype}",
+                f"Give y0 in {found.dtype}, or the arguments in {spec.dtype}.",
+            )
+        return out
+
+
+def _state_leaf(leaf: Any) -> Tensor:
+    if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
+        fail(DTypeError, f"odeint: a {type(leaf).__name__} in y0", "The state is a nest of tensors, arrays or numbers.")
+    t = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    return t if category(t.dtype) >= 2 else t.astype(asarray(0.0).dtype)
+
+
+def real_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype of the real part."""
+    return np.empty(0, dtype).real.dtype
+
+
+# -- arithmetic of states
+
+
+def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence[float | Tensor]) -> State:
+    """y + h sum_i w_i k_i, leaf by leaf; stages of weight 0 are left out."""
+    used = [(w, k) for w, k in zip(weights, ks) if isinstance(w, Tensor) or w != 0.0]
+    if not used:
+        return list(y)
+    out: State = []
+    for i, leaf in enumerate(y):
+        if isinstance(h, Tensor) or any(isinstance(w, Tensor) for w, _ in used):
+            total = _sum([k[i] * _scalar(w, leaf) for w, k in used]) * _scalar(h, leaf)
+        else:
+            total = _sum([k[i] * (h * w) for w, k in used])
+        out.append(leaf + total)
+    return out
+
+
+def _scalar(x: Time, like: Tensor) -> Time:
+    """A factor that does not change the dtype of what it multiplies."""
+    dtype = real_dtype(like.dtype)
+    return x.astype(dtype) if isinstance(x, Tensor) and x.dtype != dtype else x
+
+
+def _sum(terms: Sequence[Tensor]) -> Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def hermite(y0: State, y1: State, f0: State, f1: State, h: Time, theta: Time) -> State:
+    """The cubic polynomial through both ends of a step with their slopes, at `theta` of it."""
+    rest = 1.0 - theta
+    w1 = theta * theta * (3.0 - 2.0 * theta)
+    s0, s1 = theta * rest * rest, -theta * theta * rest
+    out: State = []
+    for a, b, p, q in zip(y0, y1, f0, f1):
+        slopes = p * _scalar(s0, a) + q * _scalar(s1, a)
+        out.append(a + (b - a) * _scalar(w1, a) + slopes * _scalar(h, a))
+    return out
+
+
+def error_ratio(error: Sequence[Any], y0: Sequence[Any], y1: Sequence[Any], rtol: float, atol: float) -> float:
+    """The root mean square of the errors over their tolerances, all leaves together; NaN and inf as they are.
+
+    On NumPy arrays.
+    """
+    total, count = 0.0, 0
+    with np.errstate(all="ignore"):
+        for e, a, b in zip(error, y0, y1):
+            ratio = np.abs(e) / (atol + rtol * np.maximum(np.abs(a), np.abs(b)))
+            total += float(np.sum(np.square(ratio, dtype=np.float64)))
+            count += ratio.size
+    return math.sqrt(total / count) if count and total >= 0 else (math.nan if count else 0.0)
+
+
+def values(leaves: Sequence[Tensor]) -> list[Any]:
+    """The NumPy arrays of a state."""
+    return [x._data for x in leaves]
+
+
+# -- f with everything that it uses as arguments
+
+
+class Closed:
+    """f as a graph of time, state and the tensors that it takes from outside (`captured`)."""
+
+    def __init__(self, system: System) -> None:
+        def flat(t: Tensor, *leaves: Tensor) -> State:
+            return system(t, leaves)
+
+        flat.__name__ = getattr(system.f, "__name__", "f")
+        specs = [spec_of((), system.dtype), *system.specs]
+        evaluations = system.evaluations
+        opened = open_trace(flat, specs, lambda found: (tuple(found), {}), [True] * len(specs))
+        system.evaluations = evaluations
+        self.structure: Structure = opened.structure
+        self.graph, self.captured = opened.close()
+
+    def __call__(self, t: Tensor, leaves: Sequence[Tensor], captured: Sequence[Tensor]) -> State:
+        found = self.graph(t, *leaves, *captured)
+        return list(found) if isinstance(found, (tuple, list)) else [found]
+
+
+def stacked(rows: Sequence[State]) -> State:
+    """States at several times as one, with a leading axis."""
+    return [wg.stack(list(column)) for column in zip(*rows)]
