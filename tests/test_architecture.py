@@ -25,6 +25,7 @@ LAYERS = {
     "data": 4,
     "train": 4,
     "distributions": 4,
+    "solve": 4,
     "cli": 5,
 }
 # The package's face: it may name anything, and whoever is above the layers may use it.

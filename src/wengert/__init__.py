@@ -88,6 +88,7 @@ _LAZY_MODULES = frozenset(
         "fft",
         "passes",
         "symbolic",
+        "solve",
     }
 )
 _LAZY_NAMES = {

@@ -1,0 +1,32 @@
+"""Solvers as nodes: `wg.solve`, with derivatives of the solution, not of the steps.
+
+>>> import wengert as wg
+>>> wg.grad(lambda a: wg.solve.root(lambda x: x**2 - a, 1.0))(9.0)
+tensor(0.1667)
+"""
+
+from __future__ import annotations
+
+from .common import ConvergenceError, SolveInfo
+from .fixed_point import fixed_point
+from .linear import linear_solve
+from .minimize import minimize
+from .ode_events import Event
+from .odeint import Interpolation, OdeInfo, Solution, odeint
+from .root import root
+from .sparse import SparseMatrix
+
+__all__ = [
+    "Event",
+    "Interpolation",
+    "OdeInfo",
+    "Solution",
+    "odeint",
+    "ConvergenceError",
+    "SolveInfo",
+    "SparseMatrix",
+    "fixed_point",
+    "linear_solve",
+    "minimize",
+    "root",
+]

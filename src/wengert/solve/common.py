@@ -1,0 +1,254 @@
+"""What the solvers have in common: functions of nests as functions of vectors, closures as arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import concat
+from ..core import tree
+from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WengertError, fail
+from ..core.mode import Mode, get_mode, reset_mode, set_mode
+from ..core.spec import DType, Spec, category, default_float, promote, spec_of
+from ..core.tensor import Tensor, asarray, wrap
+from ..ops.generator import default_generator
+from ..transforms.flow import while_loop
+from ..transforms.open_trace import open_trace
+from ..transforms.replay import replay
+from ..transforms.tangents import jvp
+
+Flat = Callable[..., Tensor]  # from a vector and other tensors to a vector, or a scalar
+
+
+class ConvergenceError(WengertError, RuntimeError):
+    """A solver that did not reach its tolerance."""
+
+
+class SolveInfo(NamedTuple):
+    """How a solver ended, as tensors: whether it reached its tolerance, its steps, the residual's norm."""
+
+    converged: Tensor
+    steps: Tensor
+    residual: Tensor
+
+
+class Solved(NamedTuple):
+    """What a solver returns inside: the solution as a vector, and how it ended."""
+
+    solution: Tensor
+    converged: Tensor
+    steps: Tensor
+    residual: Tensor
+
+
+def default_tolerance(dtype: DType, power: float) -> float:
+    """A power of the dtype's rounding error: 3.7e-11 for float64 and 2.4e-5 for float32 at 2/3."""
+    eps = float(np.finfo(dtype).eps)
+    return math.pow(eps, power)
+
+
+def solver_specs(x: Spec) -> tuple[Spec, ...]:
+    """The specs of a :class:`Solved`, for a solution of this one."""
+    real = spec_of((), np.empty(0, x.dtype).real.dtype)
+    return x, spec_of((), np.dtype(bool)), spec_of((), np.dtype(np.int64)), real
+
+
+def largest(v: Tensor) -> Tensor:
+    """The largest magnitude among the elements; 0 for none."""
+    return abs(v).max() if v.size else wrap(np.zeros((), np.empty(0, v.dtype).real.dtype))
+
+
+def loop(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
+    """`while_loop` of a solver: nothing is recorded for derivatives, which do not go through the steps."""
+    token = set_mode(get_mode().with_grad(False))
+    try:
+        return while_loop(going, step, state)
+    finally:
+        reset_mode(token)
+
+
+def known(x: Tensor, kind: Any) -> Any:
+    """A scalar as a Python value."""
+    return kind(x._data)
+
+
+# -- nests as vectors
+
+
+class Packing:
+    """The leaves of a nest as one vector."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
+        self.shapes = list(shapes)
+        self.sizes = [int(np.prod(s)) for s in shapes]
+        self.size = sum(self.sizes)
+
+    def pack(self, leaves: Sequence[Tensor], dtype: DType) -> Tensor:
+        flat = [x.reshape((-1,)).astype(dtype) if x.size else wrap(np.zeros(0, dtype)) for x in leaves]
+        if not flat:
+            return wrap(np.zeros(0, dtype))
+        return flat[0] if len(flat) == 1 else concat(flat)
+
+    def unpack(self, v: Tensor) -> list[Tensor]:
+        if len(self.shapes) == 1:
+            return [v.reshape(self.shapes[0])]
+        found, start = [], 0
+        for shape, size in zip(self.shapes, self.sizes, strict=True):
+            found.append(v[start : start + size].reshape(shape))
+            start += size
+        return found
+
+
+def unknowns(nest: Any, what: str) -> tuple[list[Tensor], Any, DType]:
+    """The leaves of a first guess, its structure and their common dtype; numbers and integers become floating."""
+    leaves, structure = tree.flatten(nest)
+    tensors: list[Tensor] = []
+    strong: list[DType] = []
+    for leaf in leaves:
+        if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
+            fail(DTypeError, f"{what}: a {type(leaf).__name__} among the unknowns", "They are tensors or numbers.")
+        t = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+        tensors.append(t.detach())
+        if type(leaf) not in (int, float) and category(t.dtype) >= 2:
+            strong.append(t.dtype)
+    dtype: DType = default_float
+    for i, d in enumerate(strong):
+        dtype = d if i == 0 else promote(dtype, d)
+    refuse_dtype(dtype, what)
+    return [t.astype(dtype) for t in tensors], structure, dtype
+
+
+def refuse_dtype(dtype: DType, what: str) -> None:
+    if category(dtype) == 3:
+        fail(
+            DTypeError,
+            f"{what} with unknowns of dtype {dtype}",
+            "Its unknowns are real: make the real and the imaginary part two of them.",
+        )
+    if dtype not in (np.float32, np.float64):
+        fail(
+            DTypeError, f"{what} with unknowns of dtype {dtype}", "Solve in float32 or float64: x0.astype(wg.float32)."
+        )
+
+
+# -- closures as arguments
+
+
+class Closed:
+    """A function of a nest with all tensors that it uses as arguments.
+
+    `tensors` are those among the extra arguments, then those that the function takes from outside.
+    Called with the nest's leaves and tensors in the places of these it gives the result's leaves.
+    """
+
+    def __init__(self, fn: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, args: Any, what: str) -> None:
+        given, arguments = tree.flatten(tuple(args))
+        places = [i for i, a in enumerate(given) if isinstance(a, (Tensor, np.ndarray, np.generic))]
+        self.tensors = [given[i] if isinstance(given[i], Tensor) else asarray(given[i]) for i in places]
+        self.traced = True
+
+        def arranged(tensors: Sequence[Tensor]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+            full = list(given)
+            for i, t in zip(places, tensors[len(leaves) :], strict=True):
+                full[i] = t
+            return (tree.unflatten(structure, list(tensors[: len(leaves)])), *tree.unflatten(arguments, full)), {}
+
+        def direct(*tensors: Tensor) -> list[Tensor]:
+            found, self.structure = tree.flatten(fn(*arranged(tensors)[0]))
+            return [o if isinstance(o, Tensor) else asarray(o) for o in found]
+
+        own = [*leaves, *self.tensors]
+        outer = get_mode()
+        before = default_generator.get_state()
+        token = set_mode(Mode(True, outer.scope, outer.tracing))
+        try:
+            specs = [t.spec for t in own]
+            opened = open_trace(fn, specs, arranged, [category(t.dtype) >= 2 for t in own])
+            graph, captured = opened.close()
+            self.structure, self.specs = opened.structure, [o.spec for o in opened.outs]
+            self.tensors += captured
+            self._call: Callable[..., list[Tensor]] = lambda *tensors: replay(graph, tensors)
+        except GraphError:
+            # A function that asks for values (a Python `if`) cannot be traced; on values it runs as it is.
+            if any(t.is_abstract for t in own):
+                raise
+            self.traced = False
+            self._call = direct
+            outs = direct(*(t.detach() for t in own))
+            self.specs = [o.spec for o in outs]
+            _nothing_outside(outs, what)
+        finally:
+            reset_mode(token)
+        if not np.array_equal(before._data, default_generator.get_state()._data):
+            fail(GraphError, f"{what}: the function draws random numbers", "It is one function: draw them before.")
+
+    def __call__(self, leaves: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:
+        return self._call(*leaves, *tensors)
+
+
+def _nothing_outside(outs: Sequence[Tensor], what: str) -> None:
+    if any(o.requires_grad for o in outs):
+        fail(
+            GradientError,
+            f"{what}: the function uses a tensor that requires gradients from outside, and asks for values",
+            "Such a function cannot be traced, so what it uses must be among its arguments: pass the tensor as one "
+            "of them, detach it, or write the function with wg.where or wg.cond in the place of a Python `if`.",
+        )
+    if any(o.is_abstract for o in outs):
+        fail(
+            GraphError,
+            f"{what}: the function uses a traced tensor and asks for values",
+            "Write it with wg.where or wg.cond in the place of a Python `if`.",
+        )
+
+
+class System:
+    """A function of a nest of unknowns as one of a vector, `call(v, *tensors)`, in a dtype that settles."""
+
+    def __init__(self, fn: Callable[..., Any], x0: Any, args: Any, what: str) -> None:
+        leaves, self.structure, dtype = unknowns(x0, what)
+        while True:
+            closed = Closed(fn, leaves, self.structure, args, what)
+            wider = dtype
+            for spec in closed.specs:
+                if not spec.inexact:
+                    fail(DTypeError, f"{what}: the function returned {spec}", "It returns floating values.")
+                wider = promote(wider, spec.dtype)
+            refuse_dtype(wider, what)
+            if wider == dtype:
+                break
+            dtype = wider
+            leaves = [x.astype(dtype) for x in leaves]
+        self.what, self.closed, self.dtype = what, closed, dtype
+        self.packing = Packing([x.shape for x in leaves])
+        self.outs = Packing([s.shape for s in closed.specs])
+        self.start = self.packing.pack(leaves, dtype)
+        self.tensors = closed.tensors
+
+    def __call__(self, v: Tensor, *tensors: Tensor) -> Tensor:
+        return self.outs.pack(self.closed(self.packing.unpack(v), tensors), self.dtype)
+
+    def scalar(self, v: Tensor, *tensors: Tensor) -> Tensor:
+        (out,) = self.closed(self.packing.unpack(v), tensors)
+        value: Tensor = out.reshape(()).astype(self.dtype)
+        return value
+
+    def nest(self, v: Tensor) -> Any:
+        return tree.unflatten(self.structure, self.packing.unpack(v))
+
+    def as_many_as_unknowns(self) -> None:
+        if self.outs.size != self.packing.size:
+            fail(
+                ShapeError,
+                f"{self.what}: {self.outs.size} equations in {self.packing.size} unknowns",
+                "There are as many equations as unknowns; wg.solve.minimize takes a sum of squares.",
+            )
+
+
+def directional(fn: Flat, v: Tensor, t: Tensor) -> Tensor:
+    """The derivative of `fn` at `v` along `t`."""
+    found: Tensor = jvp(fn, (v,), (t,))[1]
+    return found
