@@ -105,9 +105,7 @@ def _star(csr: Any, order: Any) -> Any:
         taken, several = 0, twice[v]
         for w in near[v]:
             own = bit[w]
-            if not own:
-                taken |= once[w]  # w would have two neighbours of one colour, before its own is known
-            else:
+            if own:
                 taken |= own | (once[w] if several & own else ends[w])
         bit[v] = b = ~taken & (taken + 1)
         for x in near[v]:
