@@ -21,7 +21,7 @@ from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Hooked, Node, Recomputed
 from ..core.record import OUTPUT, caller, kept_values
 from ..core.tensor import ALIAS, Tensor
-from . import checkpoint_policies
+from . import checkpoint_policies as checkpoint_policies
 from .checkpoint_policies import Policy, Selection
 from .custom_op import CustomOp, Residuals
 
