@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import derivatives
 import eager
+import jacobians
 import models
 import numpy as np
 from harness import Case, table
@@ -38,6 +39,14 @@ GROUPS = {
     "recorded": ("One operation on 8 float32 elements, recorded", lambda: eager.forward_cases(True), 1e-9, "ns"),
     "backward": ("Backward of one operation on 8 float32 elements", eager.backward_cases, 1e-9, "ns"),
     "derivatives": ("Derivatives of every kind, eager, float32", derivatives.cases, 1e-6, "µs"),
+    "elimination": (
+        "Jacobians by vertex elimination (wengert), in forward and in reverse mode; "
+        "multiplications of forward, reverse and Markowitz order",
+        jacobians.elimination_cases,
+        1e-6,
+        "µs",
+    ),
+    "sparse": ("A sparse Jacobian by colouring (wengert), and the dense one", jacobians.sparse_cases, 1e-6, "µs"),
     "models": ("A training step of each example", models.cases, 1e-3, "ms"),
 }
 
