@@ -34,7 +34,7 @@ def patterns(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     op = node.op
     if op.joint is None and not op.fact(index).differentiable:
         return (None,) * _results(node)
-    found = _RULES.get(op.name)
+    found = RULES.get(op.name)
     if found is not None:
         return found(node, index, values)
     if op.kind == "elementwise":
@@ -504,6 +504,30 @@ def _solved(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     return (_blocks(_shape(node, 1), (-2,), _specs(node)[0].shape, (-2,)),)
 
 
+def _solved_by_substitution(node: Node, index: int, values: Sequence[Any]) -> Patterns:
+    """Row after row: each row of the solution on the rows before it, and on their part of the triangle."""
+    upper, unit = node.attrs["upper"], node.attrs["unit"]
+    shape, out = _shape(node, index), _specs(node)[0].shape
+    if shape[:-2] != out[:-2]:
+        return _by_layout(node, index)
+    n, columns = out[-2:]
+    before = np.tri(n, dtype=bool)
+    batch = sparse().eye_array(_size(out[:-2]), dtype=bool)
+    own = sparse().csr_array(before.T if upper else before)
+    if index == 1:
+        rows = sparse().kron(own, sparse().eye_array(columns, dtype=bool))
+        return ((_boolean(sparse().kron(batch, rows)),),)
+    read = np.tri(n, k=-1 if unit else 0, dtype=bool)
+    row, column = np.nonzero(read.T if upper else read)
+    taken = matrix(row, row * n + column, (n, n * n))
+    rows = sparse().kron(own, np.ones((columns, 1), bool))
+    return ((_boolean(sparse().kron(batch, rows)), _boolean(sparse().kron(batch, taken))),)
+
+
+def _boolean(a: Any) -> Any:
+    return sparse().csr_array(a).astype(bool)
+
+
 def _indexed(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     """Integer arrays over neighbouring axes; where they are not known they may pick anything there."""
     op = node.op
@@ -545,7 +569,7 @@ def _drawn(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 
 
 _Rule = Callable[[Node, int, Sequence[Any]], Patterns]
-_RULES: dict[str, _Rule] = {
+RULES: dict[str, _Rule] = {
     "alias": _identity,
     "cast": _identity,
     "clip_gradient": _identity,
@@ -558,6 +582,7 @@ _RULES: dict[str, _Rule] = {
     **dict.fromkeys(("max_pool", "sum_pool", "spread_pool", "pool_select", "pool_scatter"), _pool),
     **dict.fromkeys(("cumulative_sum", "cumulative_prod", "linear_recurrence"), _running),
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "standardize"), _rows),
-    **dict.fromkeys(("solve", "solve_triangular", "lstsq"), _solved),
+    "solve_triangular": _solved_by_substitution,
+    **dict.fromkeys(("solve", "lstsq"), _solved),
     **dict.fromkeys(("index", "index_transpose", "index_update"), _indexed),
 }
