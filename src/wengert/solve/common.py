@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import concat
+from .. import concat, where
 from ..core import tree
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WengertError, fail
 from ..core.mode import Mode, get_mode, reset_mode, set_mode
@@ -59,6 +59,14 @@ def solver_specs(x: Spec) -> tuple[Spec, ...]:
 def largest(v: Tensor) -> Tensor:
     """The largest magnitude among the elements; 0 for none."""
     return abs(v).max() if v.size else wrap(np.zeros((), np.empty(0, v.dtype).real.dtype))
+
+
+def stationary(v: Tensor, value: Tensor, gradient: Tensor, tol: float) -> Tensor:
+    """Whether the gradient is small, or small for a value and unknowns of this size."""
+    size = largest(v)
+    natural = abs(value) / where(size > 1, size, 1.0)
+    found: Tensor = largest(gradient) <= tol * where(natural > 1, natural, 1.0)
+    return found
 
 
 def loop(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:

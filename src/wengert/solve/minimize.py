@@ -8,7 +8,7 @@ from typing import Any
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.tensor import Tensor
 from ..transforms.functional import grad, value_and_grad
-from .common import Solved, System, default_tolerance, largest
+from .common import Solved, System, default_tolerance, largest, stationary
 from .equation import LinearMethod, solve_equation
 from .implicit import info_of
 from .quasi_newton import descend
@@ -40,8 +40,8 @@ def minimize(
         gradients on Hessian products), "gradient" (Barzilai-Borwein lengths, line search); or, by
         SciPy, an unconstrained method of `scipy.optimize.minimize` by its name ("BFGS", "L-BFGS-B",
         "Newton-CG", "Nelder-Mead", ...).
-    tol: the largest element of the gradient that is accepted, relative to `1 + |f|`; by default the
-        square root of the dtype's rounding error.
+    tol: the largest element of the gradient that is accepted, relative to `|f| / max(1, |x|)` where that
+        is above 1; by default the square root of the dtype's rounding error.
     max_steps, error, info: as for :func:`wengert.solve.root`; the info's residual is the gradient's largest element.
     linear_solver: for the derivative; "auto" is dense for at most 256 unknowns, else "cg".
 
@@ -92,4 +92,4 @@ def _minimize(f: Callable[[Tensor], Tensor], v: Tensor, method: str, tol: float,
         v, steps = scipy_minimize(f, v, method, tol, max_steps)
     value, gradient = both(v)
     left = largest(gradient)
-    return Solved(v, left <= tol * (1 + abs(value)), steps, left)
+    return Solved(v, stationary(v, value, gradient, tol), steps, left)

@@ -33,7 +33,7 @@ def newton(f: Callable[[Tensor], Tensor], v: Tensor, tol: float, max_steps: int,
             # As exact as it needs to be to converge fast (Eisenstat and Walker 1996).
             d = gmres(lambda t: directional(f, v, t), lambda t: t, -r, 1e-4, max(10 * v.shape[0], 100)).solution
         else:
-            d = linalg.solve(jacobian(f)(v), -r)
+            d = _step(jacobian(f)(v), -r)
         before = (r * r).sum()
 
         def too_long(search: Any) -> Any:
@@ -60,6 +60,20 @@ def newton(f: Callable[[Tensor], Tensor], v: Tensor, tol: float, max_steps: int,
     no = wrap(np.zeros((), bool))
     v, r, steps, small, _ = loop(going, step, (v, r, wrap(np.zeros((), np.int64)), no, no))
     return Solved(v, _within(r, tol) | (small & r.isfinite().all()), steps, largest(r))
+
+
+def _step(matrix: Tensor, right: Tensor) -> Tensor:
+    """The solution of a system; of a singular one anything finite, which the line search then judges.
+
+    A failure here would be one of all examples that are solved together.
+    """
+    if not right.size:
+        return right
+    q, r = linalg.qr(matrix)
+    pivots = abs(linalg.diagonal(r))
+    weak = pivots <= float(np.finfo(right.dtype).eps) * pivots.max()
+    r = r + weak.astype(r.dtype)[:, None] * wrap(np.eye(*r.shape, dtype=r.dtype))
+    return linalg.solve_triangular(r, q.mT @ right, upper=True)
 
 
 def _within(r: Tensor, tol: float) -> Tensor:

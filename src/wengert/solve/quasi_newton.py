@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import arange, where, zeros
 from ..core.tensor import Tensor, wrap
-from .common import largest, loop
+from .common import largest, loop, stationary
 from .krylov import dot
 from .line_search import wolfe
 
@@ -90,8 +90,8 @@ def descend(both: Both, v: Tensor, method: str, tol: float, max_steps: int) -> t
     begin, direction, update = _METHODS[method]
 
     def going(state: Any) -> Any:
-        _, value, gradient, _, steps, stuck = state
-        return (largest(gradient) > tol * (1 + abs(value))) & ~stuck & (steps < max_steps)
+        v, value, gradient, _, steps, stuck = state
+        return ~stationary(v, value, gradient, tol) & gradient.isfinite().all() & ~stuck & (steps < max_steps)
 
     def step(state: Any) -> Any:
         v, value, gradient, memory, steps, _ = state

@@ -82,6 +82,9 @@ def root(
     if between and x0 is None:
         x0 = 0.5 * (between[0] + between[1])
     system = System(f, x0, args, "root")
+    if between and system.packing.shapes == [()] and len(system.outs.shapes) == 1:
+        # The ends are numbers, and f says how many of them there are.
+        system = System(f, broadcast_to(system.nest(system.start), system.outs.shapes[0]), args, "root")
     system.as_many_as_unknowns()
     if tol is None:
         tol = default_tolerance(system.dtype, 2 / 3)

@@ -129,7 +129,7 @@ def scipy_minimize(
         extra["hessp"] = lambda x, t: np.asarray(hvp(f, (at(x),), (at(t),))._data, np.float64)
     options: dict[str, Any] = {"maxiter": max_steps}
     if method in ("CG", "BFGS", "L-BFGS-B", "TNC", "trust-ncg", "trust-krylov", "trust-constr"):
-        options["gtol"] = tol
+        options["gtol"] = 0.1 * tol
     if method in ("L-BFGS-B", "SLSQP"):
         options["ftol"] = 0.0
     if method == "TNC":

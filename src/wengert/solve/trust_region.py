@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import sqrt, where
 from ..core.tensor import Tensor, wrap
-from .common import directional, largest, loop
+from .common import directional, largest, loop, stationary
 from .krylov import dot, norm
 
 
@@ -24,9 +24,8 @@ def newton_trust_region(
     eps = float(np.finfo(v.dtype).eps)
 
     def going(state: Any) -> Any:
-        _, value, gradient, radius, steps = state
-        left = largest(gradient)
-        return (left > tol * (1 + abs(value))) & (radius > 0) & (steps < max_steps)
+        v, value, gradient, radius, steps = state
+        return ~stationary(v, value, gradient, tol) & (radius > 0) & (steps < max_steps)
 
     def step(state: Any) -> Any:
         v, value, gradient, radius, steps = state

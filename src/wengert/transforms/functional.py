@@ -152,7 +152,8 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
             fail(GradientError, f"cotangents {found} for a result {structure}", "They must have one structure.")
         pairs = [(o, seed(o, ct, "the pullback")) for o, ct in zip(outs, cts, strict=True)]
         live = [(o, ct) for o, ct in pairs if o.requires_grad]
-        record = get_mode().grad and (connected or any(ct.requires_grad or ct.is_abstract for _, ct in live))
+        record = get_mode().grad and (connected or any(ct.requires_grad for _, ct in live))
+        record = record or any(t.is_abstract for pair in live for t in pair)
         grads = iter(pull_back(live, inputs, record, retain=True))
         return tuple(nest.like(grads) for nest in nests)
 
