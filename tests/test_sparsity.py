@@ -384,6 +384,25 @@ def test_a_given_pattern() -> None:
     assert jac.evaluations == 1
     with pytest.raises(wg.ShapeError, match="pattern"):
         wg.sparse_jacobian(fn, pattern=np.eye(4))(x)
+    lower = np.tri(3) - np.tri(3, k=-2)
+    for given in (lower, lower.T, sp.csr_array(lower)):
+        hess = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum(), pattern=given)
+        full = [[1.0, 0.2, 0.0], [0.2, 4.0, 1.0], [0.0, 1.0, 0.0]]
+        np.testing.assert_allclose(hess(x).toarray(), full)
+
+
+def test_a_module_and_half_precision() -> None:
+    """What a function closes over is unknown where it is a parameter, and carries no gradients on."""
+    model = wg.nn.Sequential(wg.nn.Linear(3, 4), wg.nn.Tanh(), wg.nn.Linear(4, 2))
+    x = wg.tensor(np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32))
+    jac = wg.sparse_jacobian(lambda x: model(x))
+    full = wg.jacobian(lambda x: model(x))(x).detach().numpy().reshape(10, 15)
+    np.testing.assert_allclose(jac(x).toarray(), full, atol=1e-6)
+    assert (jac.pattern.nnz, jac.mode, jac.evaluations) == (30, "reverse", 2)
+    for dtype in (wg.float16, wg.bfloat16):
+        found = wg.sparse_jacobian(lambda x: x * x)(wg.tensor([1.0, 2.0]).astype(dtype))
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found.toarray(), [[2, 0], [0, 4]])
 
 
 def test_nothing_and_errors() -> None:

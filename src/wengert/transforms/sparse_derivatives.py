@@ -142,7 +142,9 @@ class SparseHessian(_Compressed):
         super().__init__(fn, argnums, chunk_size, pattern, "sparse_hessian")
 
     def _planned(self, args: Sequence[Any]) -> Plan:
-        pattern = symmetric(self._known_pattern(args))
+        found = self._known_pattern(args)
+        # Of a given pattern one triangle is enough.
+        pattern = symmetric(found) if self._given is None else (found + found.T).tocsc()
         return Plan(pattern, color_symmetric(pattern), "forward")
 
     def __call__(self, *args: Any) -> Any:
@@ -177,9 +179,10 @@ def sparse_jacobian(
     chunk_size: directions in one batched pass, to bound memory.
 
     Returns a function of `fn`'s positional arguments whose result is a SciPy sparse array in CSC form,
-    with an entry (perhaps 0) wherever the pattern has one. Pattern and colours are found once for
-    arguments of one structure; `.pattern`, `.colors`, `.mode` and `.evaluations` (directions) tell of
-    the last call's. Arguments that are integers or booleans are part of the structure. Needs SciPy.
+    with an entry (perhaps 0) wherever the pattern has one; half precision becomes float32. Pattern and
+    colours are found once for arguments of one structure; `.pattern`, `.colors`, `.mode` and
+    `.evaluations` (directions) tell of the last call's. Arguments that are integers or booleans are
+    part of the structure. Needs SciPy.
 
     Raises GradientError, ShapeError, DTypeError, GraphError. Source: Curtis, Powell and Reid 1974, "On the
     estimation of sparse Jacobian matrices"; Gebremedhin, Manne and Pothen 2005, "What color is your
@@ -205,7 +208,8 @@ def sparse_hessian(
 ) -> SparseHessian:
     """The Hessian of a scalar function as a sparse matrix, in as many passes as its structure needs.
 
-    Parameters and result are those of :func:`sparse_jacobian`. A pass differentiates the gradient
+    Parameters and result are those of :func:`sparse_jacobian`; of a given pattern one triangle is
+    enough. A pass differentiates the gradient
     along one direction, at a small multiple of the gradient's cost; there is one for every colour of
     a star colouring (Coleman and More 1984, "Estimation of sparse Hessian matrices and graph coloring
     problems").
@@ -237,8 +241,9 @@ def _compressed(flat: Flat, plan: Plan, chunk: int | None) -> Any:
     forward = plan.mode == "forward"
     likes, results = (flat.inputs, flat.outs) if forward else (flat.outs, flat.inputs)
     width = sum(t.size for t in results)
-    dtype = np.result_type(*(t.dtype for t in flat.outs)) if flat.outs else np.dtype(float)
-    found = np.zeros((plan.directions, width), dtype)
+    # SciPy has no sparse arrays of half precision.
+    wide = [np.float32 if t.dtype.itemsize == 2 else t.dtype for t in flat.outs]
+    found = np.zeros((plan.directions, width), np.result_type(*wide) if wide else float)
     step = chunk or max(_PASS_ELEMENTS // max(flat.rows + flat.columns, 1), 1)
 
     def apply(vectors: list[Tensor]) -> list[Tensor]:
@@ -254,7 +259,7 @@ def _compressed(flat: Flat, plan: Plan, chunk: int | None) -> Any:
         )
         at = 0
         for p, t in zip(parts, results, strict=True):
-            found[start:stop, at : at + t.size] = p.numpy().reshape(stop - start, t.size)
+            found[start:stop, at : at + t.size] = p.detach().numpy().reshape(stop - start, t.size)
             at += t.size
     return found
 
