@@ -9,7 +9,9 @@ from typing import Any
 import wengert as wg
 
 from ..core.errors import GradientError, fail
+from ..core.spec import category
 from ..core.tensor import Tensor
+from .common import ConvergenceError
 from .ode_steps import Step, Stepper
 from .ode_system import Closed, State, System
 
@@ -17,7 +19,13 @@ Outputs = Callable[[Step, int], list[State]]  # the states asked for within a st
 Integrate = Callable[..., Any]
 
 
-def checkpointed(system: System, stepper: Stepper, grid: Sequence[tuple[Any, Any]], outputs: Outputs) -> list[State]:
+def checkpointed(
+    system: System,
+    stepper: Stepper,
+    grid: Sequence[tuple[Any, Any]],
+    outputs: Outputs,
+    tolerance: tuple[float, float],
+) -> list[State]:
     """The states asked for, by steps that are known, in about the square root of their number of checkpoints.
 
     A backward pass computes the steps of one segment at a time again (Griewank & Walther 2008, 12.1).
@@ -31,9 +39,9 @@ def checkpointed(system: System, stepper: Stepper, grid: Sequence[tuple[Any, Any
         def segment(y: State, k: State, start: int = start) -> tuple[State, State, list[State]]:
             rows: list[State] = []
             for i, (t, h) in enumerate(grid[start : start + length], start):
-                # Loose enough to converge where the step did, which was with the same start.
-                step = stepper.step(system, t, h, y, k if tab.fsal else system(t, y), _KNOWN)
-                assert step is not None
+                step = stepper.step(system, t, h, y, k if tab.fsal else system(t, y), tolerance)
+                if step is None:
+                    fail(ConvergenceError, f"odeint: step {i} of {tab.name} does not converge", "Take smaller steps.")
                 rows += outputs(step, i)
                 y, k = step.y1, step.last
             return y, k, rows
@@ -41,9 +49,6 @@ def checkpointed(system: System, stepper: Stepper, grid: Sequence[tuple[Any, Any
         y, k, rows = wg.checkpoint(segment)(y, k)
         found += rows
     return found
-
-
-_KNOWN = (1e-9, 1e-12)
 
 
 def continuous(
@@ -87,7 +92,7 @@ def adjoint_pass(
 ) -> tuple[State, Tensor, State]:
     """The cotangents of the first state, the times and what f takes from outside."""
     n = len(rows)
-    wanted = [i for i, c in enumerate(captured) if c.dtype.kind in "fcV"]
+    wanted = [i for i, c in enumerate(captured) if category(c.dtype) >= 2]
     total = [wg.zeros_like(captured[i]) for i in wanted]
 
     def slope(t: Tensor, y: State) -> State:

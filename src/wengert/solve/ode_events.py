@@ -9,9 +9,10 @@ from typing import Any
 import wengert as wg
 
 from ..core.errors import DTypeError, ShapeError, fail
+from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from .ode_steps import Step
-from .ode_system import State, System
+from .ode_system import State, System, number
 
 
 @dataclass(frozen=True)
@@ -58,19 +59,18 @@ class Watch:
         g = found if isinstance(found, Tensor) else asarray(found)
         if g.size != 1:
             fail(ShapeError, f"odeint: the event function returned {g.spec}, not a scalar")
-        if g.dtype.kind not in "fV":
+        if category(g.dtype) != 2:
             fail(
                 DTypeError,
                 f"odeint: the event function returned {g.spec}",
                 "It returns a real number that changes sign.",
             )
-        return g.reshape(())
+        scalar: Tensor = g.reshape(())
+        return scalar
 
     def look(self, step: Step) -> bool:
         """Whether the step has the event in it, which is then located."""
-        t, h = step.t, step.h
-        assert not isinstance(t, Tensor)
-        assert not isinstance(h, Tensor)
+        t, h = number(step.t), number(step.h)
         with wg.no_grad():
             after = self._number(t + h, step.y1)
             before, self.before = self.before, after
@@ -79,19 +79,19 @@ class Watch:
             if not ((up and self.event.direction >= 0) or (down and self.event.direction <= 0)):
                 return False
             theta = _root(lambda x: self._number(t + x * h, step.at(x)), before, after)
-        when, state = self._differentiable(step, t, h, theta)
+        when, state = self._differentiable(step, theta)
         self.times.append(when)
         self.states.append(state)
         return True
 
-    def _differentiable(self, step: Step, t: float, h: float, theta: float) -> tuple[Tensor, State]:
+    def _differentiable(self, step: Step, theta: float) -> tuple[Tensor, State]:
         """The time and the state of the event, as functions of what the step is made of.
 
         Two Newton steps from the root found: each doubles the order to which the derivatives of the root are
         those of the implicit function theorem, so they are right up to the third.
         """
         system = self.system
-        start = system.clock(t)
+        start, h = system.clock(step.t), step.h
         x = asarray(theta, dtype=system.dtype)
 
         def of(x: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ import wengert as wg
 
 from ..core.errors import fail
 from ..core.mode import get_mode
+from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from .common import ConvergenceError
 from .ode_steps import Step
@@ -144,13 +145,22 @@ def _stage(closed: Closed, gamma: float, z: State) -> Any:
     solved = wg.custom_jvp(stage)
 
     def rule(primals: Any, tangents: Any) -> tuple[State, State]:
-        base, h, t, captured = primals
+        _, h, t, captured = primals
         out = solved(*primals)
+        # Integers among what f takes from outside have no tangent.
+        moving = [i for i, c in enumerate(captured) if category(c.dtype) >= 2]
 
-        def push(h: Tensor, t: Tensor, captured: State) -> State:
-            return [k * _like(h * gamma, k) for k in closed(t, out, captured)]
+        def push(h: Tensor, t: Tensor, *some: Tensor) -> State:
+            full = list(captured)
+            for i, c in zip(moving, some):
+                full[i] = c
+            return [k * _like(h * gamma, k) for k in closed(t, out, full)]
 
-        _, direct = wg.jvp(push, (h, t, captured), tangents[1:])
+        _, direct = wg.jvp(
+            push,
+            (h, t, *(captured[i] for i in moving)),
+            (*tangents[1:3], *(tangents[3][i] for i in moving)),
+        )
         right = _joined([a + b for a, b in zip(tangents[0], direct)])
 
         def of(v: Tensor) -> Tensor:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..core.errors import fail
 from ..core.tensor import Tensor
 from .common import ConvergenceError
-from .ode_system import State, System, Time, combine, error_ratio, hermite, values
+from .ode_system import State, System, Time, combine, error_ratio, hermite, number, values
 from .ode_tableaux import Tableau
 
 
@@ -72,13 +72,29 @@ class Explicit:
 # -- control of the step size
 
 
+class Place(NamedTuple):
+    """Where a step goes: between which two times, from where, how far, and whether as far as the second of them."""
+
+    interval: int
+    t: float
+    h: float
+    ends: bool
+
+    def times(self, system: System, numbers: Sequence[float], ts: Tensor | None) -> tuple[Time, Time]:
+        """The start and the size as a step takes them: as functions of the times, where those have derivatives."""
+        if ts is None:
+            return self.t, self.h
+        t = system.clock(ts[self.interval]) + (self.t - numbers[self.interval])
+        return t, system.clock(ts[self.interval + 1]) - t if self.ends else self.h
+
+
 @dataclass
 class Stats:
     """What an integration took."""
 
     accepted: int = 0
     rejected: int = 0
-    grid: list[tuple[float, float]] = field(default_factory=list)  # time and size of every accepted step
+    places: list[Place] = field(default_factory=list)  # of every accepted step
 
 
 @dataclass(frozen=True)
@@ -107,7 +123,8 @@ def pi_factor(ratio: float, before: float, order: int) -> float:
     """
     if ratio == 0.0:
         return GROW
-    return min(max(SAFETY * ratio ** (-0.7 / order) * before ** (0.4 / order), SHRINK), GROW)
+    factor: float = SAFETY * ratio ** (-0.7 / order) * before ** (0.4 / order)
+    return min(max(factor, SHRINK), GROW)
 
 
 def initial_step(system: System, order: int, t: float, k: State, span: float, control: Control) -> float:
@@ -137,17 +154,19 @@ def adaptive_steps(
     times: list[float],
     control: Control,
     stats: Stats,
+    ts: Tensor | None = None,
 ) -> Iterator[Step]:
     """The accepted steps from the first of the times to the last.
 
     Step sizes are numbers, chosen so that the estimated errors stay below the tolerances: derivatives go
-    through the steps, not through the choice. Raises ConvergenceError.
+    through the steps, not through the choice. With `ts`, the times as tensors to differentiate in, steps end
+    at every time, and the last before it depends on it. Raises ConvergenceError.
     """
     tab = stepper.tableau
     t, end = times[0], times[-1]
     sign = math.copysign(1.0, end - t)
     y, k = system.start, system.first
-    stops = times[1:] if tab.stops_at_outputs else [end]
+    stops = times[1:] if tab.stops_at_outputs or ts is not None else [end]
     if not all(np.isfinite(x).all() for x in values(k)):
         fail(ConvergenceError, f"odeint: f is not finite at the first time, t = {t:.6g}", "Look at y0 and args.")
     order = tab.order
@@ -169,18 +188,19 @@ def adaptive_steps(
         size = left if abs(left) <= abs(h) * 1.01 else h if abs(left) > 2 * abs(h) else left / 2
         if abs(h) < 16 * system.eps * abs(t) or h == 0.0:
             _underflow(tab, t, y, k)
-        step = stepper.step(system, t, size, y, k, control.tolerance)
+        place = Place(passed, t, size, size == left)
+        step = stepper.step(system, *place.times(system, times, ts), y, k, control.tolerance)
         ratio = math.inf if step is None else _ratio(step, control)
         if ratio <= 1.0 and step is not None:
             stats.accepted += 1
-            stats.grid.append((t, size))
+            stats.places.append(place)
             factor = pi_factor(ratio, before, order)
             if not grew:
                 factor = min(factor, 1.0)
             # A step cut short to end at an output says little about the next one's size.
             h = h if abs(size) < abs(h) and abs(size * factor) < abs(h) else size * factor
             before, grew = max(ratio, 1e-4), True
-            if size == left:
+            if place.ends:
                 t = stops[passed]
                 passed += 1
             else:
@@ -221,8 +241,7 @@ def _ratio(step: Step, control: Control) -> float:
     assert error is not None
     m = control.measured
     y0, y1 = values(step.y0)[:m], values(step.y1)[:m]
-    h = step.h
-    assert not isinstance(h, Tensor)
+    h = number(step.h)
     parts = []
     with np.errstate(all="ignore"):
         for i in range(len(y0)):

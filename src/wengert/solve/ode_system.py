@@ -15,7 +15,6 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.spec import Spec, category, spec_of
 from ..core.tensor import Tensor, asarray
-from ..core.tree import Structure
 from ..transforms.open_trace import open_trace
 
 State = list[Tensor]
@@ -31,12 +30,9 @@ class System:
             fail(ShapeError, "odeint: y0 has no tensors", "Give a tensor or a nest of them.")
         self.f, self.args = f, args
         self.evaluations = 0
-        self.shift: Tensor | None = None  # 0, with the derivative of the first time
         weak = [type(leaf) in (int, float, complex) for leaf in leaves]
         self.start = [_state_leaf(leaf) for leaf in leaves]
         self._set_specs()
-        if isinstance(t0, Tensor) and t0.requires_grad and not t0.is_abstract:
-            self.shift = (t0 - t0.detach()).astype(self.dtype)
         first = self._flat(t0, self.start)
         # Python numbers take the dtype that the equation gives them.
         for i, number in enumerate(weak):
@@ -59,8 +55,7 @@ class System:
         """A time as f takes it: a scalar tensor of the state's real dtype."""
         if isinstance(t, Tensor):
             return t if t.dtype == self.dtype else t.astype(self.dtype)
-        out = asarray(np.asarray(t, self.dtype))
-        return out if self.shift is None else out + self.shift
+        return asarray(np.asarray(t, self.dtype))
 
     def nest(self, leaves: Sequence[Tensor]) -> Any:
         return tree.unflatten(self.structure, leaves)
@@ -174,6 +169,11 @@ def error_ratio(error: Sequence[Any], y0: Sequence[Any], y1: Sequence[Any], rtol
     return math.sqrt(total / count) if count and total >= 0 else (math.nan if count else 0.0)
 
 
+def number(t: Time) -> float:
+    """The value of a time."""
+    return float(t.item()) if isinstance(t, Tensor) else t
+
+
 def values(leaves: Sequence[Tensor]) -> list[Any]:
     """The NumPy arrays of a state."""
     return [x._data for x in leaves]
@@ -194,11 +194,11 @@ class Closed:
         evaluations = system.evaluations
         opened = open_trace(flat, specs, lambda found: (tuple(found), {}), [True] * len(specs))
         system.evaluations = evaluations
-        self.structure: Structure = opened.structure
+        self.dtype = system.dtype
         self.graph, self.captured = opened.close()
 
     def __call__(self, t: Tensor, leaves: Sequence[Tensor], captured: Sequence[Tensor]) -> State:
-        found = self.graph(t, *leaves, *captured)
+        found = self.graph(t if t.dtype == self.dtype else t.astype(self.dtype), *leaves, *captured)
         return list(found) if isinstance(found, (tuple, list)) else [found]
 
 

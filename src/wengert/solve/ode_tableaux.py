@@ -10,6 +10,7 @@ from functools import reduce
 import numpy as np
 
 Row = tuple[float, ...]
+Numbers = Sequence[float | Fraction]
 
 
 @dataclass(frozen=True)
@@ -48,22 +49,29 @@ class Tableau:
 
     @property
     def stops_at_outputs(self) -> bool:
-        """Whether steps end at the times asked for, because the interpolant is less accurate than the steps."""
-        return self.interpolant is None and self.order > 3
+        """Whether steps end at the times asked for, because the interpolant is less accurate than the steps.
+
+        The stages of an implicit method on a stiff equation are less accurate than its states.
+        """
+        return self.implicit or (self.interpolant is None and self.order > 3)
+
+
+def _row(numbers: Numbers) -> Row:
+    return tuple(float(x) for x in numbers)
 
 
 def _explicit(
     name: str,
     order: int,
-    a: Sequence[Sequence[float]],
-    b: Sequence[float],
-    embedded: Sequence[float] | None = None,
-    interpolant: Sequence[Sequence[float]] | None = None,
+    a: Sequence[Numbers],
+    b: Numbers,
+    embedded: Numbers | None = None,
+    interpolant: Sequence[Numbers] | None = None,
     source: str = "",
 ) -> Tableau:
     """An explicit method; with `embedded` weights it has a last stage at the result (first same as last)."""
-    rows = [tuple(map(float, row)) for row in ((), *a)]
-    weights = tuple(map(float, b))
+    rows = [(), *(_row(r) for r in a)]
+    weights = _row(b)
     if embedded is not None:
         rows.append(weights)
         weights = (*weights, 0.0)
@@ -74,7 +82,7 @@ def _explicit(
         weights,
         tuple(sum(row) for row in rows),
         tuple(x - float(y) for x, y in zip(weights, embedded, strict=True)) if embedded is not None else None,
-        tuple(tuple(map(float, row)) for row in interpolant) if interpolant is not None else None,
+        tuple(_row(r) for r in interpolant) if interpolant is not None else None,
         fsal=embedded is not None,
         source=source,
     )
@@ -152,7 +160,7 @@ DOPRI5 = _explicit(
 
 def _product(scale: float, *factors: Sequence[float]) -> Row:
     """theta, theta^2, ... coefficients of a product of polynomials, each with its highest power first."""
-    coefficients = scale * reduce(np.polymul, [np.asarray(f, dtype=np.float64) for f in factors])
+    coefficients = scale * reduce(np.convolve, [np.asarray(f, dtype=np.float64) for f in factors])
     return tuple(float(x) for x in coefficients[::-1][1:])
 
 

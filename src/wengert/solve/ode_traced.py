@@ -46,7 +46,8 @@ def traced_adaptive(system: System, stepper: Explicit, ts: Tensor, control: Cont
         t, h, before, y, k = carry
 
         def going(state: Any) -> Tensor:
-            return (end - state[0]) * sign > 0.0
+            ahead: Tensor = (end - state[0]) * sign > 0.0
+            return ahead
 
         def one(state: Any) -> Any:
             t, h, before, y, k = state

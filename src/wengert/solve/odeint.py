@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -19,8 +19,8 @@ from ..core.tensor import Tensor, asarray
 from .ode_adjoint import checkpointed, continuous
 from .ode_events import Event, Watch
 from .ode_implicit import Implicit
-from .ode_steps import Control, Explicit, Stats, Step, Stepper, Time, adaptive_steps, fixed_steps
-from .ode_system import Closed, State, System, stacked
+from .ode_steps import Control, Explicit, Stats, Step, Stepper, adaptive_steps, fixed_steps
+from .ode_system import Closed, State, System, Time, number, stacked
 from .ode_tableaux import TABLEAUX, Tableau
 from .ode_traced import traced_adaptive, traced_fixed
 
@@ -221,6 +221,7 @@ class _Run:
         self.abstract = system.abstract or ts.is_abstract
         self.control = options.control(system)
         self.stats = Stats()
+        self.steppers: list[Stepper] = []
         self.tracked = get_mode().grad and ts.requires_grad
 
     # -- with values
@@ -236,22 +237,31 @@ class _Run:
         if options.adjoint == "continuous":
             assert closed is not None
             return continuous(self.system, closed, self.ts, self._values, self._adjoint)
-        stepper = _make_stepper(options.tableau, closed)
+        stepper = self._made(closed)
         if options.steps is None:
             with wg.no_grad():
-                for _ in self._steps(_make_stepper(options.tableau, None)):
+                for _ in self._steps(self._made()):
                     pass
-            grid: Sequence[tuple[Time, Time]] = self.stats.grid
+            times, ts = self._numbers(), self._tracked_times()
+            grid = [p.times(self.system, times, ts) for p in self.stats.places]
         else:
             grid = self._grid()
-        return stacked([self.system.start, *checkpointed(self.system, stepper, grid, self._outputs())])
+        return stacked(
+            [self.system.start, *checkpointed(self.system, stepper, grid, self._outputs(), self.control.tolerance)]
+        )
 
     def _requires_grad(self) -> bool:
         return self.tracked or any(x.requires_grad for x in (*self.system.start, *self.system.first))
 
     def _stepper(self, differentiated: bool) -> Stepper:
         needs = differentiated and self.options.tableau.implicit
-        return _make_stepper(self.options.tableau, Closed(self.system) if needs else None)
+        return self._made(Closed(self.system) if needs else None)
+
+    def _made(self, closed: Closed | None = None) -> Stepper:
+        tableau = self.options.tableau
+        stepper: Stepper = Implicit(tableau, closed) if tableau.implicit else Explicit(tableau)
+        self.steppers.append(stepper)
+        return stepper
 
     def _numbers(self) -> list[float]:
         return [float(t) for t in np.asarray(self.ts._data, np.float64)]
@@ -270,13 +280,17 @@ class _Run:
     def _steps(self, stepper: Stepper, slopes: bool = False) -> Any:
         if self.options.steps is not None:
             return fixed_steps(self.system, stepper, self._grid(), self.control, self.stats, slopes)
-        return adaptive_steps(self.system, stepper, self._numbers(), self.control, self.stats)
+        times = self._numbers()
+        return adaptive_steps(self.system, stepper, times, self.control, self.stats, self._tracked_times())
+
+    def _tracked_times(self) -> Tensor | None:
+        return self.ts if self.tracked else None
 
     def _outputs(self) -> Any:
         if self.options.steps is not None:
             count = self.options.steps
             return lambda step, i: [step.y1] if (i + 1) % count == 0 else []
-        return _Outputs(self.system, self._numbers(), self.ts if self.tracked else None)
+        return _Outputs(self._numbers())
 
     def _rows(self, steps: Any) -> list[State]:
         outputs = self._outputs()
@@ -284,7 +298,7 @@ class _Run:
 
     def _values(self) -> State:
         """The states without a record."""
-        rows = self._rows(self._steps(_make_stepper(self.options.tableau, None)))
+        rows = self._rows(self._steps(self._made()))
         return [x.detach() for x in stacked([self.system.start, *rows])]
 
     def _adjoint(self, f: Any, y0: Any, ts: Tensor, measured: int) -> Any:
@@ -299,12 +313,6 @@ class _Run:
         if not dense and event is None:
             return Solution(self.ts, self.system.nest(self.states()), self._info())
         stepper = self._stepper(get_mode().grad and self._requires_grad())
-        if self.tracked and self.options.steps is not None and event is not None:
-            fail(
-                GradientError,
-                "odeint: an event between equal steps, and times that require gradients",
-                "Use an adaptive method, or detach the times.",
-            )
         numbers = self._numbers()
         watch = Watch(event, self.system, numbers[0]) if event is not None else None
         outputs = self._outputs()
@@ -319,16 +327,12 @@ class _Run:
                 rows += found[: max(before - len(rows), 0)]
                 break
             rows += found
-        return Solution(
-            self.ts[: len(rows)],
-            self.system.nest(stacked(rows)),
-            self._info(stepper),
-            *(_events(watch, self.system) if watch is not None else (None, None)),
-            interpolate=Interpolation(self.system, kept) if dense else None,
-        )
+        event_t, event_y = _events(watch, self.system) if watch is not None else (None, None)
+        function = Interpolation(self.system, kept) if dense else None
+        return Solution(self.ts[: len(rows)], self.system.nest(stacked(rows)), self._info(), event_t, event_y, function)
 
-    def _info(self, stepper: Any = None) -> OdeInfo:
-        jacobians = stepper.evaluated if isinstance(stepper, Implicit) else 0
+    def _info(self) -> OdeInfo:
+        jacobians = sum(s.evaluated for s in self.steppers if isinstance(s, Implicit))
         return OdeInfo(self.stats.accepted, self.stats.rejected, self.system.evaluations, jacobians)
 
     # -- without values
@@ -356,10 +360,6 @@ class _Run:
         return traced_adaptive(self.system, stepper, ts, self.control)
 
 
-def _make_stepper(tableau: Tableau, closed: Closed | None) -> Stepper:
-    return Implicit(tableau, closed) if tableau.implicit else Explicit(tableau)
-
-
 def _events(watch: Watch, system: System) -> tuple[Tensor, Any]:
     if not watch.times:
         empty = [wg.zeros((0, *s.shape), dtype=s.dtype) for s in system.specs]
@@ -370,24 +370,19 @@ def _events(watch: Watch, system: System) -> tuple[Tensor, Any]:
 class _Outputs:
     """The states at given times, from the steps in order."""
 
-    def __init__(self, system: System, times: list[float], ts: Tensor | None) -> None:
-        self.system, self.times, self.ts = system, times, ts
+    def __init__(self, times: list[float]) -> None:
+        self.times = times
         self.sign = math.copysign(1.0, times[-1] - times[0])
         self.next = 1
 
     def __call__(self, step: Step, _: int) -> list[State]:
-        t, h = step.t, step.h
-        assert not isinstance(t, Tensor)
-        assert not isinstance(h, Tensor)
+        t, h = number(step.t), number(step.h)
         rows: list[State] = []
         end = t + h
         close = 8 * np.finfo(float).eps * max(abs(t), abs(end))
         while self.next < len(self.times) and (self.times[self.next] - end) * self.sign <= close:
             at = self.times[self.next]
-            if self.ts is not None:
-                rows.append(step.at((self.system.clock(self.ts[self.next]) - self.system.clock(t)) / h))
-            else:
-                rows.append(step.y1 if abs(at - end) <= close else step.at((at - t) / h))
+            rows.append(step.y1 if abs(at - end) <= close else step.at((at - t) / h))
             self.next += 1
         return rows
 
@@ -400,8 +395,8 @@ class Interpolation:
 
     def __init__(self, system: System, steps: list[Step]) -> None:
         self._system, self._steps = system, steps
-        self._starts = [_number(s.t) for s in steps]
-        self._sign = 1.0 if not steps or _number(steps[0].h) > 0 else -1.0
+        self._starts = [number(s.t) for s in steps]
+        self._sign = 1.0 if not steps or number(steps[0].h) > 0 else -1.0
 
     def __repr__(self) -> str:
         return f"<Interpolation of {len(self._steps)} steps>"
@@ -417,19 +412,15 @@ class Interpolation:
         return self._system.nest(stacked([self._at(x) for x in times]))
 
     def _at(self, t: Tensor) -> State:
-        number = float(t.item())
+        value = number(t)
         if not self._steps:
             return self._system.start
-        i = bisect.bisect_right(self._starts, number * self._sign, key=lambda s: s * self._sign) - 1
+        i = bisect.bisect_right(self._starts, value * self._sign, key=lambda s: s * self._sign) - 1
         step = self._steps[max(i, 0)]
-        end = _number(self._steps[-1].t) + _number(self._steps[-1].h)
+        end = number(self._steps[-1].t) + number(self._steps[-1].h)
         close = 1e-9 * max(abs(end - self._starts[0]), 1e-300)
-        if not -close <= (number - self._starts[0]) * self._sign <= abs(end - self._starts[0]) + close:
-            fail(RangeError, f"time {number:.6g} outside the solution, from {self._starts[0]:.6g} to {end:.6g}")
-        if t.requires_grad or self._system.shift is not None or isinstance(step.t, Tensor):
+        if not -close <= (value - self._starts[0]) * self._sign <= abs(end - self._starts[0]) + close:
+            fail(RangeError, f"time {value:.6g} outside the solution, from {self._starts[0]:.6g} to {end:.6g}")
+        if t.requires_grad or isinstance(step.t, Tensor):
             return step.at((self._system.clock(t) - self._system.clock(step.t)) / step.h)
-        return step.at((number - _number(step.t)) / _number(step.h))
-
-
-def _number(t: Time) -> float:
-    return float(t.item()) if isinstance(t, Tensor) else t
+        return step.at((value - number(step.t)) / number(step.h))

@@ -19,6 +19,7 @@ from ..core import tree
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Hooked, Node, Recomputed
+from ..core.op import spec_of_input
 from ..core.record import OUTPUT, caller, kept_values
 from ..core.tensor import ALIAS, Tensor
 from . import checkpoint_policies as checkpoint_policies
@@ -418,7 +419,7 @@ class _Region(Recomputed):
             return entry._data if isinstance(entry, Tensor) else entry
         value = values[id(entry)] if id(entry) in values else self.held.get(id(entry))
         if value is not None and (id(node), id(entry)) in self.narrow:
-            return _before_broadcast(value, entry.inputs[0].spec.shape)
+            return _before_broadcast(value, spec_of_input(entry.inputs[0]).shape)
         return value
 
 
