@@ -22,7 +22,7 @@ from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, elementwise_general, result_dtype
-from .record import SCALARS, abstract_input, bind, caller, describe, graph_input
+from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, resumed
 from .spec import (
     Spec,
     broadcast_shapes,
@@ -401,6 +401,8 @@ def _composite_front(op: Op, fused: bool) -> Callable[..., Any]:
             return bind(op, args, attrs)
         elif not mode.grad or not any(a.requires_grad for a in tensors):
             return body(*args, **attrs)
+        if mode.grad:
+            args = tuple(map(resumed, args))
         code, offset = caller()
         scope = Scope("composite", op.name, mode.scope, code, offset, op, tuple(map(graph_input, args)), attrs)
         token = set_mode(mode.within(scope))

@@ -140,6 +140,19 @@ class UntrackedNode(Node):
     requires_grad = False
 
 
+class StoppedNode(UntrackedNode):
+    """A node that was traced under `no_grad`: no gradient is to flow here, whatever the trace is run on later."""
+
+    __slots__ = ()
+
+
+def is_stopped(node: Node | None) -> bool:
+    """Whether a value was traced under `no_grad`."""
+    if type(node) is UntrackedNode and node.op.name == "output":
+        node = node.inputs[0]
+    return type(node) is StoppedNode
+
+
 def make_node(
     op: Op,
     inputs: tuple[Any, ...],

@@ -14,9 +14,9 @@ from .errors import (
     fail,
 )
 from .mode import Scope, get_mode
-from .node import EMPTY_ATTRS, Node, make_node
+from .node import EMPTY_ATTRS, Node, StoppedNode, make_node
 from .op import TABLE, Op
-from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values, mixed
+from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values, mixed, resumed
 from .spec import (
     DType,
     category,
@@ -174,6 +174,8 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     else:
         spec = op.infer(*(argument_spec(a) for a in operands), **attrs)
         tracked = tracked and spec.inexact
+        if mode.grad and op.differentiable:
+            operands = [resumed(a) for a in operands]
     code, offset = caller()
     shape, scope = spec.shape, mode.scope
     inputs = tuple(
@@ -190,6 +192,8 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
         saved = mixed(operands, inputs)
     node = make_node(op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, saved, spec, code, offset, scope, tracked)
     if not concrete:
+        if not mode.grad:
+            node.__class__ = StoppedNode
         return abstract(node)
     out.node = node
     return out

@@ -21,7 +21,7 @@ from .errors import (
     user_frame,
 )
 from .mode import get_mode
-from .node import EMPTY_ATTRS, Mixed, Node, make_node
+from .node import EMPTY_ATTRS, Mixed, Node, StoppedNode, is_stopped, make_node
 from .op import TABLE, Op
 from .spec import (
     Spec,
@@ -145,15 +145,35 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
 def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     specs = op.infer(*(argument_spec(a) for a in args), **attrs)
     mode = get_mode()
+    if mode.grad and op.differentiable:
+        args = [resumed(a) for a in args]
     tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
     code, offset = caller()
     inputs = tuple(graph_input(a) for a in args)
     saved = mixed(args, inputs)
     if op.results != 1:
         node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
+        if not mode.grad:
+            node.__class__ = StoppedNode
         return tuple(pick(node, i, None) for i in range(len(specs)))
     tracked = tracked and specs.inexact
     node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
+    if not mode.grad:
+        node.__class__ = StoppedNode
+    return abstract(node)
+
+
+def resumed(x: Any) -> Any:
+    """A value traced under `no_grad`, where it is used outside: an op of the graph stops its gradient there."""
+    if isinstance(x, Tensor) and x._data is None and x.spec.inexact and is_stopped(x.node):
+        return stopped(x)
+    return x
+
+
+def stopped(x: Tensor) -> Tensor:
+    """An abstract value behind `stop_gradient`."""
+    stop = TABLE["stop_gradient"]
+    node = make_node(stop, (x.node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope, tracked=False)
     return abstract(node)
 
 

@@ -109,8 +109,8 @@ def value_and_grad(
             if holomorphic:
                 grads = [TABLE["conj"].front(g) for g in grads]
         close(inputs)
-        if not connected:
-            out, aux = plain(out), tree.map(plain, aux)
+        if not (connected and outer.grad):
+            out, aux, grads = plain(out), tree.map(plain, aux), list(map(plain, grads))
         found = iter(grads)
         per_arg = [nest.like(found) for nest in nests]
         value = (out, aux) if has_aux else out
@@ -154,13 +154,14 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         live = [(o, ct) for o, ct in pairs if o.requires_grad]
         record = get_mode().grad and (connected or any(ct.requires_grad for _, ct in live))
         record = record or any(t.is_abstract for pair in live for t in pair)
-        grads = iter(pull_back(live, inputs, record, retain=True))
+        pulled = pull_back(live, inputs, record, retain=True)
+        grads = iter(pulled if get_mode().grad else map(plain, pulled))
         return tuple(nest.like(grads) for nest in nests)
 
-    shown = outs if connected else [plain(o) for o in outs]
-    out = tree.unflatten(structure, shown)
+    kept = connected and outer.grad
+    out = tree.unflatten(structure, outs if kept else list(map(plain, outs)))
     if has_aux:
-        return out, pull, aux if connected else tree.map(plain, aux)
+        return out, pull, aux if kept else tree.map(plain, aux)
     return out, pull
 
 

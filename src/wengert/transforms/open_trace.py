@@ -18,7 +18,7 @@ from ..core.errors import GraphError, fail
 from ..core.graph import Graph
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Mixed, Node
-from ..core.record import abstract_input
+from ..core.record import abstract_input, resumed
 from ..core.snapshot import Given, close
 from ..core.spec import Spec
 from ..core.tensor import LEAF, Tensor, abstract, asarray, wrap
@@ -111,6 +111,8 @@ def open_trace(
         reset_mode(token)
     leaves, structure = tree.flatten(result)
     outs = [_result(name, leaf) for leaf in leaves]
+    if outer.grad:
+        outs = list(map(resumed, outs))
     inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
     return OpenTrace(name, inputs, outs, inside, structure)
 

@@ -108,7 +108,7 @@ class Recording:
         close(self.variables)
 
     def out(self) -> tuple[Any, Any]:
-        if self.connected:
+        if self.connected and self.outer.grad:
             return tree.unflatten(self.structure, self.outs), self.aux
         return tree.unflatten(self.structure, [plain(o) for o in self.outs]), tree.map(plain, self.aux)
 
@@ -130,14 +130,15 @@ class Recording:
         found = self.track.push({v.node: t if record else t._data for v, t in given}, record)  # type: ignore[misc]
         by_node = dict(zip(self.track.roots, found))
         leaves = [_tangent(o, by_node.get(o.node)) for o in self.outs]  # type: ignore[arg-type]
-        return tree.unflatten(self.structure, leaves)
+        return tree.unflatten(self.structure, leaves if get_mode().grad else list(map(plain, leaves)))
 
     def pull(self, cts: Sequence[Tensor]) -> list[Tensor]:
         """The cotangents of the variables, for those of the results' tensors."""
         pairs = [(o, ct) for o, ct in zip(self.outs, cts, strict=True) if o.requires_grad]
         record = get_mode().grad and (self.connected or any(ct.requires_grad for _, ct in pairs))
         record = record or any(ct.is_abstract for _, ct in pairs)
-        return pull_back(pairs, self.variables, record or self.abstract, retain=True)
+        found = pull_back(pairs, self.variables, record or self.abstract, retain=True)
+        return found if get_mode().grad else list(map(plain, found))
 
 
 def _tangent(out: Tensor, t: Any) -> Tensor | None:

@@ -13,7 +13,7 @@ from ..core import tree
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph, is_parameter
 from ..core.mode import Mode, reset_mode, set_mode
-from ..core.record import abstract_input
+from ..core.record import abstract_input, resumed
 from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ..core.tensor import Tensor, asarray
@@ -85,7 +85,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     finally:
         reset_mode(token)
     out_leaves, out_structure = tree.flatten(result)
-    outputs = [_output(name, leaf) for leaf in out_leaves]
+    outputs = [resumed(_output(name, leaf)) for leaf in out_leaves]
     made = Graph.closed(
         outputs,
         given,

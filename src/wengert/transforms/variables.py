@@ -12,7 +12,7 @@ from ..core import tree
 from ..core.errors import DTypeError, GradientError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.record import caller
+from ..core.record import caller, stopped
 from ..core.spec import category
 from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
 from .reverse import reachable
@@ -158,4 +158,9 @@ def close(inputs: Sequence[Tensor]) -> None:
 
 
 def plain(x: Any) -> Any:
-    return x.detach() if isinstance(x, Tensor) and x.requires_grad and not x.is_abstract else x
+    """A result without history; an abstract one keeps its own, unless nothing is recorded for gradients."""
+    if not isinstance(x, Tensor):
+        return x
+    if x.is_abstract:
+        return x if get_mode().grad or not x.spec.inexact else stopped(x)
+    return x.detach() if x.requires_grad else x
