@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -668,6 +669,21 @@ def test_large_and_small_scales() -> None:
     np.testing.assert_allclose(float(root(lambda x: 1e9 * (wg.exp(x) - 3.0), t(1.0))), np.log(3), rtol=1e-10)
 
 
+def test_without_scipy_its_methods_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("scipy", "scipy.optimize", "scipy.sparse", "scipy.sparse.linalg"):
+        monkeypatch.setitem(sys.modules, name, None)
+    a = SparseMatrix(t(1.0, 2.0), [0, 1], [0, 1, 2], (2, 2))
+    for call in (
+        lambda: root(lambda x: x, t(1.0), method="hybr"),
+        lambda: minimize(lambda x: x * x, t(1.0), method="BFGS"),
+        lambda: linear_solve(a, t(1.0, 2.0)),
+    ):
+        with pytest.raises(ImportError, match=r"wengert\[solve\]"):
+            call()
+    np.testing.assert_allclose(linear_solve(a, t(1.0, 2.0), "gmres").numpy(), 1)
+    np.testing.assert_allclose(float(root(lambda x: x - 1.0, t(3.0))), 1)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "match"),
     [
@@ -693,6 +709,15 @@ def test_large_and_small_scales() -> None:
 def test_errors_name_what_is_wrong(call: Any, kind: Any, match: str) -> None:
     with pytest.raises(kind, match=match):
         call()
+
+
+def test_sparse_derivatives_and_checkpoints_go_through_solvers() -> None:
+    f = lambda a: root(lambda x: x**3 + x - a, t(1.0, 1.0))
+    a = t(2.0, 3.0)
+    expected = wg.jacobian(f)(a).numpy()
+    np.testing.assert_allclose(wg.sparse_jacobian(f)(a).toarray(), expected)
+    np.testing.assert_allclose(wg.grad(lambda a: wg.checkpoint(f)(a).sum())(a).numpy(), expected.sum(0))
+    assert wg.graph(f)(a).structural_hash == wg.graph(f)(a).structural_hash
 
 
 def test_solvers_record_nothing_of_their_steps() -> None:

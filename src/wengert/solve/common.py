@@ -26,6 +26,8 @@ Flat = Callable[..., Tensor]  # from a vector and other tensors to a vector, or 
 class ConvergenceError(WengertError, RuntimeError):
     """A solver that did not reach its tolerance."""
 
+    __module__ = "wengert.solve"  # where users find it
+
 
 class SolveInfo(NamedTuple):
     """How a solver ended, as tensors: whether it reached its tolerance, its steps, the residual's norm."""

@@ -81,13 +81,14 @@ def _op(rules: Rules) -> CustomOp:
 
     def front(*tensors: Tensor) -> Any:
         if any(t.is_abstract for t in tensors):
-            return record(op, tensors, [abstract_input(s) for s in rules.specs([t.spec for t in tensors])], None)
+            specs = rules.specs([t.spec for t in tensors])
+            return tuple(record(op, tensors, list(map(abstract_input, specs)), None))
         outs = body(*(value_of(t) for t in tensors))
         if not any(map(is_tracked, tensors)):
             return outs
         data: Any = tuple(o._data for o in outs)
         saved = kept_values(op, tuple(map(is_tracked, tensors)), [t._data for t in tensors], data)
-        return record(op, tensors, outs, saved)
+        return tuple(record(op, tensors, outs, saved))
 
     op = CustomOp(rules.name, 4, body, Joint(pulled, push=pushed), front)
     op.infer = lambda *specs: rules.specs(specs)
