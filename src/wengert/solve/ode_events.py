@@ -28,8 +28,8 @@ class Event:
     >>> import wengert as wg
     >>> ground = wg.solve.Event(lambda t, y: y[0], direction=-1)
     >>> found = wg.solve.odeint(lambda t, y: wg.stack([y[1], -9.81]), wg.tensor([10.0, 0.0]), [0.0, 5.0], event=ground)
-    >>> found.event_t.round(2)
-    tensor([1.43])
+    >>> found.event_t
+    tensor([1.4278])
     """
 
     fn: Callable[..., Any]
