@@ -736,3 +736,37 @@ def test_minima_far_from_zero_and_functions_without_any() -> None:
         np.testing.assert_allclose(found.numpy(), 1e6, rtol=1e-10)
         with pytest.raises(ConvergenceError):
             minimize(lambda x: -(x**4).sum(), t(1.0, 2.0), method=method)
+
+
+def test_starts_and_brackets_may_be_mapped_and_traced() -> None:
+    starts = t(1.0, 5.0, -1.0)
+    f = lambda s, a: root(lambda x: x * x - a, s)
+    found = wg.vmap(f, in_axes=(0, None))(starts, t(2.0))
+    np.testing.assert_allclose(found.numpy(), np.sign(starts.numpy()) * 2**0.5, rtol=1e-9)
+    grads = wg.grad(lambda s, a: wg.vmap(f, in_axes=(0, None))(s, a).sum(), (0, 1))(starts, t(2.0))
+    np.testing.assert_allclose(grads[0].numpy(), 0)
+    np.testing.assert_allclose(float(grads[1]), 0.5 / 2**0.5, rtol=1e-9)
+    g = lambda high: root(lambda x: x * x - 2.0, None, method="chandrupatla", bracket=(0.0, high))
+    np.testing.assert_allclose(wg.vmap(g)(t(2.0, 5.0, 50.0)).numpy(), 2**0.5, rtol=1e-9)
+    np.testing.assert_allclose(float(wg.graph(g)(t(2.0))(t(7.0))), 2**0.5, rtol=1e-9)
+
+
+def test_arguments_of_other_kinds() -> None:
+    w = t(3.0, 4.0, 5.0)
+
+    def f(w: Any) -> Any:
+        return root(lambda x, i, name, k: x**3 - w[i] * k, np.ones(2), wg.tensor([2, 0]), "name", 2)
+
+    np.testing.assert_allclose(f(w).numpy(), np.cbrt([10.0, 6.0]), rtol=1e-9)
+    check(f, w.numpy())
+    c = wg.tensor(1.0 + 2.0j)
+    g = wg.grad(lambda c: root(lambda x: x - abs(c) ** 2, t(1.0)))(c)
+    np.testing.assert_allclose(complex(g), 2 * (1 + 2j), rtol=1e-9)
+
+
+def test_parameters_are_plain_values_in_transforms_and_leaves_in_backward() -> None:
+    a = t(4.0, requires_grad=True)
+    x = root(lambda x: x * x - a, t(1.0))
+    (first,) = wg.autograd.grad(x, [a], create_graph=True)
+    first.backward()
+    np.testing.assert_allclose(float(a.grad), -0.25 * 4**-1.5, rtol=1e-9)

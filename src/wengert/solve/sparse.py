@@ -156,16 +156,17 @@ class Factors:
 
     def __init__(self, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
-        self._data: Array | None = None
-        self._factors: Any = None
+        # One assignment, so that threads see elements and factors that belong together.
+        self._last: tuple[Array, Any] | None = None
         self.made = 0
 
     def solve(self, data: Array, rows: Array, columns: Array, b: Array, adjoint: bool) -> Array:
         if self.shape[0] == 0:
             return b
-        if self._data is None or self._data.dtype != data.dtype or not np.array_equal(self._data, data):
-            self._factors, self._data = self._made(data, rows, columns), data.copy()
-        return np.ascontiguousarray(self._factors.solve(np.asarray(b, order="F"), "H" if adjoint else "N"))
+        last = self._last
+        if last is None or last[0].dtype != data.dtype or not np.array_equal(last[0], data):
+            self._last = last = data.copy(), self._made(data, rows, columns)
+        return np.ascontiguousarray(last[1].solve(np.asarray(b, order="F"), "H" if adjoint else "N"))
 
     def _made(self, data: Array, rows: Array, columns: Array) -> Any:
         try:
