@@ -31,7 +31,7 @@ def angles(unknowns: wg.Tensor, ts: np.ndarray) -> wg.Tensor:
     """The angles at `ts` of a pendulum let go at `unknowns[2]`, with the logarithms of length and damping before it."""
     length, damping = wg.exp(unknowns[0]), wg.exp(unknowns[1])
     start = {"angle": unknowns[2], "velocity": 0.0 * unknowns[2]}
-    return odeint(swing, start, ts, length, damping, rtol=1e-8, atol=1e-10)["angle"]
+    return odeint(swing, start, ts, length, damping)["angle"]
 
 
 def main() -> None:

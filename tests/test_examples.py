@@ -29,7 +29,7 @@ def percentage(text: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.parametrize("name", ["linear", "digits", "mnist", "shakespeare"])
+@pytest.mark.parametrize("name", ["linear", "digits", "mnist", "shakespeare", "neural_ode", "pendulum", "hmc"])
 def test_help(name: str) -> None:
     text = run(name, "--help")
     assert "usage:" in text
@@ -92,6 +92,34 @@ def test_shakespeare_with_too_little_text(tmp_path: Path) -> None:
     text.write_text("short")
     assert "too few" in run("shakespeare", "--data", text, status=1)
     assert "cannot be read" in run("shakespeare", "--data", tmp_path / "none.txt", status=1)
+
+
+@pytest.mark.parametrize("adjoint", ["discretise", "continuous"])
+def test_neural_ode(adjoint: str) -> None:
+    out = run("neural_ode", "--quick", "--adjoint", adjoint)
+    first, last = (float(x) for x in re.findall(r"mean distance to the spiral ([\d.]+)", out))
+    assert last < 0.5 * first
+
+
+def test_neural_ode_says_where_a_fit_fails() -> None:
+    assert "the fit failed" in run("neural_ode", "--quick", "--lr", 0, status=1)
+
+
+def test_pendulum() -> None:
+    out = run("pendulum", "--quick", "--length", 1.6, "--damping", 0.2)
+    found = dict(re.findall(r"^(length|damping) *([\d.]+) \+-", out, re.M))
+    assert float(found["length"]) == pytest.approx(1.6, rel=0.01)
+    assert float(found["damping"]) == pytest.approx(0.2, rel=0.03)
+
+
+def test_hmc() -> None:
+    out = run("hmc", "--quick", "--seed", 3)
+    found = re.search(r"largest deviation: ([\d.]+) standard errors", out)
+    assert found
+    assert float(found[1]) < 4.5
+    sizes = [float(x) for x in re.findall(r"effective draws +(\d+)", out)]
+    assert len(sizes) == 6
+    assert min(sizes) > 200
 
 
 def test_the_demo_reaches_97_percent(tmp_path: Path) -> None:
