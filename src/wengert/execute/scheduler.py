@@ -6,6 +6,7 @@ import heapq
 import threading
 import time
 from collections.abc import Sequence
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -145,7 +146,10 @@ class _Run:
         self.seconds = 0.0
 
     def finish(self) -> list[Any]:
-        threads = [threading.Thread(target=self._work, args=(w,), daemon=True) for w in range(self.workers)]
+        # Workers compute in the caller's context: what it has set, and who watches, holds in them too.
+        threads = [
+            threading.Thread(target=copy_context().run, args=(self._work, w), daemon=True) for w in range(self.workers)
+        ]
         for t in threads:
             t.start()
         try:

@@ -34,6 +34,14 @@ def _always(xs: Sequence[Any], out: Any) -> bool:
     return True
 
 
+def _is_nan(xs: Sequence[Any], out: Any) -> bool:
+    return bool(out != out)
+
+
+def _written(xs: Sequence[Any], out: Any) -> bool:
+    return any(x is not None and not _finite(x) for x in xs[1:])
+
+
 def _zero_times_inf(xs: Sequence[Any], out: Any) -> bool:
     known = [x for x in xs if x is not None]
     return any(x == 0 for x in known) and any(not _finite(x) for x in known)
@@ -75,6 +83,16 @@ _INFINITIES = "bound what grows before it is subtracted: wg.logsumexp and wg.log
 _ABSORB = (
     "choose the safe value before the operation, not after it: op(wg.where(ok, x, 1.0)), then wg.where(ok, y, 0.0)"
 )
+
+_OUTSIDE = (
+    "look at why it is chosen: an observation outside a distribution's support, a condition that is the wrong way round"
+)
+_BOUNDARY = (
+    "a probability or an observation at the boundary: keep it inside, wg.clip(p, eps, 1.0 - eps), or give logits"
+)
+_SINGULAR = "a small multiple of the identity added to the matrix, or wg.linalg.lstsq and wg.linalg.pinv"
+_ROWS = "eps=1e-5, as usual; else leave out rows that are constant, or scale large values down"
+_DISTINCT = "a function of the eigenvalues alone, or of the eigenvectors only where eigenvalues differ"
 
 FORWARD: dict[str, list[tuple[Rule, Cause]]] = {
     name: [
@@ -119,17 +137,44 @@ FORWARD |= {
     ],
     "pow": [
         (lambda xs, out: len(xs) > 1 and xs[0] == 0 and _real(xs[1]) < 0, Cause("0 to a negative power", _POWER)),
-        (_first(lambda x: _real(x) < 0), Cause("a negative number to a fractional power", _POWER)),
+        (
+            lambda xs, out: len(xs) > 1 and _real(xs[0]) < 0 and _real(xs[1]) % 1 != 0,
+            Cause("a negative number to a fractional power", _POWER),
+        ),
         (_overflowed, Cause("overflow of a power", _WIDER)),
     ],
     "acosh": [(_first(lambda x: x < 1), Cause("acosh below 1", "wg.clip(x, 1.0, None)"))],
     "atanh": [(_always, Cause("atanh at or beyond 1", _EDGE))],
     "asin": [(_always, Cause("asin beyond 1", _DOMAIN))],
     "acos": [(_always, Cause("acos beyond 1", _DOMAIN))],
-    "var": [(_always, Cause("the variance of too few elements: 0 / 0 with correction=1", _FEWER))],
-    "std": [(_always, Cause("the deviation of too few elements: 0 / 0 with correction=1", _FEWER))],
+    "var": [
+        (_is_nan, Cause("the variance of too few elements: 0 / 0 with correction=1", _FEWER)),
+        (_always, Cause("overflow of a square in the variance", _WIDER)),
+    ],
+    "std": [
+        (_is_nan, Cause("the deviation of too few elements: 0 / 0 with correction=1", _FEWER)),
+        (_always, Cause("overflow of a square in the deviation", _WIDER)),
+    ],
     "cast": [(_overflowed, Cause("overflow: the number is beyond the narrower dtype's range", _WIDER))],
     "mean": [(_always, Cause("the mean of no elements, or of a sum that overflows", _WIDER))],
+    "where": [(_written, Cause("an infinity that the program writes was chosen", _OUTSIDE))],
+    "xlogy": [
+        (_second(lambda y: y == 0), Cause("a factor other than 0 times the logarithm of 0", _BOUNDARY)),
+        (_second(lambda y: _real(y) < 0), Cause("the logarithm of a negative number", _LOG)),
+    ],
+    "xlog1py": [
+        (_second(lambda y: y == -1), Cause("a factor other than 0 times the logarithm of 0, log1p(-1)", _BOUNDARY)),
+        (_second(lambda y: _real(y) < -1), Cause("log1p below -1, the logarithm of a negative number", _LOG)),
+    ],
+    "erfinv": [(_always, Cause("erfinv at or beyond 1", _EDGE))],
+    "inv": [(_always, Cause("a matrix that is singular, or nearly so", _SINGULAR))],
+    "solve": [(_always, Cause("a matrix that is singular, or nearly so", _SINGULAR))],
+    "slogdet": [(_always, Cause("the logarithm of a determinant that is 0", _SINGULAR))],
+    "det": [(_always, Cause("overflow of a product", "wg.linalg.slogdet, which gives the logarithm of a determinant"))],
+    "layer_norm": [(_always, Cause("the deviation of a row is 0 (and eps is 0), or its square overflows", _ROWS))],
+    "rms_norm": [(_always, Cause("the mean square of a row is 0 (and eps is 0), or overflows", _ROWS))],
+    "group_norm": [(_always, Cause("the deviation of a group is 0 (and eps is 0), or its square overflows", _ROWS))],
+    "batch_norm": [(_always, Cause("the deviation of a channel is 0 (and eps is 0), or its square overflows", _ROWS))],
     "lgamma": [(_always, Cause("a pole of the gamma function", "keep the argument away from 0, -1, -2, ..."))],
     "digamma": [(_always, Cause("a pole of the gamma function", "keep the argument away from 0, -1, -2, ..."))],
 }
@@ -183,6 +228,13 @@ BACKWARD: dict[str, Cause] = {
     "softmax": Cause("a row without a finite entry", _ROW),
     "prod": Cause("the slope of a product overflows", _PRODUCT),
     "cumulative_prod": Cause("the slope of a cumulative product is a quotient by a factor that is 0", _PRODUCT),
+    "xlogy": Cause("the slope of x log(y) where y is 0 is infinite", _BOUNDARY),
+    "xlog1py": Cause("the slope of x log1p(y) where y is -1 is infinite", _BOUNDARY),
+    "eigh": Cause("eigenvectors of eigenvalues that are equal have no derivative", _DISTINCT),
+    "eig": Cause("eigenvectors of eigenvalues that are equal have no derivative", _DISTINCT),
+    "svd": Cause("singular vectors of singular values that are equal (or 0) have no derivative", _DISTINCT),
+    "layer_norm": Cause("the slope of a norm whose deviation is 0", _ROWS),
+    "rms_norm": Cause("the slope of a norm whose mean square is 0", _ROWS),
     "var": Cause("the variance of too few elements", _FEWER),
 }
 _UNKNOWN_INFINITE = Cause("an infinity among its inputs became NaN", _INFINITIES)

@@ -15,11 +15,11 @@ from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass, reachable
-from .causes import INPUT, UPDATE, diagnose
+from .causes import INPUT, UPDATE, Cause, diagnose
+from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
 from .observe import Observer, Pull, Step, arguments, observing, replay, restored, tensors_of
 
 Phase = Literal["input", "update", "forward", "backward"]
-Index = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
 
 def _of_tensor(loss: Tensor) -> Nonfinite:
     if loss.node is None or loss._data is None:
-        if loss._data is not None and _bad(loss._data) is None:
+        if loss._data is not None and first_bad(loss._data) is None:
             return Nonfinite(False)
         fail(
             GradientError,
@@ -168,8 +168,21 @@ def _of_tensor(loss: Tensor) -> Nonfinite:
         )
     steps = replay([loss.node])
     with restored(steps), observing() as seen, np.errstate(all="ignore"):
+        if _is_freed(loss.node):
+            fail(
+                GradientError,
+                f"nonfinite of a result whose saved values were freed, {loss.spec}",
+                "They cannot be computed again: a leaf that they were computed from is gone, or a rule of your own "
+                "keeps values. Ask before backward(), or give the function: wg.explain.nonfinite(f, *args).",
+            )
         _differentiate([loss])
-    seen.steps = steps
+    # The backward pass comes after all that was replayed.
+    for step in seen.steps:
+        step.order += len(steps)
+    for pull in seen.pulls:
+        pull.order += len(steps)
+    seen.count += len(steps)
+    seen.steps = [*steps, *seen.steps]
     trace = _Trace(seen, lambda array: "", set())
     own = next((s.out for s in reversed(steps) if s.node is loss.node), loss._data)
     return trace.answer([own])
@@ -215,6 +228,13 @@ class _Trace:
                 self.made |= {id(part): (step, i) for i, part in enumerate(step.out)}
             else:
                 self.made.setdefault(id(step.out), (step, None))
+        # Results that are views of a buffer which nobody sees: what shows it again is a view of them.
+        self.buffers: dict[int, Any] = {}
+        for step in seen.steps:
+            for part in step.out if isinstance(step.out, (tuple, list)) else (step.out,):
+                base = getattr(part, "base", None)
+                if isinstance(base, np.ndarray) and id(base) not in self.made and part.size == base.size:
+                    self.buffers.setdefault(id(base), part)
         self.onto: dict[Node, list[Pull]] = {}
         for pull in seen.pulls:
             for entry in pull.grads:
@@ -232,12 +252,22 @@ class _Trace:
                 if isinstance(value, tuple):
                     births += self._from_pull(value[0], value[1], None)
                 else:
-                    index = _bad(value)
+                    index = first_bad(value)
                     if index is not None:
-                        births += self._from_value(value, index, self.seen.count + 1, None)
+                        births += self._from_value(self._seen_as(value), index, self.seen.count + 1, None)
             if births:
                 return min(births, key=lambda b: b.order).make()
         return Nonfinite(False)
+
+    def _seen_as(self, value: Any) -> Any:
+        """A result, or what it is a copy of: functions of graphs hand out copies."""
+        if self._producer(value, (0,) * np.ndim(value))[0] is not None or self.name_of(value):
+            return value
+        for step in reversed(self.seen.steps):
+            for part in step.out if isinstance(step.out, (tuple, list)) else (step.out,):
+                if np.shape(part) == value.shape and part.dtype == value.dtype and alike(part, value):
+                    return part
+        return value
 
     def _unused(self) -> list[Any]:
         used = {id(v) for step in self.seen.steps for v in step.inputs}
@@ -248,9 +278,9 @@ class _Trace:
         found: list[Any] = []
         for pull in self.seen.pulls:
             for entry, g in pull.grads.items():
-                if (entry.op.kind == "leaf" or entry in self.wanted) and not _all_finite(g):
+                if (entry.op.kind == "leaf" or entry in self.wanted) and not all_finite(g):
                     found.append((pull, entry))
-        return found + [g for _, g, _ in self.seen.gradients if id(g) in self.made and not _all_finite(g)]
+        return found + [g for _, g, _ in self.seen.gradients if id(g) in self.made and not all_finite(g)]
 
     # -- values
 
@@ -283,18 +313,25 @@ class _Trace:
                 return None, None, array, at
             offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
             offset += sum(i * s for i, s in zip(at, array.strides, strict=True))
-            array, at = base, tuple(int(i) for i in np.unravel_index(offset // base.itemsize, base.shape))
+            shown = self.buffers.get(id(base), base)
+            array = shown if shown.flags.c_contiguous and shown.dtype == base.dtype else base
+            at = tuple(int(i) for i in np.unravel_index(offset // base.itemsize, array.shape))
         return (*self.made[id(array)], array, at)
 
     def _from_outside(self, array: Any, at: Index, order: int, after: _Trail | None) -> list[_Birth]:
         """No operation made it: an argument, a constant, or what an optimiser made of a gradient."""
         name = self.name_of(array)
         number = np.asarray(array)[at].item()
+        written = after.step if after is not None and not name and isinstance(array, (float, complex)) else None
+        if written is not None and _turn(after) is None:
+            assert after is not None
+            where, got, rest = first_bad(written.out) or (), after.stop.number, after.after
+            return [_Birth(written.order, lambda: _born(written, where, got, rest, None))]
         if not name and any(pull.order < order for pull in self.seen.pulls):
-            use = self._first_use()
+            use = min(order, self._first_use())
             for pull in self.seen.pulls:
                 for entry, g in pull.grads.items():
-                    if pull.order < use and entry.op.kind == "leaf" and not _all_finite(g):
+                    if pull.order < use and entry.op.kind == "leaf" and not all_finite(g):
                         return self._from_pull(pull, entry, after)
             if any(pull.order < use for pull in self.seen.pulls):
                 return [_Birth(use, lambda: _updated(array, at, number, after))]
@@ -313,11 +350,7 @@ class _Trace:
         """When a number that no operation made, and that is not finite, was first computed with."""
         for step in self.seen.steps:
             for value in step.inputs:
-                if (
-                    isinstance(value, (np.ndarray, np.generic))
-                    and id(value) not in self.made
-                    and not _all_finite(value)
-                ):
+                if isinstance(value, (np.ndarray, np.generic)) and id(value) not in self.made and not all_finite(value):
                     return step.order
         return self.seen.count + 1
 
@@ -333,15 +366,19 @@ class _Trace:
                 continue
             visited.add((pull, entry))
             g = pull.grads[entry]
-            number = _number(g, _bad(g))
-            if _all_finite(pull.ct):
+            number = number_at(g, first_bad(g))
+            if all_finite(pull.ct):
+                inside = first_bad(g) if not isinstance(g, tuple) and id(g) in self.made else None
+                if inside is not None:  # a user's own rule, made of operations
+                    births += self._from_value(g, inside, pull.order, after)
+                    continue
                 births.append(
                     _Birth(pull.order, lambda p=pull, e=entry, w=after: self._born_backward(p, e, w))  # type: ignore[misc]
                 )
                 continue
-            here = _Trail(Stop(f"backward of {pull.node.op.name}", pull.node.source, number), None, (), after)
+            here = _Trail(Stop(f"backward of {pull.name}", pull.source, number), None, (), after)
             before = [p for p in self.onto.get(pull.node, ()) if p.order < pull.order]
-            worse = [p for p in before if not _all_finite(p.grads[pull.node])]
+            worse = [p for p in before if not all_finite(p.grads[pull.node])]
             stack += [(p, pull.node, here) for p in worse]
             if not worse:
                 births.append(_Birth(pull.order, lambda p=pull, w=here: _summed(p, w)))  # type: ignore[misc]
@@ -349,32 +386,32 @@ class _Trace:
 
     def _born_backward(self, pull: Pull, entry: Node, after: _Trail | None) -> Nonfinite:
         node, g = pull.node, pull.grads[entry]
-        at = _bad(g)
-        number = _number(g, at)
+        at = first_bad(g)
+        number = number_at(g, at)
         at = at if at is not None else ()
         because = None
         values = pull.saved if isinstance(pull.saved, tuple) else ()
         for value in values:
-            bad = _bad(value) if isinstance(value, (np.ndarray, np.generic)) else None
+            bad = first_bad(value) if isinstance(value, (np.ndarray, np.generic)) else None
             if bad is not None and because is None:
                 births = self._from_value(value, bad, pull.order, None)
                 because = min(births, key=lambda b: b.order).make() if births else None
         operands = [_operand("slope of the result", pull.ct, at)] if not isinstance(pull.ct, tuple) else []
         names = [*_argument_names(node.op, len(values) - 1), "result"] if len(values) == len(node.inputs) + 1 else []
-        operands += [_operand(n, v, at) for n, v in zip(names, values) if _is_number(v)]
+        operands += [_operand(n, v, at) for n, v in zip(names, values) if is_number(v)]
         cause = diagnose(node.op.name, [o.number for o in operands[1:]], number, True)
         return Nonfinite(
-            True, node.op.name, "backward", pull.depth, number, at, tuple(operands), node.source, node.path,
+            True, pull.name, "backward", pull.depth, number, at, tuple(operands), pull.source, node.path,
             cause.text, cause.rewrite, _stops(after), because,
         )  # fmt: skip
 
 
 def _summed(pull: Pull, after: _Trail) -> Nonfinite:
     node = pull.node
-    at = _bad(pull.ct) or ()
-    number = _number(pull.ct, at)
+    at = first_bad(pull.ct) or ()
+    number = number_at(pull.ct, at)
     return Nonfinite(
-        True, node.op.name, "backward", pull.depth, number, at, (), node.source, node.path,
+        True, pull.name, "backward", pull.depth, number, at, (), pull.source, node.path,
         "the gradients that arrive at its result overflow when they are added", "", _stops(after),
     )  # fmt: skip
 
@@ -384,7 +421,7 @@ def _summed(pull: Pull, after: _Trail) -> Nonfinite:
 
 def _culprits(step: Step, part: int | None, at: Index) -> list[tuple[int, Index]]:
     """The elements of the step's inputs, not finite, without which its result at `at` would be finite."""
-    bad = [i for i, v in enumerate(step.inputs) if _is_number(v) and not _all_finite(v)]
+    bad = [i for i, v in enumerate(step.inputs) if is_number(v) and not all_finite(v)]
     if not bad:
         return []
 
@@ -392,11 +429,11 @@ def _culprits(step: Step, part: int | None, at: Index) -> list[tuple[int, Index]
         with np.errstate(all="ignore"):
             out = step.run(*inputs)
         value = out[part] if part is not None else out
-        return not _all_finite(np.asarray(value)[at])
+        return not all_finite(np.asarray(value)[at])
 
     # Two replacements: 0.5 lies outside some functions' domains, 2.0 outside others'.
     for substitute in (0.5, 2.0):
-        clean = [_replaced(v, substitute) if i in bad else v for i, v in enumerate(step.inputs)]
+        clean = [replaced(v, substitute) if i in bad else v for i, v in enumerate(step.inputs)]
         if not is_bad(clean):
             break
     else:
@@ -407,7 +444,7 @@ def _culprits(step: Step, part: int | None, at: Index) -> list[tuple[int, Index]
         others[i] = step.inputs[i]
         if is_bad(others):
             found.append((i, _culprit_element(step, i, clean, at, is_bad)))
-    return found or [(i, _bad(step.inputs[i]) or ()) for i in bad]
+    return found or [(i, first_bad(step.inputs[i]) or ()) for i in bad]
 
 
 def _culprit_element(
@@ -415,8 +452,8 @@ def _culprit_element(
 ) -> Index:
     value = np.asarray(step.inputs[i])
     if step.op.kind == "elementwise":
-        return _aligned(value.shape, at)
-    left = np.flatnonzero(~_finite(value))
+        return aligned(value.shape, at)
+    left = np.flatnonzero(~finite(value))
     while len(left) > 1:
         half = left[: len(left) // 2]
         for some in (half, left[len(half) :]):
@@ -437,10 +474,15 @@ def _born(step: Step, at: Index, number: Any, after: _Trail | None, because: Non
     names = _argument_names(step.op, len(step.inputs))
     operands = tuple(
         _operand(n, v, at if elementwise or step.op.name == "cast" else None)
-        for n, v in zip(names, step.inputs) if _is_number(v)
+        for n, v in zip(names, step.inputs) if is_number(v)
     )  # fmt: skip
-    infinite = any(_is_number(v) and not _all_finite(v) for v in step.inputs)
-    cause = diagnose(step.name, [o.number for o in operands], number, step.depth > 0, infinite)
+    infinite = any(is_number(v) and not all_finite(v) for v in step.inputs)
+    numbers = [o.number for o in operands]
+    cause = diagnose(step.name, numbers, number, step.derived, infinite)
+    if step.depth > 1 and step.derived:
+        # What is known of an op's slope is not true of the slope's slope: say what happened in it.
+        inner = diagnose(step.op.name, numbers, number, False, infinite).text
+        cause = Cause(f"in a derivative of its slope, {step.op.name}: {inner}", cause.rewrite)
     return Nonfinite(
         True, step.name, "backward" if step.depth else "forward", step.depth, number, at, operands,
         step.source, step.path, cause.text, cause.rewrite, _stops(after), because,
@@ -490,55 +532,7 @@ def _stops(trail: _Trail | None) -> tuple[Stop, ...]:
     return tuple(out)
 
 
-# -- numbers
-
-
-def _is_number(v: Any) -> bool:
-    return isinstance(v, (np.ndarray, np.generic, float, int, complex)) and not isinstance(v, (bool, np.bool_))
-
-
-def _finite(value: Any) -> Any:
-    array = np.asarray(value)
-    if array.dtype.kind == "V":  # bfloat16
-        array = array.astype(np.float32)
-    return np.isfinite(array) if array.dtype.kind in "fc" else np.ones(array.shape, bool)
-
-
-def _all_finite(value: Any) -> bool:
-    if isinstance(value, (tuple, list)):
-        return all(_all_finite(v) for v in value)
-    return value is None or bool(_finite(value).all())
-
-
-def _bad(value: Any) -> Index | None:
-    """The index of the first element that is not finite."""
-    if isinstance(value, (tuple, list)):
-        return next((b for b in map(_bad, value) if b is not None), None)
-    if value is None:
-        return None
-    wrong = np.argwhere(~_finite(value))
-    return tuple(int(i) for i in wrong[0]) if len(wrong) else None
-
-
-def _number(value: Any, at: Index | None) -> Any:
-    if at is None:
-        return None
-    if isinstance(value, (tuple, list)):
-        value = next(v for v in value if _bad(v) is not None)
-    return np.asarray(value)[at].item()
-
-
-def _replaced(value: Any, substitute: float) -> Any:
-    if not isinstance(value, (np.ndarray, np.generic)):
-        return substitute
-    out = np.array(value)
-    out[~_finite(out)] = substitute
-    return out
-
-
-def _aligned(shape: tuple[int, ...], at: Index) -> Index:
-    """The index, in an operand of `shape`, of what broadcasts to `at`."""
-    return tuple(0 if size == 1 else i for size, i in zip(shape, at[len(at) - len(shape) :], strict=True))
+# -- words
 
 
 def _operand(name: str, value: Any, at: Index | None) -> Operand:
@@ -546,12 +540,12 @@ def _operand(name: str, value: Any, at: Index | None) -> Operand:
     shown = str(spec_of(array.shape, array.dtype)) if isinstance(value, (np.ndarray, np.generic)) else "a number"
     number, index = None, None
     if at is not None and array.ndim <= len(at):
-        index = _aligned(array.shape, at)
+        index = aligned(array.shape, at)
         if all(i < n for i, n in zip(index, array.shape, strict=True)):
             number = array[index].item()
     if number is None and array.size == 1:
         number, index = array.reshape(()).item(), (0,) * array.ndim
-    plain = array[_finite(array)].astype(complex).real if array.size else array
+    plain = array[finite(array)].astype(complex).real if array.size else array
     low, high = (float(plain.min()), float(plain.max())) if plain.size else (float("nan"), float("nan"))
     return Operand(name, shown, index if number is not None else None, number, low, high)
 

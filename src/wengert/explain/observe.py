@@ -10,28 +10,32 @@ run through the same functions meanwhile, and are not written down.
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
 from ..core import evaluate, tree
-from ..core.errors import user_frame
-from ..core.mode import Scope, get_mode
+from ..core.errors import is_internal, user_frame
+from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Freed, Node
 from ..core.op import TABLE, Op
 from ..core.record import OUTPUT, kept_values
 from ..core.source import Source, resolve
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
+from ..execute import scheduler
 from ..ops import contract, selection
-from ..transforms import batch, reverse
+from ..transforms import batch, control_ops, reverse
 from ..transforms import replay as replay_module
+from ..transforms.batch_rules import Batched
+from ..transforms.custom_op import CustomOp
 from ..transforms.variables import variable
 
 
@@ -54,22 +58,22 @@ class Step:
     @property
     def source(self) -> Source | None:
         """The user's line; of an operation in a recorded backward pass, that of what is differentiated."""
-        scope = self.scope
-        while scope is not None:
-            if scope.kind == "gradient" and scope.code is not None:
-                return place(scope.code, scope.offset)
-            scope = scope.parent
-        return place(self.code, self.offset)
+        return origin(self.op, self.code, self.offset, self.scope)[1]
 
     @property
     def name(self) -> str:
         """The op's name; of an operation in a recorded backward pass, that of the op it differentiates."""
+        return origin(self.op, self.code, self.offset, self.scope)[0]
+
+    @property
+    def derived(self) -> bool:
+        """Whether it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
         scope = self.scope
         while scope is not None:
-            if scope.kind == "gradient":
-                return scope.name
+            if scope.kind == "gradient" and scope.name != _RULE:
+                return True
             scope = scope.parent
-        return self.op.name
+        return False
 
     @property
     def path(self) -> str:
@@ -95,6 +99,14 @@ class Pull:
     def depth(self) -> int:
         return 1 + gradient_depth(self.node.scope)
 
+    @property
+    def source(self) -> Source | None:
+        return origin(self.node.op, self.node.code, self.node.offset, self.node.scope)[1]
+
+    @property
+    def name(self) -> str:
+        return origin(self.node.op, self.node.code, self.node.offset, self.node.scope)[0]
+
 
 @dataclass(slots=True, eq=False)
 class Leak:
@@ -107,15 +119,39 @@ class Leak:
 
 
 def place(code: CodeType | Source | None, offset: int) -> Source | None:
-    return code if code is None or isinstance(code, Source) else resolve(code, offset)
+    """A place in the user's program; None for one inside Wengert."""
+    if code is None or isinstance(code, Source):
+        return code
+    return None if is_internal(code.co_filename) else resolve(code, offset)
+
+
+_RULE = ""  # the name of the scope in which a user's own derivative rule runs
+_CONTROL = ("switch", "while_loop", "scan")  # their derivatives run and differentiate what is inside them
+
+
+def origin(op: Op, code: CodeType | Source | None, offset: int, scope: Scope | None) -> tuple[str, Source | None]:
+    """The op that the user wrote, and its place: of a part of a derivative, those of what is differentiated."""
+    name, found, inner = op.name, place(code, offset), False
+    while scope is not None:
+        if scope.kind == "gradient" and not (inner and scope.name in _CONTROL):
+            name, found = scope.name or name, place(scope.code, scope.offset) or found
+            inner = inner or scope.name not in _CONTROL
+        elif found is None:
+            found = place(scope.code, scope.offset)
+        scope = scope.parent
+    return name, found
 
 
 def gradient_depth(scope: Scope | None) -> int:
-    depth = 0
+    """In the derivative of which order something ran: a gradient of what is in a loop is one of order 1."""
+    depth, control = 0, False
     while scope is not None:
-        depth += scope.kind == "gradient"
+        if scope.kind == "gradient":
+            control = control or scope.name in _CONTROL
+            if scope.name not in _CONTROL:
+                depth = depth + 1 if scope.name != _RULE else 1
         scope = scope.parent
-    return depth
+    return max(depth, int(control))
 
 
 def user_place() -> tuple[CodeType | Source | None, int]:
@@ -144,9 +180,13 @@ class Observer:
     ) -> None:
         mode = get_mode()
         code, offset = user_place()
-        if self.node is not None and self.node.code is not None:
-            code, offset = self.node.code, self.node.offset
-        made = Step(op, tuple(inputs), out, run, code, offset, mode.scope, mode.grad, self.tick(), attrs=attrs)
+        scope = mode.scope
+        if self.node is not None:
+            if self.node.source is not None:
+                code, offset = self.node.source, 0
+            if gradient_depth(self.node.scope):
+                scope = self.node.scope
+        made = Step(op, tuple(inputs), out, run, code, offset, scope, mode.grad, self.tick(), attrs=attrs)
         self.steps.append(made)
 
     def leak(self, what: str, value: Any) -> None:
@@ -185,11 +225,14 @@ def observing(leaks: bool = False) -> Iterator[Observer]:
 
 def _install() -> None:
     for op in TABLE.values():
-        if op.kind != "leaf":
+        if op.kind != "leaf" and op is not OUTPUT:  # what picks one of several results makes nothing
             _watch_forward(op)
     _replace(reverse, "_pull_node", _watched_pull)
-    for module, name in ((evaluate, "compute"), (replay_module, "record_again"), (batch, "record_again")):
+    nodes = ((evaluate, "compute"), (scheduler, "compute"), (replay_module, "record_again"), (batch, "_run_node"))
+    for module, name in nodes:
         _replace(module, name, _watched_node)
+    _replace(control_ops, "_stack_arrays", _watched_stack)
+    _replace(scheduler, "_Run", _one_worker)
     _replace(Tensor, "__getitem__", _watched_getitem)
     _replace(Tensor, "__setitem__", _watched_setitem)
     # Two fast paths run NumPy themselves: they step aside for the general ones.
@@ -218,39 +261,75 @@ def _watch_forward(op: Op) -> None:
         seen = _observer.get()
         if seen is None or seen.quiet:
             return original(*values, **attrs)
-        seen.quiet += 1  # a composite's forward may run other ops' forwards: one operation is one step
+        # A composite's forward may run other ops' forwards: one operation is one step. A loop is many.
+        pause = 0 if op.kind == "control" else 1
+        seen.quiet += pause
         try:
             out = original(*values, **attrs)
         finally:
-            seen.quiet -= 1
+            seen.quiet -= pause
+        if op.kind == "control":
+            return out
         seen.step(op, values, out, (lambda *v: original(*v, **attrs)) if attrs else original, attrs)
         return out
 
     _set(op, "forward", forward)
     made = getattr(getattr(op, "front", None), "__globals__", {})
     if made.get("op") is op and "forward" in made:  # a generated front door holds the forward itself
-        made["forward"] = forward
-        _undo.append(lambda: made.__setitem__("forward", original))
+        before = {name: made[name] for name in ("forward", "getframe") if name in made}
+        made.update({"forward": forward, "getframe": _frame_of_user})
+        _undo.append(lambda: made.update(before))
+
+
+def _frame_of_user(depth: int) -> FrameType:
+    """A front door's caller; where that is a plain function of Wengert, the user's line that called it."""
+    frame = sys._getframe(depth + 1)
+    scope = get_mode().scope
+    inside = scope is None or scope.kind == "module"
+    if _observer.get() is None or not inside or not is_internal(frame.f_code.co_filename):
+        return frame
+    return user_frame(depth + 1) or frame
 
 
 def _watched_node(name: str, original: Any) -> Any:
     """Running a graph's node: what it does is shown at the line that the graph was made from."""
 
-    def run(node: Node, args: Any) -> Any:
+    def run(node: Node, args: Any, *more: Any) -> Any:
         seen = _observer.get()
         if seen is None or seen.quiet:
-            return original(node, args)
+            return original(node, args, *more)
         outer, seen.node = seen.node, node
         try:
-            out = original(node, args)
+            out = original(node, args, *more)
         finally:
             seen.node = outer
-        made = out.node if isinstance(out, Tensor) else None
-        if made is not None and made.requires_grad and made.op is node.op and node.code is not None:
-            made.code, made.offset = node.code, node.offset
+        value = out.value if isinstance(out, Batched) else out
+        made = value.node if isinstance(value, Tensor) else None
+        if made is not None and made.requires_grad and made.op is node.op and node.source is not None:
+            made.code, made.offset = node.source, 0
+            if gradient_depth(node.scope):
+                made.scope = node.scope
         return out
 
     return run
+
+
+def _one_worker(name: str, original: Any) -> Any:
+    """A run on threads: while it is observed there is one, which writes down what it does."""
+    return lambda graph, feeds, workers: original(graph, feeds, workers if _observer.get() is None else 1)
+
+
+def _watched_stack(name: str, original: Any) -> Any:
+    """The rows that a scan gave become one array."""
+
+    def stack(rows: list[Any], spec: Any) -> Any:
+        out = original(rows, spec)
+        seen = _observer.get()
+        if seen is not None and not seen.quiet and rows:
+            seen.step(TABLE["stack"], rows, out, lambda *values: np.stack(values))
+        return out
+
+    return stack
 
 
 def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
@@ -302,7 +381,8 @@ def _watched_getitem(name: str, original: Any) -> Any:
             out.node.code, out.node.offset = user_place()  # it took this function for its caller
         if out._data is not None:
             op = out.node.op if out.node is not None else TABLE["slice"]
-            seen.step(op, (self._data,), out._data, lambda v: original(wrap(np.asarray(v)), index)._data)
+            picks = [i._data for i in (index if type(index) is tuple else (index,)) if isinstance(i, Tensor)]
+            seen.step(op, (self._data, *picks), out._data, lambda v, *_: original(wrap(np.asarray(v)), index)._data)
         return out
 
     return getitem
@@ -341,12 +421,18 @@ def _watched_pull(name: str, original: Any) -> Any:
             return
         own: dict[Node, Any] = {}
         own_masks: dict[Node, Any] = {}
-        pause = 0 if lib.recording else 1  # a recorded backward pass is made of operations: they are seen
+        # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
+        rule = isinstance(node.op, CustomOp) and not lib.recording
+        pause = 0 if lib.recording or rule else 1
+        mode = get_mode()
+        token = set_mode(mode.within(Scope("gradient", _RULE, node.scope))) if rule else None
         seen.quiet += pause
         try:
             original(lib, node, saved, ct, mask, own, own_masks, needed)
         finally:
             seen.quiet -= pause
+            if token is not None:
+                reset_mode(token)
         grads = {entry: _raw(g) for entry, g in own.items()}
         if not lib.recording:
             seen.pulls.append(Pull(node, _raw(ct), saved, grads, seen.tick()))
@@ -460,8 +546,8 @@ class restored:
 
 
 def _table_names(node: Node) -> tuple[str, ...]:
-    # A user's own Function keeps a context, which its arguments alone do not give back.
-    return (node.op.name,) if node.op.params else ()
+    # A user's own rule keeps values, which its arguments alone do not give back.
+    return (node.op.name,) if node.op.params and not isinstance(node.op, CustomOp) else ()
 
 
 # -- the arguments of a function that is asked about
