@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from scipy.linalg import expm
 import wengert as wg
 from wengert.solve import ConvergenceError, Event, Solution, odeint
 from wengert.solve.ode_tableaux import TABLEAUX, Tableau
+from wengert.solve.odeint import Method
 
 A = np.array([[-0.5, 2.0], [-2.0, -0.3]])
 Y0 = np.array([1.0, 0.5])
@@ -87,6 +88,10 @@ def conditions(t: Tableau, b: np.ndarray) -> dict[int, float]:
         ],
     }
     return {k: max(map(abs, v)) for k, v in trees.items()}
+
+
+def test_every_method_is_named() -> None:
+    assert get_args(Method) == tuple(TABLEAUX)
 
 
 @pytest.mark.parametrize("name", TABLEAUX)
@@ -452,6 +457,19 @@ def test_events_that_go_on(direction: int, times: list[float]) -> None:
     found = odeint(turning, f64([1.0, 0.0]), [0.0, 9.0], event=event, rtol=1e-10, atol=1e-10)
     assert np.allclose(found.event_t.numpy() / np.pi, times, atol=1e-9)
     assert found.ys.shape == (2, 2)
+
+
+@pytest.mark.parametrize("options", [{}, {"method": "rk4", "steps": 40}, {"method": "kvaerno5"}])
+def test_event_moves_with_the_times(options: dict[str, Any]) -> None:
+    """Let go a second later, a body lands a second later."""
+
+    def time(ts: Any) -> Any:
+        start = f64([10.0, 0.0])
+        return odeint(fall, start, ts, 9.81, event=lambda t, s, g: s[0], **options).event_t[0]
+
+    ts = f64([0.0, 1.0, 2.0])
+    assert float(time(ts)) == pytest.approx(np.sqrt(20 / 9.81), rel=1e-7)
+    assert np.allclose(wg.grad(time)(ts).numpy(), [1.0, 0.0, 0.0], atol=1e-7)
 
 
 # -- interpolation
