@@ -10,6 +10,7 @@ from ..core.graph import Graph
 from ..core.mode import Scope, get_mode, set_mode
 from ..core.node import Node, make_node
 from ..core.op import TABLE
+from ..core.operands import run_elementwise
 from ..core.record import OUTPUT, bind, graph_input
 from ..core.snapshot import CONSTANT
 from ..core.tensor import Tensor, wrap
@@ -48,6 +49,8 @@ def record_again(node: Node, args: Sequence[Any]) -> Any:
             f"gradients through {op.name} in a graph that is called: its derivative belongs to the call that made it",
             "Call the graph under wg.no_grad(), or the function instead of its graph.",
         )
+    if op.kind == "elementwise" and any(isinstance(a, Tensor) and a.shape != node.spec.shape for a in args):
+        return run_elementwise(op, args, node.attrs)  # an operand taken as it was before its broadcast
     out = bind(op, args, node.attrs)
     if op.name == "broadcast" and out.node is None:
         # A constant's broadcast: a node all the same, as an operation that broadcasts records it.
