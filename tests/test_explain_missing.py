@@ -208,6 +208,20 @@ def flat(w):
     return (w**2).sum()  # here
 
 
+@program("no_cotangent")
+def rule_that_gives_none(w):
+    class Plain(wg.autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2.0
+
+        @staticmethod
+        def backward(ctx, g):
+            return None
+
+    return Plain.apply(w).sum()  # here
+
+
 # Causes that tests of their own plant, below.
 STATES = {
     "not_required",

@@ -26,7 +26,8 @@ from ..core.source import Source
 from ..core.tensor import LEAF, Tensor, wrap
 from ..transforms.reverse import freed_error, reachable
 from .edges import Puller, Visit, backward_walk, expression, run_recorded
-from .observe import Step, replay
+from .observe import Step
+from .replayed import replay
 from .report import columns, html_table, place, size
 from .timeline import timeline
 

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import DTypeError, fail
-from ..core.node import Freed, Hooked, Node
+from ..core.node import Hooked, Node
 from ..core.op import TABLE, Linear, Op, spec_of_input
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
-from ..transforms.reverse import backward_pass, reachable
-from .observe import Observer, Pull, Step, observing, replay, restored, tensors_of
+from ..transforms.reverse import backward_pass, leading_to, reachable
+from .observe import Observer, Pull, Step, observing, tensors_of
+from .replayed import is_freed, replay, restored
 
 # What each cause says, and how to mend it.
 CAUSES: dict[str, tuple[str, str]] = {
@@ -83,6 +84,10 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "zero_slope": ("the slope of the operation is 0 at these values", "start from other values"),
     "cancelled": ("its contributions, along several paths, add up to 0", "look for a term and its opposite"),
+    "no_cotangent": (
+        "the derivative rule of this operation returns None for it",
+        "let the rule (bwd, backward) return a gradient for this argument",
+    ),
     "no_seed": ("the loss is 0 or constant here: its own slope is 0", ""),
     "hook": ("a hook on it returns 0", "remove the hook"),
 }
@@ -202,9 +207,9 @@ def _of_tensor(param: Tensor, loss: Tensor) -> Missing:
         return _outside(param, nodes)
     if not param.is_leaf and param.grad is None and not _retains(param.node):
         return _because("non_leaf", param.source)
-    freed = any(type(n.saved.saved if type(n.saved) is Hooked else n.saved) is Freed for n in nodes)
+    freed = is_freed(loss.node)
     steps = replay([loss.node])
-    with restored(steps), observing() as seen, np.errstate(all="ignore"):
+    with restored(steps, loss, "missing"), observing() as seen, np.errstate(all="ignore"):
         backward_pass([(loss.node, np.ones(loss.shape, loss.dtype))], None, create_graph=False, retain_graph=True)
     zero = _zero(param, loss.node, seen)
     if zero is not None:
@@ -246,10 +251,10 @@ def _of_function(param: Tensor, fn: Callable[..., Any], args: Sequence[Any]) -> 
     before, tracked, node = param._data, param.requires_grad, param.node
     with observing(leaks=True) as seen, np.errstate(all="ignore"):
         results = tensors_of(fn(*args))
+        asked = seen.tick()
         live = [t for t in results if t.node is not None and t.requires_grad]
         for t in live:
-            nodes = reachable([t.node])  # type: ignore[list-item]
-            if not any(type(n.saved.saved if type(n.saved) is Hooked else n.saved) is Freed for n in nodes):
+            if not is_freed(t.node):  # type: ignore[arg-type]
                 ones = np.ones(t.shape, t.dtype)
                 backward_pass([(t.node, ones)], None, create_graph=False, retain_graph=True)  # type: ignore[list-item]
     flow = _Flow(seen, before)
@@ -267,7 +272,10 @@ def _of_function(param: Tensor, fn: Callable[..., Any], args: Sequence[Any]) -> 
         zero = _zero(param, root, seen, node)
         if zero is not None:
             return zero
-        return _because("present") if param.is_leaf or _retains(node) else _because("non_leaf", param.source)
+        if not (param.is_leaf or _retains(node)):
+            return _because("non_leaf", param.source)
+        ran = any(pull.order < asked for pull in seen.pulls)
+        return _because("cleared") if ran and param.is_leaf and param.grad is None else _because("present")
     return flow.broken(results)
 
 
@@ -325,6 +333,9 @@ class _Flow:
         if left:
             return _because("left_graph", left[0].source, left[0].what)
         if self.users:
+            anew = self._taken_anew()
+            if anew is not None:
+                return anew
             last = self.users[-1]
             if last.op.name in ("slice_update", "index_update") or self._overwritten(last):
                 return _because("overwritten", last.source, last.op.name)
@@ -334,6 +345,16 @@ class _Flow:
                 if isinstance(value, np.ndarray) and id(value) not in self.made and _equal(value, self.start):
                     return _because("copy", step.source, step.op.name)
         return _because("unused")
+
+    def _taken_anew(self) -> Missing | None:
+        """Something computed from the tensor that was made a leaf of its own: `Parameter(w * 2.0)`."""
+        computed = [part for step in self.users for part in _parts(step.out) if isinstance(part, np.ndarray)]
+        for step in self.seen.steps:
+            for value in step.inputs:
+                outside = isinstance(value, np.ndarray) and id(value) not in self.made and value.size > 1
+                if outside and any(_equal(value, part) and np.ptp(_plain(part)) > 0 for part in computed):
+                    return _because("copy", step.source, step.op.name)
+        return None
 
     def _overwritten(self, step: Step) -> bool:
         return any(leak.what == "x[...] = v" and leak.value is step.out for leak in self.seen.leaks)
@@ -387,7 +408,9 @@ def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = 
         for entry in pull.grads:
             onto.setdefault(entry, []).append(pull)
     if target not in onto:
-        return None if target is root else _because("unused")
+        if target is root:
+            return None
+        return (_without_rule(target, root, seen) if root is not None else None) or _because("unused")
     arriving = onto[target]
     if any(np.any(_plain(p.grads[target])) for p in arriving):
         total = sum(
@@ -402,12 +425,29 @@ def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = 
         if (pull, entry) in visited:
             continue
         visited.add((pull, entry))
+        if sum(e is entry for e in pull.node.inputs) > 1 and _any(pull.ct):
+            return _because("cancelled", pull.source, pull.name, zero=True)
+        if not _several(pull.node) and pull.node.spec.size == 0:
+            return _because("not_selected", pull.source, pull.name, zero=True)
         reached = _reached(pull.node, entry, mine)
         if _any(pull.ct) if reached is None else np.any(_plain(pull.ct)[reached]):
-            return _because(_zero_cause(pull, entry), pull.node.source, pull.node.op.name, zero=True)
+            return _because(_zero_cause(pull, entry), pull.source, pull.name, zero=True)
         whole = np.ones(pull.node.spec.shape, bool) if reached is None and not _several(pull.node) else reached
-        stack += [(before, pull.node, whole) for before in onto.get(pull.node, ())]
+        before = onto.get(pull.node, [])
+        if whole is not None and any(np.any(_plain(b.grads[pull.node])[whole]) for b in before):
+            return _because("cancelled", pull.source, pull.name, zero=True)
+        stack += [(b, pull.node, whole) for b in before]
     return _because("no_seed", zero=True)
+
+
+def _without_rule(target: Node, root: Node, seen: Observer) -> Missing | None:
+    """The operation that a gradient arrived at and whose rule gave none to what hangs on the target."""
+    below = leading_to([target], reachable([root]))
+    for pull in seen.pulls:
+        for entry in pull.node.inputs:
+            if isinstance(entry, Node) and entry in below and entry not in pull.grads and entry.requires_grad:
+                return _because("no_cotangent", pull.source, pull.name)
+    return None
 
 
 def _several(node: Node) -> bool:

@@ -10,14 +10,15 @@ import numpy as np
 
 from ..core.errors import DTypeError, GradientError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.node import Freed, Hooked, Node
+from ..core.node import Node
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
-from ..transforms.reverse import backward_pass, reachable
+from ..transforms.reverse import backward_pass
 from .causes import INPUT, UPDATE, Cause, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
-from .observe import Observer, Pull, Step, arguments, observing, replay, restored, tensors_of
+from .observe import Observer, Pull, Step, arguments, observing, tensors_of
+from .replayed import is_freed, replay, restored
 
 Phase = Literal["input", "update", "forward", "backward"]
 
@@ -151,7 +152,7 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
         finally:
             reset_mode(token)
         returned = tensors_of(result)
-        _differentiate([t for t in returned if t.node is not None and t.requires_grad and not _is_freed(t.node)])
+        _differentiate([t for t in returned if t.node is not None and t.requires_grad and not is_freed(t.node)])
     wanted = {t.node for _, t in given.tensors if t.node is not None}
     return _Trace(seen, given.name_of, wanted).answer([t._data for t in returned] if returned else None)
 
@@ -167,14 +168,7 @@ def _of_tensor(loss: Tensor) -> Nonfinite:
             "wg.explain.nonfinite(f, *args).",
         )
     steps = replay([loss.node])
-    with restored(steps), observing() as seen, np.errstate(all="ignore"):
-        if _is_freed(loss.node):
-            fail(
-                GradientError,
-                f"nonfinite of a result whose saved values were freed, {loss.spec}",
-                "They cannot be computed again: a leaf that they were computed from is gone, or a rule of your own "
-                "keeps values. Ask before backward(), or give the function: wg.explain.nonfinite(f, *args).",
-            )
+    with restored(steps, loss, "nonfinite"), observing() as seen, np.errstate(all="ignore"):
         _differentiate([loss])
     # The backward pass comes after all that was replayed.
     for step in seen.steps:
@@ -192,12 +186,6 @@ def _differentiate(results: Sequence[Tensor]) -> None:
     for t in results:
         assert t.node is not None
         backward_pass([(t.node, np.ones(t.shape, t.dtype))], None, create_graph=False, retain_graph=True)
-
-
-def _is_freed(root: Node) -> bool:
-    """Whether a backward pass, which has then been seen, freed something that another one needs."""
-    saved = (n.saved.saved if type(n.saved) is Hooked else n.saved for n in reachable([root]))
-    return any(type(s) is Freed for s in saved)
 
 
 # -- following a number back
