@@ -256,6 +256,16 @@ def test_gradient_of_a_stiff_problem() -> None:
     assert float(wg.grad(last)(f64(0.7))) == pytest.approx(-2 * np.sin(1.4), abs=1e-5)
 
 
+@pytest.mark.parametrize("rtol", [1e-4, 1e-8])
+def test_stages_are_solved_for(rtol: float) -> None:
+    """A step of the trapezoidal rule satisfies its equation, far below the tolerance."""
+    f = lambda t, y: -(y**3) + wg.sin(t)
+    h = 0.5
+    y0, y1 = odeint(f, f64(2.0), [0.0, h], method="trapezoid", rtol=rtol, atol=rtol)
+    residual = float(y1 - y0 - h / 2 * (f(f64(0.0), y0) + f(f64(h), y1)))
+    assert abs(residual) < 0.1 * rtol
+
+
 # -- derivatives
 
 
@@ -399,6 +409,12 @@ def test_a_traced_loop_that_does_not_arrive_is_nan() -> None:
     found = wg.vmap(f)(f64([1.0])).numpy()[0]
     assert np.isfinite(found[:2]).all()
     assert np.isnan(found[2])
+
+
+def test_a_traced_loop_rejects_a_step_that_is_too_long() -> None:
+    f = lambda y: odeint(lambda t, y: -y * y, y, [0.0, 3.0], max_steps=60, first_step=3.0, rtol=1e-6)
+    y0 = f64([1.0, 5.0])
+    assert np.allclose(wg.vmap(f)(y0).numpy()[:, 1], (y0 / (1 + 3 * y0)).numpy(), rtol=1e-4)
 
 
 def test_adaptive_traced_agrees_with_eager() -> None:

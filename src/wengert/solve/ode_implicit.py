@@ -31,8 +31,9 @@ _NEWTON_TOLERANCE = 0.01  # of the step's tolerance
 class Implicit:
     """Steps of an ESDIRK method: an explicit first stage, then stages with one diagonal coefficient."""
 
-    def __init__(self, tableau: Tableau, closed: Closed | None) -> None:
+    def __init__(self, tableau: Tableau, closed: Closed | None, fixed: bool = False) -> None:
         self.tableau = tableau
+        self.fixed = fixed  # a step that does not converge cannot be made smaller
         self.closed = closed  # what derivatives of a stage are taken of; None where none are asked for
         self.evaluated = 0  # Jacobians
         self._jacobian: Any = None
@@ -92,24 +93,22 @@ class Implicit:
                 except np.linalg.LinAlgError:
                     return None
                 self._scaled = hg
-            return self._iterate(system, t, hg, base, guess, tolerance)
+            found = self._iterate(system, t, hg, base, guess, tolerance)
+            return self._newton(system, t, hg, base, tolerance) if found is None and self.fixed else found
 
     def _iterate(
         self, system: System, t: Time, hg: float, base: State, guess: State, tolerance: tuple[float, float]
     ) -> State | None:
-        rtol, atol = tolerance
         b, z = _flat(base), _flat(guess)
-        scale = atol + rtol * np.maximum(np.abs(b), np.abs(z))
-        # What rounding leaves of a residual.
-        floor = 10 * system.eps * float(np.max((np.abs(z) + np.abs(b)) / scale, initial=0.0))
-        enough = max(_NEWTON_TOLERANCE, floor)
+        enough = max(_NEWTON_TOLERANCE, _floor(system, tolerance, z, b))
+        first = z
         before = None
         with np.errstate(all="ignore"):
             for _ in range(_MOST_ITERATIONS):
                 residual = b + hg * _flat(system(t, _unflat(z, base))) - z
                 dz = self._inverse @ residual
                 z = z + dz
-                size = float(np.sqrt(np.mean(np.abs(dz / scale) ** 2))) if dz.size else 0.0
+                size = _size(dz, tolerance, first, b)
                 if not np.isfinite(size):
                     return None
                 rate = size / before if before else 0.0
@@ -122,6 +121,34 @@ class Implicit:
                 before = size
         return None
 
+    def _newton(self, system: System, t: Time, hg: float, base: State, tolerance: tuple[float, float]) -> State | None:
+        """Newton's method with a Jacobian of its own in every iteration, halving moves that lead away."""
+        b = _flat(base)
+
+        def residual(z: Any) -> Any:
+            return b + hg * _flat(system(t, _unflat(z, base))) - z
+
+        z, r = b, residual(b)
+        with np.errstate(all="ignore"):
+            for _ in range(5 * _MOST_ITERATIONS):
+                matrix = np.eye(len(z), dtype=z.dtype) - hg * _jacobian(system, t, _unflat(z, base))
+                self.evaluated += 1
+                try:
+                    dz = np.linalg.solve(matrix, r)
+                except np.linalg.LinAlgError:
+                    return None
+                for _ in range(_MOST_ITERATIONS):
+                    nearer = residual(z + dz)
+                    if np.linalg.norm(nearer) <= np.linalg.norm(r):
+                        break
+                    dz = dz / 2
+                z, r = z + dz, nearer
+                if not np.isfinite(r).all():
+                    return None
+                if _size(dz, tolerance, z, b) <= max(_NEWTON_TOLERANCE, _floor(system, tolerance, z, b)):
+                    return _unflat(z, base)
+        return None
+
     def _differentiable(self, system: System, z: State, base: State, h: Time, t: Time) -> State:
         """The stage as a function of what its equation is made of, by the implicit function theorem."""
         closed = self.closed
@@ -130,6 +157,21 @@ class Implicit:
         gamma = self.tableau.gamma
         found: State = _stage(closed, gamma, z)(base, _tensor(h, system), system.clock(t), list(closed.captured))
         return found
+
+
+def _scale(tolerance: tuple[float, float], z: Any, b: Any) -> Any:
+    rtol, atol = tolerance
+    return atol + rtol * np.maximum(np.abs(b), np.abs(z))
+
+
+def _size(dz: Any, tolerance: tuple[float, float], z: Any, b: Any) -> float:
+    """The root mean square of a change over its tolerance."""
+    return float(np.sqrt(np.mean(np.abs(dz / _scale(tolerance, z, b)) ** 2))) if dz.size else 0.0
+
+
+def _floor(system: System, tolerance: tuple[float, float], z: Any, b: Any) -> float:
+    """What rounding leaves of a change, over its tolerance."""
+    return 10 * system.eps * float(np.max((np.abs(z) + np.abs(b)) / _scale(tolerance, z, b), initial=0.0))
 
 
 def _is_last_stage(tab: Tableau) -> bool:

@@ -14,7 +14,7 @@ from ..core import tree
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.spec import Spec, category, spec_of
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.open_trace import open_trace
 
 State = list[Tensor]
@@ -120,6 +120,8 @@ def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence
     used = [(w, k) for w, k in zip(weights, ks) if isinstance(w, Tensor) or w != 0.0]
     if not used:
         return list(y)
+    if not isinstance(h, Tensor) and _plain(y) and all(not isinstance(w, Tensor) and _plain(k) for w, k in used):
+        return [wrap(_combined(leaf._data, h, [(w, k[i]._data) for w, k in used])) for i, leaf in enumerate(y)]
     out: State = []
     for i, leaf in enumerate(y):
         if isinstance(h, Tensor) or any(isinstance(w, Tensor) for w, _ in used):
@@ -128,6 +130,17 @@ def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence
             total = _sum([k[i] * (h * w) for w, k in used])
         out.append(leaf + total)
     return out
+
+
+def _plain(leaves: Sequence[Tensor]) -> bool:
+    """Whether there is nothing to record."""
+    return all(x.node is None and not x.is_abstract for x in leaves)
+
+
+def _combined(y: Any, h: float, terms: Sequence[tuple[Any, Any]]) -> Any:
+    with np.errstate(all="ignore"):
+        total = sum(k * (h * w) for w, k in terms)
+        return np.asarray(y + total, y.dtype)
 
 
 def _scalar(x: Time, like: Tensor) -> Time:

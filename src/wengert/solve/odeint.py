@@ -259,7 +259,9 @@ class _Run:
 
     def _made(self, closed: Closed | None = None) -> Stepper:
         tableau = self.options.tableau
-        stepper: Stepper = Implicit(tableau, closed) if tableau.implicit else Explicit(tableau)
+        stepper: Stepper = (
+            Implicit(tableau, closed, self.options.steps is not None) if tableau.implicit else Explicit(tableau)
+        )
         self.steppers.append(stepper)
         return stepper
 
