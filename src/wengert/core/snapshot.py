@@ -67,11 +67,12 @@ class Closed(NamedTuple):
 
 
 class Given(NamedTuple):
-    """An input that the graph is to have: the tensor, its name, whether it is a parameter."""
+    """An input that the graph is to have: the tensor, its name, whether it is a parameter, bound to the tensor."""
 
     tensor: Tensor
     name: str
     parameter: bool
+    bound: bool = False
 
 
 class _View(NamedTuple):
@@ -126,11 +127,14 @@ class _Closing:
         self.leaves: dict[Node, Node] = {}
         self.free = given is None
         self._scopes: dict[int, Scope | None] = {}
-        for tensor, name, parameter in given or ():
+        for tensor, name, parameter, bound in given or ():
             node = input_node(tensor.spec, name, parameter)
+            if bound:
+                self.bound[node] = tensor
             self.inputs.append(node)
             self.made[id(tensor)] = node
-            if tensor._data is not None:
+            if tensor._data is not None and not tensor.requires_grad:
+                # A tracked one is known by its node: its array alone is a constant (`x.detach()`).
                 self.made[id(tensor._data)] = node
             if tensor.node is not None:
                 self.made[id(tensor.node)] = node

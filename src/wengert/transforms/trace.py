@@ -18,6 +18,7 @@ from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
+from .variables import open_variables
 
 
 def spec(shape: Any, dtype: Any = default_float) -> Spec:
@@ -86,9 +87,11 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         reset_mode(token)
     out_leaves, out_structure = tree.flatten(result)
     outputs = [resumed(_output(name, leaf)) for leaf in out_leaves]
+    # A variable that a transform around differentiates in is a parameter, bound to it.
+    around = open_variables(outputs)
     made = Graph.closed(
         outputs,
-        given,
+        [*given, *(Given(v, "", True, bound=True) for v in around)],
         name=name if name.isidentifier() else "",
         names=_outside_names(fn),
         in_structure=structure,

@@ -91,7 +91,31 @@ def variable(leaf: Any) -> Tensor:
         return abstract(node)
     out = wrap(x._data, x._spec)
     out.node = node
+    _open[node] = x._data
     return out
+
+
+# The variables of transforms at work, and their values.
+_open: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+
+
+def open_variables(outs: Sequence[Tensor]) -> list[Tensor]:
+    """The variables of transforms at work, with values, that results hang on."""
+    found: dict[Node, Tensor] = {}
+    stack = [o.node for o in outs if o.node is not None]
+    seen = set(stack) if _open else None
+    while seen is not None and stack:
+        node = stack.pop()
+        if node in _open:
+            found[node] = alias = wrap(_open[node], node.spec)
+            alias.node = node
+            continue
+        for entry in node.inputs:
+            source = entry.node if isinstance(entry, Tensor) else entry
+            if isinstance(source, Node) and source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return list(found.values())
 
 
 def _is_parameter(x: Tensor) -> bool:
@@ -155,6 +179,7 @@ def close(inputs: Sequence[Tensor]) -> None:
     for t in inputs:
         if t.node is not None and not t.is_abstract:
             _done.add(t.node)
+            _open.pop(t.node, None)
 
 
 def plain(x: Any) -> Any:
