@@ -436,10 +436,11 @@ class Maker:
         at = int(self.rng.integers(len(ids)))
         taken = 2 if name in ("hessian", "hvp") else 1
         often = math.prod(args[at]) ** (2 if name == "hessian" else 0 if name in ("jvp", "linearize") else 1)
-        if order + taken > self.max_order or factor * often > self.max_cost:
+        weight = often * 2**taken  # nilpotent numbers have twice the parts in every derivative
+        if order + taken > self.max_order or factor * weight > self.max_cost:
             return None
         out = None if name in ("jvp", "linearize", "jacobian", "vjp") else ()
-        fn = self.function(shapes, args, depth - 1, factor * often, order + taken, out)
+        fn = self.function(shapes, args, depth - 1, factor * max(weight, 1), order + taken, out)
         shape = args[at]
         extra: tuple[int, ...] = ()
         if name in ("jvp", "linearize", "hvp"):
