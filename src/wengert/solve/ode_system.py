@@ -55,7 +55,7 @@ class System:
         """A time as f takes it: a scalar tensor of the state's real dtype."""
         if isinstance(t, Tensor):
             return t if t.dtype == self.dtype else t.astype(self.dtype)
-        return asarray(np.asarray(t, self.dtype))
+        return wrap(np.array(t, self.dtype))
 
     def nest(self, leaves: Sequence[Tensor]) -> Any:
         return tree.unflatten(self.structure, leaves)
@@ -117,14 +117,17 @@ def real_dtype(dtype: Any) -> np.dtype[Any]:
 
 def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence[float | Tensor]) -> State:
     """y + h sum_i w_i k_i, leaf by leaf; stages of weight 0 are left out."""
+    tensors = isinstance(h, Tensor) or isinstance(weights[-1], Tensor)
     used = [(w, k) for w, k in zip(weights, ks) if isinstance(w, Tensor) or w != 0.0]
     if not used:
         return list(y)
-    if not isinstance(h, Tensor) and _plain(y) and all(not isinstance(w, Tensor) and _plain(k) for w, k in used):
-        return [wrap(_combined(leaf._data, h, [(w, k[i]._data) for w, k in used])) for i, leaf in enumerate(y)]
+    if not tensors and _plain(y, used):
+        with np.errstate(all="ignore"):
+            factors: list[Any] = [h * w for w, _ in used]
+            return [wrap(_sum_of(leaf._data, factors, [k[i]._data for _, k in used])) for i, leaf in enumerate(y)]
     out: State = []
     for i, leaf in enumerate(y):
-        if isinstance(h, Tensor) or any(isinstance(w, Tensor) for w, _ in used):
+        if tensors:
             total = _sum([k[i] * _scalar(w, leaf) for w, k in used]) * _scalar(h, leaf)
         else:
             total = _sum([k[i] * (h * w) for w, k in used])
@@ -132,15 +135,20 @@ def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence
     return out
 
 
-def _plain(leaves: Sequence[Tensor]) -> bool:
+def _plain(y: Sequence[Tensor], used: Sequence[tuple[Any, State]]) -> bool:
     """Whether there is nothing to record."""
-    return all(x.node is None and not x.is_abstract for x in leaves)
+    for leaves in (y, *(k for _, k in used)):
+        for x in leaves:
+            if x.node is not None:
+                return False
+    return True
 
 
-def _combined(y: Any, h: float, terms: Sequence[tuple[Any, Any]]) -> Any:
-    with np.errstate(all="ignore"):
-        total = sum(k * (h * w) for w, k in terms)
-        return np.asarray(y + total, y.dtype)
+def _sum_of(y: Any, factors: Sequence[float], terms: Sequence[Any]) -> Any:
+    total = terms[0] * factors[0]
+    for factor, term in zip(factors[1:], terms[1:]):
+        total = total + term * factor
+    return np.asarray(y + total, y.dtype)
 
 
 def _scalar(x: Time, like: Tensor) -> Time:
