@@ -34,6 +34,10 @@ class Recomputed:
         """The node's saved values; they are handed over, not kept here."""
         raise NotImplementedError
 
+    def kept(self) -> tuple[Any, ...]:
+        """The values that are kept, to start from."""
+        raise NotImplementedError
+
     def close(self) -> None:
         """The pass that took values is over: forget those that nobody took."""
         raise NotImplementedError

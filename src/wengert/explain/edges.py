@@ -16,7 +16,7 @@ import numpy as np
 from ..core.errors import GradientError, GraphError, fail
 from ..core.graph import Graph
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.node import Freed, Hooked, Node, UntrackedNode, make_node
+from ..core.node import Freed, Hooked, Node, Recomputed, UntrackedNode, make_node
 from ..core.record import OUTPUT
 from ..core.spec import category
 from ..core.tensor import LEAF, Tensor
@@ -48,6 +48,8 @@ class Puller:
     def __init__(self, what: str, needed: set[Node] | None = None) -> None:
         self.what, self.needed = what, needed
         self._twins: dict[Node, tuple[Node, dict[Node, int]]] = {}
+        self._taken: dict[Node, Any] = {}
+        self._regions: set[Recomputed] = set()
 
     def edges(self, node: Node) -> list[tuple[int, Node]]:
         """The operands, by position, that gradients flow to."""
@@ -57,17 +59,35 @@ class Puller:
 
     def pull(self, node: Node, ct: Cotangent) -> dict[int, Cotangent]:
         """The cotangents of a node's operands, by position; operands that get none are left out."""
-        saved = node.saved.saved if type(node.saved) is Hooked else node.saved
-        if type(saved) is Freed:
-            reverse.freed_error(self.what, node, saved)
         if node.op.kind == "leaf":
             return {}
+        saved = self.saved(node)
         twin, positions = self._twin(node, saved)
         cts: dict[Node, Any] = {}
         masks: dict[Node, Any] = {}
         with np.errstate(all="ignore"):
             reverse._pull_node(Arrays, twin, saved, ct.value, ct.mask, cts, masks, None)
         return {positions[e]: Cotangent(g, masks.get(e)) for e, g in cts.items()}
+
+    def saved(self, node: Node) -> Any:
+        """What a node keeps for its derivative; in a checkpoint it is computed again, once for all questions."""
+        saved = node.saved.saved if type(node.saved) is Hooked else node.saved
+        if type(saved) is Freed:
+            reverse.freed_error(self.what, node, saved)
+        if isinstance(saved, Recomputed):
+            if node not in self._taken:
+                self._taken[node] = saved.take(node)
+                self._regions.add(saved)
+            return self._taken[node]
+        return saved
+
+    def __enter__(self) -> Puller:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Forget what checkpoints computed for nodes that nobody asked about."""
+        for region in self._regions:
+            region.close()
 
     def _twin(self, node: Node, saved: Any) -> tuple[Node, dict[Node, int]]:
         found = self._twins.get(node)
@@ -96,14 +116,14 @@ class Visit:
 
     node: Node
     ct: Cotangent | None
+    saved: Any = ()
     arrived: list[tuple[Node, int, Cotangent]] = field(default_factory=list)
     left: dict[int, Cotangent] = field(default_factory=dict)
 
 
-def backward_walk(root: Node, seed: Any, what: str) -> Iterator[Visit]:
+def backward_walk(root: Node, seed: Any, puller: Puller) -> Iterator[Visit]:
     """Visit every node that gradients of `root` flow through, each after all that consume it."""
     pending = reverse.reachable([root])
-    puller = Puller(what)
     visits = {root: Visit(root, Cotangent(seed))}
     ready = [root]
     while ready:
@@ -111,6 +131,7 @@ def backward_walk(root: Node, seed: Any, what: str) -> Iterator[Visit]:
         visit = visits.pop(node, None) or Visit(node, None)
         if visit.ct is not None:
             visit.left = puller.pull(node, visit.ct)
+            visit.saved = puller.saved(node) if node.op.kind != "leaf" else ()
         yield visit
         for i, entry in enumerate(node.inputs):
             if type(entry) is not Node:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph import Graph
-from ..core.node import Hooked, Node
+from ..core.node import Node
 from ..core.op import Linear, Partial, Route, Vjp, spec_of_input
 from ..core.record import OUTPUT, SCALARS
 from ..core.source import Source
@@ -202,17 +202,19 @@ def flow(loss: Tensor | Graph, *, inputs: Sequence[Any] = ()) -> Flow:
         fail(DTypeError, f"{_WHAT} of a {type(loss).__name__}", "Give a tensor, or a graph and its inputs.")
     seed = loss_seed(loss, _WHAT)
     assert loss.node is not None
-    visits = list(backward_walk(loss.node, seed, "the flow through"))
-    writer = _Writer(visits, loss.node, names, origin)
-    shown = [v for v in visits if v.node.op is not ALIAS or is_start(v.node)]
-    return Flow(writer.names[loss.node], tuple(map(writer.node, shown)))
+    with Puller("the flow through") as puller:
+        visits = list(backward_walk(loss.node, seed, puller))
+        writer = _Writer(visits, loss.node, names, origin, puller)
+        shown = [v for v in visits if v.node.op is not ALIAS or is_start(v.node)]
+        return Flow(writer.names[loss.node], tuple(map(writer.node, shown)))
 
 
 # -- patterns
 
 
-def pattern_of(node: Node) -> Pattern:
+def pattern_of(node: Node, puller: Puller | None = None) -> Pattern:
     """The pattern of a node's backward step, from its op's facts."""
+    puller = puller or Puller(_WHAT)
     if is_start(node):
         return "accumulate"
     op = node.op
@@ -220,10 +222,10 @@ def pattern_of(node: Node) -> Pattern:
         return "scale"
     facts = {i: op.fact(i) for i in range(len(node.inputs)) if op.fact(i).differentiable}
     followed = [facts[i] for i, e in enumerate(node.inputs) if type(e) is Node and i in facts]
-    if any(isinstance(f, Route) for f in followed) or _keeps_all(node, followed):
+    if any(isinstance(f, Route) for f in followed) or _keeps_all(node, followed, puller):
         return "route"
     if all(isinstance(f, Linear) and f.selects for f in followed):
-        return _selection(node, followed)
+        return _selection(node, followed, puller)
     if len(facts) < 2 or not all(isinstance(f, (Linear, Partial)) and not f.needs_out for f in facts.values()):
         return "scale"
     if not any(f.needs for f in facts.values()):
@@ -232,23 +234,23 @@ def pattern_of(node: Node) -> Pattern:
     return "swap" if others and sum(type(e) not in SCALARS for e in node.inputs) > 1 else "scale"
 
 
-def _selection(node: Node, facts: Sequence[Any]) -> Pattern:
+def _selection(node: Node, facts: Sequence[Any], puller: Puller) -> Pattern:
     """Of ops that move elements with coefficients 0 and 1: whether elements are merged, copied or moved."""
     if len(facts) > 1 or isinstance(node.spec, tuple) or node.op is OUTPUT:
         return "route"
-    pulled = Puller(_WHAT).pull(node, Cotangent(np.ones(node.spec.shape, node.spec.dtype)))
+    pulled = puller.pull(node, Cotangent(np.ones(node.spec.shape, node.spec.dtype)))
     counts = [g.value for g in pulled.values() if np.size(g.value)]
     if any(np.max(np.abs(c)) > 1 for c in counts):
         return "accumulate"
     return "distribute" if facts[0].covers and node.spec.size < spec_of_input(node.inputs[0]).size else "route"
 
 
-def _keeps_all(node: Node, facts: Sequence[Any]) -> bool:
+def _keeps_all(node: Node, facts: Sequence[Any], puller: Puller) -> bool:
     """Whether a general rule picks elements (a maximum): everything that arrives is handed on, only to them."""
     if len(facts) != 1 or not isinstance(facts[0], Vjp) or facts[0].present is None or isinstance(node.spec, tuple):
         return False
     ones = np.ones(node.spec.shape, node.spec.dtype)
-    pulled = Puller(_WHAT).pull(node, Cotangent(ones))
+    pulled = puller.pull(node, Cotangent(ones))
     return all(abs(float(np.sum(g.value)) - ones.size) < 1e-3 * ones.size for g in pulled.values())
 
 
@@ -256,8 +258,15 @@ def _keeps_all(node: Node, facts: Sequence[Any]) -> bool:
 
 
 class _Writer:
-    def __init__(self, visits: Sequence[Visit], root: Node, given: dict[Node, str], origin: dict[Node, Node]) -> None:
-        self.origin = origin
+    def __init__(
+        self,
+        visits: Sequence[Visit],
+        root: Node,
+        given: dict[Node, str],
+        origin: dict[Node, Node],
+        puller: Puller,
+    ) -> None:
+        self.origin, self.puller = origin, puller
         self.names = dict(given)
         leaves = computed = 0
         for visit in reversed(visits):
@@ -272,7 +281,6 @@ class _Writer:
             elif node.op is not ALIAS:
                 computed += 1
                 self.names[node] = f"v{computed}"
-        self.puller = Puller(_WHAT)
 
     def name(self, node: Node) -> str:
         while node not in self.names:
@@ -282,7 +290,7 @@ class _Writer:
     def node(self, visit: Visit) -> FlowNode:
         node = visit.node
         shown = self.origin.get(node, node)
-        pattern = pattern_of(node)
+        pattern = pattern_of(node, self.puller)
         arrived = tuple(self._share(user, i, ct) for user, i, ct in visit.arrived)
         left = tuple(self._share(node, i, ct) for i, ct in visit.left.items())
         gradient = None if visit.ct is None else amount(visit.ct)
@@ -320,7 +328,7 @@ class _Writer:
 
     def _swaps(self, visit: Visit, left: Sequence[Share]) -> str:
         node = visit.node
-        saved = node.saved.saved if type(node.saved) is Hooked else node.saved
+        saved = visit.saved
         parts = []
         for i, share in zip(visit.left, left, strict=True):
             others = [j for j in node.op.fact(i).needs if j != i and j < len(saved) - 1 and saved[j] is not None]

@@ -19,11 +19,12 @@ import numpy as np
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, GradientError, GraphError, fail
 from ..core.graph import Graph
-from ..core.node import Freed, Hooked, Node
+from ..core.node import Freed, Hooked, Node, Recomputed
 from ..core.op import Partial
-from ..core.record import OUTPUT
+from ..core.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.tensor import LEAF, Tensor, wrap
+from ..transforms.custom_op import CustomOp
 from ..transforms.reverse import freed_error, reachable
 from .edges import Puller, Visit, backward_walk, expression, run_recorded
 from .observe import Step
@@ -367,7 +368,14 @@ class _Simulation:
         self.roots = roots
         with _revived(roots) as gone:
             self.steps = [s for s in replay(roots) if s.node is not None]
-        self.saved = {node: self._saved_of(node) for node in self._nodes()}
+        self.saved: dict[Node, Any] = {}
+        self.regions: dict[Recomputed, list[Node]] = {}  # the nodes of checkpoints, in order
+        for node in self._nodes():
+            saved = self._saved_of(node)
+            if isinstance(saved, Recomputed):
+                self.regions.setdefault(saved, []).append(node)
+            self.saved[node] = () if isinstance(saved, Recomputed) else saved
+        self.region_of = {node: region for region, nodes in self.regions.items() for node in nodes}
         self.moments: list[Moment] = []
         self.ledger = _Ledger()
         for step in self.steps:
@@ -438,6 +446,36 @@ class _Simulation:
             self.ledger.hold(("value", node), array, "value", node)
         for array in _arrays(self.saved[node]):
             self.ledger.hold(("saved", node), array, "saved", node)
+        if node in self.region_of:
+            self._checkpointed(step, node)
+
+    def _checkpointed(self, step: Step, node: Node) -> None:
+        """What a checkpoint's nodes save goes when its function is done; what it starts from stays."""
+        nodes = self.regions[self.region_of[node]]
+        if not isinstance(node.op, CustomOp):
+            tracked = tuple(isinstance(e, Node) and e.requires_grad for e in node.inputs)
+            for array in _arrays(kept_values(node.op, tracked, list(step.inputs), step.out)):
+                self.ledger.hold(("inside", node), array, "saved", node)
+        if node is nodes[-1]:
+            for inner in nodes:
+                self.ledger.drop(("inside", inner))
+            for array in _arrays(self.region_of[node].kept()):
+                self.ledger.hold(("saved", nodes[0]), array, "saved", nodes[0])
+
+    def _recompute(self, node: Node) -> int:
+        """The first of a checkpoint's nodes that a backward pass comes to makes all of them be computed again.
+
+        Returns the most bytes meanwhile.
+        """
+        nodes = self.regions.pop(self.region_of[node], ())
+        if not nodes:
+            return 0
+        with Puller(_WHAT) as again:
+            during = self.ledger.bytes + _measured(lambda: again.saved(node))
+        for inner in nodes:
+            for array in _arrays(self._puller.saved(inner)):
+                self.ledger.hold(("again", inner), array, "saved", inner)
+        return during
 
     def _note(self, phase: Phase, node: Node, during: int) -> None:
         ledger = self.ledger
@@ -458,13 +496,14 @@ class _Simulation:
         for root in self.roots:
             seed = np.ones(root.spec.shape, root.spec.dtype)
             self.ledger.hold(("gradient", root), seed, "gradient", root)
-            for visit in backward_walk(root, seed, "the memory of"):
+            for visit in backward_walk(root, seed, self._puller):
                 self._visit(visit)
 
     def _visit(self, visit: Visit) -> None:
         node, ledger = visit.node, self.ledger
         if node.op.kind == "leaf" or visit.ct is None:
             return
+        recomputed = self._recompute(node) if node in self.region_of else 0
         if len(visit.arrived) > 1:
             # The sum of what arrived, which was counted by its size so far.
             for array in _arrays(visit.ct.value):
@@ -473,6 +512,7 @@ class _Simulation:
         during = ledger.bytes
         if node.op.kind != "elementwise":
             during += _measured(lambda: self._puller.pull(node, visit.ct))  # type: ignore[arg-type]
+        during = max(during, recomputed)
         for index, share in visit.left.items():
             entry = node.inputs[index]
             for array in _arrays(share.value):
@@ -481,7 +521,7 @@ class _Simulation:
                 during, ledger.bytes + self._scratch(node, index, visit), self._arrive(node, entry, share.value)
             )
             ledger.drop(("share", node))
-        for owner in ("gradient", "sum", "saved"):
+        for owner in ("gradient", "sum", "saved", "again"):
             ledger.drop((owner, node))
         self._reached.discard(node)
         self._note("backward", node, during)
@@ -506,7 +546,7 @@ class _Simulation:
         if not isinstance(fact, Partial) or node.op.joint is not None or visit.ct is None:
             return 0
         with np.errstate(all="ignore"):
-            slope = fact.pull(visit.ct.value, self.saved[node], node, index)
+            slope = fact.pull(visit.ct.value, visit.saved, node, index)
         if not isinstance(slope, np.ndarray) or self.ledger.lives_already(slope):
             return 0
         return int(_base(slope).nbytes)

@@ -125,7 +125,8 @@ class Paths:
             fail(
                 GradientError,
                 f"the sum over {self.count} paths, {value(self.sum)}, is not the gradient, {value(self.gradient)}",
-                f"They differ by {self.difference:.3g}, where rounding explains {self.tolerance:.3g}.",
+                f"They differ by {self.difference:.3g}, where rounding explains {self.tolerance:.3g}. "
+                "A hook that changes a gradient on its way belongs to no path.",
             )
         return self.difference
 
@@ -225,8 +226,11 @@ def paths(loss: Tensor | Graph, w: Any, k: int | None = None, *, inputs: Sequenc
     if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
         fail(GraphError, f"the k={k!r} largest paths", "Give a positive number, or None for all of them.")
     if isinstance(loss, Graph):
-        return _of_graph(loss, w, inputs).report(k)
-    return _of_tensor(loss, w).report(k)
+        found = _of_graph(loss, w, inputs)
+    else:
+        found = _of_tensor(loss, w)
+    with found.puller:
+        return found.report(k)
 
 
 def _of_tensor(loss: Any, w: Any) -> _Finder:

@@ -342,6 +342,9 @@ class _Region(Recomputed):
             self._forget_lent()
         return found
 
+    def kept(self) -> tuple[Any, ...]:
+        return tuple(v for v in self.held.values() if v is not None)
+
     def _forget_lent(self) -> None:
         self.held.update(dict.fromkeys(self.lent))
 
