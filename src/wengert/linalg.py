@@ -27,12 +27,15 @@ from .ops.linalg_norms import (
     matrix_norm,
     matrix_rank,
     multi_dot,
+    norm,
     outer,
     trace,
 )
 from .ops.linalg_solve import cho_solve, inv, pinv, solve, solve_triangular
 from .ops.linalg_spectral import EighResult, EigResult, SVDResult, eig, eigh, eigvals, eigvalsh, svd, svdvals
 from .ops.norms import vector_norm
+
+matrix_exp = expm
 
 __all__ = [
     "EigResult",
@@ -58,11 +61,13 @@ __all__ = [
     "logdet",
     "lstsq",
     "matmul",
+    "matrix_exp",
     "matrix_norm",
     "matrix_power",
     "matrix_rank",
     "matrix_transpose",
     "multi_dot",
+    "norm",
     "outer",
     "pinv",
     "qr",

@@ -9,7 +9,7 @@ import wengert as wg
 
 from ..core.spec import Shape
 from ..core.tensor import Tensor
-from .distribution import ByQuantile, Distribution, inside, outside_is_impossible
+from .distribution import ByQuantile, Distribution, inside, log1p_square, outside_is_impossible
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _SQRT_2 = math.sqrt(2.0)
@@ -87,7 +87,7 @@ class LogNormal(Distribution):
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
-        support = x > 0.0
+        support = (x > 0.0) & (x < math.inf)
         log_x = wg.log(inside(support, x, 1.0))
         return outside_is_impossible(support, x, self._normal.log_prob(log_x) - log_x)
 
@@ -250,8 +250,7 @@ class Cauchy(_LocationScale):
     """The Cauchy distribution; mean and variance are NaN."""
 
     def log_prob(self, value: Any) -> Tensor:
-        z = self._standard(value)
-        return -wg.log1p(z * z) - wg.log(math.pi * self.scale)
+        return -log1p_square(self._standard(value)) - wg.log(math.pi * self.scale)
 
     def cdf(self, value: Any) -> Tensor:
         z = self._standard(value)
@@ -298,7 +297,8 @@ class Gumbel(_LocationScale):
 
     def log_prob(self, value: Any) -> Tensor:
         z = self._standard(value)
-        return -(z + wg.exp(-z)) - wg.log(self.scale)
+        finite = z > -math.inf
+        return outside_is_impossible(finite, z, -(z + wg.exp(-inside(finite, z, 0.0))) - wg.log(self.scale))
 
     def cdf(self, value: Any) -> Tensor:
         return wg.exp(-wg.exp(-self._standard(value)))
@@ -328,7 +328,7 @@ class Weibull(ByQuantile):
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
         k = self.concentration
-        support = x >= 0.0
+        support = (x >= 0.0) & (x < math.inf)
         ratio = inside(support, x, 1.0) / self.scale
         density = wg.log(k / self.scale) + wg.special.xlogy(k - 1.0, ratio) - ratio**k
         return outside_is_impossible(support, x, density)

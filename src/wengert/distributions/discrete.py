@@ -21,7 +21,13 @@ def _one_of(name: str, probs: Any, logits: Any) -> None:
 
 
 def _is_count(x: Tensor) -> Tensor:
-    return (x >= 0.0) & (wg.floor(x) == x)
+    return (x >= 0.0) & (x < math.inf) & (wg.floor(x) == x)
+
+
+def _never(count: Tensor, cost: Tensor) -> Tensor:
+    """count * cost, where what costs infinitely much and does not happen counts nothing."""
+    nothing = (count == 0.0) & (cost == math.inf)
+    return count * wg.where(nothing, 0.0, cost)
 
 
 class _Trials(Distribution):
@@ -54,10 +60,16 @@ class _Trials(Distribution):
             return self._given_logits
         return wg.special.logit(self._given_probs)
 
+    @property
+    def _failure(self) -> Tensor:
+        """1 - probs, from logits without cancelling."""
+        return 1.0 - self.probs if self._given_logits is None else wg.sigmoid(-self._given_logits)
+
     def _log_likelihood(self, successes: Tensor, failures: Tensor) -> Tensor:
         """successes log(p) + failures log(1 - p), right at p = 0 and p = 1."""
         if self._given_logits is not None:
-            return -successes * wg.softplus(-self._given_logits) - failures * wg.softplus(self._given_logits)
+            logits = self._given_logits
+            return -_never(successes, wg.softplus(-logits)) - _never(failures, wg.softplus(logits))
         p = self.probs
         return wg.special.xlogy(successes, p) + wg.special.xlog1py(failures, -p)
 
@@ -87,8 +99,7 @@ class Bernoulli(_Trials):
         return wg.where(x < 0.0, 0.0, wg.where(x < 1.0, 1.0 - self.probs, 1.0))
 
     def entropy(self) -> Tensor:
-        p = self.probs
-        return -self._log_likelihood(p, 1.0 - p)
+        return -self._log_likelihood(self.probs, self._failure)
 
     @property
     def mean(self) -> Tensor:
@@ -169,8 +180,7 @@ class Geometric(_Trials):
         return wg.where(k < 0.0, 0.0, known)
 
     def entropy(self) -> Tensor:
-        p = self.probs
-        return -self._log_likelihood(p, 1.0 - p) / p
+        return -self._log_likelihood(self.probs, self._failure) / self.probs
 
     @property
     def mean(self) -> Tensor:
@@ -239,7 +249,9 @@ class _Classes(Distribution):
         return wg.random.categorical(self.logits, shape, generator=source)
 
     def entropy(self) -> Tensor:
-        return wg.sum(wg.special.entr(self.probs), axis=-1)
+        # A class of probability 0 adds nothing, and passes no gradient on.
+        finite = wg.where(self.probs > 0.0, self.logits, 0.0)
+        return -wg.sum(self.probs * finite, axis=-1)
 
 
 class Categorical(_Classes):
@@ -255,13 +267,15 @@ class Categorical(_Classes):
         return self._class(shape, source)
 
     def log_prob(self, value: Any) -> Tensor:
-        """Raises DTypeError unless `value` holds integers, IndexError for one that is no class."""
+        """Raises DTypeError unless `value` holds integers, RangeError (an IndexError) for one that is no class."""
         value = wg.asarray(value)
         if category(value.dtype) != 1:
             fail(DTypeError, f"Categorical: classes of dtype {value.dtype}", "They are integers.")
         shape = wg.broadcast_shapes(value.shape, self.batch_shape)
         logits = wg.broadcast_to(self.logits, (*shape, self._num_classes))
-        index = wg.expand_dims(wg.broadcast_to(value, shape), axis=-1)
+        # An index would count a negative class from the last one.
+        classes = wg.where(value < 0, self._num_classes, value)
+        index = wg.expand_dims(wg.broadcast_to(classes, shape), axis=-1)
         return wg.squeeze(wg.take_along_axis(logits, index, axis=-1), axis=-1)
 
     def enumerate_support(self) -> Tensor:

@@ -173,6 +173,14 @@ def outside_is_impossible(support: Tensor, value: Tensor, log_prob: Tensor) -> T
     return wg.where(support | (value != value), log_prob, -np.inf)
 
 
+def log1p_square(x: Tensor) -> Tensor:
+    """log(1 + x**2), also where the square overflows."""
+    size = wg.abs(x)
+    far = size > 2.0 * float(wg.finfo(x.dtype).eps) ** -0.5  # where the 1 is lost in rounding
+    near = wg.where(far, 0.0, x)
+    return wg.where(far, 2.0 * wg.log(wg.where(far, size, 1.0)), wg.log1p(near * near))
+
+
 def sum_last(x: Tensor, count: int) -> Tensor:
     """The sum over the last `count` axes."""
     return wg.sum(x, axis=tuple(range(-count, 0))) if count else x

@@ -158,8 +158,8 @@ def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
 
 def _success(p: _Trials, q: _Trials) -> Tensor:
     """Of one trial."""
-    x = p.probs
-    return p._log_likelihood(x, 1.0 - x) - q._log_likelihood(x, 1.0 - x)
+    x, y = p.probs, p._failure
+    return p._log_likelihood(x, y) - q._log_likelihood(x, y)
 
 
 @register_kl(Bernoulli, Bernoulli)

@@ -15,7 +15,7 @@ import wengert as wg
 from ..core.errors import ShapeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
-from .distribution import Distribution, inside, outside_is_impossible, sources
+from .distribution import Distribution, inside, log1p_square, outside_is_impossible, sources
 
 
 class Gamma(Distribution):
@@ -42,7 +42,7 @@ class Gamma(Distribution):
 
     def log_prob(self, value: Any) -> Tensor:
         x = self._value(value)
-        support = x >= 0.0
+        support = (x >= 0.0) & (x < math.inf)
         x = inside(support, x, 1.0)
         a = self.concentration
         density = wg.special.xlogy(a - 1.0, x) - self.rate * x + a * wg.log(self.rate) - wg.lgamma(a)
@@ -196,7 +196,7 @@ class StudentT(Distribution):
 
     def log_prob(self, value: Any) -> Tensor:
         z = (self._value(value) - self.loc) / self.scale
-        return -0.5 * (self.df + 1.0) * wg.log1p(z * z / self.df) - self._log_normalizer()
+        return -0.5 * (self.df + 1.0) * log1p_square(z / wg.sqrt(self.df)) - self._log_normalizer()
 
     def _log_normalizer(self) -> Tensor:
         half = wg.special.betaln(wg.full_like(self.df, 0.5), 0.5 * self.df)

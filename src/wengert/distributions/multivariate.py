@@ -21,8 +21,9 @@ class MultivariateNormal(Distribution):
     loc: (..., n).
     covariance_matrix: (..., n, n), positive definite; its Cholesky factor is computed once.
     scale_tril: (..., n, n), that factor itself, lower triangular with a positive diagonal.
+    precision_matrix: (..., n, n), the inverse of the covariance, positive definite.
 
-    Give one of the two. Raises ShapeError, DTypeError.
+    Give one of the three. Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
     >>> p = wg.distributions.MultivariateNormal(wg.zeros(2), scale_tril=wg.eye(2))
@@ -32,10 +33,14 @@ class MultivariateNormal(Distribution):
 
     has_rsample = True
 
-    def __init__(self, loc: Any, covariance_matrix: Any = None, *, scale_tril: Any = None) -> None:
-        if (covariance_matrix is None) == (scale_tril is None):
-            fail(DTypeError, "MultivariateNormal takes covariance_matrix or scale_tril", "Pass exactly one of them.")
-        loc, matrix = self._floating(loc=loc, matrix=scale_tril if covariance_matrix is None else covariance_matrix)
+    def __init__(
+        self, loc: Any, covariance_matrix: Any = None, *, scale_tril: Any = None, precision_matrix: Any = None
+    ) -> None:
+        given = [m for m in (covariance_matrix, scale_tril, precision_matrix) if m is not None]
+        if len(given) != 1:
+            what = "covariance_matrix, scale_tril or precision_matrix"
+            fail(DTypeError, f"MultivariateNormal takes {what}", "Pass exactly one of them.")
+        loc, matrix = self._floating(loc=loc, matrix=given[0])
         n = loc.shape[-1] if loc.ndim else 0
         if loc.ndim == 0 or matrix.ndim < 2 or matrix.shape[-2:] != (n, n):
             fail(
@@ -46,7 +51,11 @@ class MultivariateNormal(Distribution):
         self.batch_shape = wg.broadcast_shapes(loc.shape[:-1], matrix.shape[:-2])
         self.event_shape = (n,)
         self.loc = wg.broadcast_to(loc, (*self.batch_shape, n))
-        self.scale_tril = matrix if covariance_matrix is None else wg.linalg.cholesky(matrix)
+        if covariance_matrix is not None:
+            matrix = wg.linalg.cholesky(matrix)
+        elif precision_matrix is not None:
+            matrix = _factor_of_inverse(matrix)
+        self.scale_tril = matrix
         self._check(self._diagonal() > 0.0, "the Cholesky factor's diagonal must be positive")
 
     def _diagonal(self) -> Tensor:
@@ -84,6 +93,14 @@ class MultivariateNormal(Distribution):
     @property
     def variance(self) -> Tensor:
         return wg.broadcast_to(wg.sum(self.scale_tril**2, axis=-1), self.loc.shape)
+
+
+def _factor_of_inverse(precision: Tensor) -> Tensor:
+    """The lower Cholesky factor of the inverse: U^-T where U U^T is the precision and U upper triangular."""
+    ends = (-2, -1)
+    upper = wg.flip(wg.linalg.cholesky(wg.flip(precision, ends)), ends)
+    one = wg.eye(precision.shape[-1], dtype=precision.dtype)
+    return wg.linalg.solve_triangular(upper.mT, one, upper=False)
 
 
 class Independent(Distribution):

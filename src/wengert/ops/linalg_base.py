@@ -26,17 +26,22 @@ class LinAlgError(WengertError, np.linalg.LinAlgError):
     __module__ = "wengert.linalg"
 
 
-def lapack(name: str, why: str, mend: str, narrow: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def lapack(
+    name: str, why: str, mend: str, narrow: bool = True, finite: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A NumPy forward that calls LAPACK, its failure in the library's words.
 
     16-bit numbers are computed in float32; with `narrow` the results are rounded back. `why` says of
-    the matrices what is wrong with them, `mend` what helps.
+    the matrices what is wrong with them, `mend` what helps. `finite` asks for finite matrices: of others
+    some LAPACKs make finite numbers that mean nothing.
     """
 
     def register(fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)
         def forward(*arrays: Any, **attrs: Any) -> Any:
             x = arrays[0]
+            if finite and not _is_finite(x):
+                _failed(name, x, why, mend)
             try:
                 with np.errstate(all="ignore"):
                     out = fn(*(a.astype(float32) if a.dtype.itemsize == 2 else a for a in arrays), **attrs)
@@ -53,9 +58,13 @@ def lapack(name: str, why: str, mend: str, narrow: bool = True) -> Callable[[Cal
     return register
 
 
+def _is_finite(x: Any) -> bool:
+    return category(x.dtype) < 2 or bool(np.isfinite(x.astype(float32) if x.dtype.kind == "V" else x).all())
+
+
 def _failed(name: str, x: Any, why: str, mend: str) -> NoReturn:
     which = "a matrix of the stack" if x.ndim > 2 else "the matrix"
-    if category(x.dtype) >= 2 and not np.isfinite(x.astype(float32) if x.dtype.kind == "V" else x).all():
+    if not _is_finite(x):
         why, mend = "contains NaN or infinity", "wg.explain.nonfinite says where the first of them was born."
     fail(LinAlgError, f"{name} of {show(x.shape, x.dtype)}: {which} {why}", mend)
 

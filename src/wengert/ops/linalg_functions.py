@@ -15,7 +15,7 @@ from ..core.tensor import Tensor, wrap
 from .assemble import concat_op
 from .contract import matmul, matmul_op
 from .diagonals import diagonal_op, embed_diagonal
-from .elementwise import imag, log
+from .elementwise import exp, imag, log
 from .linalg_base import (
     NO_KERNEL,
     NO_ONNX,
@@ -43,32 +43,43 @@ from .structure import broadcast
 # -- determinants
 
 
-def _without(s: Any) -> tuple[Any, Any, Any]:
-    """Of each vector: 1 where it is 0, else it; the product of that; how many of it are 0."""
+def _others(s: Any) -> Any:
+    """The product of all but one of each vector, for each; exponents apart, so that none underflows on the way."""
+    zero = s == 0.0
+    mantissa, exponent = np.frexp(np.where(zero, 1.0, s).astype(np.float64))
+    product, power = mantissa.prod(-1, keepdims=True), exponent.sum(-1, keepdims=True)
+    found = np.ldexp(product / mantissa, power - exponent)
+    return np.where(zero.sum(-1, keepdims=True) - zero == 0, found, 0.0).astype(s.dtype)
+
+
+def _other_pairs(s: Any) -> Any:
+    """The product of all but two of each vector, for each two of it; 0 on the diagonal."""
+    n = s.shape[-1]
     zero = s == 0.0
     filled = where_op(zero, 1.0, s)
-    return filled, prod_op(filled, axis=(-1,), keepdims=True), zero
+    # Over their geometric mean their product is about 1, so that it does not underflow.
+    level = exp(log(filled).sum(axis=-1, keepdims=True) / max(n, 1))
+    part = filled / level
+    product = prod_op(part, axis=(-1,), keepdims=True) * level ** max(n - 2, 0)
+    count = zero.sum(axis=-1, keepdims=True)
+    left = count.reshape((*count.shape, 1)) - column(zero) - row(zero)
+    pairs = product.reshape((*product.shape, 1)) / column(part) / row(part)
+    return where_op(left == 0, pairs, 0.0) * (1.0 - identity_like(s))
 
 
 @lapack("adjugate", *NO_SVD)
 def _adjugate(x: Any) -> Any:
     u, s, vh = np.linalg.svd(x, full_matrices=False)
-    filled, product, zero = _without(s)
-    others = np.where(zero.sum(-1, keepdims=True) - zero == 0, product / filled, 0.0)
     phase = np.linalg.det(np.matmul(u, vh))
-    out = np.matmul(adjoint(vh) * others.astype(s.dtype)[..., None, :], adjoint(u))
+    out = np.matmul(adjoint(vh) * _others(s)[..., None, :], adjoint(u))
     return phase[..., None, None] * out
 
 
 def _adjugate_pull(ct: Any, x: Any) -> Any:
     """In the basis of the singular vectors, where x is diagonal, the adjugate changes by products of all but two."""
     u, s, vh = svd_op(x, full=False)
-    filled, product, zero = _without(s)
     n = s.shape[-1]
-    count = zero.sum(axis=-1, keepdims=True)
-    left = count.reshape((*count.shape, 1)) - column(zero) - row(zero)
-    off = 1.0 - identity_like(s)
-    weights = where_op(left == 0, product.reshape((*product.shape, 1)) / column(filled) / row(filled), 0.0) * off
+    weights = _other_pairs(s)
     inner = matmul_op(matmul_op(vh, ct), u)
     inner = matrix_scaled(conjugate(det_op(matmul_op(u, vh))), inner)
     beside = (weights * row(diagonal_op(inner, offset=0))).sum(axis=-1)
@@ -246,7 +257,7 @@ def logdet(x: Any, /) -> Tensor:
     sign, size = slogdet(x)
     if sign.dtype.kind == "c":
         return size + log(sign)  # type: ignore[no-any-return]
-    return where_op(sign >= 0.0, size, math.nan)  # type: ignore[no-any-return]
+    return size + where_op(sign >= 0.0, 0.0, math.nan)  # type: ignore[no-any-return]
 
 
 # -- powers and the exponential

@@ -13,7 +13,8 @@ from ..core.operands import promote_tensors
 from ..core.record import bind
 from ..core.spec import as_dtype, normalize_axis, show
 from ..core.tensor import Tensor, asarray
-from .axes import roll
+from .aliases import dim_alias
+from .axes import moveaxis, roll
 from .contract import matmul
 from .diagonals import diagonal_op
 from .einsum import outer as flattened_outer
@@ -23,6 +24,8 @@ from .linalg_base import matrices
 from .linalg_solve import aligned, cutoff, inv, lstsq_op, tolerance
 from .linalg_spectral import svdvals
 from .norms import vector_norm
+from .reduction import inexact
+from .selection import where_op
 from .structure import as_operand, casted, int_args, reshaped
 
 # -- least squares
@@ -50,7 +53,8 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> LstsqResult:
     Returns `solution` (..., n, k), or (..., n) for a vector; `residuals` (..., k), or (...), the squared
     lengths of a x - b, whatever the rank; `rank` (...) and `singular_values` (..., min(m, n)) of a. The
     derivative is that among matrices of the same rank: where the rank is not full, the solution jumps
-    in other directions. Raises LinAlgError for NaN, ShapeError, DTypeError.
+    in other directions; singular values under `rtol` that are not 0 count as 0 in it too, as in
+    :func:`pinv`. Raises LinAlgError for NaN and infinity in a, ShapeError, DTypeError.
     Source of the derivative: Golub and Pereyra 1973, SIAM J. Numer. Anal. 10.
 
     >>> import wengert as wg
@@ -91,7 +95,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     rtol: those up to this fraction of the largest count as 0, a number or one for each matrix (...);
         None for max(m, n) times the precision of the dtype.
 
-    Returns (...) of int64, which has no derivative. Raises LinAlgError for NaN, ShapeError.
+    Returns (...) of int64, which has no derivative. Raises LinAlgError for NaN and infinity, ShapeError.
 
     >>> import wengert as wg
     >>> wg.linalg.matrix_rank(wg.tensor([[1.0, 1.0], [1.0, 1.0]]))
@@ -116,8 +120,9 @@ def matrix_norm(x: Any, /, *, ord: Any = "fro", keepdims: bool = False) -> Tenso
     keepdims: keep the last two axes, with size 1.
 
     Where a largest or smallest one is not the only one, or a singular value is 0, the gradient is one
-    of the subgradients; "fro" has 0 at 0. Raises ShapeError (also for an empty matrix unless `ord` is
-    "fro" or "nuc"), GraphError for another order, LinAlgError for NaN where singular values are asked for.
+    of the subgradients; "fro" has 0 at 0. Raises ShapeError (also for an empty matrix where `ord` is
+    negative; the other norms of it are 0), GraphError for another order, LinAlgError for NaN and
+    infinity where singular values are asked for.
 
     >>> import wengert as wg
     >>> x = wg.tensor([[3.0, 0.0], [0.0, -4.0]])
@@ -129,8 +134,11 @@ def matrix_norm(x: Any, /, *, ord: Any = "fro", keepdims: bool = False) -> Tenso
         return vector_norm(t, axis=(-2, -1), keepdims=keepdims)
     if ord not in ("nuc", 1, -1, 2, -2, math.inf, -math.inf) or isinstance(ord, bool):
         fail(GraphError, f"matrix_norm: ord={ord!r}", 'It is "fro", "nuc", 1, -1, 2, -2, inf or -inf.')
-    if 0 in t.shape[-2:] and ord != "nuc":
-        fail(ShapeError, f"matrix_norm of {show(t.shape, t.dtype)}, ord={ord!r}", "An empty matrix has none.")
+    if 0 in t.shape[-2:]:
+        if ord != "nuc" and ord < 0:
+            fail(ShapeError, f"matrix_norm of {show(t.shape, t.dtype)}, ord={ord!r}", "An empty matrix has none.")
+        nothing: Tensor = abs(t).sum(axis=(-2, -1), keepdims=keepdims)
+        return nothing
     if ord in ("nuc", 2, -2):
         values = svdvals(t)
         out = values.sum(axis=-1) if ord == "nuc" else values[..., 0 if ord == 2 else -1]
@@ -141,6 +149,43 @@ def matrix_norm(x: Any, /, *, ord: Any = "fro", keepdims: bool = False) -> Tenso
     return found if keepdims else reshaped(found, found.shape[:-2])
 
 
+@dim_alias
+def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """A norm of a vector or a matrix, whichever `x` is or `axis` says (NumPy).
+
+    Parameters
+    ----------
+    x: any shape, real or complex; integers become float32.
+    ord: None for the square root of the sum of squares over `axis`; else as in :func:`vector_norm`,
+        or in :func:`matrix_norm` for two axes.
+    axis: one axis for vectors along it, two for matrices in them; None for all axes (of one or two where
+        `ord` is given). PyTorch's `dim`.
+    keepdims: keep the axes, with size 1.
+
+    Raises ShapeError, DTypeError, GraphError, LinAlgError, as the two do.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([[3.0, 0.0], [0.0, -4.0]])
+    >>> wg.linalg.norm(x), wg.linalg.norm(x, "nuc"), wg.linalg.norm(x, 1, axis=0)
+    (tensor(5.), tensor(7.), tensor([3., 4.]))
+    """
+    t = inexact(x)
+    if ord is None:
+        return vector_norm(t, axis=axis, keepdims=keepdims)
+    axes = range(t.ndim) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
+    found = tuple(normalize_axis(a, t.ndim) for a in axes)
+    if len(found) not in (1, 2) or len(set(found)) != len(found):
+        fail(
+            ShapeError,
+            f"norm of {show(t.shape, t.dtype)} over axes {tuple(axes)}, ord={ord!r}",
+            "It is of a vector (one axis) or a matrix (two); without ord it is of any number of axes.",
+        )
+    if len(found) == 1:
+        return vector_norm(t, ord=ord, axis=found, keepdims=keepdims)
+    out = matrix_norm(moveaxis(t, found, (-2, -1)), ord=ord, keepdims=keepdims)
+    return moveaxis(out, (-2, -1), found) if keepdims else out
+
+
 def cond(x: Any, /, p: Any = None) -> Tensor:
     """The condition number of each matrix: its norm times that of its inverse (NumPy).
 
@@ -149,7 +194,8 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
     x: (..., m, n), real or complex; square unless `p` is None, 2 or -2.
     p: the norm, as in :func:`matrix_norm`; None for 2, the largest singular value over the smallest.
 
-    inf for a singular matrix where `p` is None or 2; LinAlgError for it in the other norms, ShapeError.
+    inf for a singular matrix where `p` is None or 2 (of a matrix of zeros also where it is -2); LinAlgError
+    for it in the other norms, ShapeError.
 
     >>> import wengert as wg
     >>> wg.linalg.cond(wg.tensor([[1.0, 0.0], [0.0, 4.0]]))
@@ -161,7 +207,10 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
             fail(ShapeError, f"cond of {show(t.shape, t.dtype)}", "An empty matrix has none.")
         values = svdvals(t)
         largest, smallest = values[..., 0], values[..., -1]
-        out: Tensor = smallest / largest if p == -2 else largest / smallest
+        if p == -2:
+            inverse: Tensor = where_op(largest == 0.0, math.inf, smallest / where_op(largest == 0.0, 1.0, largest))
+            return inverse
+        out: Tensor = where_op(largest == 0.0, math.inf, largest / where_op(largest == 0.0, 1.0, smallest))
         return out
     t = matrices(x, "cond", True)
     return matrix_norm(t, ord=p) * matrix_norm(inv(t), ord=p)

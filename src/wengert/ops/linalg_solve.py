@@ -209,7 +209,7 @@ def _inverted_singular_values(s: Any, rtol: float) -> Any:
     return np.where(kept, 1.0 / np.where(kept, s, 1.0), 0.0).astype(s.dtype)
 
 
-@lapack("pinv", *NO_SVD)
+@lapack("pinv", *NO_SVD, finite=True)
 def _pinv(x: Any, rtol: float | None) -> Any:
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     inverse = _inverted_singular_values(s, cutoff(rtol, x.shape, x.dtype))
@@ -267,7 +267,7 @@ def _infer_lstsq(a: Spec, b: Spec, rtol: float | None) -> Spec:
     return b.with_shape((*a.shape[:-2], a.shape[-1], b.shape[-1]))
 
 
-@lapack("lstsq", *NO_SVD)
+@lapack("lstsq", *NO_SVD, finite=True)
 def _lstsq(a: Any, b: Any, rtol: float | None) -> Any:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     inverse = _inverted_singular_values(s, cutoff(rtol, a.shape, a.dtype))
@@ -458,7 +458,9 @@ def pinv(x: Any, /, *, rtol: float | None = None) -> Tensor:
         the precision of the dtype.
 
     Returns (..., n, m). The derivative is that among matrices of the same rank: where the rank is
-    not full, the pseudo-inverse jumps in other directions. Raises LinAlgError for NaN, ShapeError.
+    not full, the pseudo-inverse jumps in other directions. Singular values that are not 0 and yet fall
+    under `rtol` count as 0 in the derivative too, which is then off by about their size, relative to
+    those that are kept. Raises LinAlgError for NaN and infinity, ShapeError.
     Source of the derivative: Golub and Pereyra 1973, SIAM J. Numer. Anal. 10.
 
     >>> import wengert as wg

@@ -50,7 +50,7 @@ def _diagonal(values: Any) -> Any:
 _NO_EIGENVALUES = ("has no eigenvalues: they did not converge", "Scale the matrix, or compute in float64.")
 
 
-@lapack("eigh", *_NO_EIGENVALUES)
+@lapack("eigh", *_NO_EIGENVALUES, finite=True)
 def _eigh(x: Any) -> tuple[Any, Any]:
     found = np.linalg.eigh(hermitian(x))
     return found.eigenvalues, found.eigenvectors
@@ -133,7 +133,7 @@ def _eigvalsh_pull(ct: Any, x: Any) -> Any:
 
 eigvalsh_op: Op = op(
     "eigvalsh(x)",
-    lapack("eigvalsh", *_NO_EIGENVALUES)(lambda x: np.linalg.eigvalsh(hermitian(x))),
+    lapack("eigvalsh", *_NO_EIGENVALUES, finite=True)(lambda x: np.linalg.eigvalsh(hermitian(x))),
     infer=lambda x: real_spec(x, x.shape[:-1]),
     facts={"x": Vjp(_eigvalsh_pull)},
     doc="Eigenvalues, ascending, of the Hermitian part of matrices.",
@@ -170,7 +170,7 @@ def eigh(x: Any, /) -> EighResult:
     one in each column. Equal eigenvalues have single vectors, and their derivatives, only by chance:
     where a gradient reaches vectors of equal eigenvalues it is NaN or infinite; where it reaches the
     eigenvalues alone, it is right. Complex vectors are determined up to a phase each: the gradient is
-    right for losses that do not depend on the phases. Raises LinAlgError for NaN, ShapeError.
+    right for losses that do not depend on the phases. Raises LinAlgError for NaN and infinity, ShapeError.
     Source of the derivative: Giles 2008, Collected matrix derivative results; complex: Boeddeker et al. 2017.
 
     >>> import wengert as wg
@@ -189,7 +189,7 @@ def eigvalsh(x: Any, /) -> Tensor:
     x: (..., n, n), real or complex; integers become float32. Its Hermitian part is taken.
 
     The first derivative of equal eigenvalues is that of one choice among them (their sum has it
-    right); a second one is NaN or infinite there. Raises LinAlgError for NaN, ShapeError.
+    right); a second one is NaN or infinite there. Raises LinAlgError for NaN and infinity, ShapeError.
     Source of the derivative: Giles 2008, Collected matrix derivative results.
 
     >>> import wengert as wg
@@ -292,7 +292,7 @@ def eig(x: Any, /) -> EigResult:
     one in each column; both are complex. The vectors are determined up to a phase each: the gradient
     is right for losses that do not depend on the phases. Equal eigenvalues: as for :func:`eigh`;
     where a matrix has no full set of eigenvectors, the derivative raises LinAlgError or is of no use.
-    Raises LinAlgError for NaN, ShapeError.
+    Raises LinAlgError for NaN and infinity, ShapeError.
     Source of the derivative: Giles 2008, Collected matrix derivative results; Boeddeker et al. 2017.
 
     >>> import wengert as wg
@@ -315,7 +315,7 @@ def eigvals(x: Any, /) -> Tensor:
 # -- singular values
 
 
-@lapack("svd", *NO_SVD)
+@lapack("svd", *NO_SVD, finite=True)
 def _svd(x: Any, full: bool) -> tuple[Any, Any, Any]:
     found = np.linalg.svd(x, full_matrices=full)
     return found.U, found.S, found.Vh
@@ -420,7 +420,7 @@ def _svdvals_pull(ct: Any, x: Any) -> Any:
 
 svdvals_op: Op = op(
     "svdvals(x)",
-    lapack("svdvals", *NO_SVD)(lambda x: np.linalg.svd(x, compute_uv=False)),
+    lapack("svdvals", *NO_SVD, finite=True)(lambda x: np.linalg.svd(x, compute_uv=False)),
     infer=lambda x: real_spec(x, (*x.shape[:-2], min(x.shape[-2:]))),
     facts={"x": Vjp(_svdvals_pull)},
     doc="The singular values of matrices, descending.",
@@ -461,7 +461,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     reaches the singular values alone, it is right. Complex pairs of vectors are determined up to a
     phase: the gradient is right for losses that do not depend on the phases. The further columns of a
     full U or Vh have no derivative: GradientError where a gradient reaches that factor. Raises
-    LinAlgError for NaN, ShapeError.
+    LinAlgError for NaN and infinity, ShapeError.
     Source of the derivative: Townsend 2016; complex: Wan and Zhang 2019, arXiv:1909.02659.
 
     >>> import wengert as wg
@@ -479,7 +479,7 @@ def svdvals(x: Any, /) -> Tensor:
     x: (..., m, n), real or complex; integers become float32.
 
     The first derivative of equal singular values is that of one choice among them (their sum has it
-    right); a second one is NaN or infinite there. Raises LinAlgError for NaN, ShapeError.
+    right); a second one is NaN or infinite there. Raises LinAlgError for NaN and infinity, ShapeError.
     Source of the derivative: Townsend 2016, Differentiating the singular value decomposition.
 
     >>> import wengert as wg
