@@ -273,6 +273,21 @@ def test_layers_blame_the_users_line() -> None:
     assert "(2, 5)" in text
 
 
+def test_errors_point_to_the_answers() -> None:
+    """Where an explanation would help, the error says which."""
+    traced = message(lambda: wg.graph(lambda x: 1.0 if x > 0 else 2.0)(wg.spec(())), wg.GraphError)
+    assert all(name in traced for name in ("wg.cond", "wg.where", "wg.while_loop"))
+    w = wg.tensor([1.0], requires_grad=True)
+    w.grad = wg.tensor([float("nan")])
+    clipped = message(lambda: wg.nn.clip_grad_norm_([w], 1.0, error_if_nonfinite=True), wg.GradientError)
+    assert "wg.explain.nonfinite" in clipped
+    u = wg.tensor([2.0], requires_grad=True)
+    assert "wg.explain.missing" in message(lambda: wg.autograd.grad((w * 2.0).sum(), u), wg.GradientError)
+    assert "wg.explain.missing" in message(lambda: wg.ones(()).backward(), wg.GradientError)
+    singular = message(lambda: wg.linalg.eigh(wg.full((2, 2), wg.nan)), wg.linalg.LinAlgError)
+    assert "wg.explain.nonfinite" in singular
+
+
 N = 100_000
 
 

@@ -476,6 +476,17 @@ def test_data_that_are_nan_and_a_model_that_is_gone() -> None:
     assert (born.phase, born.op, born.index) == ("input", "x", (0, 1))
 
 
+def test_an_operation_that_refuses_nan() -> None:
+    def f(a: Any) -> Any:
+        logs = wg.log(a)  # here
+        return wg.linalg.eigh(logs - logs).eigenvalues.sum()
+
+    born = wg.explain.nonfinite(f, wg.eye(2))
+    assert (born.op, born.line) == ("log", marked_line(f))
+    with pytest.raises(ZeroDivisionError):
+        wg.explain.nonfinite(lambda x: x * (1 // 0), wg.ones(2))
+
+
 def test_finite_programs_have_no_answer() -> None:
     def masked(q: Any) -> Any:
         rows = wg.asarray([[False, False], [True, True]])

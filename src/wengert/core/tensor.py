@@ -25,7 +25,9 @@ LEAF = Op("leaf()", "leaf", forward=lambda: None, doc="A tensor that gradients a
 INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a graph.")
 # A second name for a value, which a transform can differentiate with respect to apart from the
 # first. Closing a graph looks through it.
-ALIAS = Op("alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)})
+ALIAS = Op(
+    "alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)}
+)
 
 # NumPy functions whose op has another name and does more than the NumPy function.
 _NUMPY_NAMES = {
@@ -165,7 +167,8 @@ class Tensor:
                 GraphError,
                 f"{what} needs the value of an abstract tensor {self.spec}",
                 "While a function is traced its tensors have shapes but no values. "
-                "Move this out of the traced function, or use wg.where for a choice between values.",
+                "Move this out of the traced function, or write wg.where for a choice between values, wg.cond for one "
+                "between computations, wg.while_loop for a loop that ends on a value.",
             )
         return self._data
 

@@ -128,7 +128,11 @@ class Distribution:
     def _check(self, ok: Any, what: str) -> None:
         """Fail unless `ok` (a boolean tensor; unknown while tracing) holds everywhere."""
         if not ok.is_abstract and not np.asarray(ok._data).all():
-            fail(ShapeError, f"{type(self).__name__}: {what}", "A parameter is outside its range, or NaN.")
+            fail(
+                ShapeError,
+                f"{type(self).__name__}: {what}",
+                "A parameter is outside its range, or NaN: wg.explain.nonfinite(f, *args) says where a NaN was born.",
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(batch_shape={self.batch_shape}, event_shape={self.event_shape}, {self.dtype})"

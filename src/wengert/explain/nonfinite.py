@@ -127,7 +127,8 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
     args: the function's arguments. Floating ones are differentiated in.
 
     Returns a :class:`Nonfinite`, false where all is finite. Infinities that come to nothing (masked by
-    `where`, an exponential of -inf) are not reported.
+    `where`, an exponential of -inf) are not reported. Where the function raises (a factorisation refuses
+    NaN), what it had computed is asked about; if that was finite, the error is passed on.
 
     Raises DTypeError for anything else, GradientError for a tensor without a recorded graph.
 
@@ -149,6 +150,12 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
         token = set_mode(get_mode().with_grad(True))
         try:
             result = loss(*given.args)
+        except Exception:
+            # An operation may refuse what is not finite: what it was given is asked about instead.
+            born = _Trace(seen, given.name_of, set()).answer(None)
+            if born:
+                return born
+            raise
         finally:
             reset_mode(token)
         returned = tensors_of(result)

@@ -68,7 +68,8 @@ def clip_grad_norm_(
         fail(
             GradientError,
             f"the norm of the gradients is {total}",
-            "Look for the operation that made it with wg.isfinite on the losses, or lower the learning rate.",
+            "wg.explain.nonfinite(f), with f a function of a training step, says which operation made it; else lower "
+            "the learning rate.",
         )
     scale = max_norm / (total + 1e-6)
     if not scale >= 1.0:
