@@ -232,6 +232,22 @@ def test_a_multivariate_normal_distribution_by_its_precision() -> None:
         distributions.MultivariateNormal(tensor(loc), tensor(precision), precision_matrix=tensor(precision))
 
 
+@pytest.mark.parametrize("dtype", [wg.float32, wg.float64])
+@pytest.mark.parametrize("x", [-1e15, -1e6, -1000.0, -40.0, -8.5, -7.5, -1.0, 0.0, 3.0])
+def test_the_derivatives_of_log_ndtr_keep_their_digits_in_the_tail(dtype, x) -> None:
+    at = wg.tensor(x, dtype=dtype)
+    with mpmath.workdps(80):
+        z = mpmath.mpf(x)
+        cdf = mpmath.erfc(-z / mpmath.sqrt(2)) / 2
+        hazard = mpmath.npdf(z) / cdf
+        bend = -hazard * (z + hazard)
+    slope, rtol = wg.grad(wg.special.log_ndtr), 5e-6 if dtype == wg.float32 else 1e-13
+    np.testing.assert_allclose(float(slope(at)), float(hazard), rtol=rtol)
+    pushed = wg.jvp(wg.special.log_ndtr, (at,), (wg.ones_like(at),))[1]
+    np.testing.assert_allclose(float(pushed), float(hazard), rtol=rtol)
+    np.testing.assert_allclose(float(wg.grad(slope)(at)), float(bend), rtol=100 * rtol)
+
+
 # -- draws and their derivatives
 
 

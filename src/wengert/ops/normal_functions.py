@@ -144,10 +144,29 @@ def _log_ndtr(x: Array) -> Array:
     )
 
 
+_FAR_BELOW = 8.0  # where the continued fraction has all digits of float64
+_LEVELS = 12
+
+
+def _hazard(x: Any, out: Any) -> Any:
+    """The density over the cumulative function.
+
+    Far below 0 both are exp(-x*x / 2) with nothing left of their ratio but rounding: there it is
+    Laplace's continued fraction z + 1 / (z + 2 / (z + 3 / ...)), z = -x.
+    """
+    far = x < -_FAR_BELOW
+    z = where(far, -x, _FAR_BELOW)
+    ratio = z
+    for k in range(_LEVELS, 0, -1):
+        ratio = z + k / ratio
+    near, level = where(far, 0.0, x), where(far, 0.0, out)
+    return where(far, ratio, exp(-0.5 * near * near - (0.5 * math.log(2.0 * math.pi)) - level))
+
+
 log_ndtr_op: Op = elementwise(
     "log_ndtr(x)",
     in_float64(_log_ndtr),
-    partials={"x": lambda x, out: exp(-0.5 * x * x - (0.5 * math.log(2.0 * math.pi)) - out)},
+    partials={"x": _hazard},
     accepts="real_inexact",
     doc="The logarithm of the standard normal distribution's cumulative function, right also far in its tail.",
     public="",
