@@ -461,3 +461,12 @@ def test_from_sympy() -> None:
     assert wg.symbolic.to_sympy(parse("sqrt(x**2)"), {"x": positive}) == positive
     with pytest.raises(wg.GraphError, match="matmul"):
         wg.symbolic.to_sympy(wg.graph(lambda a: a @ a)(wg.spec((2, 2))))
+
+
+def test_equal_pairs_inputs_by_name() -> None:
+    d = wg.symbolic.derivative(lambda x, y: wg.atan2(y, x), "x")
+    again = wg.symbolic.parse(wg.symbolic.text(d))  # its inputs stand in the order of the text: y, x
+    assert wg.symbolic.equal(again, d)
+    assert wg.symbolic.equal(lambda x, y: x - y, lambda y, x: x - y)
+    assert not wg.symbolic.equal(lambda x, y: x - y, lambda y, x: y - x)
+    assert not wg.symbolic.equal(lambda x, y: x - y, lambda a, b: b - a)

@@ -46,7 +46,8 @@ def equal(a: Function, b: Function, *, points: int = 100, seed: int = 0) -> Verd
 
     Parameters
     ----------
-    a, b: graphs, or functions (traced on float64 scalars), of the same inputs and outputs.
+    a, b: graphs, or functions (traced on float64 scalars), of the same inputs and outputs. Inputs of the
+        same names go together in whatever order they stand, others by position.
     points: how many points to try. Half of them are drawn at several scales, half where the ops
         that read an input have their samples, so that log is asked about positive numbers and acos
         about those in (-1, 1).
@@ -66,6 +67,7 @@ def equal(a: Function, b: Function, *, points: int = 100, seed: int = 0) -> Verd
     (False, True)
     """
     first, second = as_graph(a), as_graph(b)
+    second = _ordered_as(first, second)
     _comparable(first, second)
     rng = np.random.default_rng(seed)
     compared = undefined = 0
@@ -89,6 +91,15 @@ def equal(a: Function, b: Function, *, points: int = 100, seed: int = 0) -> Verd
             "Ask for more points, or compare the graphs on inputs of your own.",
         )
     return Verdict(True, compared, undefined)
+
+
+def _ordered_as(first: Graph, second: Graph) -> Graph:
+    """The second graph with its inputs in the first one's order, where they have the same names."""
+    names = [first.names[n] for n in first.inputs]
+    known = {second.names[n]: n for n in second.inputs}
+    if names == list(known) or set(names) != set(known):
+        return second
+    return Graph(second.outputs, [known[name] for name in names], second.name)
 
 
 def _plain(value: Array) -> Any:
