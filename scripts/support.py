@@ -122,9 +122,9 @@ def support_page() -> str:
         "<!-- Written by scripts/generate.py from the op table: do not edit. -->\n",
         "What each operation does under each transform. A cell is what the declarations say; the tests run it: first "
         "and second order in `tests/test_op_table.py` and `tests/test_forward.py` (against differences, forward "
-        "against reverse, recorded and traced), batching in `tests/test_batch.py` (against a Python loop), expressions in "
-        "`tests/test_symbolic.py`, patterns in `tests/test_sparsity.py` (against Jacobians), complex numbers in "
-        "`tests/test_complex.py`.\n",
+        "against reverse, recorded and traced), batching in `tests/test_batch.py` (against a Python loop), "
+        "expressions in `tests/test_symbolic.py`, patterns in `tests/test_sparsity.py` (against Jacobians), complex "
+        "numbers in `tests/test_complex.py`.\n",
         "*None*: results are piecewise constant, or no numbers, and nothing flows. *By its parts*: the operation is a "
         "composite, and the transform applies to what is inside. *Aligned*: it counts axes from the right and takes "
         "the examples as one more leading axis. *Probed*: the pattern is found by running the operation on numbered "

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
-from opchecks import calls, floating, run, tensors
+from opchecks import floating, run, tensors
 from wengert.core.op import Call, Op
 from wengert.core.spec import category
 from wengert.core.tensor import wrap

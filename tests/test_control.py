@@ -298,7 +298,7 @@ def test_errors_of_traced_branches() -> None:
     def trace(true, false):
         wg.graph(lambda x: wg.cond(x.sum() > 0, true, false, x))(wg.spec((2,)))
 
-    with pytest.raises(wg.GraphError, match="branch 0 returns .* branch 1 returns"):
+    with pytest.raises(wg.GraphError, match=r"branch 0 returns .* branch 1 returns"):
         trace(lambda x: x, lambda x: (x, x))
     with pytest.raises(wg.GraphError, match=r"of branch 0 is f32\[1\], of branch 1 f32\[2\]"):
         trace(lambda x: x, lambda x: x[:1])

@@ -26,10 +26,10 @@ class Scope:
     """What an operation ran inside of: a module, a composite, a checkpoint, or another node's derivative.
 
     Scopes form a chain through `parent`. `name` is a module's attribute name, a composite's op
-    name, a checkpointed function's name or the differentiated op's name. `code` and `offset` are the user's place at entry: an
-    operation that library code calls is shown there. A composite keeps its `op`, `inputs` and
-    `attrs`, from which its node is made when a graph is closed; the scope of kind "output"
-    below it marks the nodes that are its results.
+    name, a checkpointed function's name or the differentiated op's name. `code` and `offset` are
+    the user's place at entry: an operation that library code calls is shown there. A composite
+    keeps its `op`, `inputs` and `attrs`, from which its node is made when a graph is closed; the
+    scope of kind "output" below it marks the nodes that are its results.
     """
 
     __slots__ = ("kind", "name", "parent", "code", "offset", "op", "inputs", "attrs")
