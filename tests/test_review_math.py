@@ -248,6 +248,45 @@ def test_the_derivatives_of_log_ndtr_keep_their_digits_in_the_tail(dtype, x) -> 
     np.testing.assert_allclose(float(wg.grad(slope)(at)), float(bend), rtol=100 * rtol)
 
 
+@pytest.mark.parametrize("a", [10.0, 1e3, 1e5, 1e6])
+def test_slopes_of_incomplete_functions_in_float32_at_large_parameters(a) -> None:
+    at = wg.tensor(a)
+    with mpmath.workdps(40):
+        b = mpmath.mpf(a)
+        density = float(mpmath.exp((b - 1) * mpmath.log(b) - b - mpmath.loggamma(b)))
+        middle = float(mpmath.exp((2 - 2 * b) * mpmath.log(2) - 2 * mpmath.loggamma(b) + mpmath.loggamma(2 * b)))
+    for fn, sign in ((wg.special.gammainc, 1.0), (wg.special.gammaincc, -1.0)):
+        in_a, in_x = wg.grad(fn, argnums=(0, 1))(at, at)
+        assert in_a.dtype == in_x.dtype == wg.float32
+        np.testing.assert_allclose(float(in_x), sign * density, rtol=1e-6)
+        # The quantile's derivative in a tends to 1: 1 + 1 / (6 a) at the median's neighbour x = a.
+        np.testing.assert_allclose(float(in_a), -sign * density * (1 + 1 / (6 * a)), rtol=0.02 / a + 1e-6)
+    slope = wg.grad(lambda x: wg.special.betainc(at, at, x))(wg.tensor(0.5))
+    assert slope.dtype == wg.float32
+    np.testing.assert_allclose(float(slope), middle, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [wg.float32, wg.float64])
+@pytest.mark.parametrize("x", [-1e4, -50.0, 3.0, 29.9, 30.0, 200.0, 1e4])
+def test_the_derivatives_of_scaled_bessel_functions_far_out(dtype, x) -> None:
+    at, rtol = wg.tensor(x, dtype=dtype), 1e-5 if dtype == wg.float32 else 1e-12
+    with mpmath.workdps(60):
+        z = mpmath.mpf(float(at))
+        i0, i1 = (mpmath.besseli(n, z) * mpmath.exp(-abs(z)) for n in (0, 1))
+        side = mpmath.sign(z)
+        first = {wg.special.i0e: i1 - side * i0, wg.special.i1e: i0 - i1 / z - side * i1}
+        second = {
+            wg.special.i0e: 2 * i0 - i1 / z - 2 * side * i1,
+            wg.special.i1e: 2 * i1 - i0 / z + 2 * i1 / z**2 - 2 * side * (i0 - i1 / z),
+        }
+    for fn, expected in first.items():
+        np.testing.assert_allclose(float(wg.grad(fn)(at)), float(expected), rtol=rtol)
+        bend = float(wg.grad(wg.grad(fn))(at))
+        # Just within 30 the second derivative is still a difference, of numbers z**2 times as large.
+        near = 300.0 if abs(x) < 30.0 else 1.0
+        np.testing.assert_allclose(bend, float(second[fn]), rtol=near * rtol)
+
+
 # -- draws and their derivatives
 
 

@@ -22,6 +22,7 @@ from ..core.declare import elementwise, op
 from ..core.op import Algebra, Call, Missing, Op, Partial
 from ..core.spec import Spec
 from .elementwise import exp, log, log1p
+from .incomplete_gamma import as_wide_as, wider
 from .products import xlog1py, xlogy
 from .sampling import binary
 from .selection import where
@@ -170,7 +171,8 @@ betainc_op: Op = elementwise(
 
 
 def _density(a: Any, b: Any, x: Any) -> Any:
-    return exp(xlogy(a - 1.0, x) + xlog1py(b - 1.0, -x) - betaln_op(a, b))
+    one, other, at = wider(a), wider(b), wider(x)
+    return as_wide_as(x, exp(xlogy(one - 1.0, at) + xlog1py(other - 1.0, -at) - betaln_op(one, other)))
 
 
 # -- derivatives in the parameters

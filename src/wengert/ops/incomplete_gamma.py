@@ -21,12 +21,13 @@ import numpy as np
 
 from ..core.declare import elementwise, op
 from ..core.op import Algebra, Call, Missing, Op, Partial
-from ..core.spec import Spec
+from ..core.spec import Spec, float64
 from .elementwise import exp, log
 from .products import xlogy
 from .sampling import binary
 from .selection import where
 from .special import _STIRLING, _lgamma, _lgamma_2_plus, digamma, lgamma, polygamma_op
+from .structure import cast
 from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder
 
 _NODES = 48
@@ -236,16 +237,28 @@ gamma_ratio: Op = op(
 # -- the functions
 
 
+def wider(x: Any) -> Any:
+    """In float64: a difference of logarithms as large as the arguments leaves few digits in narrower dtypes."""
+    return x if x.dtype == float64 else cast(x, dtype=float64)
+
+
+def as_wide_as(x: Any, found: Any) -> Any:
+    return found if found.dtype == x.dtype else cast(found, dtype=x.dtype)
+
+
 def _density(a: Any, x: Any) -> Any:
     """x**(a-1) exp(-x) / Gamma(a); right also where a power of x is 0 or infinite."""
-    return exp(xlogy(a - 1.0, x) - x - lgamma(a))
+    wide, at = wider(a), wider(x)
+    return as_wide_as(x, exp(xlogy(wide - 1.0, at) - at - lgamma(wide)))
 
 
 def _slope_in_a(a: Any, x: Any) -> Any:
     """Of Q, 0 at x = 0."""
-    inside = x > 0.0
-    w = log(where(inside, x, 1.0))
-    return where(inside, exp(a * w - x - lgamma(a)) * gamma_ratio(a, w, n=1), 0.0)
+    wide, at = wider(a), wider(x)
+    inside = at > 0.0
+    w = log(where(inside, at, 1.0))
+    slope = exp(wide * w - at - lgamma(wide)) * gamma_ratio(wide, w, n=1)
+    return as_wide_as(x, where(inside, slope, 0.0))
 
 
 gammainc_op: Op = elementwise(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.declare import elementwise
 from ..core.op import Algebra, Missing, Op
-from .elementwise import exp
+from .elementwise import exp, sqrt
 from .sampling import unary
 from .selection import sign, where
 from .special import _ERFCX, _SQRT_PI, _erf_near_zero
@@ -217,16 +217,39 @@ def _i1e(x: Array) -> Array:
     return np.copysign(value, x)
 
 
+# Of the derivatives where the series in 1 / x holds: what the differences of the functions there leave is rounding.
+_SLOPE_TERMS = 17
+_I0_SLOPE, _I1_SLOPE = (tuple((0.5 + k) * c for k, c in enumerate(far[:_SLOPE_TERMS])) for far in (_I0_FAR, _I1_FAR))
+
+
+def _slope_far(size: Any, coefficients: tuple[float, ...]) -> Any:
+    over = 1.0 / size
+    total = coefficients[-1] * over
+    for c in coefficients[-2:0:-1]:
+        total = (total + c) * over
+    return -(total + coefficients[0]) * over / sqrt(2.0 * math.pi * size)
+
+
+def _i0e_slope(x: Any, out: Any) -> Any:
+    far = abs(x) >= 30.0
+    near = where(far, 0.0, x)
+    distant = sign(x) * _slope_far(where(far, abs(x), 30.0), _I0_SLOPE)
+    return where(far, distant, i1e_op(near) - sign(near) * out)
+
+
 def _i1e_slope(x: Any, out: Any) -> Any:
-    at_zero = x == 0.0
-    over_x = where(at_zero, 0.5, out / where(at_zero, 1.0, x))
-    return i0e_op(x) - sign(x) * out - over_x
+    far = abs(x) >= 30.0
+    near = where(far, 0.0, x)
+    at_zero = near == 0.0
+    over_x = where(at_zero, 0.5, out / where(at_zero, 1.0, near))
+    distant = _slope_far(where(far, abs(x), 30.0), _I1_SLOPE)
+    return where(far, distant, i0e_op(near) - sign(near) * out - over_x)
 
 
 i0e_op: Op = elementwise(
     "i0e(x)",
     in_float64(_i0e),
-    partials={"x": lambda x, out: i1e_op(x) - sign(x) * out},
+    partials={"x": _i0e_slope},
     accepts="real_inexact",
     doc="exp(-|x|) times the modified Bessel function of order 0.",
     public="",
