@@ -167,9 +167,10 @@ def make_node(
     offset: int,
     scope: Scope | None,
     tracked: bool = True,
+    stopped: bool = False,
 ) -> Node:
-    """A node with all its fields."""
-    node = Node() if tracked else UntrackedNode()
+    """A node with all its fields; a `stopped` one was traced under `no_grad`."""
+    node = Node() if tracked else StoppedNode() if stopped else UntrackedNode()
     node.op = op
     node.inputs = inputs
     node.attrs = attrs

@@ -14,7 +14,7 @@ from .errors import (
     fail,
 )
 from .mode import Scope, get_mode
-from .node import EMPTY_ATTRS, Node, StoppedNode, make_node
+from .node import EMPTY_ATTRS, Node, make_node
 from .op import TABLE, Op
 from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values, mixed, resumed
 from .spec import (
@@ -190,10 +190,10 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     )
     if not concrete:
         saved = mixed(operands, inputs)
-    node = make_node(op, inputs, dict(attrs) if attrs else EMPTY_ATTRS, saved, spec, code, offset, scope, tracked)
+    stopped = not (concrete or mode.grad)
+    kept = dict(attrs) if attrs else EMPTY_ATTRS
+    node = make_node(op, inputs, kept, saved, spec, code, offset, scope, tracked, stopped)
     if not concrete:
-        if not mode.grad:
-            node.__class__ = StoppedNode
         return abstract(node)
     out.node = node
     return out

@@ -21,7 +21,7 @@ from .errors import (
     user_frame,
 )
 from .mode import get_mode
-from .node import EMPTY_ATTRS, Mixed, Node, StoppedNode, is_stopped, make_node
+from .node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node
 from .op import TABLE, Op
 from .spec import (
     Spec,
@@ -152,15 +152,10 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     inputs = tuple(graph_input(a) for a in args)
     saved = mixed(args, inputs)
     if op.results != 1:
-        node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
-        if not mode.grad:
-            node.__class__ = StoppedNode
+        node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad)
         return tuple(pick(node, i, None) for i in range(len(specs)))
     tracked = tracked and specs.inexact
-    node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked)
-    if not mode.grad:
-        node.__class__ = StoppedNode
-    return abstract(node)
+    return abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
 
 
 def resumed(x: Any) -> Any:
