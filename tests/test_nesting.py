@@ -14,6 +14,7 @@ import pytest
 
 import wengert as wg
 from wengert.core.mode import get_mode
+from wengert.core.record import abstract_input
 
 f64 = wg.float64
 
@@ -118,6 +119,30 @@ def test_a_broadcast_operand_of_a_trace_in_a_trace() -> None:
     (wanted,) = wg.autograd.grad(2 * (f(x[0]) + f(x[1])), w)
     (found,) = wg.autograd.grad(wg.vmap(lambda a, b: wg.vmap(f)(a).sum(), in_axes=(None, 0))(x, x).sum(), w)
     same(found, wanted.numpy())
+
+
+def test_a_tracked_result_that_only_hangs_on_a_variable_that_is_done() -> None:
+    w, x = t([[0.1, 0.2], [0.3, 0.4]]).requires_grad_(), t([[0.5, 0.2], [0.3, -0.4]])
+    y = wg.grad(lambda v: wg.tanh(v).sum() + w.sum())(x)
+    assert y.requires_grad
+    inner = lambda a: wg.tanh(wg.grad(lambda b: wg.tanh(wg.mean(wg.tanh(b))))(a))
+    still = y.detach()
+    wanted = wg.jvp(inner, (still,), (still,))[1].numpy()
+    assert abs(wanted).max() > 1e-3
+    same(wg.jvp(inner, (y,), (y,))[1], wanted)
+    same(wg.linearize(inner, y)[1](y), wanted)
+
+
+def test_a_loop_over_values_that_ends_on_an_abstract_one() -> None:
+    def f(x, n):
+        return (
+            wg.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 2.0), (wg.tensor(0), t(1.0)), max_steps=5)[1]
+            * x
+        )
+
+    same(wg.vmap(f)(t([1.0, 2.0]), wg.tensor([1, 3])), [2, 16])
+    x, limit = abstract_input(wg.spec((), f64)), abstract_input(wg.spec((), wg.int64))  # no trace is open
+    assert f(x, limit).is_abstract
 
 
 # -- closures

@@ -186,9 +186,13 @@ def while_loop(
     tensor(6561.)
     """
     carry = _as_state(init)
-    leaves, structure = tree.flatten(carry)
+    leaves, _structure = tree.flatten(carry)
     if not (get_mode().tracing or any(t.is_abstract for t in leaves)):
         return _native_while(cond_fn, body_fn, carry, max_steps)
+    return _traced_while(cond_fn, body_fn, carry, max_steps)
+
+
+def _traced_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None) -> Any:
     carry, opened = _settled(lambda c: body_fn(c), carry, (), 1)
     leaves, structure = tree.flatten(carry)
     _, (condition,) = _traced([cond_fn], (carry,))
@@ -204,7 +208,12 @@ def while_loop(
 
 def _native_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None) -> Any:
     step = 0
-    while (max_steps is None or step < max_steps) and bool(cond_fn(carry)):
+    while max_steps is None or step < max_steps:
+        test = cond_fn(carry)
+        if isinstance(test, Tensor) and test.is_abstract:  # by a tensor from outside, or one that the body takes
+            return _traced_while(cond_fn, body_fn, carry, None if max_steps is None else max_steps - step)
+        if not test:
+            break
         carry = _same_state(carry, body_fn(carry), "while_loop")
         step += 1
     return carry

@@ -168,17 +168,13 @@ def is_live(root: Node, dead: set[Node]) -> bool:
 
 def _is_variable(node: Node) -> bool:
     """Whether gradients end here: a leaf, or what another transform, still at work, differentiates in."""
-    return node.op.kind == "leaf" or (node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in _done)
-
-
-# The variables of transforms that are done: what hangs on nothing else is a plain value to those outside.
-_done: weakref.WeakSet[Node] = weakref.WeakSet()
+    return node.op.kind == "leaf" or node in _open
 
 
 def close(inputs: Sequence[Tensor]) -> None:
+    """The transform is done with its variables: what hangs on nothing else is a plain value to those outside."""
     for t in inputs:
-        if t.node is not None and not t.is_abstract:
-            _done.add(t.node)
+        if t.node is not None:
             _open.pop(t.node, None)
 
 
