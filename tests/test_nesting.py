@@ -108,6 +108,7 @@ def test_what_runs_under_no_grad_is_a_constant(name: str, around: str) -> None:
     held = quiet(QUIET[name])
     same(AROUND[around](lambda v: (held(v) * v).sum(), x), held(x).numpy())
     same(AROUND[around](lambda v: held(v).sum(), x), [0.0, 0.0])
+    same(AROUND[around](lambda v: wg.grad(lambda u: (u**3).sum())(held(v)).sum(), x), [0.0, 0.0])
 
 
 def test_a_broadcast_operand_of_a_trace_in_a_trace() -> None:

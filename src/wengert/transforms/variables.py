@@ -12,7 +12,7 @@ from ..core import tree
 from ..core.errors import DTypeError, GradientError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.record import caller, stopped
+from ..core.record import caller, resumed, stopped
 from ..core.spec import category
 from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
 from .reverse import reachable
@@ -81,7 +81,7 @@ def describe_leaf(leaf: Any) -> str:
 
 def variable(leaf: Any) -> Tensor:
     """A new variable with the leaf's value, connected to it where something outside tracks it."""
-    x = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    x = resumed(leaf) if isinstance(leaf, Tensor) else asarray(leaf)
     connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
     code, offset = caller()
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
