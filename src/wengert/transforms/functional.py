@@ -16,7 +16,7 @@ from ..core.record import filled
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from .backward import seed
-from .reverse import backward_pass
+from .reverse import Reachable, backward_pass, reach
 from .variables import Nest, close, plain, reaches_others, recorded, split_aux
 
 Argnums = int | Sequence[int]
@@ -104,13 +104,15 @@ def value_and_grad(
             ct = wrap(np.ones((), out.dtype)) if holomorphic else None
             ct = seed(out, ct, f"the gradient of {name}")
             assert out.node is not None
-            connected = out.is_abstract or (outer.grad and reaches_others(out.node, inputs))
-            grads = pull_back([(out, ct)], inputs, connected, retain=False)
+            known = reach([out.node])
+            connected = out.is_abstract or (outer.grad and reaches_others(out.node, inputs, known))
+            grads = pull_back([(out, ct)], inputs, connected, retain=False, known=known)
             if holomorphic:
                 grads = [TABLE["conj"].front(g) for g in grads]
         close(inputs)
         if not (connected and outer.grad):
-            out, aux, grads = plain(out), tree.map(plain, aux), list(map(plain, grads))
+            out, grads = plain(out), list(map(plain, grads))
+            aux = tree.map(plain, aux) if has_aux else None
         found = iter(grads)
         per_arg = [nest.like(found) for nest in nests]
         value = (out, aux) if has_aux else out
@@ -166,7 +168,11 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
 
 
 def pull_back(
-    pairs: Sequence[tuple[Tensor, Tensor]], inputs: Sequence[Tensor], record: bool, retain: bool
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    inputs: Sequence[Tensor],
+    record: bool,
+    retain: bool,
+    known: Reachable | None = None,
 ) -> list[Any]:
     roots = [(o.node, ct if record else ct._data) for o, ct in pairs]
     found = backward_pass(
@@ -174,6 +180,7 @@ def pull_back(
         [t.node for t in inputs],  # type: ignore[misc]
         create_graph=record,
         retain_graph=retain or record,
+        known=known,
     )
     out: list[Any] = []
     for t in inputs:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,17 +29,20 @@ def backward_pass(
     *,
     create_graph: bool,
     retain_graph: bool,
+    known: Reachable | None = None,
 ) -> dict[Node, Any]:
     """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
 
     `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
-    that consumes it; the walk keeps its own stack.
+    that consumes it; the walk keeps its own stack. `known` is what is reachable from the roots,
+    where the caller has looked already; it is used up.
     """
     lib: Any = Tensors if create_graph else Arrays
     freed = None if retain_graph else Freed(user_location())
     needed = None
-    pending = reachable([n for n, _ in roots])
-    if targets is not None:
+    pending, ends = known if known is not None else reach([n for n, _ in roots])
+    # Where everything ends in a target everything leads to one.
+    if targets is not None and not ends.issubset(targets):
         needed = leading_to(targets, pending)
     results: dict[Node, Any] = {}
     wanted = set(targets) if targets is not None else None
@@ -99,19 +102,37 @@ def backward_pass(
     return results
 
 
+class Reachable(NamedTuple):
+    """What is reachable from some roots: tracked nodes with the edges that arrive there, and where all ends."""
+
+    pending: dict[Node, int]
+    ends: set[Node]
+
+
 def reachable(roots: Sequence[Node]) -> dict[Node, int]:
     """For every tracked node reachable from the roots, the edges that arrive from reachable nodes."""
+    return reach(roots).pending
+
+
+def reach(roots: Sequence[Node]) -> Reachable:
+    """What is reachable from the roots over tracked nodes."""
     pending = dict.fromkeys(roots, 0)
+    ends: set[Node] = set()
     stack = list(pending)
     while stack:
-        for entry in stack.pop().inputs:
+        node = stack.pop()
+        ending = True
+        for entry in node.inputs:
             if type(entry) is Node:
+                ending = False
                 if entry in pending:
                     pending[entry] += 1
                 else:
                     pending[entry] = 1
                     stack.append(entry)
-    return pending
+        if ending:
+            ends.add(node)
+    return Reachable(pending, ends)
 
 
 def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:

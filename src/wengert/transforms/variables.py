@@ -15,7 +15,7 @@ from ..core.node import EMPTY_ATTRS, Node, make_node
 from ..core.record import caller, resumed, stopped
 from ..core.spec import category
 from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
-from .reverse import reachable
+from .reverse import Reachable, reach
 
 
 class Nest:
@@ -139,10 +139,11 @@ def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     return result
 
 
-def reaches_others(root: Node, inputs: Sequence[Tensor]) -> bool:
+def reaches_others(root: Node, inputs: Sequence[Tensor], known: Reachable | None = None) -> bool:
     """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
+    pending, ends = known if known is not None else reach([root])
     own = {t.node for t in inputs}
-    return any(_is_variable(node) and node not in own for node in reachable([root]))
+    return not ends <= own and any(_is_variable(node) and node not in own for node in pending)
 
 
 def is_live(root: Node, dead: set[Node]) -> bool:
@@ -168,7 +169,7 @@ def is_live(root: Node, dead: set[Node]) -> bool:
 
 def _is_variable(node: Node) -> bool:
     """Whether gradients end here: a leaf, or what another transform, still at work, differentiates in."""
-    return node.op.kind == "leaf" or node in _open
+    return node.op.kind == "leaf" or (node.op is ALIAS and node in _open)
 
 
 def close(inputs: Sequence[Tensor]) -> None:
