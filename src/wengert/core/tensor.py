@@ -75,11 +75,10 @@ class Tensor:
     @property
     def spec(self) -> Spec:
         """Shape and dtype."""
-        try:
-            return self._spec
-        except AttributeError:
+        if self._data is None:
             assert self.node is not None
             return self.node.spec
+        return self._spec
 
     @property
     def shape(self) -> Shape:
