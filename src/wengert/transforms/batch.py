@@ -31,6 +31,7 @@ from .replay import plain_value, record_again
 
 Axes = Any  # an int, None, or a nest of them that is a prefix of the arguments' nest
 Randomness = Literal["error", "same", "different"]
+_UNSAID: Any = object()
 
 
 def vmap(
@@ -39,6 +40,9 @@ def vmap(
     out_axes: Axes = 0,
     axis_size: int | None = None,
     randomness: Randomness = "error",
+    *,
+    in_dims: Axes = _UNSAID,
+    out_dims: Axes = _UNSAID,
 ) -> Callable[..., Any]:
     """The function that maps `fn` over an axis of its arguments, all examples at once.
 
@@ -54,6 +58,7 @@ def vmap(
     axis_size: the number of examples, needed only where no argument is mapped.
     randomness: what random numbers drawn inside do: "error", "same" for every example, or
         "different" for each.
+    in_dims, out_dims: PyTorch's names of `in_axes` and `out_axes`.
 
     `fn` is traced (see :func:`wengert.graph`): inside, a tensor has the shape of one example and no
     value, so a Python `if` on it is an error; use `wg.where` or `wg.cond`. Tensors used from outside
@@ -69,6 +74,8 @@ def vmap(
     >>> wg.vmap(wg.grad(lambda w, x: (w * x) ** 2), in_axes=(None, 0))(2.0, wg.tensor([1.0, 3.0]))
     tensor([ 4., 36.])
     """
+    in_axes = in_axes if in_dims is _UNSAID else in_dims
+    out_axes = out_axes if out_dims is _UNSAID else out_dims
     if randomness not in get_args(Randomness):
         fail(GraphError, f"vmap: randomness {randomness!r}", f"It is one of {', '.join(get_args(Randomness))}.")
     name = getattr(fn, "__name__", type(fn).__name__)
