@@ -341,3 +341,10 @@ def test_text_latex_and_html() -> None:
     html = found._repr_html_()
     assert html.count("<table>") == 2
     assert "wg.sin(x)" in html
+
+
+def test_a_path_that_takes_away_has_a_negative_share() -> None:
+    x = wg.tensor(2.0, requires_grad=True)
+    rows = str(wg.explain.paths(wg.sin(x) * x + x**2, x)).splitlines()
+    (row,) = [r for r in rows if "-0.8323" in r]
+    assert row.rstrip().endswith("-20.4%")

@@ -132,7 +132,13 @@ class Paths:
 
     def _share(self, path: Path) -> str:
         total = magnitude(self.sum)
-        return f"{path.size / total:.1%}" if total and np.isfinite(total) and np.isfinite(path.size) else "-"
+        if not (total and np.isfinite(total) and np.isfinite(path.size)):
+            return "-"
+        share = path.size / total
+        own, whole = np.asarray(path.contribution), np.asarray(self.sum)
+        if own.size == 1 and not np.iscomplexobj(own):
+            share *= float(np.sign(own.item()) * np.sign(whole.item()))  # of numbers, one may take away
+        return f"{share:.1%}"
 
     def _rows(self) -> list[list[str]]:
         return [[str(p), _product(p), value(p.contribution), self._share(p)] for p in self.paths]
