@@ -19,6 +19,7 @@ from .op import TABLE, Op
 from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values, mixed, resumed
 from .spec import (
     DType,
+    Spec,
     category,
     default_float,
     default_int,
@@ -172,7 +173,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
             return out
         saved = kept_values(op, tuple(flags), values, data)
     else:
-        spec = op.infer(*(argument_spec(a) for a in operands), **attrs)
+        spec = _abstract_result(op, [argument_spec(a) for a in operands], attrs)
         tracked = tracked and spec.inexact
         if mode.grad and op.differentiable:
             operands = [resumed(a) for a in operands]
@@ -197,6 +198,15 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
         return abstract(node)
     out.node = node
     return out
+
+
+def _abstract_result(op: Op, specs: Sequence[Any], attrs: Mapping[str, Any]) -> Spec:
+    """The result's spec; at once where all operands have the one that it has too."""
+    first = next(s for s in specs if isinstance(s, Spec))
+    if op.result == "same" and all(s is first or not isinstance(s, Spec) for s in specs):
+        return first
+    found: Spec = op.infer(*specs, **attrs)
+    return found
 
 
 def _broadcast_input(

@@ -160,7 +160,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
 
 def resumed(x: Any) -> Any:
     """A value traced under `no_grad`, where it is used outside: an op of the graph stops its gradient there."""
-    if isinstance(x, Tensor) and x._data is None and x.spec.inexact and is_stopped(x.node):
+    if isinstance(x, Tensor) and x._data is None and is_stopped(x.node) and x.spec.inexact:
         return stopped(x)
     return x
 
