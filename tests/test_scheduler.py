@@ -183,7 +183,7 @@ def sleeping_graph(seconds: float, branches: int) -> wg.Graph:
         time.sleep(seconds)
         return x
 
-    sleep = Op.unlisted("sleep(x)", forward, Joint(lambda ct: (ct,)))
+    sleep = Op("sleep(x)", "general", forward, facts=Joint(lambda ct: (ct,)), listed=False)
     sleep.infer = lambda x: x
 
     def f(x: Any) -> Any:
@@ -216,7 +216,7 @@ def forward(x):
     time.sleep(0.05)
     return x
 
-slow = Op.unlisted("slow(x)", forward, Joint(lambda ct: (ct,)))
+slow = Op("slow(x)", "general", forward, facts=Joint(lambda ct: (ct,)), listed=False)
 slow.infer = lambda x: x
 
 def f(x):

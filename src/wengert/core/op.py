@@ -313,11 +313,6 @@ class Op:
             raise ValueError(f"op {self.name} is declared twice")
         TABLE[self.name] = self
 
-    @classmethod
-    def unlisted(cls, signature: str, forward: Callable[..., Any], joint: Joint) -> Op:
-        """An op outside the table, of one general rule: a user's own function."""
-        return cls(signature, "general", forward, facts=joint, listed=False)
-
     def fact(self, index: int) -> Fact:
         """The fact about argument `index` (the last declared one for a variadic op)."""
         return self.facts[min(index, len(self.facts) - 1)]

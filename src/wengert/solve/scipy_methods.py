@@ -10,7 +10,7 @@ import numpy as np
 from ..core.errors import ShapeError, WengertError, fail
 from ..core.mode import no_grad
 from ..core.tensor import Tensor, asarray, wrap
-from ..transforms.functional import grad, value_and_grad
+from ..transforms.functional import value_and_grad
 from ..transforms.jacobian import hvp, jacobian
 from .common import Solved, largest
 from .implicit import on_values
@@ -144,7 +144,3 @@ def scipy_minimize(
     )
     x = wrap(np.asarray(found.x).reshape(v.shape).astype(v.dtype))
     return x, _count(getattr(found, "nit", found.nfev))
-
-
-def gradient_norm(f: Callable[[Tensor], Tensor], v: Tensor) -> Tensor:
-    return largest(grad(f)(v)) if v.size else largest(v)

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..core.errors import GraphError, fail
 from ..core.graph import Graph
 from ..core.mode import Scope, get_mode, set_mode
 from ..core.node import Node, make_node
-from ..core.op import TABLE
 from ..core.operands import run_elementwise
 from ..core.record import OUTPUT, bind, graph_input
 from ..core.snapshot import CONSTANT
@@ -43,12 +41,6 @@ def record_again(node: Node, args: Sequence[Any]) -> Any:
         return args[0][node.attrs["index"]]
     if op.kind in ("composite", "control"):
         return op.front(*map(plain_value, args), **node.attrs)
-    if TABLE.get(op.name) is not op and any(isinstance(a, Tensor) and a.requires_grad for a in args):
-        fail(
-            GraphError,
-            f"gradients through {op.name} in a graph that is called: its derivative belongs to the call that made it",
-            "Call the graph under wg.no_grad(), or the function instead of its graph.",
-        )
     if op.kind == "elementwise" and any(isinstance(a, Tensor) and a.shape != node.spec.shape for a in args):
         return run_elementwise(op, args, node.attrs)  # an operand taken as it was before its broadcast
     out = bind(op, args, node.attrs)
