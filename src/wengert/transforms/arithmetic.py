@@ -234,3 +234,13 @@ def once(thunk: Mask) -> Mask:
         return value[0]
 
     return evaluated
+
+
+def routed(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
+    """Where something arrives that a route lets pass, of what `mask` says is there at all."""
+
+    def evaluated() -> Any:
+        here = lib.as_mask(passes, shape)
+        return here if mask is None else lib.both(here, mask())
+
+    return once(evaluated)

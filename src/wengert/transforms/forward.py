@@ -20,7 +20,7 @@ from ..core.op import Joint, Linear, Missing, Op, Partial, Route, spec_of_input
 from ..core.record import OUTPUT, SCALARS, abstract_input
 from ..core.spec import Spec
 from ..core.tensor import ALIAS, Tensor, wrap
-from .arithmetic import Arrays, Mask, Tensors, fitted, once
+from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 from .custom_op import Residuals
 from .reverse import backward_pass, freed_error, leading_to, missing_error, reachable
 
@@ -138,7 +138,7 @@ def _push_facts(
             passes = fact.pull(None, values, node, i)
             part = t if fact.weight is None else lib.times(t, fact.weight(None, values, node, i))
             part = lib.where(passes, part)
-            flows.append(_routed(lib, passes, node.spec.shape, arriving.get(i)))
+            flows.append(routed(lib, passes, node.spec.shape, arriving.get(i)))
         elif kind is Linear:
             linear[i] = t
             continue
@@ -176,14 +176,6 @@ def _conformed(t: Any, spec: Spec) -> Any:
     """A tangent in the dtype and the shape of the result that it belongs to."""
     t = fitted(t, spec)
     return t if t.shape == spec.shape else t + np.zeros(spec.shape, t.dtype)
-
-
-def _routed(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
-    def routed() -> Any:
-        here = lib.as_mask(passes, shape)
-        return here if mask is None else lib.both(here, mask())
-
-    return once(routed)
 
 
 def _any_of(lib: Any, flows: list[Mask | None]) -> Mask | None:

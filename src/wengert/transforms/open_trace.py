@@ -21,8 +21,9 @@ from ..core.node import Mixed, Node
 from ..core.record import abstract_input, resumed
 from ..core.snapshot import Given, close
 from ..core.spec import Spec
-from ..core.tensor import LEAF, Tensor, abstract, asarray, wrap
+from ..core.tensor import LEAF, Tensor, abstract, wrap
 from ..core.tree import Structure
+from .trace import as_result
 from .variables import is_live
 
 
@@ -110,23 +111,11 @@ def open_trace(
     finally:
         reset_mode(token)
     leaves, structure = tree.flatten(result)
-    outs = [_result(name, leaf) for leaf in leaves]
+    outs = [as_result(name, leaf) for leaf in leaves]
     if outer.grad:
         outs = list(map(resumed, outs))
     inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
     return OpenTrace(name, inputs, outs, inside, structure)
-
-
-def _result(name: str, leaf: Any) -> Tensor:
-    if isinstance(leaf, Tensor):
-        return leaf
-    if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
-        fail(
-            GraphError,
-            f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors",
-            "Return tensors, arrays or numbers, in any nest.",
-        )
-    return asarray(leaf)
 
 
 def _leaf_tensor(bound: Tensor | None, leaf: Node, name: str) -> Tensor:

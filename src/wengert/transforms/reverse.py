@@ -20,7 +20,7 @@ from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, 
 from ..core.record import OUTPUT
 from ..core.spec import DType, bool_, category
 from ..core.tensor import Tensor, wrap
-from .arithmetic import Arrays, Mask, Tensors, fitted, once
+from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 
 
 def backward_pass(
@@ -210,7 +210,7 @@ def _pull_node(
             passes = fact.pull(ct, values, node, i)
             g = ct if fact.weight is None else lib.scale(ct, fact.weight(ct, values, node, i))
             g = lib.where(passes, g)
-            own = _route(lib, passes, entry.spec.shape, mask)
+            own = routed(lib, passes, entry.spec.shape, mask)
         elif kind is Vjp:
             g = fact.pull(ct, values, node, i)
             if mask is not None and op.results == 1 and node.spec.shape == ():
@@ -228,14 +228,6 @@ def _pull_node(
         if special:
             g = fitted(g, entry.spec)
         _accumulate(lib, cts, masks, entry, g, own)
-
-
-def _route(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
-    def routed() -> Any:
-        here = lib.as_mask(passes, shape)
-        return here if mask is None else lib.both(here, mask())
-
-    return once(routed)
 
 
 def _both(lib: Any, a: Mask, b: Mask) -> Mask:

@@ -86,7 +86,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     finally:
         reset_mode(token)
     out_leaves, out_structure = tree.flatten(result)
-    outputs = [resumed(_output(name, leaf)) for leaf in out_leaves]
+    outputs = [resumed(as_result(name, leaf)) for leaf in out_leaves]
     # A variable that a transform around differentiates in is a parameter, bound to it.
     around = open_variables(outputs)
     made = Graph.closed(
@@ -113,11 +113,16 @@ def _spec_of_leaf(leaf: Any) -> Spec | None:
     return None
 
 
-def _output(name: str, leaf: Any) -> Tensor:
+def as_result(name: str, leaf: Any) -> Tensor:
+    """A leaf of what a traced function returned, as a tensor."""
     if isinstance(leaf, Tensor):
         return leaf
     if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
-        fail(GraphError, f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors")
+        fail(
+            GraphError,
+            f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors",
+            "Return tensors, arrays or numbers, in any nest.",
+        )
     return asarray(leaf)
 
 
