@@ -4,40 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 import wengert as wg
+from nonfinite_corpus import Corpus, Program, f32
 
-
-class Program(NamedTuple):
-    """A function and its arguments; the line that is to be found carries the comment `# here`."""
-
-    name: str
-    fn: Callable[..., Any]
-    args: tuple[Any, ...]
-    op: str
-    phase: str
-    order: int = 0
-    cause: str = ""
-
-
-CORPUS: list[Program] = []
-
-
-def program(*args: Any, op: str, phase: str = "forward", order: int | None = None, cause: str = "") -> Any:
-    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
-        depth = order if order is not None else int(phase == "backward")
-        CORPUS.append(Program(fn.__name__, fn, args, op, phase, depth, cause))
-        return fn
-
-    return register
-
-
-def f32(*values: float) -> Any:
-    return wg.tensor(list(values))
+CORPUS = Corpus()
+program = CORPUS.program
 
 
 @program(f32(0.5, 0.0, 0.5), op="log", cause="logarithm of 0")
