@@ -37,7 +37,7 @@ def takes_complex(op: Op, call: Call) -> bool:
         return False
     try:
         out = run(op, changed)
-    except wg.WengertError:
+    except wg.DTypeError:
         return False
     return any(o.dtype.kind in "fc" for o in out)
 
