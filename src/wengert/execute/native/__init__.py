@@ -1,0 +1,1 @@
+"""Native code: graphs compiled to plans of kernels."""

@@ -1,0 +1,96 @@
+"""Kernels: generated functions, known by what they compute, compiled once and kept.
+
+A kernel is `void kernel(ptr ptrs, ptr rec, i64 lo, i64 hi, i64 thread)`.
+
+- `ptrs` is the running program's table of addresses: entry 0 the arena, entry 1 the scratch memory,
+  entry 2 (a number) the bytes of it for each thread, then what the program takes and gives.
+- `rec` is the step's own record of 64-bit words, whose meaning the kernel decides. A buffer is two
+  words, an entry of `ptrs` and bytes from there (`Builder.buffer`); sizes and strides, in elements,
+  are words too. Sizes never stand in the code, so that one kernel serves every shape of its structure.
+- `[lo, hi)` is a range of the step's units, independent pieces of work which threads share out.
+  Results must not depend on how the units are split into ranges.
+- `thread` numbers the threads from 0; scratch memory is each thread's own (`Builder.scratch`).
+
+`key` names all that the code depends on: operations, dtypes, ranks, classes of strides, never sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from functools import cached_property
+
+from . import machine
+from .builder import Builder
+from .types import Target
+
+Build = Callable[[Builder], None]
+
+# What the compiled code of a kernel is kept in between processes, once one is set up: a
+# function of (name, target) to object code or None, and one to be told what was compiled.
+_load_kept: Callable[[str, Target], bytes | None] = lambda name, target: None  # noqa: E731
+_keep: Callable[[str, Target, bytes], None] = lambda name, target, code: None  # noqa: E731
+
+
+def keep_in(load: Callable[[str, Target], bytes | None], keep: Callable[[str, Target, bytes], None]) -> None:
+    """Look compiled code up by `load`, and tell `keep` what was compiled."""
+    global _load_kept, _keep
+    _load_kept, _keep = load, keep
+
+
+class Kernel:
+    """A generated function; its code is made when its address is first asked for."""
+
+    def __init__(self, key: str, build: Build, target: Target) -> None:
+        self.key = key
+        self.target = target
+        self.name = "k" + hashlib.sha256(f"{key}\n{target.identity}".encode()).hexdigest()[:24]
+        self._build = build
+        self._lock = threading.Lock()
+        self._address = 0
+        self.was_compiled = False
+
+    @cached_property
+    def ir(self) -> str:
+        """The LLVM IR."""
+        builder = Builder(self.name, self.target)
+        self._build(builder)
+        return builder.ir()
+
+    @property
+    def asm(self) -> str:
+        """The assembly of the target."""
+        return machine.assembly(self.ir, self.target)
+
+    @property
+    def address(self) -> int:
+        """Where the code is, compiled or taken from the cache now if it was not yet."""
+        if not self._address:
+            with self._lock:
+                if not self._address:
+                    self._address = self._made()
+        return self._address
+
+    def _made(self) -> int:
+        code = _load_kept(self.name, self.target)
+        if code is None:
+            code = machine.compile_ir(self.ir, self.target)
+            self.was_compiled = True
+            _keep(self.name, self.target, code)
+        return machine.load(code, self.name)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.key}>"
+
+
+_kernels: dict[tuple[str, Target], Kernel] = {}
+
+
+def kernel(key: str, build: Build, target: Target | None = None) -> Kernel:
+    """The kernel of this key; `build` writes its body where there is none yet."""
+    where = target if target is not None else machine.host()
+    found = _kernels.get((key, where))
+    if found is None:
+        found = _kernels.setdefault((key, where), Kernel(key, build, where))
+    return found

@@ -1,0 +1,119 @@
+"""LLVM: the processor, from IR text to object code, from object code to addresses."""
+
+from __future__ import annotations
+
+import platform
+import threading
+from functools import cache
+from typing import Any
+
+from .types import Target
+
+_lock = threading.Lock()
+
+
+@cache
+def llvm() -> Any:
+    """llvmlite's binding, with the host's code generator ready; None where llvmlite is not installed."""
+    try:
+        from llvmlite import binding
+    except ImportError:
+        return None
+    with _lock:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+    return binding
+
+
+@cache
+def host() -> Target:
+    """The processor that runs this."""
+    binding = llvm()
+    features = binding.get_host_cpu_features()
+    return target_for(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten())
+
+
+def target_for(triple: str, cpu: str, features: str) -> Target:
+    """A target of LLVM's names; the registers follow from its features."""
+    on = {f[1:] for f in features.split(",") if f.startswith("+")}
+    if triple.startswith(("aarch64", "arm64")):
+        return Target(triple, cpu, features, 16, 32, True)
+    if "avx512f" in on and "avx512vl" in on and "avx512bw" in on and "avx512dq" in on:
+        return Target(triple, cpu, features, 64, 32, True)
+    if "avx2" in on:
+        return Target(triple, cpu, features, 32, 16, "fma" in on)
+    return Target(triple, cpu, features, 16, 16, False)
+
+
+# x86-64 in levels, to make and test code for lesser processors on a better one.
+LEVELS = {
+    "avx2": ("haswell", "+avx2,+fma,+bmi,+bmi2,+f16c,+lzcnt,+popcnt,-avx512f"),
+    "sse2": ("x86-64", ""),
+}
+
+
+def level(name: str) -> Target:
+    """A lesser x86-64 by name (see LEVELS), or "aarch64"."""
+    if name == "aarch64":
+        return target_for("aarch64-unknown-linux-gnu", "generic", "+neon")
+    cpu, features = LEVELS[name]
+    return target_for(host().triple, cpu, features)
+
+
+def is_supported() -> bool:
+    """Whether native code can be made and run here."""
+    return llvm() is not None and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+
+
+@cache
+def _machine(target: Target) -> Any:
+    binding = llvm()
+    if target.triple != host().triple:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    made = binding.Target.from_triple(target.triple)
+    return made.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="jitdefault", jit=True
+    )
+
+
+def _module(ir: str, target: Target) -> tuple[Any, Any]:
+    machine = _machine(target)
+    module = llvm().parse_assembly(ir)
+    module.data_layout = str(machine.target_data)
+    return machine, module
+
+
+def compile_ir(ir: str, target: Target) -> bytes:
+    """Object code of a module's text."""
+    with _lock:
+        machine, module = _module(ir, target)
+        module.verify()
+        code: bytes = machine.emit_object(module)
+    return code
+
+
+def assembly(ir: str, target: Target) -> str:
+    """The assembly of a module's text."""
+    with _lock:
+        machine, module = _module(ir, target)
+        text: str = machine.emit_assembly(module)
+    return text
+
+
+@cache
+def _engine() -> Any:
+    binding = llvm()
+    empty = binding.parse_assembly(f'target triple = "{host().triple}"')
+    return binding.create_mcjit_compiler(empty, binding.Target.from_triple(host().triple).create_target_machine())
+
+
+def load(code: bytes, name: str) -> int:
+    """The address of a function in object code, loaded to stay."""
+    binding = llvm()
+    with _lock:
+        engine = _engine()
+        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        address: int = engine.get_function_address(name)
+    return address

@@ -1,0 +1,239 @@
+"""Plans: a program as data, steps over one arena.
+
+Lowering makes a `Plan` from a graph whose shapes are known: steps, each a kernel with its record,
+and the buffers between them. `arrange` then gives every temporary its place in the arena, so the
+peak is known before anything runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...core.node import Node
+from .kernel import Kernel
+from .types import Type, storage_type
+
+# Every buffer starts on its own cache line, and vectors of the widest registers are aligned.
+ALIGN = 64
+# What stands at the front of every table of addresses: see kernel.py.
+ARENA, SCRATCH, SCRATCH_STRIDE, FIRST = 0, 1, 2, 3
+
+
+class Buffer:
+    """A piece of memory of the program.
+
+    `input` and `output` buffers are given at every call (`index` counts them); a `constant` holds
+    `array`; a `temp` gets its place in the arena by `arrange`. `donated` inputs may be written to
+    once nothing reads them any more.
+    """
+
+    __slots__ = ("kind", "nbytes", "index", "array", "place", "donated")
+
+    def __init__(
+        self,
+        kind: Literal["input", "output", "constant", "temp"],
+        nbytes: int,
+        index: int = 0,
+        array: Any = None,
+        donated: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.nbytes = nbytes
+        self.index = index
+        self.array = array
+        self.place = -1
+        self.donated = donated
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.index if self.kind != 'temp' else self.place} of {self.nbytes} bytes>"
+
+
+class View(NamedTuple):
+    """An array in a buffer: strides and offset count elements."""
+
+    buffer: Buffer
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    @property
+    def type(self) -> Type:
+        """The type of the elements in memory."""
+        found = storage_type(self.dtype)
+        assert found is not None
+        return found
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, dense(self.shape)))
+
+    def broadcast(self, shape: Sequence[int]) -> View:
+        """Repeated along new leading axes and along axes of size 1."""
+        lead = len(shape) - len(self.shape)
+        strides = [0] * lead + [
+            0 if have == 1 and want != 1 else s
+            for have, want, s in zip(self.shape, shape[lead:], self.strides, strict=True)
+        ]
+        return self._replace(shape=tuple(shape), strides=tuple(strides))
+
+    def permute(self, axes: Sequence[int]) -> View:
+        return self._replace(shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
+
+    def reshape(self, shape: Sequence[int]) -> View | None:
+        """The same elements in another shape; None where strides cannot say it."""
+        strides = reshaped_strides(self.shape, self.strides, tuple(shape))
+        return None if strides is None else self._replace(shape=tuple(shape), strides=strides)
+
+
+def dense(shape: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a contiguous array, in elements."""
+    strides = []
+    step = 1
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return tuple(reversed(strides))
+
+
+def reshaped_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
+    """Strides that read the same elements in the same order in shape `new`; None where there are none."""
+    if math.prod(shape) == 0:
+        return dense(new)
+    old = [(n, s) for n, s in zip(shape, strides) if n != 1]
+    result: list[int] = []
+    i = 0
+    left_n, left_s = 1, 0  # the part of the old axes that new ones are cut from, from the inside out
+    for n in reversed(new):
+        if n == 1:
+            result.append(0)
+            continue
+        if left_n == 1:
+            if i == len(old):
+                return None
+            i += 1
+            left_n, left_s = old[-i]
+        while left_n % n:
+            # The next axis outward must continue this one.
+            if n % left_n or i == len(old):
+                return None
+            outer_n, outer_s = old[-(i + 1)]
+            if outer_s != left_s * left_n:
+                return None
+            i += 1
+            left_n *= outer_n
+        result.append(left_s)
+        left_s *= n
+        left_n //= n
+    return tuple(reversed(result))
+
+
+class Step:
+    """One kernel call: its record, how it is split, what it touches, what it is for.
+
+    In `words` a View stands for two words (see `Builder.buffer`). `units` pieces of work may be
+    run in any order and by any thread, at least `grain` at a time; `scratch` bytes are each thread's
+    own. `flops` and `nbytes` are the work of the whole step, from which its time is estimated.
+    """
+
+    __slots__ = ("kernel", "words", "units", "grain", "scratch", "reads", "writes", "flops", "nbytes", "nodes", "label")
+
+    def __init__(
+        self,
+        kernel: Kernel | HostCall,
+        words: Sequence[int | View],
+        *,
+        reads: Sequence[View],
+        writes: Sequence[View],
+        units: int = 1,
+        grain: int = 1,
+        scratch: int = 0,
+        flops: float = 0.0,
+        nodes: Sequence[Node] = (),
+        label: str = "",
+    ) -> None:
+        self.kernel = kernel
+        self.words = tuple(words)
+        self.units, self.grain, self.scratch = units, grain, scratch
+        self.reads = tuple(dict.fromkeys(v.buffer for v in reads))
+        self.writes = tuple(dict.fromkeys(v.buffer for v in writes))
+        self.flops = flops
+        self.nbytes = sum(v.size * v.dtype.itemsize for v in (*reads, *writes))
+        self.nodes = tuple(nodes)
+        self.label = label or (kernel.key if isinstance(kernel, Kernel) else kernel.name)
+
+    def __repr__(self) -> str:
+        return f"<step {self.label}>"
+
+
+class HostCall:
+    """A step that Python runs: `run(*arrays)` on the views of the record, results written into the last ones.
+
+    `reads` are handed over as NumPy arrays over the program's memory, then `writes`, which `run`
+    fills.
+    """
+
+    __slots__ = ("name", "run")
+
+    def __init__(self, name: str, run: Callable[..., None]) -> None:
+        self.name = name
+        self.run = run
+
+
+class Plan:
+    """Steps in order, over buffers; what `lower` makes of a graph.
+
+    `inputs` and `outputs` are the arrays that calls pass. An output may be an input's buffer
+    (written in place, where the input was donated) or a view of one (`aliases` says which), which
+    the caller then copies or hands over.
+    """
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.inputs: list[View] = []
+        self.outputs: list[View] = []
+        self.constants: list[Buffer] = []
+        self.arena = 0
+
+    def arrange(self) -> None:
+        """Give every temporary its place: greedy by size among those that live at the same time."""
+        born: dict[Buffer, int] = {}
+        dies: dict[Buffer, int] = {}
+        for i, step in enumerate(self.steps):
+            for buffer in (*step.reads, *step.writes):
+                if buffer.kind == "temp":
+                    born.setdefault(buffer, i)
+                    dies[buffer] = i
+        for view in self.outputs:
+            if view.buffer.kind == "temp":
+                born.setdefault(view.buffer, len(self.steps))
+                dies[view.buffer] = len(self.steps)
+        self.arena = _place(born, dies)
+
+
+def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:
+    """First fit by decreasing size; returns the arena's bytes. Few buffers live at a time, so few collide."""
+    top = 0
+    by_step: dict[int, list[Buffer]] = {}
+    for buffer in sorted(born, key=lambda b: -b.nbytes):
+        taken: set[Buffer] = set()
+        for i in range(born[buffer], dies[buffer] + 1):
+            taken.update(by_step.get(i, ()))
+        place = 0
+        for other in sorted(taken, key=lambda b: b.place):
+            if place + buffer.nbytes <= other.place:
+                break
+            place = max(place, -(-(other.place + other.nbytes) // ALIGN) * ALIGN)
+        buffer.place = place
+        top = max(top, place + buffer.nbytes)
+        for i in range(born[buffer], dies[buffer] + 1):
+            by_step.setdefault(i, []).append(buffer)
+    return -(-top // ALIGN) * ALIGN

@@ -1,0 +1,88 @@
+"""The types of generated code, and what of a processor the generators ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Type(NamedTuple):
+    """A type of LLVM's: `kind` is "f" (IEEE float), "b" (bfloat), "i" (integer) or "p" (pointer); `lanes` 0 is a scalar."""
+
+    kind: str
+    bits: int
+    lanes: int = 0
+
+    def vector(self, lanes: int) -> Type:
+        """The same element in `lanes` lanes; 0 and 1 give the scalar."""
+        return Type(self.kind, self.bits, lanes if lanes > 1 else 0)
+
+    @property
+    def scalar(self) -> Type:
+        return Type(self.kind, self.bits)
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element in memory."""
+        return max(1, self.bits // 8)
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind in "fb"
+
+    @property
+    def text(self) -> str:
+        element = _NAMES.get((self.kind, self.bits)) or f"i{self.bits}"
+        return f"<{self.lanes} x {element}>" if self.lanes else element
+
+    @property
+    def mangled(self) -> str:
+        """As it stands in an intrinsic's name: `v16f32`."""
+        element = "p0" if self.kind == "p" else "bf16" if self.kind == "b" else f"{self.kind}{self.bits}"
+        return f"v{self.lanes}{element}" if self.lanes else element
+
+
+_NAMES = {("f", 16): "half", ("b", 16): "bfloat", ("f", 32): "float", ("f", 64): "double", ("p", 64): "ptr"}
+
+F16, BF16, F32, F64 = Type("f", 16), Type("b", 16), Type("f", 32), Type("f", 64)
+I1, I8, I16, I32, I64 = Type("i", 1), Type("i", 8), Type("i", 16), Type("i", 32), Type("i", 64)
+PTR = Type("p", 64)
+
+
+def storage_type(dtype: np.dtype) -> Type | None:  # type: ignore[type-arg]
+    """The type of an array's elements in memory; None for what kernels do not hold (complex numbers)."""
+    if dtype.name == "bfloat16":
+        return BF16
+    if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
+        return Type("f", dtype.itemsize * 8)
+    if dtype.kind in "iu":
+        return Type("i", dtype.itemsize * 8)
+    return I8 if dtype.kind == "b" else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """A processor as the generators see it.
+
+    `width` is the bytes of a vector register, `registers` their number, `fma` whether a fused
+    multiply-add is one instruction. `triple`, `cpu` and `features` are LLVM's names.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    width: int
+    registers: int
+    fma: bool
+
+    @cached_property
+    def identity(self) -> str:
+        """All that decides what code is made."""
+        return f"{self.triple} {self.cpu} {self.features} {self.width} {self.registers} {self.fma}"
+
+    def lanes(self, type: Type) -> int:
+        """How many elements of a type fill a register."""
+        return max(1, self.width // type.size)
