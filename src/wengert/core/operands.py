@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .capture import get_capture
 from .dims import Dim
 from .errors import (
     DTypeError,
@@ -21,15 +22,18 @@ from .spec import (
     DType,
     Spec,
     category,
+    complex128,
     default_float,
     default_int,
+    float64,
     is_bfloat16,
     promote,
     promote_scalar,
     real_dtype,
+    scalar_category,
     spec_of,
 )
-from .tensor import Tensor, abstract, asarray, wrap
+from .tensor import Tensor, WeakScalar, abstract, abstract_like, asarray, strong, weak, wrap
 
 
 def to_operand(value: Any, op: str) -> Any:
@@ -60,14 +64,21 @@ WANTED = {
 }
 
 
+# A Python number of every category, whose dtype is weak.
+_EXAMPLES: tuple[Any, ...] = (False, 0, 0.0, 0j)
+
+
 def common_dtype(op: Op, args: Sequence[Any]) -> DType:
     """The dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
     dtype: DType | None = None
     for a in args:
-        if isinstance(a, Tensor):
+        if isinstance(a, Tensor) and type(a) is not WeakScalar:
             dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
     for a in args:
-        if not isinstance(a, Tensor):
+        if type(a) is WeakScalar:
+            number = _EXAMPLES[category(a.dtype)]
+            dtype = asarray(number).dtype if dtype is None else promote_scalar(dtype, number)
+        elif not isinstance(a, Tensor):
             if dtype is None:
                 dtype = asarray(a).dtype
             else:
@@ -110,6 +121,8 @@ def literal(value: Any, dtype: DType) -> Any:
 
 def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     """The general path of every elementwise front door."""
+    if get_capture() is not None and any(type(a) is WeakScalar for a in args):
+        return _with_weak(op, args)
     dtype: DType | None = None
     for a in args:
         if not isinstance(a, Tensor) or (dtype is not None and a.dtype is not dtype):
@@ -119,6 +132,33 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
         if getattr(args[0].spec, op.accepts):
             return run_elementwise(op, args)
     return run_elementwise(op, promote_operands(op, args))
+
+
+# What Python computes on numbers without making a tensor of them.
+_PYTHON_OPS = frozenset(
+    {"add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "negative", "abs"}
+)
+
+
+def _with_weak(op: Op, args: Sequence[Any]) -> Tensor:
+    """An elementwise op where abstract scalars stand for Python numbers: the dtypes are those of the numbers."""
+    operands = [to_operand(a, op.name) for a in args]
+    dtypes = [a.dtype for a in operands if isinstance(a, Tensor) and type(a) is not WeakScalar]
+    cast = TABLE["cast"].front
+    if dtypes:
+        dtype = dtypes[0]
+        for other in dtypes[1:]:
+            dtype = promote(dtype, other)
+        for a in operands:
+            if type(a) is WeakScalar:
+                dtype = promote_scalar(dtype, _EXAMPLES[category(a.dtype)])
+        return elementwise_general(op, [cast(a, dtype=dtype) if type(a) is WeakScalar else a for a in operands])
+    if op.name not in _PYTHON_OPS:
+        return elementwise_general(op, [strong(a) if type(a) is WeakScalar else a for a in operands])
+    kind = max(category(a.dtype) if isinstance(a, Tensor) else scalar_category(a) for a in operands)
+    python = (default_int, default_int, float64, complex128)[max(kind, 2) if op.accepts == "inexact" else kind]
+    plain = [cast(abstract_like(a), dtype=python) if isinstance(a, Tensor) else literal(a, python) for a in operands]
+    return weak(run_elementwise(op, plain))
 
 
 def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
@@ -173,6 +213,9 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
             return out
         saved = kept_values(op, tuple(flags), values, data)
     else:
+        capture = get_capture()
+        if capture is not None:
+            capture.meet(operands)
         spec = _abstract_result(op, [argument_spec(a) for a in operands], attrs)
         tracked = tracked and spec.inexact
         if mode.grad and op.differentiable:
@@ -287,10 +330,14 @@ def promote_tensors(op: str, *args: Any) -> list[Tensor]:
     operands = [to_operand(a, op) for a in args]
     dtype: DType | None = None
     for a in operands:
-        if isinstance(a, Tensor):
+        if isinstance(a, Tensor) and type(a) is not WeakScalar:
             dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
-    for a in operands:
-        if not isinstance(a, Tensor):
+    for i, a in enumerate(operands):
+        if type(a) is WeakScalar:
+            if dtype is None:
+                operands[i] = a = strong(a)
+            dtype = a.dtype if dtype is None else promote_scalar(dtype, _EXAMPLES[category(a.dtype)])
+        elif not isinstance(a, Tensor):
             dtype = asarray(a).dtype if dtype is None else promote_scalar(dtype, a)
     assert dtype is not None
     cast = TABLE["cast"].front

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .capture import get_capture
 from .dims import has_dims
 from .errors import (
     DTypeError,
@@ -28,7 +29,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import ALIAS, Tensor, abstract, new, wrap
+from .tensor import ALIAS, Tensor, WeakScalar, abstract, new, strong, wrap
 
 SCALARS = frozenset({bool, int, float, complex})
 
@@ -143,6 +144,13 @@ def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mappin
 
 
 def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    capture = get_capture()
+    if capture is not None:
+        capture.meet(args)
+        if op.name != "cast":
+            args = [strong(a) if type(a) is WeakScalar else a for a in args]
+        if any(isinstance(v, WeakScalar) for v in attrs.values()):
+            attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, WeakScalar) else v for k, v in attrs.items()}
     specs = op.infer(*(argument_spec(a) for a in args), **attrs)
     mode = get_mode()
     if mode.grad and op.differentiable:

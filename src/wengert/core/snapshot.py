@@ -190,7 +190,8 @@ class _Closing:
             made = self.made.get(id(entry))
             if made is not None:
                 return made
-            if entry.op is not ALIAS:
+            # A leaf that was given a value while it was traced is looked through to that value.
+            if entry.op is not ALIAS and not (entry.op is LEAF and entry.inputs):
                 break
             entry = entry.inputs[0]
         if isinstance(entry, Tensor):

@@ -5,18 +5,30 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .arrays import Array, converted, dtype_for, format_tensor, to_numpy
+from .capture import get_capture
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, make_node
 from .op import TABLE, Linear, Op
 from .source import Source
-from .spec import DType, Shape, Spec, as_dtype, category, spec_of
+from .spec import (
+    DType,
+    Shape,
+    Spec,
+    as_dtype,
+    bool_,
+    category,
+    default_complex,
+    default_float,
+    default_int,
+    spec_of,
+)
 
 Scalar = bool | int | float | complex
 
@@ -162,6 +174,9 @@ class Tensor:
 
     def _value(self, what: str) -> Any:
         if self._data is None:
+            capture = get_capture()
+            if capture is not None:
+                capture.refuse(self, what)
             fail(
                 GraphError,
                 f"{what} needs the value of an abstract tensor {self.spec}",
@@ -170,6 +185,14 @@ class Tensor:
                 "between computations, wg.while_loop for a loop that ends on a value.",
             )
         return self._data
+
+    def _decided(self, what: str) -> Any:
+        """The value, for a decision of the program: a compiler's trace notes what it was."""
+        if self._data is None:
+            capture = get_capture()
+            if capture is not None:
+                return capture.decide(self, what)
+        return self._value(what)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.requires_grad and get_mode().grad:
@@ -245,21 +268,24 @@ class Tensor:
                 f"the truth of a tensor with {self.size} elements is ambiguous, {self.spec}",
                 "Write wg.any(x) or wg.all(x).",
             )
-        return bool(self._value("a branch on its truth"))
+        return bool(self._decided("a branch on its truth"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._scalar("float()"))
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._scalar("int()"))
 
     def __complex__(self) -> complex:
-        return complex(self.item())
+        return complex(self._scalar("complex()"))
+
+    def _scalar(self, what: str) -> Any:
+        return self.item() if self._data is not None or self.size != 1 else np.asarray(self._decided(what)).item()
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.shape != ():
             fail(DTypeError, f"only a 0-d integer tensor is an index, not {self.spec}")
-        return int(self._value("an index"))
+        return int(self._decided("an index"))
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
@@ -328,9 +354,12 @@ class Tensor:
     def grad(self) -> Tensor | None:
         """What `backward()` accumulated for this leaf, or None."""
         try:
-            return self._grad
+            found = self._grad
         except AttributeError:
             return None
+        if type(found) is Unread:
+            found = self._grad = found.read()
+        return found
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -358,10 +387,13 @@ class Tensor:
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
-        if self._data is None:
-            return self.detach()
         out = new(DataView)
-        out._data, out._spec, out.node, out.owner = self._data, self._spec, None, self
+        out.owner = self
+        out._data = self._data
+        if self._data is None:
+            out.node = self.detach().node
+        else:
+            out._spec, out.node = self._spec, None
         return out
 
     @data.setter
@@ -376,7 +408,10 @@ class Tensor:
         source = value if isinstance(value, Tensor) else asarray(value)
         if source.shape != self.shape:
             fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {self.shape}")
-        data = np.asarray(source._value("assign_"))
+        if source._data is None or self._data is None:
+            replace(self, asarray(source, dtype=self.dtype))
+            return self
+        data = np.asarray(source._data)
         self._data = data.astype(self.dtype) if data.dtype != self.dtype else data
         if self.node is not None and self.node.op.kind != "leaf":
             self.node = None
@@ -494,6 +529,24 @@ class DataView(Tensor):
         return self.detach().__reduce__()
 
 
+class WeakScalar(Tensor):
+    """An abstract scalar that stands for a Python number: like one, it takes the dtype of what it meets.
+
+    Its own dtype is what Python computes in: float64, int64, complex128.
+    """
+
+    __slots__ = ()
+
+
+class Unread:
+    """What stands for a gradient that was there before a trace, until something asks for it."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[], Tensor | None]) -> None:
+        self.read = read
+
+
 class RemovableHandle:
     """Ends a hook: `handle.remove()`."""
 
@@ -538,6 +591,70 @@ def abstract(node: Node) -> Tensor:
     out._data = None
     out.node = node
     return out
+
+
+def weak(x: Tensor) -> WeakScalar:
+    """An abstract scalar that stands for a Python number."""
+    out = new(WeakScalar)
+    out._data = None
+    out.node = x.node
+    return out
+
+
+_PYTHON_DTYPES = (bool_, default_int, default_float, default_complex)
+
+
+def strong(x: WeakScalar) -> Tensor:
+    """The tensor that the Python number would be made into."""
+    out: Tensor = _table("cast").front(abstract_like(x), dtype=_PYTHON_DTYPES[category(x.dtype)])
+    return out
+
+
+# -- values that change while a function is traced
+
+
+def replace(t: Tensor, value: Tensor) -> None:
+    """Give `t` another value of its spec, where one of the two is abstract. A leaf stays a leaf.
+
+    Raises GraphError where an abstract value would outlive its trace.
+    """
+    if value._data is None:
+        if t._data is not None:
+            capture = get_capture()
+            if capture is None:
+                leaf = " that requires gradients" if t.requires_grad else ""
+                fail(
+                    GraphError,
+                    f"an abstract value written to a leaf{leaf}, {t.spec}",
+                    "While a function is traced, return the new value and assign it outside.",
+                )
+            capture.write(t)
+        become(t, bind_detach(value))
+        return
+    node = leaf_node(t) if t.node is not None and t.node.op is LEAF else None
+    t._data, t._spec, t.node = value._data, value._spec, node
+
+
+def become(t: Tensor, value: Tensor) -> None:
+    """Let `t` stand for an abstract value, outside any graph; a leaf that collects gradients stays one."""
+    assert value.node is not None
+    node = value.node
+    if t.node is not None and t.node.op is LEAF:
+        node = leaf_node(t)
+        node.inputs = (value.node,)
+    if t._data is not None:
+        t._data = None
+        del t._spec
+    t.node = node
+
+
+def present(t: Tensor) -> Tensor:
+    """The value of a tensor as another tensor, without its history as a leaf."""
+    if t._data is not None:
+        return wrap(t._data, t._spec)
+    node = t.node
+    assert node is not None
+    return abstract(node.inputs[0] if node.op is LEAF else node)
 
 
 def abstract_like(x: Tensor) -> Tensor:
@@ -596,6 +713,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
     want = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
+        if type(data) is WeakScalar:
+            data = strong(data) if want is None else abstract_like(data)
         if want is None or want == data.dtype:
             if not copy:
                 return data

@@ -14,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from ..core.capture import get_capture
 from ..core.declare import METHODS, public
-from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.op import Op
 from ..core.operands import elementwise_general
 from ..core.record import caller
 from ..core.spec import broadcast_shapes, category, show
-from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, wrap
+from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, replace, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -55,14 +56,15 @@ def write(x: Tensor, new: Tensor) -> None:
     """Let `x` stand for `new`, which has its shape and dtype. A leaf stays a leaf."""
     node = x.node
     if node is not None and node.op is LEAF:
-        if new._data is None:
-            fail(
-                GraphError,
-                f"an abstract value written to a leaf that requires gradients, {show(x.shape, x.dtype)}",
-                "While a function is traced, return the new value and assign it outside.",
-            )
-        x._data = new._data
+        if new._data is None or x._data is None:
+            replace(x, new)
+        else:
+            x._data = new._data
         return
+    if new._data is None and x._data is not None:
+        capture = get_capture()
+        if capture is not None:
+            capture.write(x)
     if new._data is not None:
         x._spec = new._spec
     elif x._data is not None:
