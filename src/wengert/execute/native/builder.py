@@ -74,6 +74,11 @@ class Builder:
         ]
         return "\n".join([*head, define, "entry:", *self._entry, *self._lines, "  ret void", "}", *tail, ""])
 
+    @property
+    def length(self) -> int:
+        """How many lines the body has by now."""
+        return len(self._lines)
+
     def emit(self, text: str) -> None:
         """A line that gives no value."""
         self._lines.append("  " + text)
