@@ -1,0 +1,150 @@
+"""Running the steps of a plan by hand: units in pieces, in any order, on any of several threads' scratch.
+
+What the runtime may do to a step, this does on purpose: a kernel whose result depended on how its
+units are shared out, on what its memory held before, or that wrote outside it, fails here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from wengert.core.node import Node
+from wengert.execute.native import machine
+from wengert.execute.native.kernel import Kernel
+from wengert.execute.native.lowering import RULES, Lowering
+from wengert.execute.native.moves import copy_step
+from wengert.execute.native.plan import ALIGN, FIRST, Buffer, Step, View, dense
+from wengert.execute.native.types import Target
+
+THREADS = 3
+GUARD = 64
+_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+
+TARGETS = ("host", "avx2", "sse2")
+
+
+def target_of(name: str) -> Target:
+    return machine.host() if name == "host" else machine.level(name)
+
+
+class Bench(Lowering):
+    """A lowering whose arrays are given, and which runs what it was told."""
+
+    def __init__(self, target: str = "host", seed: int = 0) -> None:
+        super().__init__(target_of(target))
+        self.rng = np.random.default_rng(seed)
+        self.arrays: list[np.ndarray] = []
+
+    def given(self, array: Any) -> View:
+        """An array from outside, with the strides that it has."""
+        array = np.asarray(array)
+        self.arrays.append(array)
+        buffer = Buffer("input", array.nbytes, len(self.arrays) - 1)
+        return View(buffer, array.dtype, array.shape, tuple(s // array.itemsize for s in array.strides))
+
+    def copy(self, x: View) -> View:
+        out = self.temp(x.shape, x.dtype)
+        copy_step(self, x, out)
+        return out
+
+    def run(self, *views: View) -> list[np.ndarray]:
+        """Run the plan; the arrays that the views are."""
+        plan = self.plan
+        plan.outputs = list(views)
+        plan.arrange()
+        arena = np.full(plan.arena + 2 * ALIGN + 2 * GUARD, 0xA5, np.uint8)
+        start = arena.ctypes.data + GUARD
+        start += -start % ALIGN
+        stride = max([-(-s.scratch // ALIGN) * ALIGN for s in plan.steps], default=0) + GUARD
+        scratch = np.full(THREADS * stride + ALIGN, 0x5A, np.uint8)
+        places: dict[Buffer, int] = {}
+        table = [start, scratch.ctypes.data + -scratch.ctypes.data % ALIGN, stride]
+
+        def where(view: View) -> tuple[int, int]:
+            buffer = view.buffer
+            at = view.offset * view.dtype.itemsize
+            if buffer.kind == "temp":
+                return 0, buffer.place + at
+            if buffer not in places:
+                places[buffer] = len(table)
+                array = buffer.array if buffer.kind == "constant" else self.arrays[buffer.index]
+                table.append(array.ctypes.data)
+            return places[buffer], at
+
+        def array_of(view: View) -> np.ndarray:
+            entry, at = where(view)
+            strides = tuple(s * view.dtype.itemsize for s in view.strides)
+            if view.size == 0:
+                return np.empty(view.shape, view.dtype)
+            first = (ctypes.c_uint8 * view.dtype.itemsize).from_address(table[entry] + at)
+            base = np.ndarray((), view.dtype, buffer=first)
+            return np.lib.stride_tricks.as_strided(base, view.shape, strides)
+
+        assert FIRST == len(table)
+        for step in plan.steps:
+            words = [w for word in step.words for w in (where(word) if isinstance(word, View) else (word,))]
+            if not isinstance(step.kernel, Kernel):
+                self._host(step, array_of)
+                continue
+            record = np.array([*words, 0], np.int64)
+            pointers = np.array(table, np.int64)
+            run = _KERNEL(step.kernel.address)
+            for lo, hi in self._pieces(step.units, step.grain):
+                thread = int(self.rng.integers(THREADS))
+                run(pointers.ctypes.data, record.ctypes.data, lo, hi, thread)
+        used = start - arena.ctypes.data
+        assert (arena[:used] == 0xA5).all() and (arena[used + plan.arena :] == 0xA5).all(), "written outside the arena"
+        return [array_of(v).copy() for v in views]
+
+    def _host(self, step: Step, array_of: Any) -> None:
+        when = getattr(step.kernel, "when", None)
+        if when is None or array_of(when).any():
+            arrays = [array_of(w) for w in step.words if isinstance(w, View)]
+            step.kernel.run(*arrays)  # type: ignore[union-attr]
+
+    def _pieces(self, units: int, grain: int) -> list[tuple[int, int]]:
+        """The units cut at random places, in random order."""
+        assert units >= 1 and grain >= 1
+        cuts = sorted({0, units, *self.rng.integers(0, units + 1, min(units - 1, 4)).tolist()})
+        pieces = list(zip(cuts, cuts[1:]))
+        self.rng.shuffle(pieces)
+        return [(int(a), int(b)) for a, b in pieces]
+
+
+def lowered(node: Node, args: Sequence[Any], target: str = "host", seed: int = 0) -> Any:
+    """The value of one node by its lowering, for arrays of its inputs; None where it has none."""
+    bench = Bench(target, seed)
+    for entry, value in zip(node.inputs, args, strict=True):
+        if isinstance(entry, Node):
+            bench.views[entry] = bench.given(value)
+    found = RULES[node.op.name](bench, node)
+    if found is None:
+        return None
+    views = found if type(found) is tuple else (found,)
+    out = bench.run(*views)
+    return tuple(out) if type(found) is tuple else out[0]
+
+
+def strided(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The same values under other strides: permuted, reversed, with gaps."""
+    if not array.ndim:
+        return array
+    order = rng.permutation(array.ndim)
+    shape = tuple(2 * array.shape[a] + 1 for a in order)
+    signs = [int(s) for s in rng.choice([-2, -1, 1, 2], array.ndim)]
+    room = np.zeros(shape, array.dtype)
+    parts = []
+    for a, s in zip(order, signs):
+        n = array.shape[a]
+        parts.append(slice(0, n * abs(s), abs(s)) if s > 0 else slice(n * abs(s) - 1, None, s))
+    part = room[tuple(parts)][tuple(slice(array.shape[a]) for a in order)]
+    out = part.transpose(np.argsort(order))
+    out[...] = array
+    return out
+
+
+__all__ = ["Bench", "TARGETS", "dense", "lowered", "strided", "target_of"]
