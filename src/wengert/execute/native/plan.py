@@ -178,14 +178,16 @@ class HostCall:
     """A step that Python runs: `run(*arrays)` on the views of the record, results written into the last ones.
 
     `reads` are handed over as NumPy arrays over the program's memory, then `writes`, which `run`
-    fills.
+    fills. A check, which raises or does nothing, may have a condition: it is called only where one
+    of the 64-bit words `when`, which a step before it wrote, is not 0.
     """
 
-    __slots__ = ("name", "run")
+    __slots__ = ("name", "run", "when")
 
-    def __init__(self, name: str, run: Callable[..., None]) -> None:
+    def __init__(self, name: str, run: Callable[..., None], when: View | None = None) -> None:
         self.name = name
         self.run = run
+        self.when = when
 
 
 class Plan:
