@@ -84,7 +84,7 @@ class Bench(Lowering):
             base = np.ndarray((), view.dtype, buffer=first)
             return np.lib.stride_tricks.as_strided(base, view.shape, strides)
 
-        assert FIRST == len(table)
+        assert len(table) == FIRST
         for step in plan.steps:
             words = [w for word in step.words for w in (where(word) if isinstance(word, View) else (word,))]
             if not isinstance(step.kernel, Kernel):
@@ -97,7 +97,8 @@ class Bench(Lowering):
                 thread = int(self.rng.integers(THREADS))
                 run(pointers.ctypes.data, record.ctypes.data, lo, hi, thread)
         used = start - arena.ctypes.data
-        assert (arena[:used] == 0xA5).all() and (arena[used + plan.arena :] == 0xA5).all(), "written outside the arena"
+        for outside in (arena[:used], arena[used + plan.arena :]):
+            assert (outside == 0xA5).all(), "written outside the arena"
         return [array_of(v).copy() for v in views]
 
     def _host(self, step: Step, array_of: Any) -> None:
@@ -108,7 +109,7 @@ class Bench(Lowering):
 
     def _pieces(self, units: int, grain: int) -> list[tuple[int, int]]:
         """The units cut at random places, in random order."""
-        assert units >= 1 and grain >= 1
+        assert min(units, grain) >= 1
         cuts = sorted({0, units, *self.rng.integers(0, units + 1, min(units - 1, 4)).tolist()})
         pieces = list(zip(cuts, cuts[1:]))
         self.rng.shuffle(pieces)

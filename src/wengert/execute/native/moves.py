@@ -108,7 +108,7 @@ def _add_runs(
     axes = [_Axis(a.size, a.source * item, a.target * item) for a in outer]
     axes.append(_Axis(blocks, block * unit if rows else 0, block * unit))
     rank = len(axes)
-    words = [source, target, length, block, *axis_words(*zip(*axes))]
+    words: list[int | View] = [source, target, length, block, *axis_words(*zip(*axes))]
 
     def build(b: Builder) -> None:
         source, target, length, block = b.buffer(0), b.buffer(2), b.word(4), b.word(5)
@@ -149,7 +149,7 @@ def _add_transpose(
         _Axis(blocks[1], block * inner.source, block * inner.target),
     ]
     rank = len(axes)
-    words = [source, target, across.size, inner.size, inner.source, across.target, block]
+    words: list[int | View] = [source, target, across.size, inner.size, inner.source, across.target, block]
     words += axis_words(*zip(*axes))
 
     def build(b: Builder) -> None:
@@ -227,7 +227,7 @@ def _add_strided(low: Lowering, source: View, target: View, outer: list[_Axis], 
     blocks = max(1, inner.size // block)
     axes = [*outer, _Axis(blocks, block * inner.source, block * inner.target)]
     rank, bits = len(axes), 8 * target.dtype.itemsize
-    words = [source, target, inner.size, block, inner.source, inner.target, *axis_words(*zip(*axes))]
+    words: list[int | View] = [source, target, inner.size, block, inner.source, inner.target, *axis_words(*zip(*axes))]
 
     def build(b: Builder) -> None:
         type = Type("i", bits)

@@ -17,7 +17,7 @@ from .types import I8, I64, Type
 class Position(NamedTuple):
     """Where a walk is: the position's number, a coordinate for every axis, an offset into every array."""
 
-    index: Value
+    number: Value
     coordinates: tuple[Value, ...]
     offsets: tuple[Value, ...]
 
