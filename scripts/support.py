@@ -30,7 +30,10 @@ FIRST_ONLY = {
     "clip_gradient": NOT_OF_THE_VALUE,
     "clip_gradient_norm": NOT_OF_THE_VALUE,
     "straight_through": NOT_OF_THE_VALUE,
-    "random_loggamma": "yes, by its own tests: differences need more digits than draws have",
+    **dict.fromkeys(
+        ("random_loggamma", "random_loggamma_at"),
+        "yes, by its own tests: differences need more digits than draws have",
+    ),
 }
 
 

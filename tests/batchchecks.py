@@ -47,7 +47,7 @@ def examples(value: np.ndarray, seed: int) -> np.ndarray:
 
 
 def randomness(op: Op) -> Any:
-    return "same" if "key" in op.attr_names else "error"
+    return "same" if op.draws else "error"
 
 
 def batched(op: Op, call: Call, mapped: tuple[int, ...]) -> dict[int, np.ndarray]:

@@ -72,7 +72,7 @@ def cases(op):
 # (maximum, relu), a factor that is zero there, the sign of a determinant, the exponential of blocks.
 BY_VALUE = frozenset(
     ["clip", "maximum", "minimum", "relu", "hardtanh", "max", "min", "max_pool"]
-    + ["xlogy", "xlog1py", "linear_recurrence", "slogdet", "expm"]
+    + ["xlogy", "xlog1py", "linear_recurrence", "slogdet", "expm", "dropout_at"]
 )
 # Blocks of a layout, where the factor of a triangular or orthogonal structure has zeros of its own.
 BY_BLOCK = frozenset(["cholesky", "qr"])

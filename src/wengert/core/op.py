@@ -313,6 +313,11 @@ class Op:
             raise ValueError(f"op {self.name} is declared twice")
         TABLE[self.name] = self
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws random numbers: it has a position in a stream, as an attribute or as an argument."""
+        return "counter" in self.attr_names or "counter" in self.params
+
     def fact(self, index: int) -> Fact:
         """The fact about argument `index` (the last declared one for a variadic op)."""
         return self.facts[min(index, len(self.facts) - 1)]

@@ -241,8 +241,8 @@ def flops(node: Node) -> Flops:
         if name in _PER_ELEMENT:
             n = _PER_ELEMENT[name]
             return Flops(specs[0].size * n * _parts(specs[0]), f"{n} for each element of its operand")
-        if name in _DRAWN:
-            return Flops(out.size * _DRAWN[name], f"{_DRAWN[name]} for each number drawn")
+        if (drawing := name.removesuffix("_at")) in _DRAWN:
+            return Flops(out.size * _DRAWN[drawing], f"{_DRAWN[drawing]} for each number drawn")
         if name in _RULES:
             words, rule = _RULES[name]
             # A complex product is four real ones and two sums for one.

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import Call, Linear, Route, Vjp
+from ..core.op import TABLE, Call, Linear, Route, Vjp
 from ..core.operands import promote_tensors
 from ..core.spec import float32, normalize_axis, show
 from ..core.tensor import Tensor
@@ -17,6 +17,7 @@ from .activations import operand
 from .aliases import dim_alias
 from .contract import matmul_op
 from .cumulative import conjugate
+from .draws import draw_with, key_words
 from .elementwise import exp, negative
 from .generator import Generator, draw
 from .norms import logsumexp
@@ -230,6 +231,10 @@ def _kept_mask(key: Any, counter: int, x_shape: Any, p: float) -> Any:
     return random_bernoulli(key=key, counter=counter, shape=x_shape, p=1 - p)
 
 
+def _kept_mask_at(key: Any, counter: Any, x_shape: Any, p: float) -> Any:
+    return TABLE["random_bernoulli_at"](key, counter, shape=x_shape, p=1 - p)
+
+
 def _dropout_numpy(x: Any, p: float, key: Any, counter: int) -> Any:
     mask = _kept_mask(key, counter, x.shape, p)
     return np.where(mask, x * x.dtype.type(1 / (1 - p)), x.dtype.type(0))
@@ -252,6 +257,23 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
 )
 def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
     kept = random_bernoulli.front(key=key, counter=counter, shape=x.shape, p=1 - p)
+    return where(kept, x * (1 / (1 - p)), 0.0)
+
+
+@composite(
+    "dropout_at(x, key, counter; p)",
+    forward=lambda x, key, counter, p: _dropout_numpy(x, p, key_words(key), int(counter)),
+    facts={"x": Route(_kept_mask_at, weight=lambda p: 1 / (1 - p))},
+    doc="x with elements dropped at random and the others scaled up. The key and the position are inputs.",
+    source="Srivastava et al. 2014, JMLR 15",
+    samples=lambda rng: [
+        Call((rng.normal(size=(3, 4)), np.array([7, 0], np.uint64), np.array(3, np.uint64)), {"p": 0.5})
+    ],
+    reference=lambda x, key, counter, p: _dropout_reference(x, p, key_words(key), int(counter)),
+    onnx="Dropout",
+)
+def dropout_at_op(x: Any, key: Any, counter: Any, *, p: float) -> Any:
+    kept = TABLE["random_bernoulli_at"].front(key, counter, shape=x.shape, p=1 - p)
     return where(kept, x * (1 / (1 - p)), 0.0)
 
 
@@ -282,6 +304,5 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
         return t
     if p == 1:
         return t * 0.0
-    key, counter = draw(generator, (t.size + 1) // 2)
-    out: Tensor = dropout_op.front(t, p=float(p), key=key, counter=counter)
+    out: Tensor = draw_with(dropout_op, (t,), draw(generator, (t.size + 1) // 2), {"p": float(p)})
     return out

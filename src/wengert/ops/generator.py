@@ -4,16 +4,59 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
+from ..core.cells import Cell
 from ..core.declare import public
-from ..core.errors import DTypeError, ShapeError, fail
-from ..core.spec import uint64
-from ..core.tensor import Tensor, asarray
+from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.op import TABLE
+from ..core.spec import Spec, spec_of, uint64
+from ..core.tensor import Tensor, asarray, wrap
+from .draws import Position, as_counter, as_key
 from .keys import RandomKey
 from .philox import BLOCK, WORD, Key, words64
+
+
+class _Traced:
+    """Where a generator stands in a trace: a key, and a position that is so many blocks past a tensor's.
+
+    Only the thread that traces sees it: others go on drawing numbers.
+    """
+
+    __slots__ = ("thread", "state", "key", "counter", "offset")
+
+    def __init__(self, state: Tensor) -> None:
+        self.thread = threading.get_ident()
+        self.state: Tensor | None = state
+        self.key, self.counter, self.offset = state[:2], state[2], 0
+
+    def move(self, key: Tensor, counter: Tensor) -> None:
+        self.state, self.key, self.counter, self.offset = None, key, counter, 0
+
+    def draw(self, blocks: int) -> tuple[Tensor, Tensor]:
+        position = self.position
+        if blocks:
+            self.state = None
+            self.offset += blocks
+        return self.key, position
+
+    @property
+    def position(self) -> Tensor:
+        if not self.offset:
+            return self.counter
+        out: Tensor = TABLE["add"].front(self.counter, wrap(np.array(self.offset, np.uint64)))
+        return out
+
+    @property
+    def now(self) -> Tensor:
+        """Key and position as one tensor: the one that it began with where nothing was drawn."""
+        if self.state is None:
+            self.state = TABLE["concat"].front(self.key, self.position.reshape(1), axis=-1)
+        return self.state
 
 
 class Generator:
@@ -24,7 +67,8 @@ class Generator:
     seed: any int; taken from the operating system where it is left out.
 
     Threads may share one: no two draws ever overlap. Where each thread, worker or layer should
-    draw the same whatever the others do, give each its own with :meth:`split`.
+    draw the same whatever the others do, give each its own with :meth:`split`. A compiled function reads
+    the position when it is called and moves it when it is done: threads that call one need their own.
 
     >>> import wengert as wg
     >>> g = wg.random.Generator(7)
@@ -33,10 +77,11 @@ class Generator:
     True
     """
 
-    __slots__ = ("_lock", "_key", "_counter", "_children", "_seed")
+    __slots__ = ("_lock", "_key", "_counter", "_children", "_seed", "_traced", "__weakref__")
 
     def __init__(self, seed: int | None = None) -> None:
         self._lock = threading.Lock()
+        self._traced: _Traced | None = None
         if seed is None:
             self.seed()
         else:
@@ -47,14 +92,19 @@ class Generator:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
             fail(DTypeError, f"a seed must be an int, not {seed!r}")
         seed = int(seed)
+        key = (seed & WORD, seed >> 64 & WORD)
+        if traced := self._in_trace():
+            traced.move(as_key(key), as_counter(0))
+            return self
         with self._lock:
             self._seed = seed
-            self._key: Key = (seed & WORD, seed >> 64 & WORD)
+            self._key: Key = key
             self._counter = self._children = 0
         return self
 
     def seed(self) -> int:
         """Seed it from the operating system's entropy. Returns the seed."""
+        self._not_in_a_trace("seed()")
         seed = int.from_bytes(os.urandom(8))
         self.manual_seed(seed)
         return seed
@@ -63,12 +113,41 @@ class Generator:
         """The seed that it was last given; for one made by `split`, its key."""
         return self._seed
 
-    def draw(self, words: int) -> tuple[Key, int]:
+    def draw(self, words: int) -> Position:
         """Reserve that many words of 64 bits: the key and the block that they begin at."""
+        blocks = -(-words // BLOCK)
+        if traced := self._in_trace():
+            return traced.draw(blocks)
         with self._lock:
             counter = self._counter
-            self._counter = counter + -(-words // BLOCK)
+            self._counter = counter + blocks
             return self._key, counter
+
+    def mark(self) -> object:
+        """What stands for its present place: equal to another mark where nothing was drawn between."""
+        if traced := self._in_trace():
+            return id(traced.key), id(traced.counter), traced.offset
+        with self._lock:
+            return self._key, self._counter, self._children
+
+    def _in_trace(self) -> _Traced | None:
+        """What it is for the thread that asks, where that one is tracing a function that it is a cell of."""
+        traced = self._traced
+        return traced if traced is not None and traced.thread == threading.get_ident() else None
+
+    def _not_in_a_trace(self, what: str) -> None:
+        if self._in_trace():
+            fail(
+                GraphError,
+                f"{what} of a generator inside a compiled function",
+                "It would run once, when the function is traced. Do it outside.",
+            )
+
+    def __jit_cells__(self) -> Iterable[Cell]:
+        return (_StateCell(self),)
+
+    def __jit_static__(self) -> None:
+        return None
 
     def split(self, count: int = 2) -> tuple[Generator, ...]:
         """`count` generators, independent of this one, of each other and of any split before.
@@ -78,6 +157,7 @@ class Generator:
         """
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
             fail(ShapeError, f"split({count!r}): the number of generators must be an int of at least 0")
+        self._not_in_a_trace("split()")
         with self._lock:
             first, key = self._children, self._key
             self._children += int(count)
@@ -95,6 +175,9 @@ class Generator:
         """Key, position and number of splits as a uint64 tensor of 4, for :meth:`set_state`."""
         with self._lock:
             state = [*self._key, self._counter, self._children]
+        if traced := self._in_trace():
+            found: Tensor = TABLE["concat"].front(traced.now, as_counter(state[-1]).reshape(1), axis=-1)
+            return found
         return asarray(np.array(state, np.uint64), copy=False)
 
     def set_state(self, state: Any) -> Generator:
@@ -106,6 +189,9 @@ class Generator:
                 f"{state.spec} is not the state of a generator",
                 "Pass what get_state() returned: a uint64 tensor of 4 elements.",
             )
+        if traced := self._in_trace():
+            traced.move(state[:2], state[2])
+            return self
         low, high, counter, children = np.asarray(state).tolist()
         with self._lock:
             self._key, self._counter, self._children = (low, high), counter, children
@@ -119,6 +205,50 @@ class Generator:
         return f"Generator(seed={self._seed}, position={self._counter})"
 
 
+class _StateCell(Cell):
+    """A generator's key and position, uint64 of 3."""
+
+    __slots__ = ("generator",)
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (id(self.generator),)
+
+    @property
+    def spec(self) -> Spec:
+        return spec_of((3,), uint64)
+
+    def get(self) -> Array:
+        g = self.generator
+        with g._lock:
+            return np.array((*g._key, g._counter), np.uint64)
+
+    def put(self, array: Array) -> None:
+        g = self.generator
+        low, high, counter = array.tolist()
+        with g._lock:
+            g._counter = counter
+            if g._key != (low, high):
+                g._key, g._seed, g._children = (low, high), low | high << 64, 0
+
+    def save(self) -> Any:
+        return self.generator._traced
+
+    def restore(self, saved: Any) -> None:
+        self.generator._traced = saved
+
+    def hold(self, tensor: Tensor) -> None:
+        self.generator._traced = _Traced(tensor)
+
+    def held(self) -> Tensor:
+        traced = self.generator._traced
+        assert traced is not None
+        return traced.now
+
+
 def _generator_in_state(state: list[int]) -> Generator:
     return Generator(0).set_state(np.array(state, np.uint64))
 
@@ -126,12 +256,13 @@ def _generator_in_state(state: list[int]) -> Generator:
 default_generator = Generator()
 
 
-def draw(generator: Generator | RandomKey | None, words: int) -> tuple[Key, int]:
-    """Reserve that many 64-bit words of a generator (None: the default one): key and position, for attributes."""
+def draw(generator: Generator | RandomKey | None, words: int) -> Position:
+    """Reserve that many 64-bit words of a generator (None: the default one): key and position."""
     if generator is None:
         generator = default_generator
     elif isinstance(generator, RandomKey):
-        return generator.words, 0
+        key = generator.words
+        return (key, as_counter(0)) if isinstance(key, Tensor) else (key, 0)
     elif not isinstance(generator, Generator):
         fail(
             DTypeError,

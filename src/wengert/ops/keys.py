@@ -10,7 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.errors import DTypeError, ShapeError, fail
-from .philox import WORD, Key, words64
+from ..core.tensor import Tensor
+from .draws import derived_key
+from .philox import WORD, Key
 
 R = TypeVar("R")
 
@@ -22,21 +24,24 @@ class RandomKey:
     """A key of random numbers. It has no position: the same key gives the same numbers every time.
 
     Make one with :func:`key`, more of them with :func:`split` and :func:`fold_in`. Keys compare and
-    hash by value. A key is not a tensor: nodes carry it as a static attribute.
+    hash by value. A key is not a tensor: nodes carry its words as a static attribute; in a compiled
+    function that takes a key they are a tensor, an input.
     """
 
     __slots__ = ("words",)
 
-    words: Key
+    words: Key | Tensor
 
-    def __init__(self, words: Key) -> None:
+    def __init__(self, words: Key | Tensor) -> None:
         object.__setattr__(self, "words", words)
 
     def __setattr__(self, name: str, value: Any) -> None:
         fail(DTypeError, "a random key cannot be changed", "Make another with wg.random.split(key) or fold_in.")
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, RandomKey) and self.words == other.words
+        if not isinstance(other, RandomKey) or isinstance(self.words, Tensor) or isinstance(other.words, Tensor):
+            return self is other
+        return self.words == other.words
 
     def __hash__(self) -> int:
         return hash(self.words)
@@ -45,6 +50,8 @@ class RandomKey:
         return RandomKey, (self.words,)
 
     def __repr__(self) -> str:
+        if isinstance(self.words, Tensor):
+            return f"RandomKey({self.words.spec})"
         return f"RandomKey({self.words[0]:#x}, {self.words[1]:#x})"
 
 
@@ -78,8 +85,10 @@ def split(key: RandomKey, n: int = 2) -> tuple[RandomKey, ...]:
     return tuple(_child(key, i, _SPLIT) for i in range(n))
 
 
-def fold_in(key: RandomKey, data: int) -> RandomKey:
+def fold_in(key: RandomKey, data: Any) -> RandomKey:
     """The key that belongs to `key` and an int, such as the number of a step: another for each.
+
+    In a traced function the int may be a 0-d integer tensor.
 
     Raises DTypeError.
 
@@ -89,12 +98,14 @@ def fold_in(key: RandomKey, data: int) -> RandomKey:
     True
     """
     _check(key)
+    if isinstance(data, Tensor) and data.is_abstract:
+        return _child(key, data, _FOLD)
+    data = data.item() if isinstance(data, Tensor) else data
     return _child(key, _integer(data, "what is folded in") & ((1 << 128) - 1), _FOLD)
 
 
-def _child(key: RandomKey, position: int, domain: int) -> RandomKey:
-    low, high = words64(key.words, position, 2, domain=domain).tolist()
-    return RandomKey((low, high))
+def _child(key: RandomKey, position: int | Tensor, domain: int) -> RandomKey:
+    return RandomKey(derived_key(key.words, position, domain))
 
 
 def _integer(value: Any, what: str) -> int:

@@ -3,6 +3,10 @@
 A generator is a key and the number of its next block of bits; drawing reserves whole blocks. The ops
 are sources: their attributes name key, position, shape and dtype, and say all that there is to know of
 their result. How bits become numbers stands in `wengert.ops.philox`.
+
+Each has a second form, its name with `_at`, whose key (uint64, two words) and position (uint64, 0-d) are
+its last two inputs and which gives the same bits: see `wengert.ops.draws`. Inside a compiled function a
+generator is a pair of such tensors, so that every call draws on where the last one stopped.
 """
 
 from __future__ import annotations
@@ -14,10 +18,9 @@ from typing import Any
 import numpy as np
 
 from ..core.declare import op, public
-from ..core.errors import DTypeError, ShapeError, fail
+from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing
 from ..core.operands import elementwise_general
-from ..core.record import bind
 from ..core.spec import (
     DType,
     Shape,
@@ -36,6 +39,7 @@ from ..core.spec import (
 from ..core.tensor import Tensor, asarray
 from . import definitions, philox
 from .axes import permute_op
+from .draws import at, draw_with
 from .generator import Generator, draw
 from .keys import keyed
 
@@ -158,6 +162,17 @@ random_categorical = op(
     onnx=_SEEDED,
 )
 
+for _drawing in (
+    random_bits,
+    random_uniform,
+    random_normal,
+    random_bernoulli,
+    random_integers,
+    random_permutation,
+    random_categorical,
+):
+    at(_drawing)
+
 
 # -- drawing
 
@@ -183,8 +198,8 @@ def _words(count: int, dtype: DType) -> int:
 
 
 def _drawn(source: Any, shape: Shape, dtype: DType, generator: Generator | None) -> Tensor:
-    key, counter = draw(generator, _words(prod(shape), dtype))
-    out: Tensor = bind(source, (), {"key": key, "counter": counter, "shape": shape, "dtype": dtype})
+    position = draw(generator, _words(prod(shape), dtype))
+    out: Tensor = draw_with(source, (), position, {"shape": shape, "dtype": dtype})
     return out
 
 
@@ -272,12 +287,9 @@ def randint(*args: Any, dtype: Any = None, generator: Generator | None = None, *
             f"randint: low={low}, high={high} for dtype {found}",
             f"low must be less than high, and both within {info.min} .. {info.max + 1}.",
         )
-    key, counter = draw(generator, prod(shape))
-    out: Tensor = bind(
-        random_integers,
-        (),
-        {"key": key, "counter": counter, "shape": shape, "dtype": found, "low": low, "high": high},
-    )
+    position = draw(generator, prod(shape))
+    attrs = {"shape": shape, "dtype": found, "low": low, "high": high}
+    out: Tensor = draw_with(random_integers, (), position, attrs)
     return out
 
 
@@ -314,8 +326,7 @@ def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> T
     """
     (n,) = normalize_shape(n, "n")
     found = int64 if dtype is None else as_dtype(dtype)
-    key, counter = draw(generator, n)
-    out: Tensor = bind(random_permutation, (), {"key": key, "counter": counter, "n": n})
+    out: Tensor = draw_with(random_permutation, (), draw(generator, n), {"n": n})
     return out if found == int64 else asarray(out, dtype=found)
 
 
@@ -397,8 +408,8 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
         if not 0 <= p <= 1:
             fail(ShapeError, f"bernoulli: p={p!r} is not a probability", "It must lie between 0 and 1.")
         found = normalize_shape(() if shape is None else shape)
-        key, counter = draw(generator, (prod(found) + 1) // 2)
-        out: Tensor = bind(random_bernoulli, (), {"key": key, "counter": counter, "shape": found, "p": float(p)})
+        position = draw(generator, (prod(found) + 1) // 2)
+        out: Tensor = draw_with(random_bernoulli, (), position, {"shape": found, "p": float(p)})
         return out
     p = asarray(p)
     if category(p.dtype) == 3:
@@ -445,8 +456,8 @@ def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Gene
         axes = [a for a in range(-logits.ndim, 0) if a != axis]
         logits = permute_op.front(logits, axes=(*axes, axis))
     found = normalize_shape(shape) + logits.shape[:-1]
-    key, counter = draw(generator, prod(found) * logits.shape[-1])
-    out: Tensor = bind(random_categorical, (logits,), {"key": key, "counter": counter, "shape": found})
+    position = draw(generator, prod(found) * logits.shape[-1])
+    out: Tensor = draw_with(random_categorical, (logits,), position, {"shape": found})
     return out
 
 
@@ -495,6 +506,12 @@ def multinomial(
         drawn = categorical(logits, (num_samples,), generator=generator)
         return drawn if probs.ndim == 1 else permute_op.front(drawn, axes=(-1, -2))
     key, counter = draw(generator, weights.size)
+    if isinstance(key, Tensor) or isinstance(counter, Tensor):
+        fail(
+            GraphError,
+            "multinomial without replacement in a compiled function",
+            "Draw outside and pass the classes as an argument, or use wg.random.categorical.",
+        )
     # The order of logits with Gumbel noise is the order of drawing one after the other.
     scores = logits + philox.gumbel(key, counter, weights.shape)
     order = np.argsort(-scores, axis=-1, kind="stable")[..., :num_samples]

@@ -21,10 +21,10 @@ from ..core.declare import op
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing, Op, Partial
 from ..core.operands import promote_tensors
-from ..core.record import bind
 from ..core.spec import Shape, Spec, broadcast_shapes, category, default_float, normalize_shape, show
 from ..core.tensor import Tensor
 from . import rejection_definitions as definitions
+from .draws import at, draw_with
 from .elementwise import exp
 from .generator import Generator, draw
 from .incomplete_gamma import gamma_ratio
@@ -286,6 +286,9 @@ random_binomial = op(
     onnx=_SEEDED,
 )
 
+for _drawing in (random_loggamma, random_poisson, random_binomial):
+    at(_drawing)
+
 # -- drawing
 
 
@@ -297,8 +300,7 @@ def _drawn(made: Op, name: str, parameters: tuple[Any, ...], shape: Any, generat
         tensors = [TABLE["cast"].front(t, dtype=default_float) for t in tensors]
     spread = _spread(name, tensors, None if shape is None else normalize_shape(shape))
     found = spread[0].shape
-    key, counter = draw(generator, BLOCK * prod(found))
-    out: Tensor = bind(made, spread, {"key": key, "counter": counter, "shape": found})
+    out: Tensor = draw_with(made, spread, draw(generator, BLOCK * prod(found)), {"shape": found})
     return out
 
 

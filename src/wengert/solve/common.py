@@ -172,7 +172,7 @@ class Closed:
 
         own = [*leaves, *self.tensors]
         outer = get_mode()
-        before = default_generator.get_state()
+        before = default_generator.mark()
         token = set_mode(Mode(True, outer.scope, outer.tracing))
         try:
             specs = [t.spec for t in own]
@@ -192,7 +192,7 @@ class Closed:
             _nothing_outside(outs, what)
         finally:
             reset_mode(token)
-        if not np.array_equal(before._data, default_generator.get_state()._data):
+        if default_generator.mark() != before:
             fail(GraphError, f"{what}: the function draws random numbers", "It is one function: draw them before.")
 
     def __call__(self, leaves: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Tensor]:

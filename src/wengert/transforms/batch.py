@@ -23,6 +23,7 @@ from ..core.record import OUTPUT, bind
 from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
 from ..core.tensor import ALIAS, Tensor, asarray, wrap
+from ..ops.draws import takes_position
 from . import batch_rules
 from .batch_rules import Batched
 from .custom_op import CustomOp
@@ -141,14 +142,15 @@ def _run_node(node: Node, args: list[Batched], size: int, randomness: str) -> Ba
     op = node.op
     if op is CONSTANT:
         return Batched(wrap(node.attrs["value"]), False)
-    random = "key" in op.attr_names
-    if random and randomness == "error":
+    # Examples that bring keys of their own draw with them, whatever the others do.
+    draws = op.draws and not (takes_position(op) and any(a.mapped for a in args[-2:]))
+    if draws and randomness == "error":
         fail(
             GraphError,
             f"vmap: {op.name} draws random numbers",
             'Say whether every example gets the same or its own: vmap(f, randomness="different").',
         )
-    if random and randomness == "different":
+    if draws and randomness == "different":
         return Batched(batch_rules.draw(node, args, size), True)
     if op is OUTPUT:
         found = args[0].value[node.attrs["index"]]

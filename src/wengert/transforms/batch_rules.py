@@ -20,7 +20,7 @@ from ..core.record import bind
 from ..core.snapshot import input_node, located
 from ..core.spec import Shape, Spec, spec_of
 from ..core.tensor import Tensor, wrap
-from ..ops.philox import words64
+from ..ops.draws import derived_key, draw_of, draw_with, takes_position
 
 Rule = Callable[[Node, "list[Batched]", int], Any]
 
@@ -39,8 +39,8 @@ RULES: dict[str, Rule] = {}
 
 # Composites that are written for one example in a way that a leading axis changes; they are opened.
 OPENED = frozenset({"batch_norm", "batch_norm_fixed", "cross_entropy", "mse", "dropout"})
-# Where all examples get the same random numbers, each is drawn for on its own.
-ONE_BY_ONE = frozenset({"random_categorical"})
+# Where all examples get the same random numbers, or bring keys, each is drawn for on its own.
+ONE_BY_ONE = frozenset({"random_categorical", "random_key"})
 
 
 def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
@@ -49,7 +49,7 @@ def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
     found = RULES.get(op.name)
     if found is not None:
         return found
-    if TABLE.get(op.name) is not op or op.name in OPENED or op.name in ONE_BY_ONE:
+    if TABLE.get(op.name) is not op or op.name in OPENED or op.name in ONE_BY_ONE or takes_position(op):
         return None
     if op.kind == "elementwise":
         return _elementwise
@@ -308,18 +308,19 @@ def _slice_update(node: Node, args: list[Batched], size: int) -> Any:
 
 def draw(node: Node, args: list[Batched], size: int) -> Any:
     """Numbers of its own for every example, from a key made of the draw's key and position."""
-    low, high = words64(node.attrs["key"], node.attrs["counter"], 2, domain=_EXAMPLES).tolist()
-    attrs = {**node.attrs, "key": (low, high), "counter": 0}
+    drawing, given, (key, counter), attrs = draw_of(node.op, args, node.attrs)
+    if isinstance(key, Batched):
+        key, counter = key.value, counter.value
+    own = derived_key(key, counter, _EXAMPLES)
     if "shape" in attrs:
         attrs["shape"] = (size, *attrs["shape"])
-        return bind(node.op, [_spread_value(a, size) for a in args], attrs)
-    if node.op.name == "dropout":
-        return node.op.front(spread(args[0], size), **attrs)
+        return draw_with(drawing, [_spread_value(a, size) for a in given], (own, 0), attrs)
+    if drawing.name == "dropout":
+        return draw_with(drawing, [spread(given[0], size)], (own, 0), attrs)
     runs = []
     for i in range(size):
-        own = words64((low, high), i, 2, domain=_EXAMPLES).tolist()
-        picked = [a.value[i] if a.mapped else a.value for a in args]
-        runs.append(bind(node.op, picked, {**attrs, "key": tuple(own)}))
+        picked = [a.value[i] if a.mapped else a.value for a in given]
+        runs.append(draw_with(drawing, picked, (derived_key(own, i, _EXAMPLES), 0), attrs))
     if not runs:
         return wrap(np.zeros((0, *node.spec.shape), node.spec.dtype))
     return TABLE["stack"].front(*runs, axis=-1 - runs[0].ndim)

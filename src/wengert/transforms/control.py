@@ -15,11 +15,13 @@ import numpy as np
 from ..core import tree
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.mode import get_mode
+from ..core.node import Node
 from ..core.op import TABLE
 from ..core.record import bind
 from ..core.spec import Spec, bool_, category, int64, promote, spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from ..core.tree import Structure
+from ..ops.draws import takes_position
 from .control_ops import SCAN, SWITCH, WHILE, siblings, stack_tensors
 from .open_trace import OpenTrace, open_trace
 
@@ -202,6 +204,7 @@ def _traced_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None)
     (test, body), captured = siblings([condition, opened], len(leaves))
     if not any(t.is_abstract for t in (*leaves, *captured)):
         return _native_while(cond_fn, body_fn, carry, max_steps)
+    _no_draws(body, len(leaves))
     outs = WHILE.front(*leaves, *captured, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
     return tree.unflatten(structure, outs)
 
@@ -281,7 +284,7 @@ def scan(
     tensors = [*states, *sequences, *captured]
     if count and not any(t.is_abstract for t in tensors):
         return _native_scan(fn, carry, rows, count, reverse)
-    _no_draws(graph)
+    _no_draws(graph, len(states) + len(sequences))
     carries = len(states)
     keeps = get_mode().grad and any(t.requires_grad for t in tensors)
     if keeps:
@@ -423,12 +426,20 @@ def _plain(t: Tensor) -> Tensor:
     return wrap(t._data, t._spec) if isinstance(t, _Number) else t
 
 
-def _no_draws(graph: Any) -> None:
-    """A traced body is one graph for all steps: numbers drawn in it would be the same in each."""
+def _no_draws(graph: Any, own: int) -> None:
+    """A traced body is one graph for all steps: numbers drawn in it would be the same in each.
+
+    Not where the key or the position is made of the first `own` inputs, which every step brings.
+    """
+    changing = set(graph.inputs[:own])
     for node in graph.nodes:
-        if "key" in node.op.attr_names:
+        if any(isinstance(e, Node) and e in changing for e in node.inputs):
+            changing.add(node)
+        if not node.op.draws:
+            continue
+        if not takes_position(node.op) or not any(e in changing for e in node.inputs[-2:]):
             fail(
                 GraphError,
-                f"scan: {node.op.name} draws random numbers in a traced loop, the same in every step",
+                f"{node.op.name} draws random numbers in a traced loop, the same in every step",
                 "Draw them for all steps before the loop and pass them as xs.",
             )

@@ -577,7 +577,7 @@ RULES: dict[str, _Rule] = {
     "imag": _imaginary,
     "mean": _mean,
     "einsum": _einsum,
-    "random_loggamma": _drawn,
+    **dict.fromkeys(("random_loggamma", "random_loggamma_at"), _drawn),
     **dict.fromkeys(_CONVOLUTIONS, _convolution),
     **dict.fromkeys(("max_pool", "sum_pool", "spread_pool", "pool_select", "pool_scatter"), _pool),
     **dict.fromkeys(("cumulative_sum", "cumulative_prod", "linear_recurrence"), _running),

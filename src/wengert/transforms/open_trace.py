@@ -156,8 +156,8 @@ def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope) -> dict[Node
                     break
             else:
                 stack.pop()
-                drawn = node.op.kind == "source" and _under(node.scope, mark)
-                if drawn or any(v is None and e in inside for e, v in _entries(node)):
+                own = (node.op.kind == "source" or node.op.draws) and _under(node.scope, mark)
+                if own or any(v is None and e in inside for e, v in _entries(node)):
                     inside[node] = None
     return inside
 

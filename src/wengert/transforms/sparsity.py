@@ -223,7 +223,7 @@ def _rows_of(state: Mapping[Node, Any], entry: Any) -> Rows:
 
 def _computable(node: Node, values: Sequence[Any]) -> bool:
     op = node.op
-    if op.kind in ("source", "leaf") or "key" in op.attr_names:
+    if op.kind in ("source", "leaf") or op.draws:
         return False
     return all(v is not None for v in values) and TABLE.get(op.name) is op
 
