@@ -1,0 +1,77 @@
+"""Lowering of convolutions: `convolve`, its data gradient and its weight gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...core.node import Node
+from .conv_correlate import correlate
+from .conv_finish import plain
+from .conv_geometry import SPATIAL, Axes, forward_axes, images, transpose_axes
+from .lowering import Lowering, lowers
+from .plan import View
+
+
+def _is_supported(node: Node, *views: View) -> bool:
+    return 1 <= len(node.attrs["stride"]) <= SPATIAL and all(
+        v.dtype.kind == "f" and v.dtype.itemsize >= 4 for v in views
+    )
+
+
+def _by_groups(w: View, groups: int) -> View:
+    """(O, C / groups, *K) as (group, O / groups, C / groups, Z, Y, X)."""
+    missing = (1,) * (SPATIAL + 2 - len(w.shape))
+    out, depth, *kernel = w.shape
+    split = w._replace(
+        shape=(groups, out // groups, depth, *missing, *kernel),
+        strides=(w.strides[0] * (out // groups), w.strides[0], w.strides[1], *(0 for _ in missing), *w.strides[2:]),
+    )
+    return split
+
+
+def _channels_last(low: Lowering, shape: Sequence[int], spatial: int, dtype: object) -> tuple[View, View]:
+    """A new array of (*batch, C, *S) in channels-last order, and its elements as (pixels, channels)."""
+    lead = len(shape) - spatial - 1
+    channels = shape[lead]
+    made = low.temp((*shape[:lead], *shape[lead + 1 :], channels), dtype)
+    axes = (*range(lead), len(shape) - 1, *range(lead, len(shape) - 1))
+    rows = prod(made.shape[:-1])
+    return made.permute(axes), made._replace(shape=(rows, channels), strides=(channels, 1))
+
+
+def _padded_size(size: Sequence[int]) -> tuple[int, ...]:
+    return (1,) * (SPATIAL - len(size)) + tuple(size)
+
+
+def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], each: Sequence[Axes]) -> View:
+    """The result of the correlations along `each`, which together compute all of it."""
+    found, rows = _channels_last(low, node.spec.shape, len(size), x.dtype)
+    for axes in each:
+        correlate(low, x, w, axes, plain(rows), _padded_size(size), node)
+    return found
+
+
+@lowers("convolve")
+def convolve(low: Lowering, node: Node) -> View | None:
+    x, w = (low.view(i) for i in node.inputs)
+    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
+    flat = images(x, len(stride))
+    if flat is None or not _is_supported(node, x, w):
+        return None
+    size = node.spec.shape[-len(stride) :]
+    axes = forward_axes(x.shape[-len(stride) :], size, w.shape[2:], (stride, padding, dilation))
+    return _product(low, node, flat, _by_groups(w, groups), size, [axes])
+
+
+@lowers("convolve_transpose")
+def convolve_transpose(low: Lowering, node: Node) -> View | None:
+    y, w = (low.view(i) for i in node.inputs)
+    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
+    flat = images(y, len(stride))
+    if flat is None or not _is_supported(node, y, w):
+        return None
+    size = node.attrs["size"]
+    each = list(transpose_axes(size, y.shape[-len(stride) :], w.shape[2:], (stride, padding, dilation)))
+    turned = _by_groups(w, groups).permute((0, 2, 1, 3, 4, 5))
+    return _product(low, node, flat, turned, size, each)
