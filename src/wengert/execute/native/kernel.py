@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Protocol
 
 from . import machine
 from .builder import Builder
@@ -29,8 +30,8 @@ Build = Callable[[Builder], None]
 
 # What the compiled code of a kernel is kept in between processes, once one is set up: a
 # function of (name, target) to object code or None, and one to be told what was compiled.
-_load_kept: Callable[[str, Target], bytes | None] = lambda name, target: None  # noqa: E731
-_keep: Callable[[str, Target, bytes], None] = lambda name, target, code: None  # noqa: E731
+_load_kept: Callable[[str, Target], bytes | None] = lambda name, target: None
+_keep: Callable[[str, Target, bytes], None] = lambda name, target, code: None
 
 
 def keep_in(load: Callable[[str, Target], bytes | None], keep: Callable[[str, Target, bytes], None]) -> None:
@@ -39,15 +40,39 @@ def keep_in(load: Callable[[str, Target], bytes | None], keep: Callable[[str, Ta
     _load_kept, _keep = load, keep
 
 
+class Source(Protocol):
+    """What code is made of: a module's text, and the name that stands for it, target and all."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> Target: ...
+    @property
+    def ir(self) -> str: ...
+    @property
+    def effort(self) -> int: ...
+
+
+def code(source: Source) -> tuple[bytes, bool]:
+    """The object code, kept or compiled now; whether it was compiled."""
+    kept = _load_kept(source.name, source.target)
+    if kept is not None:
+        return kept, False
+    made = machine.compile_ir(source.ir, source.target, source.effort)
+    _keep(source.name, source.target, made)
+    return made, True
+
+
 class Kernel:
     """A generated function; its code is made when its address is first asked for."""
+
+    effort = 2
 
     def __init__(self, key: str, build: Build, target: Target) -> None:
         self.key = key
         self.target = target
         self.name = "k" + hashlib.sha256(f"{key}\n{target.identity}".encode()).hexdigest()[:24]
         self._build = build
-        self._lock = threading.Lock()
         self._address = 0
         self.was_compiled = False
 
@@ -67,21 +92,29 @@ class Kernel:
     def address(self) -> int:
         """Where the code is, compiled or taken from the cache now if it was not yet."""
         if not self._address:
-            with self._lock:
-                if not self._address:
-                    self._address = self._made()
+            prepare([self])
         return self._address
-
-    def _made(self) -> int:
-        code = _load_kept(self.name, self.target)
-        if code is None:
-            code = machine.compile_ir(self.ir, self.target)
-            self.was_compiled = True
-            _keep(self.name, self.target, code)
-        return machine.load(code, self.name)
 
     def __repr__(self) -> str:
         return f"<kernel {self.key}>"
+
+
+# Two threads do not make the same kernel; a signal's handler may run a program of its own.
+_making = threading.RLock()
+
+
+def prepare(kernels: Iterable[Kernel]) -> None:
+    """Have the code of kernels ready: what there is none of yet is made, and all of it loaded in one go."""
+    with _making:
+        missing = [k for k in dict.fromkeys(kernels) if not k._address]
+        if not missing:
+            return
+        codes = []
+        for k in missing:
+            made, k.was_compiled = code(k)
+            codes.append(made)
+        for k, address in zip(missing, machine.load_all(codes, [k.name for k in missing])):
+            k._address = address
 
 
 _kernels: dict[tuple[str, Target], Kernel] = {}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import threading
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from .types import Target
 
-_lock = threading.Lock()
+# LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it.
+_lock = threading.RLock()
 
 
 @cache
@@ -66,28 +68,31 @@ def is_supported() -> bool:
 
 
 @cache
-def _machine(target: Target) -> Any:
+def _machine(target: Target, effort: int = 2) -> Any:
     binding = llvm()
     if target.triple != host().triple:
         binding.initialize_all_targets()
         binding.initialize_all_asmprinters()
     made = binding.Target.from_triple(target.triple)
+    # Code, constants and the functions of libraries may lie anywhere, so addresses are absolute, in
+    # full: the loader (RuntimeDyld) gives every object a table of addresses of its own, but has all
+    # objects after the first look for it where the first one's is.
     return made.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=2, reloc="pic", codemodel="jitdefault", jit=True
+        cpu=target.cpu, features=target.features, opt=effort, reloc="static", codemodel="jitdefault", jit=True
     )
 
 
-def _module(ir: str, target: Target) -> tuple[Any, Any]:
-    machine = _machine(target)
+def _module(ir: str, target: Target, effort: int = 2) -> tuple[Any, Any]:
+    machine = _machine(target, effort)
     module = llvm().parse_assembly(ir)
     module.data_layout = str(machine.target_data)
     return machine, module
 
 
-def compile_ir(ir: str, target: Target) -> bytes:
-    """Object code of a module's text."""
+def compile_ir(ir: str, target: Target, effort: int = 2) -> bytes:
+    """Object code of a module's text; `effort` 0 takes a sixth of the time where little hangs on the code."""
     with _lock:
-        machine, module = _module(ir, target)
+        machine, module = _module(ir, target, effort)
         module.verify()
         code: bytes = machine.emit_object(module)
     return code
@@ -110,10 +115,15 @@ def _engine() -> Any:
 
 def load(code: bytes, name: str) -> int:
     """The address of a function in object code, loaded to stay."""
+    return load_all([code], [name])[0]
+
+
+def load_all(codes: Sequence[bytes], names: Sequence[str]) -> list[int]:
+    """The addresses of functions in pieces of object code, which are loaded together, to stay."""
     binding = llvm()
     with _lock:
         engine = _engine()
-        engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        for code in codes:
+            engine.add_object_file(binding.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        address: int = engine.get_function_address(name)
-    return address
+        return [engine.get_function_address(name) for name in names]
