@@ -345,6 +345,18 @@ class Builder:
         count = bounded if type.bits == 64 else self.cast("trunc", bounded, I32)
         return self.icmp("slt", self.iota(type), self.splat(count, lanes))
 
+    def fixed_mask(self, left: Value, lanes: int) -> Value:
+        """As `tail_mask`, for masks that a long loop uses: held in a mask register, not computed anew at every use."""
+        count = self.imax(self.imin(left, self.index(lanes)), self.index(0))
+        ones = self.lshr(self.index(-1), self.sub(self.index(64), count))
+        bits = self.select(self.icmp("eq", count, self.index(0)), self.index(0), ones)
+        held = self.opaque(self.cast("trunc", bits, Type("i", lanes)) if lanes < 64 else bits)
+        return self.cast("bitcast", held, I1.vector(lanes))
+
+    def opaque(self, x: Value) -> Value:
+        """The same value, of which the code generator knows nothing: it keeps it in a register as it is."""
+        return self.value(x.type, f'call {x.type.text} asm "", "=r,0"({x.type.text} {x.text})')
+
     def local(self, type: Type, count: int = 1, align: int = 64) -> Value:
         """Memory on the stack, for the whole function."""
         self._count += 1
