@@ -426,3 +426,12 @@ def test_bad_calls(call: Any, kind: type[Exception], text: str) -> None:
     with pytest.raises(kind) as e:
         call()
     assert text in str(e.value).splitlines()[0]
+
+
+def test_narrow_indices_do_not_wrap_around_in_gradients() -> None:
+    for dtype in (wg.uint8, wg.int8):
+        x = wg.zeros((100, 3), requires_grad=True)
+        x[wg.tensor([90, 90], dtype=dtype)].sum().backward()
+        assert x.grad is not None
+        assert x.grad[90].tolist() == [2.0, 2.0, 2.0]
+        assert float(x.grad.sum()) == 6.0

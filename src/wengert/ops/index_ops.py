@@ -265,6 +265,7 @@ def flat_index(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> An
     check_range(what, indices, sizes, axis)
     flat: Any = 0
     for i, n in zip(indices, sizes, strict=True):
+        i = i.astype(int64, copy=False)  # a narrow one would wrap around
         flat = flat * n + np.where(i < 0, i + n, i)
     return flat
 
