@@ -12,17 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from wengert.core.node import Node
-from wengert.execute.native import machine
+from wengert.core.node import Node, make_node
+from wengert.core.op import TABLE
+from wengert.core.snapshot import input_node
+from wengert.core.spec import spec_of
+from wengert.execute.native import gather, machine, moves
 from wengert.execute.native.kernel import Kernel
 from wengert.execute.native.lowering import RULES, Lowering
-from wengert.execute.native.moves import copy_step
-from wengert.execute.native.plan import ALIGN, FIRST, Buffer, Step, View, dense
+from wengert.execute.native.plan import ALIGN, FIRST, Buffer, Step, View
 from wengert.execute.native.types import Target
 
 THREADS = 3
 GUARD = 64
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+
+# The modules whose lowerings are tested by this.
+LOWERINGS = (gather, moves)
 
 TARGETS = ("host", "avx2", "sse2")
 
@@ -48,7 +53,7 @@ class Bench(Lowering):
 
     def copy(self, x: View) -> View:
         out = self.temp(x.shape, x.dtype)
-        copy_step(self, x, out)
+        moves.copy_step(self, x, out)
         return out
 
     def run(self, *views: View) -> list[np.ndarray]:
@@ -116,6 +121,45 @@ class Bench(Lowering):
         return [(int(a), int(b)) for a, b in pieces]
 
 
+def node_of(name: str, args: Sequence[Any], attrs: dict[str, Any]) -> Node:
+    """A node of an op for arguments; Python numbers stay literals."""
+    inputs = [input_node(spec_of(a.shape, a.dtype)) if isinstance(a, np.ndarray) else a for a in args]
+    specs = [n.spec if isinstance(n, Node) else n for n in inputs]
+    spec = TABLE[name].infer(*specs, **attrs)
+    return make_node(TABLE[name], tuple(inputs), attrs, (), spec, None, 0, None)
+
+
+def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    """Small whole numbers, whose sums are exact in every order, of any dtype; complex ones have two parts."""
+    x = rng.integers(-50, 50, (*shape, 2))
+    x = x[..., 0] + 1j * x[..., 1] if np.dtype(dtype).kind == "c" else x[..., 0]
+    return np.asarray(x.astype("i1") if np.dtype(dtype).kind in "iu" else x).astype(dtype)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equal dtypes, shapes and bits, but for which NaN a NaN is."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    a, b = np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel()
+    if a.dtype.kind == "c":
+        a, b = a.view(a.real.dtype), b.view(b.real.dtype)
+    signs = a.dtype.kind != "f" or np.all((np.signbit(a) == np.signbit(b)) | np.isnan(a))
+    return bool(np.array_equal(a, b, equal_nan=a.dtype.kind == "f") and signs)
+
+
+def check(name: str, args: Sequence[Any], attrs: dict[str, Any], target: str = "host", equal: Any = same) -> None:
+    """The op's lowering gives what its forward gives."""
+    node = node_of(name, args, attrs)
+    found = lowered(node, args, target)
+    assert found is not None, f"{name} has no lowering for these"
+    with np.errstate(all="ignore"):
+        wanted = node.op.forward(*args, **attrs)
+    many = type(wanted) is tuple
+    for a, w in zip(found if many else [found], wanted if many else [wanted], strict=True):
+        assert equal(a, w), f"{name} {attrs} on {target}:\n{a}\n{w}"
+
+
 def lowered(node: Node, args: Sequence[Any], target: str = "host", seed: int = 0) -> Any:
     """The value of one node by its lowering, for arrays of its inputs; None where it has none."""
     bench = Bench(target, seed)
@@ -146,6 +190,3 @@ def strided(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     out = part.transpose(np.argsort(order))
     out[...] = array
     return out
-
-
-__all__ = ["Bench", "TARGETS", "dense", "lowered", "strided", "target_of"]

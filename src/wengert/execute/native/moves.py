@@ -27,11 +27,18 @@ from .walk import axis_words, copy_run, fill_run, walk
 UNIT_BYTES = 1 << 14
 
 
+def as_parts(x: View) -> View:
+    """The array, complex numbers as pairs of real ones along a new last axis."""
+    if x.dtype.kind != "c":
+        return x
+    part = np.dtype(f"f{x.dtype.itemsize // 2}")
+    return View(x.buffer, part, (*x.shape, 2), (*(2 * s for s in x.strides), 1), 2 * x.offset)
+
+
 def as_words(x: View) -> View:
-    """The array with every element as an integer of its size (two, along a new last axis, of 16 bytes)."""
+    """The array with every element, or half an element of 16 bytes, as an integer of its size."""
     if x.dtype.itemsize == 16:
-        strides = (*(2 * s for s in x.strides), 1)
-        return View(x.buffer, np.dtype(np.int64), (*x.shape, 2), strides, 2 * x.offset)
+        x = as_parts(x)
     return x._replace(dtype=np.dtype(f"i{x.dtype.itemsize}"))
 
 
@@ -91,6 +98,12 @@ def copy_step(low: Lowering, source: View, target: View, **about: Any) -> None:
         _add_transpose(low, source, target, outer, across, inner, about)
     else:
         _add_strided(low, source, target, outer, inner, about)
+
+
+def fill_step(low: Lowering, target: View, value: Any, **about: Any) -> None:
+    """Add the step that puts one number everywhere in `target`."""
+    number = low.constant(np.asarray(value, target.dtype))
+    copy_step(low, number.broadcast(target.shape), target, **about)
 
 
 # -- runs

@@ -125,6 +125,19 @@ def cover(b: Builder, count: Value, lanes: int, piece: Callable[[Value, int], No
     b.either(b.icmp("sge", count, b.index(lanes)), long, lambda: short(lanes // 2))
 
 
+def partition(b: Builder, count: Value, lanes: int, piece: Callable[[Value, int], None]) -> None:
+    """As :func:`cover`, by pieces that do not overlap: what is left after whole vectors goes by halves."""
+    whole = b.and_(count, b.index(-lanes))
+    with b.loop(0, whole, lanes) as loop:
+        piece(loop.index, lanes)
+    at, n = whole, lanes // 2
+    while n:
+        bit = b.and_(count, b.index(n))
+        with b.when(b.icmp("ne", bit, b.index(0))):
+            piece(at, n)
+        at, n = b.add(at, bit), n // 2
+
+
 def copy_run(b: Builder, target: Value, source: Value, nbytes: Value) -> None:
     """Copy a number of bytes, between memory that does not overlap, by the widest vectors."""
 
