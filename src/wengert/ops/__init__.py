@@ -5,6 +5,7 @@ from . import (  # noqa: F401
     assemble,
     attention,
     axes,
+    complex_views,
     composites,
     contract,
     convolve,
