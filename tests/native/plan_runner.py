@@ -9,10 +9,11 @@ import numpy as np
 
 from wengert.core.node import Node, make_node
 from wengert.core.op import TABLE
+from wengert.core.spec import spec_of
 from wengert.core.tensor import LEAF
 from wengert.execute.native.kernel import Kernel
 from wengert.execute.native.lowering import RULES, Lowering
-from wengert.execute.native.plan import ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Step, View
+from wengert.execute.native.plan import ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, Step, View
 from wengert.execute.native.types import Target
 
 Array = np.ndarray[Any, Any]
@@ -42,11 +43,11 @@ class Lowered:
         nodes = [make_node(LEAF, (), {}, None, None, None, 0, None) for _ in arrays]
         for i, (node, x) in enumerate(zip(nodes, arrays)):
             self.low.views[node] = self.view(x, i)
-        specs = [wg_spec(x) for x in arrays]
+        specs = [spec_of(x.shape, x.dtype) for x in arrays]
         self.node: Node = make_node(entry, tuple(nodes), attrs, None, entry.infer(*specs, **attrs), None, 0, None)
         self.result = RULES[op](self.low, self.node)
         self.steps: list[Step] = self.low.plan.steps
-        self.low.plan.outputs = [v for v in _views(self.result)]
+        self.low.plan.outputs = _views(self.result)
         self.low.plan.arrange()
         self.arena = _aligned(self.low.plan.arena)
         self.arena[:] = 0xA5
@@ -91,7 +92,7 @@ class Lowered:
         """(function, address of the record, units) of the steps, in order."""
         found = []
         for step, record in zip(self.steps, self.records):
-            assert isinstance(step.kernel, Kernel) and not isinstance(step.kernel, HostCall)
+            assert isinstance(step.kernel, Kernel)
             found.append((_CALL(step.kernel.address), record.ctypes.data, step.units))
         return found
 
@@ -114,10 +115,6 @@ class Lowered:
         return self.array(self.result)
 
 
-def wg_spec(x: Array) -> Any:
-    from wengert.core.spec import spec_of
-
-    return spec_of(x.shape, x.dtype)
 
 
 def _views(result: Any) -> list[View]:

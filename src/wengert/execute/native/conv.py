@@ -23,11 +23,10 @@ def _by_groups(w: View, groups: int) -> View:
     """(O, C / groups, *K) as (group, O / groups, C / groups, Z, Y, X)."""
     missing = (1,) * (SPATIAL + 2 - len(w.shape))
     out, depth, *kernel = w.shape
-    split = w._replace(
+    return w._replace(
         shape=(groups, out // groups, depth, *missing, *kernel),
         strides=(w.strides[0] * (out // groups), w.strides[0], w.strides[1], *(0 for _ in missing), *w.strides[2:]),
     )
-    return split
 
 
 def _channels_last(low: Lowering, shape: Sequence[int], spatial: int, dtype: object) -> tuple[View, View]:

@@ -192,9 +192,9 @@ def _inputs(b: Builder, shape: Shape, r: dict[str, Value], n: Value, plane: Valu
 
 
 class Runs(NamedTuple):
-    """The taps of a sum: `count` runs of `length` inputs that lie together; their offsets are words of the record."""
+    """The taps of a sum: `number` runs of `length` inputs that lie together; their offsets are words of the record."""
 
-    count: Value
+    number: Value
     length: Value
     at: int
 
@@ -205,7 +205,7 @@ def _sum(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, to: 
     start = nothing(b, type, taken.rows * taken.columns * shape.nv)
     table = b.offset(b.rec, runs.at, I64)
     pointers = taken.pointers(b)
-    with b.loop(0, runs.count, carried=[weights, *start]) as run:
+    with b.loop(0, runs.number, carried=[weights, *start]) as run:
         away = b.load(I64, b.offset(table, run.index, I64))
         ahead = [b.offset(p, away, I8) for p in pointers]
         with b.loop(0, runs.length, carried=[*ahead, *run.values]) as loop:
@@ -230,21 +230,21 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     target, type = low.target, x.type
     groups, channels, depth = w.shape[:3]
     count = x.shape[0]
-    if not count * channels * groups * prod(axes.counts):
+    if not count * channels * groups * prod(axes.outputs):
         return
     nv = vectors(target, type, channels)
     panels = packed(low, w, axes, nv * target.lanes(type), node)
-    tiles_y, tiles_x = split_two(axes.y.count, axes.x.count, most_rows(target, nv))
+    tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
     layout = layout_of(x)
     if layout == "rows" and not axes.has_halo:
         layout = "direct"
     per_piece = _tiles_per_piece(x, axes, tiles_y, count)
-    region_y = axes.y.span(min(per_piece * tiles_y.tile, axes.y.count))
-    region_z, region_x = axes.z.span(1), axes.x.span(axes.x.count)
+    region_y = axes.y.span(min(per_piece * tiles_y.tile, axes.y.outputs))
+    region_z, region_x = axes.z.span(1), axes.x.span(axes.x.outputs)
     line = region_x * x.shape[1]
     read = x.strides[2:] if layout == "direct" else (region_y * line, line, x.shape[1])
     offsets, run = _runs(axes, read, groups, depth)
-    pieces = -(-tiles_y.count // per_piece)
+    pieces = -(-tiles_y.tiles // per_piece)
     varying = tiles_y if tiles_y.tile > 1 else tiles_x
     shape = Shape(type, layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
     left = min(max(-axes.x.first, 0), region_x)
@@ -274,10 +274,10 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         panels_each=panels.shape[0] // groups,
         group_in=depth,
         group_out=channels,
-        planes=axes.z.count,
-        tiles_y=tiles_y.count,
+        planes=axes.z.outputs,
+        tiles_y=tiles_y.tiles,
         larger_y=tiles_y.larger,
-        tiles_x=tiles_x.count,
+        tiles_x=tiles_x.tiles,
         larger_x=tiles_x.larger,
         tiles_piece=per_piece,
         pieces=pieces,
@@ -293,9 +293,9 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         [*words_, *words(epilogue, (rows, columns)), *(o * type.size for o in offsets)],
         reads=[x, panels, *epilogue.operands],
         writes=epilogue.outputs,
-        units=count * axes.z.count * pieces,
+        units=count * axes.z.outputs * pieces,
         scratch=0 if layout == "direct" else region_z * region_y * line * type.size,
-        flops=2.0 * count * prod(axes.counts) * axes.taps * depth * columns,
+        flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * columns,
         nodes=[node, *epilogue.nodes],
         label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
     )
@@ -303,12 +303,12 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
 
 def _tiles_per_piece(x: View, axes: Axes, tiles_y: Split, count: int) -> int:
     """How many rows of tiles make a piece: what it reads stays in the cache, and all threads get some."""
-    line = axes.z.span(1) * axes.x.span(axes.x.count) * x.shape[1] * x.type.size
-    most = tiles_y.count
+    line = axes.z.span(1) * axes.x.span(axes.x.outputs) * x.shape[1] * x.type.size
+    most = tiles_y.tiles
     while most > 1 and axes.y.span(most * tiles_y.tile) * line > REGION_BYTES:
         most = -(-most // 2)
-    pieces = max(-(-tiles_y.count // most), min(tiles_y.count, -(-PIECES // (count * axes.z.count))))
-    return -(-tiles_y.count // pieces)
+    pieces = max(-(-tiles_y.tiles // most), min(tiles_y.tiles, -(-PIECES // (count * axes.z.outputs))))
+    return -(-tiles_y.tiles // pieces)
 
 
 def _runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:

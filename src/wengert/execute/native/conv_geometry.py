@@ -24,13 +24,13 @@ SPATIAL = 3
 class Axis(NamedTuple):
     """One spatial axis of a correlation.
 
-    Output number o of `count` stands at `start + o step` of the result; its tap j of `taps` is the
+    Output number o of `outputs` stands at `start + o step` of the result; its tap j of `taps` is the
     input element `first + o stride + j dilation`, zero where there is none, times the kernel's
     element `tap + j tap_step`.
     """
 
     size: int
-    count: int
+    outputs: int
     start: int
     step: int
     first: int
@@ -47,7 +47,7 @@ class Axis(NamedTuple):
     @property
     def has_halo(self) -> bool:
         """Whether taps fall outside of the input."""
-        return self.taps > 0 and (self.first < 0 or self.first + self.span(self.count) > self.size)
+        return self.taps > 0 and (self.first < 0 or self.first + self.span(self.outputs) > self.size)
 
 
 POINT = Axis(1, 1, 0, 1, 0, 1, 1, 1, 0, 1)
@@ -89,8 +89,8 @@ class Axes(NamedTuple):
         return any(a.has_halo for a in self)
 
     @property
-    def counts(self) -> tuple[int, int, int]:
-        return (self.z.count, self.y.count, self.x.count)
+    def outputs(self) -> tuple[int, int, int]:
+        return (self.z.outputs, self.y.outputs, self.x.outputs)
 
     @property
     def taps(self) -> int:

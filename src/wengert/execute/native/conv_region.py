@@ -64,8 +64,8 @@ class Region:
     """What of which images is copied, as values in the kernel.
 
     `strides` are the source's (z, y, x, channel), `sizes` the image's (z, y); `shape` is the
-    region's (planes, rows, columns, channels), `plane` the elements from one of its planes to the next. Columns `left` to `right` of the region are in the
-    image; they start at its column `column`.
+    region's (planes, rows, columns, channels), `plane` the elements from one of its planes to the
+    next. Columns `left` to `right` of the region are in the image; they start at its column `column`.
     """
 
     def __init__(

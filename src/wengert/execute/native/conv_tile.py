@@ -8,7 +8,7 @@ evenly: all tiles of an axis have one size or that less one, so two loop bodies 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from .builder import Builder, Value
@@ -32,19 +32,19 @@ def most_rows(target: Target, nv: int) -> int:
 
 
 class Split(NamedTuple):
-    """An axis of `size` cut into `count` tiles: the first `larger` of them of size `tile`, the others one less."""
+    """An axis of `size` cut into `tiles` tiles: the first `larger` of them of size `tile`, the others one less."""
 
     size: int
-    count: int
+    tiles: int
     tile: int
 
     @property
     def larger(self) -> int:
-        return self.size - self.count * (self.tile - 1)
+        return self.size - self.tiles * (self.tile - 1)
 
     @property
     def is_even(self) -> bool:
-        return self.larger == self.count
+        return self.larger == self.tiles
 
 
 def split(size: int, most: int) -> Split:
@@ -56,7 +56,7 @@ def split(size: int, most: int) -> Split:
 def split_two(rows: int, columns: int, most: int) -> tuple[Split, Split]:
     """Two axes: several rows in a tile only where they are short enough to be whole."""
     inner = split(columns, most)
-    return split(rows, most // inner.tile if inner.count == 1 else 1), inner
+    return split(rows, most // inner.tile if inner.tiles == 1 else 1), inner
 
 
 def tile_start(b: Builder, number: Value, tile: int, larger: Value) -> Value:
@@ -81,14 +81,15 @@ class Rows(NamedTuple):
             found += [_bytes(b, start, self.column_step, c) for c in range(0, self.columns, 3)]
         return found
 
-    def scalars(self, b: Builder, type: Type, pointers: Sequence[Value]) -> list[Value]:
-        """What stands at every place of the tile."""
-        each = -(-self.columns // 3)
-        return [
-            b.load(type, _bytes(b, pointers[r * each + c // 3], self.column_step, c % 3))
-            for r in range(self.rows)
-            for c in range(self.columns)
-        ]
+    def scalars(self, b: Builder, type: Type, pointers: Sequence[Value]) -> Iterator[Value]:
+        """What stands at every place of the tile, each loaded when it is asked for."""
+        at = iter(pointers)
+        for _ in range(self.rows):
+            for c in range(self.columns):
+                if c % 3 == 0:
+                    # Kept from the code generator, which would make all addresses one chain of additions.
+                    group = b.opaque(next(at))
+                yield b.load(type, _bytes(b, group, self.column_step, c % 3))
 
 
 def _bytes(b: Builder, pointer: Value, step: Value, times: int) -> Value:
@@ -98,7 +99,7 @@ def _bytes(b: Builder, pointer: Value, step: Value, times: int) -> Value:
 
 
 def products(
-    b: Builder, type: Type, factors: Sequence[Value], others: Sequence[Value], sums: Sequence[Value]
+    b: Builder, type: Type, factors: Iterable[Value], others: Sequence[Value], sums: Sequence[Value]
 ) -> list[Value]:
     """Each of `sums` plus a factor times a vector: the outer product of the two lists."""
     lanes = others[0].type.lanes
