@@ -46,8 +46,9 @@ from .types import Target
 # The words of a call: the steps, the first to run, their number, the table of addresses, the team
 # (0: alone), and where to note the least time of each step in nanoseconds (0: take no times).
 CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES = range(6)
-# The words of a step: the kernel's address (0: the caller's), its record, its units, the units of
-# a chunk (0: it is not shared out).
+# The words of a step: the kernel's address (0: it is Python's), its record, its units, the units of
+# a chunk (0: it is not shared out). The record of a step of Python's (0: there is none) names a
+# buffer and a number of words in it: it is done where one of them is not 0.
 STEP_WORDS = STEP_KERNEL, STEP_RECORD, STEP_UNITS, STEP_CHUNK = range(4)
 
 # A share holds two numbers of chunks in 12 bits each, below 40 bits of the epoch.
@@ -243,7 +244,7 @@ define i64 @wengert_run(ptr %call) {
   br label %next
 
 next:
-  %i = phi i64 [ %first, %0 ], [ %i.alone, %alone ], [ %i.slow, %slow.done ]
+  %i = phi i64 [ %first, %0 ], [ %i.alone, %alone ], [ %i.slow, %slow.done ], [ %i.skip, %skip ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %step, label %end
 
@@ -253,7 +254,7 @@ step:
   %chunk.p = getelementptr %Step, ptr %s, i64 0, i32 3
   %chunk = load i64, ptr %chunk.p
   %python = icmp eq ptr %kernel, null
-  br i1 %python, label %end, label %native
+  br i1 %python, label %condition, label %native
 
 native:
   %split = icmp ne i64 %chunk, 0
@@ -284,6 +285,35 @@ note:
 
 slow.done:
   %i.slow = add i64 %i, 1
+  br label %next
+
+condition:
+  %words.p = getelementptr %Step, ptr %s, i64 0, i32 1
+  %words = load ptr, ptr %words.p
+  %always = icmp eq ptr %words, null
+  br i1 %always, label %end, label %where
+where:
+  %entry = load i64, ptr %words
+  %base.p = getelementptr ptr, ptr %table, i64 %entry
+  %base = load ptr, ptr %base.p
+  %offset.p = getelementptr i64, ptr %words, i64 1
+  %offset = load i64, ptr %offset.p
+  %asked = getelementptr i8, ptr %base, i64 %offset
+  %number.p = getelementptr i64, ptr %words, i64 2
+  %number = load i64, ptr %number.p
+  br label %ask
+ask:
+  %j = phi i64 [ 0, %where ], [ %j.next, %answer ]
+  %all = icmp sge i64 %j, %number
+  br i1 %all, label %skip, label %answer
+answer:
+  %answer.p = getelementptr i64, ptr %asked, i64 %j
+  %told = load i64, ptr %answer.p
+  %j.next = add i64 %j, 1
+  %yes = icmp ne i64 %told, 0
+  br i1 %yes, label %end, label %ask
+skip:
+  %i.skip = add i64 %i, 1
   br label %next
 
 end:

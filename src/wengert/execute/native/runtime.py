@@ -1,0 +1,391 @@
+"""Programs: plans made ready to run, and running them.
+
+A program holds what does not change: the records of its steps, the constants, the code's addresses.
+What a call needs for itself (the table of addresses, the arena, scratch memory) is an `_Instance`,
+so that several threads may run one program at once, and a program may be called in the midst of
+itself. An instance is used again by later calls; large arenas are shared by all programs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import threads
+from .driver import (
+    CALL_COUNT,
+    CALL_FIRST,
+    CALL_STEPS,
+    CALL_TABLE,
+    CALL_TEAM,
+    CALL_TIMES,
+    CALL_WORDS,
+    MOST_CHUNKS,
+    STEP_WORDS,
+    Driver,
+    driver,
+    has_threads,
+)
+from .kernel import Kernel, prepare
+from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Plan, Step, View
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# A step is shared out if it takes one thread that long (in nanoseconds): below, handing it over and
+# meeting again costs more than it saves.
+SHARED_FROM = 20_000
+# Chunks are about that long, for a thread that loses its processor holds up one chunk; but there are
+# no more of them than that for each thread.
+CHUNK_NS = 10_000
+CHUNKS_EACH = 8
+# A program this short keeps the interpreter's lock.
+HELD_BELOW = 10_000
+# In how many calls steps are timed. The first call meets cold caches and memory never touched.
+TIMED_CALLS = 3
+UNTIMED = np.iinfo(np.int64).max
+# Until a step was timed, it takes at least as long as a very fast processor would need.
+FLOPS_PER_NS, BYTES_PER_NS = 200.0, 40.0
+# An arena of at most so many bytes belongs to its instance; larger ones are shared.
+OWN_ARENA = 1 << 16
+# How many instances, and how many large arenas, wait for calls.
+IDLE = 4
+
+
+class _Layout(NamedTuple):
+    """How a program's steps are divided among so many threads."""
+
+    generation: int
+    team: threads.Team | None
+    threads: int
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    timed: bool
+    held: bool
+
+
+class Program:
+    """A plan that can be called."""
+
+    def __init__(self, plan: Plan) -> None:
+        _claim_outputs(plan)
+        plan.arrange()
+        self.plan = plan
+        self._driver: Driver = driver()
+        prepare(step.kernel for step in plan.steps if isinstance(step.kernel, Kernel))
+        self._direct = [v.buffer.kind == "output" and v.buffer.index == i for i, v in enumerate(plan.outputs)]
+        self._fresh = [_allocation(v) if direct else None for v, direct in zip(plan.outputs, self._direct)]
+        self._entries: dict[Buffer, int] = {view.buffer: FIRST + i for i, view in enumerate(plan.inputs)}
+        for view, direct in zip(plan.outputs, self._direct):
+            if direct:
+                self._entries[view.buffer] = FIRST + len(self._entries)
+        self._given = len(self._entries)
+        for buffer in plan.constants:
+            self._entries[buffer] = FIRST + len(self._entries)
+        self._records, self._starts = self._written()
+        self._scratch = max((step.scratch for step in plan.steps), default=0)
+        self._timed_calls = 0
+        self._idle: list[_Instance] = []
+        # The least time that one thread needed for each step so far, in nanoseconds.
+        self.times = np.full(len(plan.steps), UNTIMED, np.int64)
+        self._layout = self._divided()
+
+    def _written(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
+        """The records of all steps, and where each begins; -1 where there is none."""
+        words: list[int] = []
+        starts = []
+        for step in self.plan.steps:
+            starts.append(len(words))
+            if isinstance(step.kernel, Kernel):
+                for word in step.words:
+                    words += self._place(word) if isinstance(word, View) else (word,)
+            elif step.kernel.when is not None:
+                words += (*self._place(step.kernel.when), step.kernel.when.size)
+            else:
+                starts[-1] = -1
+        return np.array(words, np.int64), starts
+
+    def _place(self, view: View) -> tuple[int, int]:
+        """A view as two words: the entry of the table of addresses, and bytes from there."""
+        start = view.offset * view.dtype.itemsize
+        if view.buffer.kind == "temp":
+            return ARENA, view.buffer.place + start
+        return self._entries[view.buffer], start
+
+    def _divided(self) -> _Layout:
+        """The steps as the driver reads them, divided by what is known of their times."""
+        generation, team = threads.generation, threads.team() if has_threads() else None
+        count = team.threads if team is not None else 1
+        steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
+        base = self._records.ctypes.data
+        known = [t if t != UNTIMED else least_time(s) for s, t in zip(self.plan.steps, self.times.tolist())]
+        for i, (step, start, time) in enumerate(zip(self.plan.steps, self._starts, known)):
+            native = isinstance(step.kernel, Kernel)
+            steps[i] = (
+                step.kernel.address if isinstance(step.kernel, Kernel) else 0,
+                base + 8 * start if start >= 0 else 0,
+                step.units,
+                chunk_of(step.units, step.grain, time, count) if native else 0,
+            )
+        if not steps[:, 3].any():
+            team, count = None, 1
+        timed = has_threads() and self._timed_calls < TIMED_CALLS
+        return _Layout(generation, team, count, steps, timed, not timed and sum(known) < HELD_BELOW)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that a call needs besides what it takes and gives."""
+        return self.plan.arena + self._layout.threads * _stride(self._scratch)
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
+        """Run the program on arrays of the shapes, dtypes and strides of the plan's inputs; the results.
+
+        Results are written into `outputs` where they are given, of the shapes and dtypes of the
+        plan's, and not overlapping with an input unless it is donated. New arrays share no memory
+        with anything else; but a result that is a donated input as a whole is that array.
+        """
+        layout = self._layout
+        if layout.generation != threads.generation:
+            layout = self._layout = self._divided()
+        given = outputs if outputs is not None else (None,) * len(self._fresh)
+        results = [
+            None if fresh is None else to if to is not None and to.strides == fresh.strides else fresh.array()
+            for fresh, to in zip(self._fresh, given)
+        ]
+        arrays = (*inputs, *(r for r in results if r is not None))
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            instance = _Instance(self)
+        block = None
+        try:
+            block = instance.begin(layout)
+            self._run(instance, layout, arrays)
+            answer = self._answer(instance, inputs, results, given)
+        finally:
+            instance.end(block)
+            if len(self._idle) < IDLE:
+                self._idle.append(instance)
+        if layout.timed:
+            self._timed_calls += 1
+            if self._timed_calls >= TIMED_CALLS and self._layout is layout:
+                self._layout = self._divided()
+        return answer
+
+    def _run(self, instance: _Instance, layout: _Layout, arrays: tuple[Array, ...]) -> None:
+        native = self._driver
+        start = native.held_start if layout.held else native.start
+        go = native.held_run if layout.held else native.run
+        if start is not None:
+            at = start(instance.address, arrays)
+        else:
+            instance.table[FIRST : FIRST + len(arrays)] = [a.ctypes.data for a in arrays]
+            at = go(instance.address)
+        steps = self.plan.steps
+        while at < len(steps):
+            host = steps[at].kernel
+            assert isinstance(host, HostCall)
+            written = set(steps[at].writes)
+            host.run(*(self._seen(instance, v, v.buffer in written) for v in steps[at].words if isinstance(v, View)))
+            instance.call[CALL_FIRST] = at + 1
+            at = go(instance.address)
+
+    def _seen(self, instance: _Instance, view: View, writable: bool) -> Array:
+        """A view as an array over the memory of the call in progress."""
+        entry, start = self._place(view)
+        return _array_at(int(instance.table[entry]) + start, view, writable)
+
+    def _answer(
+        self,
+        instance: _Instance,
+        inputs: Sequence[Array],
+        results: list[Array | None],
+        given: Sequence[Array | None],
+    ) -> list[Array]:
+        """The results, those copied that lie in memory that is not theirs alone."""
+        answer: list[Array] = []
+        for view, result, to in zip(self.plan.outputs, results, given):
+            if result is None:
+                source = view.buffer
+                if source.kind == "input" and source.donated and view == self.plan.inputs[source.index]:
+                    result = inputs[source.index]
+                else:
+                    seen = self._seen(instance, view, False)
+                    result = np.array(seen, order="K") if to is None else seen
+            if to is not None and to is not result:
+                np.copyto(to, result)
+                result = to
+            answer.append(result)
+        return answer
+
+
+class _Instance:
+    """What one call at a time needs of a program's: the block that the driver reads, and memory."""
+
+    def __init__(self, program: Program) -> None:
+        entries = FIRST + len(program._entries)
+        self._words = np.zeros(len(CALL_WORDS) + entries, np.int64)
+        self.call = memoryview(self._words)[: len(CALL_WORDS)]
+        self.table = self._words[len(CALL_WORDS) :]
+        self.address: int = self._words.ctypes.data
+        self.call[CALL_TABLE] = self.table.ctypes.data
+        self.call[CALL_COUNT] = len(program.plan.steps)
+        for i, buffer in enumerate(program.plan.constants):
+            self.table[FIRST + program._given + i] = buffer.array.ctypes.data
+        self._program = program
+        self._layout: _Layout | None = None
+        self._own: Array | None = None
+        self._nbytes = 0
+
+    def begin(self, layout: _Layout) -> _Block | None:
+        """Get ready for a call; the memory that is borrowed for it."""
+        if layout is not self._layout:
+            self._adopt(layout)
+        if self._own is not None:
+            return None
+        block = _borrow(self._nbytes)
+        self._lay_out(block.memory)
+        return block
+
+    def end(self, block: _Block | None) -> None:
+        """Give back what was borrowed, and be ready for the next call even if this one failed."""
+        self.call[CALL_FIRST] = 0
+        if block is not None:
+            _give_back(block, self._nbytes)
+
+    def _adopt(self, layout: _Layout) -> None:
+        program = self._program
+        self._layout = layout
+        self.call[CALL_STEPS] = layout.steps.ctypes.data
+        self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
+        self.call[CALL_TIMES] = program.times.ctypes.data if layout.timed else 0
+        stride = _stride(program._scratch)
+        self.table[SCRATCH_STRIDE] = stride
+        self._nbytes = program.plan.arena + layout.threads * stride
+        self._own = None
+        if self._nbytes <= OWN_ARENA:
+            self._own = threads.aligned(self._nbytes, ALIGN)
+            self._lay_out(self._own)
+
+    def _lay_out(self, memory: Array) -> None:
+        address = memory.ctypes.data
+        self.table[ARENA] = address
+        self.table[SCRATCH] = address + self._program.plan.arena
+
+
+class _Block:
+    """Memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
+
+    __slots__ = ("memory", "spared")
+
+    def __init__(self, nbytes: int) -> None:
+        self.memory = threads.aligned(nbytes, ALIGN)
+        self.spared = 0
+
+
+# Large arenas that wait, the last used on top. All programs share them: what the largest one needs is
+# enough for any, and what was just used is in the cache.
+_blocks: list[_Block] = []
+# A block is let go when that many calls in a row needed less than a quarter of it.
+SPARED_CALLS = 32
+
+
+def _borrow(nbytes: int) -> _Block:
+    try:
+        block = _blocks.pop()
+    except IndexError:
+        return _Block(nbytes)
+    return block if block.memory.nbytes >= nbytes else _Block(nbytes)
+
+
+def _give_back(block: _Block, used: int) -> None:
+    block.spared = block.spared + 1 if used * 4 < block.memory.nbytes else 0
+    if block.spared < SPARED_CALLS and len(_blocks) < IDLE:
+        _blocks.append(block)
+
+
+def _stride(scratch: int) -> int:
+    """The bytes between two threads' scratch memories: no pair of cache lines is in both."""
+    return -(-scratch // (2 * ALIGN)) * (2 * ALIGN)
+
+
+def least_time(step: Step) -> float:
+    """Nanoseconds that a step takes at least, on any processor."""
+    return max(step.flops / FLOPS_PER_NS, step.nbytes / BYTES_PER_NS)
+
+
+def chunk_of(units: int, grain: int, time: float, count: int) -> int:
+    """How many units a chunk of a step has; 0 if it is not shared out.
+
+    Of the sizes that make chunks of about `CHUNK_NS`, or of enough of them for all, the one by which
+    the last thread is done first.
+    """
+    pieces = -(-units // grain)
+    if count == 1 or pieces < 2 or time < SHARED_FROM:
+        return 0
+    most = min(pieces, MOST_CHUNKS, max(count, min(CHUNKS_EACH * count, int(time / CHUNK_NS))))
+    smallest = -(-pieces // most)
+    largest = max(smallest, pieces // count)
+
+    def rounds(size: int) -> int:
+        """Grains that the busiest thread does."""
+        return -(-(-(-pieces // size)) // count) * size
+
+    return grain * min(range(smallest, min(largest, 2 * smallest) + 1), key=rounds)
+
+
+def _claim_outputs(plan: Plan) -> None:
+    """Have results written straight into the arrays that are handed out.
+
+    A temporary becomes an output where an output is the whole of it, in any order of the axes. What
+    is part of a larger buffer, or an output twice, is copied after the run.
+    """
+    for i, view in enumerate(plan.outputs):
+        if view.buffer.kind == "temp" and _order(view) is not None:
+            view.buffer.kind, view.buffer.index = "output", i
+
+
+def _order(view: View) -> tuple[int, ...] | None:
+    """The axes from the outermost in memory to the innermost, where the view is its buffer, whole and dense."""
+    if view.offset or view.size * view.dtype.itemsize != view.buffer.nbytes:
+        return None
+    axes = tuple(sorted(range(len(view.shape)), key=lambda a: (-view.strides[a], view.shape[a] != 1)))
+    return axes if view.size == 0 or view.permute(axes).is_contiguous else None
+
+
+class _allocation:
+    """How to make the array of an output: one that lies in memory as the view says."""
+
+    __slots__ = ("strides", "_shape", "_dtype", "_axes")
+
+    def __init__(self, view: View) -> None:
+        order = _order(view)
+        assert order is not None
+        self._dtype = view.dtype
+        self._shape = tuple(view.shape[a] for a in order)
+        self._axes = None if order == tuple(range(len(order))) else tuple(int(a) for a in np.argsort(order))
+        self.strides = self.array().strides
+
+    def array(self) -> Array:
+        made = np.empty(self._shape, self._dtype)
+        return made if self._axes is None else made.transpose(self._axes)
+
+
+_memory_view = ctypes.pythonapi.PyMemoryView_FromMemory
+_memory_view.restype = ctypes.py_object
+_memory_view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+_READ, _WRITE = 0x100, 0x200
+
+
+def _array_at(address: int, view: View, writable: bool) -> Array:
+    """An array over the memory at an address, which the view's offset is in already."""
+    if view.size == 0:
+        return np.empty(view.shape, view.dtype)
+    item = view.dtype.itemsize
+    reach = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
+    low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+    memory = _memory_view(address + low * item, (high - low + 1) * item, _WRITE if writable else _READ)
+    strides = tuple(s * item for s in view.strides)
+    return np.ndarray(view.shape, view.dtype, memory, offset=-low * item, strides=strides)
