@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .node import Node
     from .tensor import Tensor
 
 
@@ -31,6 +32,10 @@ class Capture:
 
     def meet(self, operands: Sequence[Any]) -> None:
         """Tensors with values among operands, which become constants of the graph."""
+        raise NotImplementedError
+
+    def consume(self, roots: Sequence[Node]) -> None:
+        """Results that a backward pass started from, and whose graph it would have freed."""
         raise NotImplementedError
 
     def write(self, x: Tensor) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.capture import get_capture
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node
@@ -72,6 +73,8 @@ def _run(
     pairs: list[tuple[Tensor, Tensor]], targets: list[Node] | None, create_graph: bool, retain_graph: bool | None
 ) -> dict[Node, Any]:
     is_abstract = any(o._data is None or c._data is None for o, c in pairs)
+    if is_abstract and not create_graph and not retain_graph and (capture := get_capture()) is not None:
+        capture.consume([o.node for o, _ in pairs if o.node is not None])
     create_graph = create_graph or is_abstract
     roots = [(o.node, c if create_graph else c._data) for o, c in pairs]
     retain = create_graph if retain_graph is None else retain_graph

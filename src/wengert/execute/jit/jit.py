@@ -1,0 +1,204 @@
+"""`jit`: a function that is traced once for every kind of call, and then runs as a compiled program."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.capture import get_capture
+from ...core.errors import DTypeError, GraphError, fail, user_location
+from ...core.graph import Graph
+from ...core.mode import get_mode
+from ...core.tensor import LEAF, Tensor, wrap
+from ...ops.generator import default_generator
+from ...transforms.replay import replay
+from .executor import Executor, Interpreted
+from .program import Path
+from .signature import Call, Numbers, Statics, Unhashable, arrangement, take_apart
+from .surroundings import Surroundings, explore
+from .tracing import Argument, Traced, run_trace
+
+# Programs that one function keeps, and courses through its decisions that one program keeps.
+_PROGRAMS = 256
+_PATHS = 128
+_MANY_PATHS = 16
+# Tracing puts abstract tensors into objects that every thread can see.
+_TRACING = threading.RLock()
+
+
+class Program:
+    """What a call of one kind runs: a path for every course that its decisions have taken so far."""
+
+    __slots__ = ("call", "around", "paths", "warned")
+
+    def __init__(self, call: Call, around: Surroundings) -> None:
+        self.call = call
+        self.around = around
+        self.paths: list[Path] = []
+        self.warned = False
+
+
+class Jit:
+    """A compiled function: what :func:`jit` returns."""
+
+    def __init__(self, fn: Callable[..., Any], options: Options) -> None:
+        self._fn = fn
+        self._options = options
+        self._name = options.name or getattr(fn, "__name__", type(fn).__name__)
+        self._statics = Statics(fn, options.static_argnums, options.static_argnames)
+        self._numbers = Numbers()
+        self._around: dict[tuple[Any, ...], Surroundings] = {}
+        self._programs: dict[tuple[Any, ...], list[Program]] = {}
+        self._log: list[str] = []
+        self._hits = 0
+        self._hidden: list[Tensor] = []
+        functools.update_wrapper(self, fn, updated=())
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program for these arguments, made first where there is none."""
+        if get_capture() is not None or get_mode().tracing:
+            return self._fn(*args, **kwargs)
+        try:
+            call = take_apart(args, kwargs, self._statics, self._numbers)
+        except Unhashable as e:
+            self._unhashable(args, kwargs, e.index)
+        if any(isinstance(leaf, Tensor) and leaf.is_abstract for leaf in call.leaves):
+            return self._fn(*args, **kwargs)
+        around = self._surroundings(call)
+        program = self._program(call, around)
+        return self._run(program, call, around)
+
+    # -- finding the program
+
+    def _surroundings(self, call: Call) -> Surroundings:
+        owners = tuple(id(x) for _, x in call.owners)
+        found = self._around.get(owners)
+        if found is not None and found.holds():
+            return found
+        with _TRACING:
+            roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
+            found = explore(roots, [default_generator, *self._hidden])
+            if len(self._around) >= _PROGRAMS:
+                self._around.clear()
+            self._around[owners] = found
+        return found
+
+    def _program(self, call: Call, around: Surroundings) -> Program:
+        mode = get_mode()
+        key = (call.key, around.key, mode.grad)
+        bucket = self._programs.get(key)
+        if bucket is not None:
+            for program in bucket:
+                if program.call.structure == call.structure:
+                    self._hits += 1
+                    return program
+        program = Program(call, around)
+        if len(self._programs) >= _PROGRAMS:
+            self._programs.pop(next(iter(self._programs)))
+        self._programs.setdefault(key, []).append(program)
+        return program
+
+    # -- running
+
+    def _run(self, program: Program, call: Call, around: Surroundings) -> Any:
+        tried: set[int] = set()
+        paths = [p for p in program.paths if p.grads_fit(call.leaves, call.positions, around)]
+        path = paths[-1] if paths else None
+        while path is not None:
+            feeds = path.feeds(call.leaves, call.positions, around)
+            outputs, carried = self._outputs(path, feeds, call, around)
+            k = path.differs_at(outputs)
+            if k < 0:
+                if path is not program.paths[-1]:
+                    program.paths.remove(path)
+                    program.paths.append(path)
+                path.commit(outputs, call.leaves, call.positions, around)
+                return path.results(outputs, carried)
+            tried.add(id(path))
+            course = (*path.decisions[:k], np.asarray(outputs[path.traced.guards[k].output]).tobytes())
+            path = next((p for p in reversed(paths) if id(p) not in tried and p.decisions[: k + 1] == course), None)
+        return self._run_new(program, call, around)
+
+    def _outputs(
+        self, path: Path, feeds: Sequence[Any], call: Call, around: Surroundings
+    ) -> tuple[list[Any], list[Tensor] | None]:
+        if not path.carries:
+            return path.executor.run(feeds), None
+        outs = replay(path.graph, path.tensors(feeds, call.leaves, call.positions, around))
+        return [t._data for t in outs], outs
+
+    def _run_new(self, program: Program, call: Call, around: Surroundings) -> Any:
+        path = self._trace(call, around)
+        if len(program.paths) >= _PATHS:
+            program.paths.pop(0)
+        program.paths.append(path)
+        if len(program.paths) > _MANY_PATHS and not program.warned:
+            program.warned = True
+            guard = path.traced.guards[-1]
+            warnings.warn(
+                f"{self._name} took {len(program.paths)} different courses by {guard.what} of a tensor ({guard.where}), "
+                "and is traced anew for each.\nWrite wg.while_loop for a loop that ends on a value, wg.where or "
+                "wg.cond for a choice.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        feeds = path.feeds(call.leaves, call.positions, around)
+        outputs, carried = self._outputs(path, feeds, call, around)
+        path.commit(outputs, call.leaves, call.positions, around)
+        return path.results(outputs, carried)
+
+    # -- tracing
+
+    def _trace(self, call: Call, around: Surroundings) -> Path:
+        with _TRACING:
+            traced = self._traced(call, around)
+            self._log.append(f"{self._name} was traced at {user_location()}")
+            return Path(traced, self._compile)
+
+    def _traced(self, call: Call, around: Surroundings) -> Traced:
+        arguments = [_argument(i, call.leaves[i]) for i in call.positions]
+        return run_trace(self._fn, self._name, arrangement(call), arguments, around)
+
+    def _compile(self, graph: Graph) -> Executor:
+        return Interpreted(graph)
+
+    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Any:
+        fail(DTypeError, f"{self._name}: leaf {index} of the arguments is neither a tensor, an array, nor hashable")
+
+
+class Options:
+    """What `jit` was told."""
+
+    def __init__(self, **options: Any) -> None:
+        self.static_argnums = options.get("static_argnums")
+        self.static_argnames = options.get("static_argnames")
+        self.donate_argnums = options.get("donate_argnums")
+        self.verify = options.get("verify", False)
+        self.reproducible = options.get("reproducible", False)
+        self.name = options.get("name")
+
+
+def _argument(index: int, leaf: Any) -> Argument:
+    if isinstance(leaf, Tensor):
+        collects = leaf.node is not None and leaf.node.op is LEAF
+        tracked = leaf.requires_grad and not collects
+        return Argument(index, "", np.asarray(leaf._data), type(leaf), collects, tracked, False, leaf.grad)
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return Argument(index, "", np.asarray(leaf), Tensor)
+    return Argument(index, "", np.asarray(leaf, {float: "f8", int: "i8", complex: "c16"}[type(leaf)]), Tensor, weakly=True)
+
+
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """A compiled function."""
+    if fn is None:
+        return functools.partial(jit, **options)
+    return Jit(fn, Options(**options))

@@ -1,0 +1,145 @@
+"""A traced function ready to run: where its inputs come from, where its outputs go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core import tree
+from ...core.graph import Graph
+from ...core.record import another
+from ...core.tensor import Tensor, wrap
+from .surroundings import Surroundings
+from .tracing import Constant, Traced
+
+Executor = Any
+
+
+class Path:
+    """One course of a program: every decision taken one way.
+
+    `run` gives all outputs of the graph, the decisions' values among them.
+    """
+
+    __slots__ = ("traced", "graph", "executor", "decisions", "writes", "carries")
+
+    def __init__(self, traced: Traced, compile_graph: Callable[[Graph], Executor]) -> None:
+        self.traced = traced
+        self.graph = traced.graph
+        self.executor = compile_graph(traced.graph)
+        self.decisions = tuple(g.value for g in traced.guards)
+        self.writes = bool(
+            traced.cell_writes
+            or traced.argument_writes
+            or traced.cell_grads
+            or traced.argument_grads
+            or traced.place_writes
+        )
+        # Whether results carry gradients on to what is outside.
+        self.carries = bool(traced.tracked)
+
+    def feeds(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Any]:
+        """The values of the inputs now: arrays, in the graph's order."""
+        out = []
+        for kind, i in self.traced.sources:
+            if kind == "argument":
+                leaf = leaves[positions[i]]
+                out.append(leaf._data if isinstance(leaf, Tensor) else _array(leaf))
+            elif kind == "cell":
+                out.append(around.cells[i].get())
+            elif kind == "cell gradient":
+                out.append(around.cells[i].tensor.grad._data)  # type: ignore[attr-defined]
+            else:
+                out.append(leaves[positions[i]].grad._data)
+        return out
+
+    def tensors(self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Tensor]:
+        """The inputs as tensors that carry gradients, where they do."""
+        out = []
+        for feed, (kind, i) in zip(feeds, self.traced.sources, strict=True):
+            owner = None
+            if kind == "argument":
+                owner = leaves[positions[i]]
+            elif kind == "cell":
+                owner = getattr(around.cells[i], "tensor", None)
+            if isinstance(owner, Tensor) and owner.requires_grad:
+                out.append(another(owner))
+            else:
+                # The record keeps values, which a caller's array might not stay.
+                out.append(wrap(np.array(feed) if isinstance(owner, np.ndarray) else np.asarray(feed)))
+        return out
+
+    def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> bool:
+        """Whether there are gradients where, and only where, the trace looked and found some."""
+        for (kind, i), there in self.traced.grads_read:
+            owner = around.cells[i].tensor if kind == "cell gradient" else leaves[positions[i]]  # type: ignore[attr-defined]
+            if (owner.grad is not None) is not there:
+                return False
+        return True
+
+    def differs_at(self, outputs: Sequence[Any]) -> int:
+        """The first decision that these outputs take another way; -1 where there is none."""
+        for k, guard in enumerate(self.traced.guards):
+            if _bytes(outputs[guard.output]) != guard.value:
+                return k
+        return -1
+
+    def commit(
+        self, outputs: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings
+    ) -> None:
+        """Give everything outside that the program writes to its new value."""
+        traced = self.traced
+        for i, k in traced.cell_writes:
+            around.cells[i].put(np.asarray(outputs[k]))
+        for i, k in traced.argument_writes:
+            leaves[positions[i]]._data = np.asarray(outputs[k])
+        for i, k in traced.cell_grads:
+            owner = around.cells[i].tensor  # type: ignore[attr-defined]
+            owner._grad = None if k is None else wrap(np.asarray(outputs[k]))
+        for i, k in traced.argument_grads:
+            leaves[positions[i]]._grad = None if k is None else wrap(np.asarray(outputs[k]))
+        for (place, structure, others, shown), _ in traced.place_writes:
+            numbers = iter(shown)
+            found = [wrap(np.asarray(outputs[next(numbers)])) if o is None else o.value for o in others]
+            place.write(tree.unflatten(structure, found))
+
+    def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None = None) -> Any:
+        """What the function returns; of `carried` tensors those that carry gradients are taken as they are."""
+        tracked = self.traced.tracked if carried is not None else ()
+        found = [
+            _constant(r.value)
+            if type(r) is Constant
+            else carried[r]  # type: ignore[index]
+            if r in tracked
+            else wrap(np.asarray(outputs[r]))
+            for r in self.traced.results
+        ]
+        structure = self.traced.structure
+        if structure.kind is None:
+            return found[0]
+        return tree.unflatten(structure, found)
+
+
+_PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
+
+
+def _array(leaf: Any) -> Any:
+    """An argument as an array of a native dtype, aligned; a Python number in what Python computes in."""
+    dtype = _PYTHON.get(type(leaf))
+    if dtype is not None:
+        return np.asarray(leaf, dtype)
+    a = np.asarray(leaf)
+    if not a.dtype.isnative:
+        return a.astype(a.dtype.newbyteorder("="))
+    return a if a.flags.aligned else a.copy()
+
+
+def _bytes(value: Any) -> bytes:
+    return np.asarray(value).tobytes()
+
+
+def _constant(value: Any) -> Any:
+    """A result that is not a tensor; the caller may write into an array."""
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,176 @@
+"""What a call looks like: the arguments' leaves, which of them are inputs, and the key of the program that fits."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import tree
+from ...core.errors import DTypeError, GraphError, fail
+from ...core.tensor import LEAF, Tensor
+from ...core.tree import Structure
+
+class Call(NamedTuple):
+    """The arguments of a call, taken apart.
+
+    `key` tells calls apart that need different programs, but for what is in objects with state
+    (modules, optimisers): those are the `owners`, by their positions. `positions` are the leaves that
+    become inputs.
+    """
+
+    leaves: list[Any]
+    structure: Structure
+    key: tuple[Any, ...]
+    positions: tuple[int, ...]
+    owners: tuple[tuple[int, Any], ...]
+
+
+class Unhashable(Exception):
+    """An argument that is neither a tensor nor anything hashable, by its position among the leaves."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def is_owner(x: Any) -> bool:
+    """Whether an argument is an object that the function reads and writes, not a nest of values."""
+    kind = type(x)
+    return hasattr(kind, "named_parameters") or hasattr(kind, "__jit_cells__")
+
+
+class Numbers:
+    """Which Python numbers among the arguments are inputs, by the leaf's index in a structure.
+
+    Floats and complex numbers are, unless tracing with them failed; an int is once it was seen to change.
+    """
+
+    def __init__(self) -> None:
+        self.fixed: set[tuple[str, int]] = set()
+        self.moving: set[tuple[str, int]] = set()
+
+    def is_input(self, kind: type, where: tuple[str, int]) -> bool:
+        if kind is int:
+            return where in self.moving and where not in self.fixed
+        return (kind is float or kind is complex) and where not in self.fixed
+
+
+def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, numbers: Numbers) -> Call:
+    """A call's leaves and key. Raises Unhashable."""
+    args, kwargs = static.split(args, kwargs)
+    leaves, structure = tree.flatten((args, kwargs), is_owner)
+    text = repr(structure)
+    key: list[Any] = [text]
+    positions: list[int] = []
+    owners: list[tuple[int, Any]] = []
+    seen: dict[int, int] = {}
+    for i, leaf in enumerate(leaves):
+        kind = type(leaf)
+        if isinstance(leaf, Tensor):
+            first = seen.setdefault(id(leaf), i)
+            node = leaf.node
+            tracked = 0 if node is None or not node.requires_grad else 1 if node.op is LEAF else 2
+            key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1))
+            positions.append(i)
+        elif isinstance(leaf, (np.ndarray, np.generic)):
+            key.append((np.ndarray, leaf.shape, leaf.dtype))
+            positions.append(i)
+        elif kind in (float, int, complex) and numbers.is_input(kind, (text, i)):
+            key.append(kind)
+            positions.append(i)
+        elif is_owner(leaf):
+            key.append(kind)  # what is in it is found by the search around the function
+            owners.append((i, leaf))
+        else:
+            try:
+                hash(leaf)
+            except TypeError:
+                raise Unhashable(i) from None
+            key.append((kind, leaf))
+    return Call(leaves, structure, tuple(key), tuple(positions), tuple(owners))
+
+
+class Statics:
+    """The arguments that `static_argnums` and `static_argnames` name: part of the program, by value."""
+
+    def __init__(self, fn: Callable[..., Any], numbers: Any, names: Any) -> None:
+        self.numbers = frozenset(_as_tuple(numbers))
+        self.names = frozenset(_as_tuple(names))
+        self.parameters: list[str] = []
+        try:
+            signature = inspect.signature(fn)
+        except (TypeError, ValueError):
+            return
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        self.parameters = [p.name for p in signature.parameters.values() if p.kind in kinds]
+        open_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+        unknown = self.names - set(signature.parameters)
+        if unknown and not open_keywords:
+            fail(
+                GraphError,
+                f"jit: static_argnames names {', '.join(sorted(map(repr, unknown)))}, which {_name(fn)} does not take",
+                f"Its parameters are: {', '.join(signature.parameters)}.",
+            )
+        # A name given by number may be passed by keyword, and the other way round.
+        self.names |= {self.parameters[n] for n in self.numbers if 0 <= n < len(self.parameters)}
+        self.numbers |= {self.parameters.index(n) for n in self.names if n in self.parameters}
+
+    def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments with the static ones wrapped, keywords in order."""
+        if kwargs:
+            kwargs = dict(sorted(kwargs.items()))
+        if not self.numbers and not self.names:
+            return args, kwargs
+        numbers = {n % len(args) if args and n < 0 else n for n in self.numbers}
+        args = tuple(Static(a) if i in numbers else a for i, a in enumerate(args))
+        kwargs = {k: Static(v) if k in self.names else v for k, v in kwargs.items()}
+        return args, kwargs
+
+
+class Static:
+    """A static argument: a leaf whatever it holds, known by its value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        try:
+            hash(value)
+        except TypeError:
+            fail(
+                DTypeError,
+                f"jit: a static argument of type {type(value).__name__} is not hashable",
+                "The programs of different static values are told apart by their hash: pass a tuple for a list.",
+            )
+
+    def __hash__(self) -> int:
+        return hash((type(self.value), self.value))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and type(self.value) is type(other.value) and self.value == other.value
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return (value,) if isinstance(value, (int, str)) else tuple(value)
+
+
+def _name(fn: Any) -> str:
+    return getattr(fn, "__name__", type(fn).__name__)
+
+
+def arrangement(call: Call) -> Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]]:
+    """The call's arguments again, with some leaves replaced."""
+
+    def arrange(found: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        filled: Sequence[Any] = [
+            found[i] if i in found else leaf.value if isinstance(leaf, Static) else leaf
+            for i, leaf in enumerate(call.leaves)
+        ]
+        args, kwargs = tree.unflatten(call.structure, filled)
+        return args, kwargs
+
+    return arrange

@@ -1,0 +1,336 @@
+"""What a function can reach without its arguments: tensors, other cells, and the values that steer it.
+
+The search starts at the function: its closure, its defaults, what it is bound to, and the globals
+that its code names, on through functions, containers, modules and other objects. An attribute of an
+ordinary object counts only where some reachable code has a name like its own, so that a counter that
+the function never mentions is none of its business.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.cells import Cell, TensorCell
+from ...core.errors import PACKAGE_DIR
+from ...core.tensor import LEAF, Tensor
+
+# A list of more plain values than this is data, not a list of options: its length is looked at only.
+_LONG = 1000
+_SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic, np.dtype)
+_FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, functools.partial)
+
+
+class Place(NamedTuple):
+    """Where a value was found: an item of a dict, list or closure cell; `holder` None: nowhere that can change."""
+
+    holder: Any
+    name: Any
+    path: str
+
+    def read(self) -> Any:
+        """What stands there now; `MISSING` where nothing does."""
+        holder = self.holder
+        if type(holder) is types.CellType:
+            try:
+                return holder.cell_contents
+            except ValueError:
+                return MISSING
+        if isinstance(holder, dict):
+            return holder.get(self.name, MISSING)
+        if isinstance(holder, list):
+            return holder[self.name] if self.name < len(holder) else MISSING
+        return getattr(holder, self.name, MISSING)
+
+    def write(self, value: Any) -> None:
+        """Put a value there; `MISSING` takes away what is there."""
+        holder = self.holder
+        if type(holder) is types.CellType:
+            holder.cell_contents = value
+        elif isinstance(holder, dict):
+            if value is MISSING:
+                holder.pop(self.name, None)
+            else:
+                holder[self.name] = value
+        elif isinstance(holder, list):
+            holder[self.name] = value
+        else:
+            setattr(holder, self.name, value)
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+MISSING: Any = _Missing()
+
+
+class Surroundings:
+    """What was found, in an order that depends on the program alone.
+
+    `key` is hashable: for two surroundings of one key the same program is right, cell for cell.
+    `holds()` says, in well under a microsecond for most functions, whether everything is still where
+    it was found. `places` are where tensors stand and might be replaced, `containers` what might gain
+    something.
+    """
+
+    def __init__(self) -> None:
+        self.cells: list[Cell] = []
+        self.places: list[tuple[Place, Any]] = []
+        self.containers: list[tuple[Any, Any, str]] = []
+        self.names: dict[tuple[Any, ...], str] = {}
+        self.key: tuple[Any, ...] = ()
+        self.facts: list[tuple[str, Any]] = []
+        self.holds: Callable[[], bool] = _never
+        self.alive: list[Any] = []  # identities in the key stay taken
+
+
+def _never() -> bool:
+    return False
+
+
+def explore(roots: Iterable[tuple[str, Any]], always: Iterable[Any] = ()) -> Surroundings:
+    """What `roots` (each with a name) lead to, and the objects in `always`, which every function may use."""
+    roots, always = list(roots), list(always)
+    names: set[str] = set()
+    while True:
+        walk = _Walk(names)
+        for path, root in roots:
+            walk.visit(root, Place(None, None, path))
+        for root in always:
+            walk.visit(root, Place(None, None, type(root).__name__))
+        if walk.names == names:
+            return walk.finish()
+        names = walk.names
+
+
+class _Walk:
+    """One walk, by the attribute names that the code found so far mentions."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.known = names
+        self.names = set(names)
+        self.found = Surroundings()
+        self.seen: dict[int, int] = {}
+        self.alive: list[Any] = []  # what was seen stays alive, so that no other object takes its id
+        self.key: list[Any] = []
+        self.checks: list[str] = []
+        self.values: dict[str, Any] = {}
+
+    def finish(self) -> Surroundings:
+        found = self.found
+        found.key = tuple(self.key)
+        found.alive = self.alive
+        source = "def holds():\n    return " + " and ".join([f"({c})" for c in self.checks] or ["True"])
+        exec(compile(source, "<wengert guards>", "exec"), self.values)
+        found.holds = self.values["holds"]
+        return found
+
+    def name(self, value: Any) -> str:
+        """A name for a value in the text of the checks."""
+        name = f"v{len(self.values)}"
+        self.values[name] = value
+        return name
+
+    def note(self, place: Place, kind: str, value: Any) -> None:
+        """Something that the program depends on."""
+        self.key.append((place.path, kind, value))
+        self.found.facts.append((f"{place.path}: {kind}", value))
+
+    def watch(self, place: Place, value: Any, same: bool = True) -> None:
+        """Check before every run that `value` is still in its place."""
+        holder = place.holder
+        if holder is None:
+            return
+        h, k, v = self.name(holder), self.name(place.name), self.name(value)
+        if type(holder) is types.CellType:
+            now = f"{h}.cell_contents"
+        elif isinstance(holder, dict):
+            now = f"{h}.get({k})"
+        elif isinstance(holder, list):
+            now = f"{h}[{k}]"
+        else:
+            now = f"getattr({h}, {k}, None)"
+        self.checks.append(f"{now} is {v}" if same else f"{now} is {v} or {now} == {v}")
+
+    # -- what there is
+
+    def visit(self, value: Any, place: Place) -> None:
+        if place.holder is not None:
+            self.found.places.append((place, value))
+        if isinstance(value, _SCALARS):
+            if isinstance(value, (np.generic, float)) and value != value:
+                self.note(place, "nan", type(value))
+            else:
+                self.note(place, type(value).__name__, value)
+            self.watch(place, value)
+            return
+        number = self.seen.get(id(value))
+        if number is not None:
+            self.note(place, "the same as", number)
+            self.watch(place, value)
+            return
+        self.seen[id(value)] = len(self.alive)
+        self.alive.append(value)
+        if isinstance(value, Tensor):
+            self.tensor(value, place)
+        elif isinstance(value, (dict, list, tuple, set, frozenset)):
+            self.watch(place, value)
+            self.container(value, place)
+        elif isinstance(value, _FUNCTIONS):
+            self.watch(place, value)
+            self.function(value, place)
+        elif isinstance(value, types.ModuleType):
+            self.module(value, place)
+        elif isinstance(value, type):
+            self.note(place, "class", id(value))
+            self.watch(place, value)
+            self.methods(value, place)
+        elif isinstance(value, types.CodeType):
+            self.code(value)
+        else:
+            self.watch(place, value)
+            self.thing(value, place)
+
+    def tensor(self, t: Tensor, place: Place) -> None:
+        self.watch(place, t)
+        self.cell(TensorCell(t), place)
+
+    def cell(self, cell: Cell, place: Place) -> None:
+        found = self.found
+        if cell.key in found.names:
+            return
+        found.names[cell.key] = place.path
+        found.cells.append(cell)
+        if not isinstance(cell, TensorCell):
+            self.note(place, "cell", (type(cell), cell.spec))
+            return
+        t = cell.tensor
+        self.seen.setdefault(id(t), len(self.alive))
+        self.alive.append(t)
+        collects = t.node is not None and t.node.op is LEAF
+        self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad))
+        if t._data is not None:
+            name, spec, node = self.name(t), self.name(t._spec), self.name(t.node)
+            self.checks.append(f"{name}._spec is {spec} and {name}.node is {node}")
+
+    def container(self, value: Any, place: Place) -> None:
+        self.note(place, type(value).__name__, len(value))
+        name = self.name(value)
+        self.checks.append(f"len({name}) == {len(value)}")
+        if isinstance(value, dict):
+            self.found.containers.append((value, dict(value), place.path))
+            for key, item in list(value.items()):
+                self.visit(item, Place(value, key, f"{place.path}[{key!r}]"))
+        elif len(value) <= _LONG or not all(isinstance(v, _SCALARS) for v in value):
+            if isinstance(value, list):
+                self.found.containers.append((value, list(value), place.path))
+            holder = value if isinstance(value, list) else None
+            items = value if isinstance(value, (list, tuple)) else sorted(value, key=repr)
+            for i, item in enumerate(items):
+                self.visit(item, Place(holder, i, f"{place.path}[{i}]"))
+
+    def function(self, fn: Any, place: Place) -> None:
+        if isinstance(fn, functools.partial):
+            for part in ("func", "args", "keywords"):
+                self.visit(getattr(fn, part), Place(None, None, f"{place.path}.{part}"))
+            return
+        if isinstance(fn, types.MethodType):
+            self.visit(fn.__self__, Place(None, None, "self"))
+            self.visit(fn.__func__, Place(None, None, place.path))
+            return
+        if isinstance(fn, types.BuiltinFunctionType):
+            return
+        code = fn.__code__
+        self.note(place, "function", id(code))
+        for part in (fn.__defaults__ or (), fn.__kwdefaults__ or {}, fn.__dict__):
+            for item in part.values() if isinstance(part, dict) else part:
+                self.visit(item, Place(None, None, f"{place.path}.<default>"))
+        for name, cell in zip(code.co_freevars, fn.__closure__ or ()):
+            held = Place(cell, name, name)
+            value = held.read()
+            if value is not MISSING:
+                self.visit(value, held)
+        if _is_library(code.co_filename):
+            return
+        for name in self.code(code):
+            if name in fn.__globals__ and not name.startswith("__"):
+                self.visit(fn.__globals__[name], Place(fn.__globals__, name, name))
+
+    def code(self, code: types.CodeType) -> list[str]:
+        """The names in a code object and in those inside it."""
+        names = list(code.co_names)
+        for const in code.co_consts:
+            if isinstance(const, types.CodeType):
+                names += self.code(const)
+        self.names.update(names)
+        return names
+
+    def module(self, module: types.ModuleType, place: Place) -> None:
+        file = getattr(module, "__file__", None)
+        if file is None or _is_library(file) or module.__name__.partition(".")[0] in sys.stdlib_module_names:
+            return
+        for name in sorted(self.known & module.__dict__.keys()):
+            self.visit(module.__dict__[name], Place(module.__dict__, name, f"{module.__name__}.{name}"))
+
+    def methods(self, cls: type, place: Place) -> None:
+        """The functions of a user's class, and the values that stand in it."""
+        for base in reversed(cls.__mro__):
+            if _is_library(getattr(sys.modules.get(base.__module__), "__file__", None) or "") or base is object:
+                continue
+            for name, value in list(base.__dict__.items()):
+                inner = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
+                if isinstance(inner, types.FunctionType):
+                    self.visit(inner, Place(None, None, f"{base.__name__}.{name}"))
+                elif name in self.known and isinstance(value, (*_SCALARS, Tensor)):
+                    self.visit(value, Place(None, None, f"{base.__name__}.{name}"))
+
+    def thing(self, value: Any, place: Place) -> None:
+        """Any other object: by its own cells where it has them, else by its attributes."""
+        kind = type(value)
+        if hasattr(kind, "__jit_cells__"):
+            for cell in value.__jit_cells__():
+                self.cell(cell, place)
+            static = value.__jit_static__()
+            self.note(place, kind.__name__, static)
+            self.checks.append(f"{self.name(value)}.__jit_static__() == {self.name(static)}")
+            return
+        wrapped = getattr(value, "__wrapped__", None)
+        if wrapped is not None:
+            self.visit(wrapped, Place(None, None, place.path))
+            return
+        own = getattr(value, "__dict__", None)
+        self.note(place, "object", kind if own is not None else id(value))
+        if own is None or isinstance(own, types.MappingProxyType):
+            slots = [s for c in kind.__mro__ for s in getattr(c, "__slots__", ()) if s in self.known]
+            for name in slots:
+                if hasattr(value, name):
+                    self.visit(getattr(value, name), Place(value, name, f"{place.path}.{name}"))
+            return
+        is_module = hasattr(kind, "named_parameters")
+        if not _is_library(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""):
+            self.visit(kind, Place(None, None, kind.__name__))
+        elif not (is_module or kind.__module__.startswith("wengert.")):
+            return
+        self.found.containers.append((own, dict(own), place.path))
+        for name, item in list(own.items()):
+            # Everything in a module steers it, whoever wrote its code; its caches are its own business.
+            if name in self.known or (is_module and (not name.startswith("_") or name in _REGISTRIES)):
+                self.visit(item, Place(own, name, f"{place.path}.{name}" if place.path else name))
+
+
+_REGISTRIES = ("_pre_hooks", "_hooks")
+
+
+@functools.cache
+def _is_library(file: str) -> bool:
+    """Whether code is Wengert's, Python's or an installed package's: it has no state of the user's in its globals."""
+    return file.startswith((PACKAGE_DIR, "<frozen", sys.base_prefix + "/lib/python")) or (
+        "site-packages" in file or "dist-packages" in file
+    )

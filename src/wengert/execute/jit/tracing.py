@@ -1,0 +1,440 @@
+"""One trace of a function for compilation: its graph, what it writes, and the decisions it took."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ...core import tree
+from ...core.capture import Capture, reset_capture, set_capture
+from ...core.cells import Cell, TensorCell
+from ...core.errors import GraphError, fail, user_location
+from ...core.graph import Graph
+from ...core.mode import Mode, get_mode, reset_mode, set_mode
+from ...core.node import Node
+from ...core.op import TABLE
+from ...core.record import abstract_input, resumed
+from ...core.snapshot import Given
+from ...core.spec import bool_
+from ...core.tensor import LEAF, Tensor, Unread, WeakScalar, abstract, asarray, leaf_node, new, present, strong, weak
+from ...transforms.reverse import reachable
+from .surroundings import MISSING, Place, Surroundings
+from .values import Unknown, Values
+
+
+class Argument(NamedTuple):
+    """A leaf of the arguments that becomes an input: its value, and what it is to the program."""
+
+    index: int
+    name: str
+    value: Any  # a NumPy array
+    kind: type
+    collects: bool = False
+    tracked: bool = False
+    weakly: bool = False
+    grad: Any = None
+
+
+class Guard(NamedTuple):
+    """A decision by a value: the graph's output that has it, the bytes it had, and where it was taken."""
+
+    output: int
+    value: bytes
+    what: str
+    where: str
+
+
+class Write(NamedTuple):
+    """Something outside that a run gives another value: what, and the graph's output (None: nothing, no gradient)."""
+
+    target: Any
+    output: int | None
+
+
+class Source(NamedTuple):
+    """Where an input of the graph comes from: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
+
+    kind: str
+    index: int
+
+
+class Traced(NamedTuple):
+    """A trace: the graph from `sources` to results, writes and guards.
+
+    A result is the number of an output, or a constant in a `Constant`. `tracked` has the outputs
+    that gradients flow back from. `grads_read` are the gradients that the program looked at on
+    entry, by what they belong to, with whether there was one.
+    """
+
+    graph: Graph
+    sources: tuple[Source, ...]
+    results: tuple[Any, ...]
+    structure: Any
+    tracked: frozenset[int]
+    guards: tuple[Guard, ...]
+    cell_writes: tuple[Write, ...]
+    argument_writes: tuple[Write, ...]
+    cell_grads: tuple[Write, ...]
+    argument_grads: tuple[Write, ...]
+    place_writes: tuple[Write, ...]
+    grads_read: tuple[tuple[Source, bool], ...]
+    hidden: tuple[Tensor, ...]
+
+
+class Constant(NamedTuple):
+    """A result that is not a tensor."""
+
+    value: Any
+
+
+class Recorder(Capture):
+    """What looks on during a trace: takes decisions by value, notes tensors from outside."""
+
+    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.values = Values()
+        self.decisions: list[tuple[Tensor, bytes, str, str]] = []
+        self.asked: dict[tuple[Node, bool], Any] = {}
+        self.met: dict[int, weakref.ref[Tensor]] = {}
+        self.written: dict[int, tuple[Tensor, Any]] = {}
+        self.consumed: set[Node] = set()
+
+    def decide(self, x: Tensor, what: str) -> Any:
+        truth = what == "a branch on its truth"
+        node = x.node
+        assert node is not None
+        known = self.asked.get((node, truth))
+        if known is not None:
+            return known
+        try:
+            value = np.asarray(self.values.of(node))
+        except Unknown:
+            fail(
+                GraphError,
+                f"{what} needs the value of an abstract tensor {x.spec}",
+                "It depends on the argument of an inner transform (vmap, scan, ...), which has no value while it is "
+                "traced. Write wg.where for a choice between values, wg.cond for one between computations, "
+                "wg.while_loop for a loop that ends on a value.",
+            )
+        answer = value.astype(bool) if truth else value
+        watched = abstract(node)
+        if truth and x.dtype != bool_:
+            watched = TABLE["cast"].front(watched, dtype=bool_)
+        self.decisions.append((watched, answer.tobytes(), what, user_location()))
+        self.asked[node, truth] = answer
+        return answer
+
+    def refuse(self, x: Tensor, what: str) -> NoReturn:
+        fail(
+            GraphError,
+            f"{what} needs the value of {x.spec} while {self.name} is compiled",
+            "A compiled function has values only when it runs. To see one, write wg.debug.print('{}', x); to use it "
+            "in Python code, wg.callback(fn, spec, x), or return it and use it outside.",
+        )
+
+    def meet(self, operands: Sequence[Any]) -> None:
+        for a in operands:
+            if isinstance(a, Tensor) and a._data is not None and id(a) not in self.met:
+                self.met[id(a)] = weakref.ref(a)
+
+    def consume(self, roots: Sequence[Node]) -> None:
+        self.consumed.update(reachable(roots))
+
+    def write(self, x: Tensor) -> None:
+        self.written.setdefault(id(x), (x, (x._data, x.node)))
+
+
+class _Held(NamedTuple):
+    """A cell or an argument during a trace: the input that stands in it, the tensor (if it is one), its gradient's input."""
+
+    input: Tensor
+    tensor: Tensor | None
+    grad: _Gradient | None
+
+
+class _Gradient:
+    """The gradient of a leaf on entry: an input if there is one, and whether the program looked."""
+
+    __slots__ = ("input", "was_read")
+
+    def __init__(self, owner: Tensor, before: Tensor | None, name: str, values: Values) -> None:
+        self.input: Tensor | None = None
+        if before is not None:
+            self.input = abstract_input(before.spec, f"{name}.grad" if name else "")
+            values.known[self.input.node] = before._data  # type: ignore[index]
+        self.was_read = False
+        owner._grad = Unread(self.read)  # type: ignore[assignment]
+
+    def read(self) -> Tensor | None:
+        self.was_read = True
+        return None if self.input is None else abstract(self.input.node)  # type: ignore[arg-type]
+
+
+def run_trace(
+    fn: Callable[..., Any],
+    name: str,
+    arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
+    arguments: Sequence[Argument],
+    around: Surroundings,
+) -> Traced:
+    """Run `fn` on abstract tensors, with abstract tensors in all cells around it; everything is put back after.
+
+    `arrange` gives the call's arguments, with those of some positions replaced.
+    """
+    recorder = Recorder(name)
+    saved_cells: list[tuple[Cell, Any]] = []
+    saved_grads: list[tuple[Tensor, Any]] = []
+    mode = get_mode()
+    mode_token = set_mode(Mode(mode.grad, None, tracing=True))
+    token = set_capture(recorder)
+    try:
+        held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
+        held_arguments = [_hold_argument(a, recorder) for a in arguments]
+        args, kwargs = arrange({a.index: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
+        result = fn(*args, **kwargs)
+        return _finish(recorder, result, around, arguments, held_cells, held_arguments)
+    finally:
+        reset_capture(token)
+        reset_mode(mode_token)
+        for t, (data, node) in recorder.written.values():
+            t._data, t.node = data, node
+            t._spec = asarray(data, copy=False).spec
+        for cell, before in saved_cells:
+            cell.restore(before)
+        for t, before in saved_grads:
+            t._grad = before
+        _put_back(around)
+
+
+def _hold_cell(
+    cell: Cell,
+    around: Surroundings,
+    recorder: Recorder,
+    saved_cells: list[tuple[Cell, Any]],
+    saved_grads: list[tuple[Tensor, Any]],
+) -> _Held:
+    name = around.names[cell.key]
+    tensor = cell.tensor if isinstance(cell, TensorCell) else None
+    tracked = tensor is not None and tensor.requires_grad and not tensor.is_leaf
+    input = abstract_input(cell.spec, name, tracked)
+    recorder.values.known[input.node] = cell.get()  # type: ignore[index]
+    collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
+    saved_cells.append((cell, cell.save()))
+    cell.hold(input)
+    if not collects:
+        return _Held(input, tensor, None)
+    assert tensor is not None
+    before = tensor.grad
+    saved_grads.append((tensor, before))
+    return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values))
+
+
+def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
+    spec = asarray(a.value, copy=False).spec
+    input = abstract_input(spec, a.name, a.tracked)
+    recorder.values.known[input.node] = a.value  # type: ignore[index]
+    if a.weakly:
+        return _Held(input, weak(input), None)
+    shown: Tensor = new(a.kind)
+    shown._data, shown.node = None, input.node
+    if not a.collects:
+        return _Held(input, shown, None)
+    leaf = leaf_node(shown)
+    leaf.inputs = (input.node,)
+    shown.node = leaf
+    return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values))
+
+
+def _put_back(around: Surroundings) -> None:
+    """Nothing abstract stays behind in the containers that the function could reach."""
+    for container, before, _ in around.containers:
+        if isinstance(container, dict):
+            for key in [k for k, v in container.items() if before.get(k, MISSING) is not v]:
+                if _has_abstract(container[key]):
+                    if key in before:
+                        container[key] = before[key]
+                    else:
+                        del container[key]
+        elif len(container) != len(before) or any(a is not b for a, b in zip(container, before)):
+            if any(map(_has_abstract, container)):
+                container[:] = before
+    for place, before in around.places:
+        now = place.read()
+        if now is not before and _has_abstract(now):
+            place.write(before)
+
+
+def _has_abstract(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.leaves(value))
+
+
+class _Outputs:
+    """The outputs of the graph to be, each tensor once."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Tensor] = []
+        self._index: dict[Any, int] = {}
+
+    def add(self, t: Tensor) -> int:
+        key = t.node if t._data is None else id(t)
+        found = self._index.get(key)
+        if found is None:
+            found = self._index[key] = len(self.tensors)
+            self.tensors.append(t)
+        return found
+
+
+def _finish(
+    recorder: Recorder,
+    result: Any,
+    around: Surroundings,
+    arguments: Sequence[Argument],
+    held_cells: Sequence[_Held],
+    held_arguments: Sequence[_Held],
+) -> Traced:
+    outs = _Outputs()
+    leaves, structure = tree.flatten(result)
+    tracked: set[int] = set()
+    results: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, WeakScalar):
+            leaf = strong(leaf)
+        if isinstance(leaf, Tensor):
+            shown = resumed(leaf)
+            results.append(outs.add(shown))
+            if leaf.requires_grad and leaf.node not in recorder.consumed:
+                tracked.add(results[-1])
+        else:
+            results.append(Constant(leaf))
+    cell_writes: list[Write] = []
+    for i, (cell, held) in enumerate(zip(around.cells, held_cells, strict=True)):
+        now = cell.held()
+        if now._data is not None or now.node is not held.input.node:
+            cell_writes.append(Write(i, outs.add(_cast(now, cell.spec.dtype))))
+    argument_writes = []
+    for i, held in enumerate(held_arguments):
+        if held.tensor is None or isinstance(held.tensor, WeakScalar):
+            continue
+        now = present(held.tensor)
+        if now._data is not None or now.node is not held.input.node:
+            argument_writes.append(Write(i, outs.add(now)))
+    cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
+    place_writes = _place_writes(recorder.name, around, outs)
+    first_guard = len(outs.tensors)
+    outputs = [*outs.tensors, *(t for t, *_ in recorder.decisions)]
+    guards = tuple(
+        Guard(first_guard + k, value, what, where) for k, (_, value, what, where) in enumerate(recorder.decisions)
+    )
+    given: list[Given] = []
+    sources: list[Source] = []
+    for kind, held_all in (("argument", held_arguments), ("cell", held_cells)):
+        for i, held in enumerate(held_all):
+            parameter = kind == "cell" and held.tensor is not None and held.grad is not None
+            name = held.input.node.attrs.get("name", "") if held.input.node is not None else ""
+            given.append(Given(held.input, name, parameter))
+            sources.append(Source(kind, i))
+            if held.grad is not None and held.grad.input is not None:
+                given.append(Given(held.grad.input, f"{name}.grad" if name else "", False))
+                sources.append(Source(f"{kind} gradient", i))
+    name = recorder.name
+    whole = Graph.closed(outputs, given, name=name if name.isidentifier() else "")
+    _no_strangers(whole, len(given), name)
+    used = {e for n in whole.nodes for e in n.inputs if isinstance(e, Node)} | set(whole.outputs)
+    kept = [(n, s) for n, s in zip(whole.inputs, sources) if n in used]
+    graph = Graph(whole.outputs, [n for n, _ in kept], whole.name)
+    reads = [
+        (Source(f"{kind} gradient", i), held.grad.input is not None)
+        for kind, held_all in (("argument", held_arguments), ("cell", held_cells))
+        for i, held in enumerate(held_all)
+        if held.grad is not None and held.grad.was_read
+    ]
+    known = {id(c.tensor) for c in around.cells if isinstance(c, TensorCell)}
+    hidden = [t for i, ref in recorder.met.items() if (t := ref()) is not None and i not in known]
+    hidden += [t for t, _ in recorder.written.values()]
+    return Traced(
+        graph,
+        tuple(s for _, s in kept),
+        tuple(results),
+        structure,
+        frozenset(tracked),
+        guards,
+        tuple(cell_writes),
+        tuple(argument_writes),
+        cell_grads,
+        argument_grads,
+        place_writes,
+        tuple(reads),
+        tuple(hidden),
+    )
+
+
+def _cast(t: Tensor, dtype: Any) -> Tensor:
+    if t.dtype == dtype:
+        return abstract(t.node) if isinstance(t, WeakScalar) and t.node is not None else t
+    out: Tensor = TABLE["cast"].front(t, dtype=dtype)
+    return out
+
+
+def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[Write, ...]:
+    """What backward passes left in the `.grad` of leaves."""
+    found = []
+    for i, held in enumerate(held_all):
+        gradient = held.grad
+        if gradient is None or held.tensor is None:
+            continue
+        now = held.tensor._grad
+        if type(now) is Unread:
+            continue
+        if now is None:
+            found.append(Write(i, None))
+        elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
+            found.append(Write(i, outs.add(now)))
+    return tuple(found)
+
+
+def _place_writes(name: str, around: Surroundings, outs: _Outputs) -> tuple[Write, ...]:
+    """The places outside where a tensor now stands that was not there before."""
+    found: dict[tuple[int, Any], Write] = {}
+
+    def put(place: Place, value: Any) -> None:
+        leaves, structure = tree.flatten(value)
+        shown = tuple(outs.add(strong(t) if isinstance(t, WeakScalar) else t) for t in leaves if isinstance(t, Tensor))
+        others = tuple(None if isinstance(t, Tensor) else Constant(t) for t in leaves)
+        found.setdefault((id(place.holder), place.name), Write((place, structure, others, shown), None))
+
+    for container, before, path in around.containers:
+        if isinstance(container, dict):
+            for key, value in container.items():
+                if before.get(key, MISSING) is not value and _has_abstract(value):
+                    put(Place(container, key, f"{path}[{key!r}]"), value)
+        elif len(container) != len(before):
+            if any(map(_has_abstract, container)):
+                fail(
+                    GraphError,
+                    f"{name} changes the length of the list {path} outside it, which holds computed tensors",
+                    "A compiled function runs without its Python code: return what is to be collected, and append it "
+                    "outside.",
+                )
+        else:
+            for i, (value, old) in enumerate(zip(container, before, strict=True)):
+                if value is not old and _has_abstract(value):
+                    put(Place(container, i, f"{path}[{i}]"), value)
+    for place, before in around.places:
+        now = place.read()
+        if now is not before and _has_abstract(now):
+            put(place, now)
+    return tuple(found.values())
+
+
+def _no_strangers(made: Graph, count: int, name: str) -> None:
+    for node in made.inputs[count:]:
+        fail(
+            GraphError,
+            f"{name} uses a tensor that is neither an argument nor anything it can reach, {node.spec}",
+            "Pass it as an argument.",
+        )

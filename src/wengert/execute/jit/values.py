@@ -1,0 +1,81 @@
+"""The value of an abstract tensor, computed on demand from the values of a trace's inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.evaluate import compute
+from ...core.node import Mixed, Node
+from ...core.record import OUTPUT
+from ...core.tensor import ALIAS, LEAF, Tensor
+
+
+class Unknown(Exception):
+    """A value that depends on something that has none (the argument of an inner trace)."""
+
+
+class Values:
+    """Values of recorded nodes, each computed once."""
+
+    def __init__(self) -> None:
+        self.known: dict[Node, Any] = {}
+
+    def of(self, root: Node) -> Any:
+        """The value of a node. Raises Unknown."""
+        stack = [root]
+        known = self.known
+        while stack:
+            node = stack[-1]
+            if node in known:
+                stack.pop()
+                continue
+            waiting = [e for e in _needed(node) if e not in known]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            stack.pop()
+            known[node] = self._compute(node)
+        return known[root]
+
+    def _compute(self, node: Node) -> Any:
+        if node.op.kind == "leaf":
+            if node.inputs:
+                return self.known[node.inputs[0]]
+            owner = node.variable if node.op is LEAF else None
+            if owner is None or owner._data is None:
+                raise Unknown
+            return owner._data
+        values = node.saved if type(node.saved) is Mixed else ()
+        args = []
+        for i, entry in enumerate(node.inputs):
+            value = values[i] if values else None
+            if isinstance(value, Tensor) and value._data is not None:
+                args.append(value._data)
+            elif isinstance(entry, Node):
+                args.append(self.known[entry])
+            elif isinstance(entry, Tensor):
+                args.append(entry._data if entry.node is None else self.known[entry.node])
+            else:
+                args.append(entry)
+        if node.op is ALIAS:
+            return args[0]
+        if node.op is OUTPUT:
+            return args[0][node.attrs["index"]]
+        with np.errstate(all="ignore"):  # infinities and NaNs are values
+            return compute(node, args)
+
+
+def _needed(node: Node) -> list[Node]:
+    """The nodes whose values a node's own is computed from."""
+    values = node.saved if type(node.saved) is Mixed else ()
+    found = []
+    for i, entry in enumerate(node.inputs):
+        value = values[i] if values else None
+        if isinstance(value, Tensor) and value._data is not None:
+            continue
+        source = entry.node if isinstance(entry, Tensor) else entry
+        if isinstance(source, Node):
+            found.append(source)
+    return found
