@@ -67,6 +67,7 @@ class Lowering:
         self.target = target
         self.plan = Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
+        self._numbers: dict[Any, View] = {}
 
     def view(self, entry: Any) -> View:
         """The array of a node that is computed by now, as it lies in memory (any strides)."""
@@ -83,10 +84,17 @@ class Lowering:
 
     def constant(self, value: Any) -> View:
         """An array that is part of the program."""
-        array = np.ascontiguousarray(value)
+        array = np.asarray(value, order="C")
         buffer = Buffer("constant", array.nbytes, len(self.plan.constants), array)
         self.plan.constants.append(buffer)
         return View(buffer, array.dtype, array.shape, dense(array.shape))
+
+    def number(self, value: Any, dtype: Any) -> View:
+        """A 0-d array of a number."""
+        key = (repr(value), np.dtype(dtype))
+        if key not in self._numbers:
+            self._numbers[key] = self.constant(np.asarray(value, dtype))
+        return self._numbers[key]
 
     def kernel(self, key: str, build: Build) -> Kernel:
         """The kernel of this key for the lowering's target."""

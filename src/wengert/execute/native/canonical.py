@@ -1,0 +1,261 @@
+"""The form of a graph that lowering starts from.
+
+Composites without a kernel of their own are opened; reductions are written with the four that loops
+have; reshapes move up to where they are views. Every rule keeps the values that the op's own
+forward gives, up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ...core.graph import Graph
+from ...core.node import Node
+from ...core.record import OUTPUT
+from ...core.snapshot import located
+from ...passes.cse import cse
+from ...passes.fold import fold
+from ...passes.rewrite import Rule, RuleSet, build, rewrite, with_outputs
+from ...passes.simplify import simplify
+from .lowering import RULES
+
+
+def canonical(graph: Graph) -> Graph:
+    """The graph in the form that :mod:`wengert.execute.native.groups` takes."""
+    while True:
+        opened = graph.expand_where(lambda n: n.op.name not in RULES)
+        if opened is graph:
+            break
+        graph = opened
+    graph = cse(simplify(fold(graph, _FOLDED)))
+    graph = rewrite(graph, _RULES)
+    graph = cse(graph)
+    for _ in range(_ROUNDS):
+        before, graph = graph, _reshapes_first(graph)
+        if graph is before:
+            break
+    return cse(graph)
+
+
+# Constants made while compiling are kept with the program: small ones only.
+_FOLDED = 1 << 16
+# The longest row that an element is picked from by a masked sum.
+_CLASSES = 4096
+# How many elementwise nodes in a row a reshape moves over, at most.
+_ROUNDS = 8
+
+
+def _float32_or_64(node: Node) -> bool:
+    return bool(node.spec.dtype.kind == "f" and node.spec.dtype.itemsize >= 4)
+
+
+def _like(value: Node, x: Node) -> Node:
+    return build("broadcast", (value,), x, shape=x.spec.shape) if value.spec.shape != x.spec.shape else value
+
+
+def _count(x: Node, axis: tuple[int, ...]) -> int:
+    return math.prod(x.spec.shape[a] for a in axis)
+
+
+def _mean(node: Node) -> Node | None:
+    (x,), axis = node.inputs, node.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
+        return None
+    total = build("sum", (x,), node, axis=axis, keepdims=node.attrs["keepdims"])
+    return build("divide", (total, float(_count(x, axis))), node)
+
+
+def _logsumexp(node: Node) -> Node | None:
+    (x,), axis = node.inputs, node.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
+        return None
+    top = build("max", (x,), node, axis=axis, keepdims=True)
+    shifted = build("exp", (build("subtract", (x, _like(top, x)), node),), node)
+    total = build("sum", (shifted,), node, axis=axis, keepdims=True)
+    level = build("add", (build("log", (total,), node), top), node)
+    # An infinite maximum is the result itself (and a NaN is neither less nor more than it).
+    whole = build("where", (build("isinf", (top,), node), top, level), node)
+    return build("reshape", (whole,), node, shape=node.spec.shape) if whole.spec.shape != node.spec.shape else whole
+
+
+def _moments(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node, Node]:
+    """The mean, the deviation from it, and the sum of its squares, along axes that are kept."""
+    total = build("sum", (x,), like, axis=axis, keepdims=True)
+    mean = build("divide", (total, float(_count(x, axis))), like)
+    deviation = build("subtract", (x, _like(mean, x)), like)
+    squares = build("sum", (build("multiply", (deviation, deviation), like),), like, axis=axis, keepdims=True)
+    return mean, deviation, squares
+
+
+def _var(node: Node) -> Node | None:
+    (x,), axis = node.inputs, node.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x):
+        return None
+    freedom = _count(x, axis) - node.attrs["correction"]
+    if _count(x, axis) == 0 or freedom <= 0:
+        return None
+    squares = _moments(x, axis, node)[2]
+    found = build("divide", (squares, float(freedom)), node)
+    return build("reshape", (found,), node, shape=node.spec.shape) if found.spec.shape != node.spec.shape else found
+
+
+def _standardize(node: Node) -> Node | None:
+    """Of `output` nodes: which of the three results of standardize is meant."""
+    source = node.inputs[0]
+    if not isinstance(source, Node) or source.op.name != "standardize":
+        return None
+    (x,), axis = source.inputs, source.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
+        return None
+    mean, deviation, squares = _moments(x, axis, node)
+    variance = build("divide", (squares, float(_count(x, axis))), node)
+    if node.attrs["index"] == 1:
+        return mean
+    if node.attrs["index"] == 2:
+        return variance
+    inverse = build("rsqrt", (build("add", (variance, source.attrs["eps"]), node),), node)
+    return build("multiply", (deviation, _like(inverse, x)), node)
+
+
+def _sum_of_wider(node: Node) -> Node | None:
+    """Sums are computed in the dtype of their result."""
+    (x,) = node.inputs
+    if not isinstance(x, Node) or x.spec.dtype == node.spec.dtype:
+        return None
+    return build(node.op.name, (build("cast", (x,), node, dtype=node.spec.dtype),), node, **node.attrs)
+
+
+def _truth(x: Node, node: Node) -> Node:
+    return x if x.spec.dtype.kind == "b" else build("not_equal", (x, 0), node)
+
+
+def _any_or_all(node: Node) -> Node | None:
+    (x,) = node.inputs
+    if not isinstance(x, Node) or x.spec.dtype.kind == "b":
+        return None
+    return build(node.op.name, (_truth(x, node),), node, **node.attrs)
+
+
+def _count_nonzero(node: Node) -> Node | None:
+    (x,) = node.inputs
+    if not isinstance(x, Node):
+        return None
+    counted = build("cast", (_truth(x, node),), node, dtype=node.spec.dtype)
+    return build("sum", (counted,), node, **node.attrs)
+
+
+def _over_single_axes(node: Node) -> Node | None:
+    """A reduction over axes of size 1 only drops them."""
+    (x,) = node.inputs
+    if not isinstance(x, Node) or _count(x, node.attrs["axis"]) != 1 or x.spec.dtype != node.spec.dtype:
+        return None
+    return build("reshape", (x,), node, shape=node.spec.shape)
+
+
+def _picked(node: Node) -> Node | None:
+    """One element of each row, of a value that a loop computes: a masked sum fuses with what makes it."""
+    x, at = node.inputs
+    if not isinstance(x, Node) or not isinstance(at, Node) or x.op.kind != "elementwise" or not _float32_or_64(x):
+        return None
+    shape = x.spec.shape
+    if node.attrs["axis"] != -1 or at.spec.shape != (*shape[:-1], 1) or shape[-1] > _CLASSES or x.spec.size == 0:
+        return None
+    index = build("reshape", (at,), node, shape=shape[:-1])
+    hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
+    return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
+
+
+_RULES = RuleSet(
+    [
+        Rule("reduction over single axes", frozenset({"sum", "prod", "max", "min", "any", "all"}), _over_single_axes),
+        Rule("sum in the result's dtype", frozenset({"sum", "prod"}), _sum_of_wider),
+        Rule("truth before any and all", frozenset({"any", "all"}), _any_or_all),
+        Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
+        Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
+        Rule("mean as sum", frozenset({"mean"}), _mean),
+        Rule("logsumexp in the open", frozenset({"logsumexp"}), _logsumexp),
+        Rule("variance in the open", frozenset({"var"}), _var),
+        Rule("standardize in the open", frozenset({"output"}), _standardize),
+    ]
+)
+
+
+def _reshapes_first(graph: Graph) -> Graph:
+    """Reshapes of elementwise results become results of reshaped operands, where nothing else uses those.
+
+    A reshape of what is in memory is a view and costs nothing; one of a value that is computed in
+    a loop would make that value be stored.
+    """
+    uses = {n: len(graph.consumers(n)) for n in graph.nodes}
+    for n in graph.outputs:
+        uses[n] = uses.get(n, 0) + 1
+    replace: dict[Node, Node] = {}
+    changed = False
+    for node in graph.nodes:
+        inputs = tuple(replace[e] if isinstance(e, Node) else e for e in node.inputs)
+        same = all(a is b for a, b in zip(inputs, node.inputs))
+        made = node if same else located(node.op, inputs, node.attrs, node.spec, node.code, node.offset, node.scope)
+        if node.op.name in _MOVED and uses.get(node.inputs[0], 0) == 1 and isinstance(made.inputs[0], Node):
+            moved = _moved(made, made.inputs[0])
+            if moved is not None:
+                changed = True
+                made = moved
+        replace[node] = made
+    if not changed:
+        return graph
+    return with_outputs(graph, [replace[n] for n in graph.outputs])
+
+
+_MOVED = frozenset({"reshape", "permute"})
+
+
+def _moved(view: Node, source: Node) -> Node | None:
+    """The view of an elementwise node as that node of views; None where it does not apply."""
+    if source.op.kind != "elementwise" and source.op.name != "cast":
+        return None
+    if any(isinstance(e, Node) and e.spec.shape != source.spec.shape for e in source.inputs):
+        return None
+    inputs = []
+    for entry in source.inputs:
+        if not isinstance(entry, Node):
+            inputs.append(entry)
+            continue
+        if entry.op.name == "broadcast" and isinstance(entry.inputs[0], Node):
+            through = _of_broadcast(view, entry)
+            if through is None:
+                return None
+            inputs.append(through)
+            continue
+        inputs.append(build(view.op.name, (entry,), view, **view.attrs))
+    spec = source.spec.with_shape(view.spec.shape)
+    return located(source.op, tuple(inputs), source.attrs, spec, source.code, source.offset, source.scope)
+
+
+def _of_broadcast(view: Node, spread: Node) -> Node | None:
+    """A view of a broadcast as a broadcast of a view; None where the axes do not part cleanly."""
+    source = spread.inputs[0]
+    shape = view.spec.shape
+    if source.spec.size == 1:
+        flat = build("reshape", (source,), view, shape=()) if source.spec.shape != () else source
+        return build("broadcast", (flat,), view, shape=shape)
+    if view.op.name == "permute":
+        lead = spread.spec.ndim - source.spec.ndim
+        full = build("reshape", (source,), view, shape=(1,) * lead + source.spec.shape) if lead else source
+        return build("broadcast", (build("permute", (full,), view, axes=view.attrs["axes"]),), view, shape=shape)
+    # Trailing axes that are all there: (n,) over (b, t, n) seen as (b * t, n).
+    tail = source.spec.shape
+    while tail and tail[0] == 1:
+        tail = tail[1:]
+    if tail and spread.spec.shape[-len(tail) :] == tail and shape[-len(tail) :] == tail:
+        plain = build("reshape", (source,), view, shape=tail) if source.spec.shape != tail else source
+        return build("broadcast", (plain,), view, shape=shape)
+    return None
+
+
+def result_of(node: Node) -> tuple[Node, int]:
+    """The node that computes a value, and which of its results the value is."""
+    if node.op is OUTPUT:
+        return node.inputs[0], node.attrs["index"]
+    return node, 0

@@ -1,0 +1,59 @@
+"""From a graph to a program that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ...core.graph import Graph
+from . import machine
+from .canonical import canonical
+from .kernel import Kernel
+from .lower import GraphLowering
+from .plan import Plan
+from .runtime import Program
+from .types import Target
+
+
+class Compiled:
+    """A graph as native code.
+
+    `graph` is what was compiled, `optimized` the form that the plan was made from, `plan` the steps.
+    """
+
+    def __init__(self, graph: Graph, donated: Sequence[bool] | None = None, target: Target | None = None) -> None:
+        self.graph = graph
+        self.target = target if target is not None else machine.host()
+        self.optimized = canonical(graph)
+        given = donated if donated is not None else [False] * len(graph.inputs)
+        self.plan: Plan = GraphLowering(self.optimized, self.target, given).lower()
+
+    @cached_property
+    def program(self) -> Program:
+        """The plan, ready to run."""
+        return Program(self.plan)
+
+    def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
+        """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
+        return self.program.run(inputs, outputs if outputs is not None else [None] * len(self.graph.outputs))
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The kernels, each once, in the order of their first step."""
+        return list(dict.fromkeys(s.kernel for s in self.plan.steps if isinstance(s.kernel, Kernel)))
+
+    @property
+    def ir(self) -> str:
+        """The LLVM IR of all kernels."""
+        return "\n".join(f"; {k.key}\n{k.ir}" for k in self.kernels)
+
+    @property
+    def asm(self) -> str:
+        """The assembly of all kernels."""
+        return "\n".join(f"# {k.key}\n{k.asm}" for k in self.kernels)
+
+
+def compile_graph(graph: Graph, donated: Sequence[bool] | None = None, target: Target | None = None) -> Compiled:
+    """Compile a graph: `compile_graph(g).run(arrays)`. `donated` inputs may be overwritten by results."""
+    return Compiled(graph, donated, target)

@@ -1,0 +1,613 @@
+"""Loop kernels: one loop nest that computes fused elementwise operations and reductions.
+
+A nest has *rows*, which threads share out, and *inner* dimensions, which a row loops over. One
+dimension is done in vectors: the last inner one (`vector == "inner"`), or, where rows are short,
+the last dimension of the rows (`vector == "rows"`), so that a vector is that many rows side by side.
+
+Instructions compute values at one of three levels: UNIFORM (the same everywhere), ROW and INNER.
+Reductions of INNER values end a *pass* along the row: what depends on their results is computed in a
+later pass, where earlier values are read back, or computed again where that is cheaper. Reductions
+may also run over the rows ("columns": kept along the row; "all": over everything); those give one
+partial result for every unit, which a second step adds up, so that results do not depend on how
+units are shared out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ...core.node import Node
+from . import scalars
+from .builder import Builder, Value
+from .combine import COMBINE, identity
+from .types import I8, I64, Type, storage_type
+
+UNIFORM, ROW, INNER = 0, 1, 2
+
+# What an operation costs, in simple ones: from KEPT on a value is kept for later passes rather than made again.
+KEPT = 5
+_COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
+_FREE = frozenset({"cast", "copy", "where", "stop_gradient", "negative", "relu", "abs", "square"})
+_SIMPLE = frozenset(
+    "add subtract multiply maximum minimum equal not_equal less less_equal greater greater_equal logical_and "
+    "logical_or logical_not logical_xor isnan isinf isfinite sign clip positive".split()
+)
+
+
+def cost(node: Node) -> int:
+    """What an elementwise node costs for an element, in additions, about."""
+    name = node.op.name
+    return 1 if name in _FREE or name in _SIMPLE else _COSTS.get(name, 20)
+
+
+class Array(NamedTuple):
+    """How an array is laid along the dimensions: its element type, and along which rows and inner ones it varies.
+
+    `unit` says that along the vector's dimension its elements lie side by side.
+    """
+
+    dtype: Any
+    rows: tuple[bool, ...]
+    inner: tuple[bool, ...]
+    unit: bool
+
+
+class Instr(NamedTuple):
+    """One value: a load of an array, a literal, an operation, an index along a dimension, or a reduction.
+
+    `kind` is "load" (args: the array's number), "literal" (the number itself), "op" (a node, on
+    earlier values), "index" (which dimension: rows first), "spread" (an earlier value, at a higher
+    level) or "reduce" (an earlier value; `how` it is combined, and over what).
+    """
+
+    kind: Literal["load", "literal", "op", "index", "spread", "reduce"]
+    args: tuple[Any, ...]
+    dtype: Any
+    level: int
+    node: Node | None = None
+    how: str = ""
+    over: Literal["row", "columns", "all", ""] = ""
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The earlier values that it takes."""
+        return self.args if self.kind in ("op", "spread", "reduce") else ()
+
+
+class Nest(NamedTuple):
+    """A loop kernel's structure, sizes left out.
+
+    `stores` pairs values with arrays. `partials` are the reductions over the rows, in order.
+    `split` says that rows are cut in pieces, which needs that no reduction is over a row.
+    """
+
+    vector: Literal["inner", "rows"]
+    rows: int
+    inner: int
+    arrays: tuple[Array, ...]
+    instrs: tuple[Instr, ...]
+    stores: tuple[tuple[int, int], ...]
+    partials: tuple[int, ...]
+    split: bool
+
+    @property
+    def key(self) -> str:
+        """All that the code depends on."""
+        parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d}"]
+        parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d}" for a in self.arrays]
+        for i in self.instrs:
+            what = i.how
+            if i.node is not None:
+                taken = [str(e.spec.dtype) if isinstance(e, Node) else repr(e) for e in i.node.inputs]
+                what = f"{i.node.op.name} {i.node.attrs or ''} {taken}"
+            parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
+        parts.append(f"{self.stores} {self.partials}")
+        return "; ".join(parts)
+
+
+def _bits(flags: Sequence[bool]) -> str:
+    return "".join("01"[f] for f in flags)
+
+
+class Passes:
+    """When each value of a nest is computed, and which are kept for later passes.
+
+    `when` is the pass of an INNER value, and the pass before which a ROW value is known.
+    """
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.when: list[int] = []
+        costs: list[int] = []
+        for i in nest.instrs:
+            known = max((self.when[a] for a in i.values), default=0)
+            self.when.append(known + (i.kind == "reduce" and i.over == "row"))
+            own = cost(i.node) if i.kind == "op" and i.node is not None else 0
+            costs.append(own + sum(costs[a] for a in i.values) if i.kind != "reduce" else 0)
+        self.stored = {v: a for v, a in nest.stores if _is_exact(nest.instrs[v].dtype)}
+        self.saved: list[int] = []
+        self.count = 1
+        for p in range(max(self.when, default=0) + 1):
+            roots = self.roots(p)
+            if roots:
+                self.count = p + 1
+            seen: set[int] = set()
+            stack = list(roots)
+            while stack:
+                v = stack.pop()
+                i = nest.instrs[v]
+                if v in seen or i.level != INNER:
+                    continue
+                seen.add(v)
+                if self.when[v] < p and costs[v] >= KEPT:
+                    if v not in self.stored and v not in self.saved:
+                        self.saved.append(v)
+                    continue
+                stack.extend(i.values)
+        self._costs = costs
+
+    def roots(self, p: int) -> list[int]:
+        """The INNER values that pass `p` is for: what it stores, and what it reduces."""
+        instrs = self.nest.instrs
+        found = [v for v, _ in self.nest.stores if instrs[v].level == INNER and self.when[v] == p]
+        found += [i.args[0] for i in instrs if i.kind == "reduce" and self.when[i.args[0]] == p]
+        return found
+
+    def is_kept(self, v: int, p: int) -> bool:
+        """Whether pass `p` reads the value back instead of computing it."""
+        i = self.nest.instrs[v]
+        return i.kind == "op" and self.when[v] < p and self._costs[v] >= KEPT
+
+    def work(self, p: int) -> int:
+        """What an element costs in a pass."""
+        total = 0
+        seen: set[int] = set()
+        stack = self.roots(p)
+        while stack:
+            v = stack.pop()
+            i = self.nest.instrs[v]
+            if v in seen or i.level != INNER or self.is_kept(v, p):
+                continue
+            seen.add(v)
+            total += cost(i.node) if i.node is not None else 1
+            stack.extend(i.values)
+        return total
+
+
+def _is_exact(dtype: Any) -> bool:
+    """Whether a stored value read back is the value that was computed."""
+    return not (dtype.itemsize == 2 and dtype.kind in "fV")
+
+
+class LoopKernel:
+    """Writes the code of a nest. The record's words stand in the order in which they are read here."""
+
+    def __init__(self, b: Builder, nest: Nest, lanes: int) -> None:
+        self.b, self.nest, self.lanes = b, nest, lanes
+        self.passes = Passes(nest)
+        self.in_rows = nest.vector == "rows"
+        self._at = 0
+        self.per, self.items, self.splits, self.length, self.kept = (self._word() for _ in range(5))
+        self.row_sizes = [self._word() for _ in range(nest.rows)]
+        self.inner_sizes = [self._word() for _ in range(nest.inner)]
+        self.bases: list[Value] = []
+        self.strides: list[tuple[list[Value | None], list[Value | None]]] = []
+        for array in nest.arrays:
+            self.bases.append(self._buffer())
+            self.strides.append(tuple([self._word() if f else None for f in flags] for flags in array[1:3]))  # type: ignore[arg-type]
+        self.partial_bases = [self._buffer() for _ in nest.partials]
+        self.columns = b.index(1)
+        for n in self.inner_sizes:
+            self.columns = b.mul(self.columns, n)
+        self.scratch = b.scratch() if self.passes.saved else None
+        self.known: dict[int, Value] = {}
+        self.totals: dict[int, Value] = {}
+
+    def _word(self) -> Value:
+        self._at += 1
+        return self.b.word(self._at - 1)
+
+    def _buffer(self) -> Value:
+        self._at += 2
+        return self.b.buffer(self._at - 2)
+
+    def type(self, v: int, lanes: int) -> Type:
+        return scalars.compute_type(self.nest.instrs[v].dtype).vector(lanes)
+
+    # -- units and rows
+
+    def write(self) -> None:
+        b, nest = self.b, self.nest
+        self._levels(UNIFORM, 0, self.bases, None)
+        with b.when(b.icmp("eq", b.lo, b.index(0))):
+            self._row_stores(UNIFORM, self.bases, None)
+        if not nest.partials:
+            last = b.imin(b.mul(b.hi, self.per), self.items)
+            with b.loop(b.mul(b.lo, self.per), last) as loop:
+                self._item(loop.index, b.index(0))
+            return
+        for k, v in enumerate(nest.partials):
+            if nest.instrs[v].over == "all":
+                self.totals[v] = b.local(self.type(v, self.lanes))
+        with b.loop(b.lo, b.hi) as unit:
+            self._start(unit.index)
+            first = b.mul(unit.index, self.per)
+            with b.loop(first, b.imin(b.add(first, self.per), self.items)) as loop:
+                self._item(loop.index, unit.index)
+            for k, v in enumerate(nest.partials):
+                if nest.instrs[v].over == "all":
+                    total = b.load(self.type(v, self.lanes), self.totals[v], 64)
+                    combine = COMBINE[nest.instrs[v].how]
+                    scalar = b.reduce_lanes(total, lambda x, y: combine(b, x, y))
+                    self._store_scalar(v, scalar, self.partial_bases[k], unit.index)
+
+    def _start(self, unit: Value) -> None:
+        """A unit's partial results before its first row."""
+        b = self.b
+        for k, v in enumerate(self.nest.partials):
+            i = self.nest.instrs[v]
+            if i.over == "all":
+                b.store(identity(b, i.how, self.type(v, self.lanes)), self.totals[v], 64)
+                continue
+            with b.loop(0, self.columns) as loop:
+                at = b.add(b.mul(unit, self.columns), loop.index)
+                self._store_scalar(v, identity(b, i.how, self.type(v, 0)), self.partial_bases[k], at)
+
+    def _store_scalar(self, v: int, x: Value, base: Value, at: Value) -> None:
+        stored = _bool_to_memory(self.b, x)
+        self.b.store(stored, self.b.offset(base, at, stored.type))
+
+    def _item(self, item: Value, unit: Value) -> None:
+        """One row, or a piece of one."""
+        b, nest = self.b, self.nest
+        row = b.udiv(item, self.splits) if nest.split else item
+        block = b.urem(item, self.splits) if nest.split else b.index(0)
+        count = nest.rows - self.in_rows
+        at: list[Value] = [b.index(0)] * count
+        for d in reversed(range(count)):
+            if d == 0:
+                at[d] = row
+            else:
+                at[d] = b.urem(row, self.row_sizes[d])
+                row = b.udiv(row, self.row_sizes[d])
+        pointers = [self._moved(k, self.bases[k], self.strides[k][0], at) for k in range(len(nest.arrays))]
+        size = self.row_sizes[-1] if self.in_rows else self.inner_sizes[-1] if nest.inner else b.index(1)
+        start = b.mul(block, self.length) if nest.split else b.index(0)
+        stop = b.imin(b.add(start, self.length), size) if nest.split else size
+        self.unit = unit
+        if not self.in_rows:
+            self._row(pointers, at, start, stop, None)
+            return
+        with b.loop(start, stop, self.lanes) as loop:
+            mask = b.tail_mask(b.sub(stop, loop.index), self.lanes)
+            along = [self._moved(k, p, self.strides[k][0][-1:], [loop.index]) for k, p in enumerate(pointers)]
+            self._row(along, [*at, loop.index], start, stop, mask)
+
+    def _moved(self, k: int, pointer: Value, strides: Sequence[Value | None], at: Sequence[Value]) -> Value:
+        """The address of array `k` moved by indices along some of its dimensions."""
+        b = self.b
+        for stride, index in zip(strides, at, strict=False):
+            if stride is not None:
+                pointer = b.offset(pointer, b.mul(stride, index), self._memory(k))
+        return pointer
+
+    def _memory(self, k: int) -> Type:
+        found = storage_type(self.nest.arrays[k].dtype)
+        assert found is not None
+        return found
+
+    # -- one row
+
+    def _row(self, pointers: list[Value], at: list[Value], start: Value, stop: Value, mask: Value | None) -> None:
+        self.at = at
+        outer = {v: x for v, x in self.known.items() if self.nest.instrs[v].level == UNIFORM}
+        self.known = dict(outer)
+        self._levels(ROW, 0, pointers, mask)
+        for p in range(self.passes.count):
+            if self.passes.roots(p):
+                self._pass(p, pointers, start, stop, mask)
+            self._levels(ROW, p + 1, pointers, mask)
+        self._row_stores(ROW, pointers, mask)
+        self.known = outer
+
+    def _levels(self, level: int, stage: int, pointers: list[Value], mask: Value | None) -> None:
+        """The values of a level that are known before pass `stage` and not before that."""
+        lanes = self.lanes if self.in_rows and level == ROW else 0
+        for v, i in enumerate(self.nest.instrs):
+            if i.level != level or self.passes.when[v] != stage or i.kind == "reduce":
+                continue
+            self.known[v] = self._made(v, lanes, lambda a: self._spread(self.known[a], lanes), pointers, None, mask)
+
+    def _row_stores(self, level: int, pointers: list[Value], mask: Value | None) -> None:
+        for v, k in self.nest.stores:
+            if self.nest.instrs[v].level != level:
+                continue
+            if level == ROW and self.in_rows:
+                self._store(k, v, self._spread(self.known[v], self.lanes), pointers[k], mask)
+            else:
+                self._store(k, v, self.known[v], pointers[k], None)
+
+    def _spread(self, x: Value, lanes: int) -> Value:
+        return self.b.splat(x, lanes) if lanes else x
+
+    # -- one pass along the row
+
+    def _pass(self, p: int, pointers: list[Value], start: Value, stop: Value, mask: Value | None) -> None:
+        b, instrs = self.b, self.nest.instrs
+        reduced = [
+            v
+            for v, i in enumerate(instrs)
+            if i.kind == "reduce" and i.over != "columns" and self.passes.when[i.args[0]] == p
+        ]
+        begin = []
+        for v in reduced:
+            type = self.type(v, self.lanes)
+            is_all = instrs[v].over == "all"
+            begin.append(b.load(type, self.totals[v], 64) if is_all else identity(b, instrs[v].how, type))
+        self._reduced = reduced
+        ends = self._loops(0, p, pointers, b.index(0), begin, start, stop, mask, [])
+        for v, end in zip(reduced, ends, strict=True):
+            if instrs[v].over == "all":
+                b.store(end, self.totals[v], 64)
+                continue
+            combine = COMBINE[instrs[v].how]
+            self.known[v] = end if self.in_rows else b.reduce_lanes(end, lambda x, y, c=combine: c(b, x, y))  # type: ignore[misc]
+
+    def _loops(
+        self,
+        d: int,
+        p: int,
+        pointers: list[Value],
+        flat: Value,
+        carried: Sequence[Value],
+        start: Value,
+        stop: Value,
+        mask: Value | None,
+        inner: list[Value],
+    ) -> Sequence[Value]:
+        """The inner dimensions from `d` on; `flat` counts the elements of those before."""
+        b = self.b
+        if not self.in_rows and d >= self.nest.inner - 1:
+            return self._vectors(p, pointers, flat, carried, start, stop, inner)
+        if d == self.nest.inner:
+            return self._element(p, pointers, flat, carried, mask, inner)
+        with b.loop(0, self.inner_sizes[d], carried=carried) as loop:
+            moved = [self._moved(k, x, [self.strides[k][1][d]], [loop.index]) for k, x in enumerate(pointers)]
+            at = b.add(b.mul(flat, self.inner_sizes[d]), loop.index)
+            loop.carry(*self._loops(d + 1, p, moved, at, loop.values, start, stop, mask, [*inner, loop.index]))
+        return loop.results
+
+    def _vectors(
+        self,
+        p: int,
+        pointers: list[Value],
+        flat: Value,
+        carried: Sequence[Value],
+        start: Value,
+        stop: Value,
+        inner: list[Value],
+    ) -> Sequence[Value]:
+        """The last inner dimension, in vectors: several at a time, then one by one, the last ones masked."""
+        b, lanes = self.b, self.lanes
+        base = b.mul(flat, self.inner_sizes[-1])
+
+        def one(index: Value, values: Sequence[Value], mask: Value | None) -> Sequence[Value]:
+            moved = [self._moved(k, x, self.strides[k][1][-1:], [index]) for k, x in enumerate(pointers)]
+            return self._element(p, moved, b.add(base, index), values, mask, [*inner, index])
+
+        many = self._unroll(p)
+        step = b.index(lanes * many)
+        whole = b.add(start, b.mul(b.udiv(b.sub(stop, start), step), step))
+        others = [
+            identity(b, self.nest.instrs[v].how, self.type(v, lanes)) for _ in range(many - 1) for v in self._reduced
+        ]
+        count = len(self._reduced)
+        with b.loop(start, whole, lanes * many, [*carried, *others]) as loop:
+            following: list[Value] = []
+            for j in range(many):
+                index = b.add(loop.index, b.index(j * lanes)) if j else loop.index
+                following += one(index, loop.values[j * count : (j + 1) * count], None)
+            loop.carry(*following)
+        sums = list(loop.results[:count])
+        for j in range(1, many):
+            for n, v in enumerate(self._reduced):
+                sums[n] = COMBINE[self.nest.instrs[v].how](b, sums[n], loop.results[j * count + n])
+        with b.loop(whole, stop, lanes, sums) as tail:
+            mask = b.tail_mask(b.sub(stop, tail.index), lanes)
+            tail.carry(*one(tail.index, tail.values, mask))
+        return tail.results
+
+    def _unroll(self, p: int) -> int:
+        """How many vectors at a time: enough independent chains to hide the latency of short bodies."""
+        work = self.passes.work(p)
+        return 4 if work <= 6 else 2 if work <= 16 else 1
+
+    # -- one vector of elements
+
+    def _element(
+        self,
+        p: int,
+        pointers: list[Value],
+        flat: Value,
+        carried: Sequence[Value],
+        mask: Value | None,
+        inner: list[Value],
+    ) -> Sequence[Value]:
+        b, instrs, lanes = self.b, self.nest.instrs, self.lanes
+        made: dict[int, Value] = {}
+        self._inner = inner
+
+        def value(root: int) -> Value:
+            # Chains may be long: an explicit stack.
+            stack = [root]
+            while stack:
+                v = stack[-1]
+                if v in made:
+                    stack.pop()
+                    continue
+                i = instrs[v]
+                if i.level != INNER:
+                    made[v] = self._spread(self.known[v], lanes)
+                elif self.passes.is_kept(v, p):
+                    made[v] = self._read_back(v, pointers, flat, mask)
+                else:
+                    waiting = [a for a in i.values if a not in made]
+                    if waiting:
+                        stack.extend(waiting)
+                        continue
+                    made[v] = self._made(v, lanes, made.__getitem__, pointers, mask, mask)
+                stack.pop()
+            return made[root]
+
+        for v, k in self.nest.stores:
+            if instrs[v].level == INNER and self.passes.when[v] == p:
+                self._store(k, v, value(v), pointers[k], mask)
+        for n, v in enumerate(self.passes.saved):
+            if self.passes.when[v] == p:
+                self._keep(n, v, value(v), flat, mask)
+        after = []
+        for v, total in zip(self._reduced, carried, strict=True):
+            after.append(COMBINE[instrs[v].how](b, total, self._present(v, value(instrs[v].args[0]), mask)))
+        for k, v in enumerate(self.nest.partials):
+            i = instrs[v]
+            if i.over == "columns" and self.passes.when[i.args[0]] == p:
+                self._add_column(v, k, self._present(v, value(i.args[0]), mask), flat, mask)
+        return after
+
+    def _present(self, v: int, x: Value, mask: Value | None) -> Value:
+        """What a reduction takes: lanes that are off change nothing."""
+        return x if mask is None else self.b.select(mask, x, identity(self.b, self.nest.instrs[v].how, x.type))
+
+    def _add_column(self, v: int, k: int, x: Value, flat: Value, mask: Value | None) -> None:
+        b, combine = self.b, COMBINE[self.nest.instrs[v].how]
+        element = I8 if x.type.bits == 1 else x.type.scalar
+        pointer = b.offset(self.partial_bases[k], b.add(b.mul(self.unit, self.columns), flat), element)
+        if self.in_rows:
+            old = _bool_from_memory(b, b.load(element, pointer), x.type)
+            total = combine(b, old, b.reduce_lanes(x, lambda p, q: combine(b, p, q)))
+            b.store(_bool_to_memory(b, total), pointer)
+            return
+        type = element.vector(self.lanes)
+        old = b.load(type, pointer) if mask is None else b.masked_load(type, pointer, mask)
+        new = _bool_to_memory(b, combine(b, _bool_from_memory(b, old, x.type), x))
+        if mask is None:
+            b.store(new, pointer)
+        else:
+            b.masked_store(new, pointer, mask)
+
+    def _kept_at(self, n: int, v: int, flat: Value) -> tuple[Value, Type]:
+        assert self.scratch is not None
+        type = self.type(v, self.lanes)
+        element = I8 if type.bits == 1 else type.scalar
+        base = self.b.offset(self.scratch, self.b.mul(self.kept, self.b.index(n)), I8)
+        at = self.b.mul(flat, self.b.index(self.lanes)) if self.in_rows else flat
+        return self.b.offset(base, at, element), element.vector(self.lanes)
+
+    def _keep(self, n: int, v: int, x: Value, flat: Value, mask: Value | None) -> None:
+        # Scratch memory is as long as whole vectors: no mask is needed.
+        pointer, _ = self._kept_at(n, v, flat)
+        self.b.store(_bool_to_memory(self.b, x), pointer)
+
+    def _read_back(self, v: int, pointers: list[Value], flat: Value, mask: Value | None) -> Value:
+        if v in self.passes.stored:
+            return self._load(self.passes.stored[v], pointers, self.lanes, mask, INNER)
+        pointer, type = self._kept_at(self.passes.saved.index(v), v, flat)
+        return _bool_from_memory(self.b, self.b.load(type, pointer), self.type(v, self.lanes))
+
+    # -- single values
+
+    def _made(
+        self, v: int, lanes: int, get: Any, pointers: list[Value], mask: Value | None, row_mask: Value | None
+    ) -> Value:
+        """The value of an instruction, its operands being `get`'s."""
+        i, b = self.nest.instrs[v], self.b
+        if i.kind == "literal":
+            return b.const(self.type(v, lanes), i.args[0])
+        if i.kind == "load":
+            return self._load(i.args[0], pointers, lanes, mask if i.level == INNER else row_mask, i.level)
+        if i.kind == "index":
+            return self._index(v, i, lanes)
+        if i.kind == "spread":
+            found: Value = get(i.args[0])
+            return found
+        assert i.node is not None
+        if i.node.op.name == "one_hot":
+            hit = b.icmp("eq", get(i.args[0]), get(i.args[1]))
+            type = self.type(v, lanes)
+            return hit if type.bits == 1 else b.select(hit, b.const(type, 1), b.const(type, 0))
+        return scalars.EMITTERS[i.node.op.name](b, i.node, [get(a) for a in i.args])
+
+    def _index(self, v: int, i: Instr, lanes: int) -> Value:
+        """The index along a dimension, in the instruction's integer type."""
+        b, d, type = self.b, i.args[0], self.type(v, lanes)
+        rows = self.nest.rows
+        along = self.at[d] if d < rows else self._inner[d - rows]
+        scalar = along if type.bits == 64 else b.cast("trunc", along, type.scalar)
+        spread = b.splat(scalar, lanes)
+        last = rows - 1 if self.in_rows else rows + self.nest.inner - 1
+        return b.add(spread, b.iota(type)) if d == last and lanes else spread
+
+    def _load(self, k: int, pointers: list[Value], lanes: int, mask: Value | None, level: int) -> Value:
+        b, array, memory = self.b, self.nest.arrays[k], self._memory(k)
+        stride = self._vector_stride(k, level) if lanes else None
+        if stride is None:
+            return self._spread(scalars.to_compute(b, b.load(memory, pointers[k]), array.dtype), lanes)
+        type = memory.vector(lanes)
+        if array.unit:
+            x = b.load(type, pointers[k]) if mask is None else b.masked_load(type, pointers[k], mask)
+        else:
+            x = b.gather(type, pointers[k], self._steps(stride), mask)
+        return scalars.to_compute(b, x, array.dtype)
+
+    def _vector_stride(self, k: int, level: int) -> Value | None:
+        """The array's stride along the dimension that is done in vectors; None where it does not vary there."""
+        rows, inner = self.strides[k]
+        if self.in_rows:
+            return rows[-1]
+        return inner[-1] if inner and level == INNER else None
+
+    def _steps(self, stride: Value) -> Value:
+        type = I64.vector(self.lanes)
+        return self.b.mul(self.b.iota(type), self.b.splat(stride, self.lanes))
+
+    def _store(self, k: int, v: int, x: Value, pointer: Value, mask: Value | None) -> None:
+        b, array = self.b, self.nest.arrays[k]
+        stored = scalars.to_storage(b, x, array.dtype)
+        if not stored.type.lanes:
+            b.store(stored, pointer)
+            return
+        stride = self._vector_stride(k, self.nest.instrs[v].level)
+        if stride is None:
+            b.store(b.extract(stored, 0), pointer)
+        elif not array.unit:
+            b.scatter(stored, pointer, self._steps(stride), mask)
+        elif mask is None:
+            b.store(stored, pointer)
+        else:
+            b.masked_store(stored, pointer, mask)
+
+
+def _bool_to_memory(b: Builder, x: Value) -> Value:
+    return b.cast("zext", x, I8) if x.type.bits == 1 else x
+
+
+def _bool_from_memory(b: Builder, x: Value, type: Type) -> Value:
+    return b.cast("trunc", x, type) if type.bits == 1 else x
+
+
+def lanes_of(nest: Nest, width: int) -> int:
+    """How many elements a vector has: registers full of the widest float (or, without floats, of 32 bits)."""
+    sizes = [scalars.compute_type(i.dtype).size for i in nest.instrs if np.dtype(i.dtype).kind in "fV"]
+    return max(1, width // max(sizes, default=4))
+
+
+def build(nest: Nest) -> Any:
+    """What writes the nest's kernel, for :func:`wengert.execute.native.kernel.kernel`."""
+
+    def write(b: Builder) -> None:
+        LoopKernel(b, nest, lanes_of(nest, b.target.width)).write()
+
+    return write
