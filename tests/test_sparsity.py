@@ -77,7 +77,7 @@ BY_VALUE = frozenset(
 # Blocks of a layout, where the factor of a triangular or orthogonal structure has zeros of its own.
 BY_BLOCK = frozenset(["cholesky", "qr"])
 # Rows of one element, of which a softmax is 1.
-BY_SIZE = frozenset(["softmax", "attention"])
+BY_SIZE = frozenset(["softmax", "attention", "attention_gradients"])
 # Samples with zeros, which are moved away from.
 WITH_ZEROS = frozenset(["prod", "cumulative_prod", "det", "adjugate"])
 

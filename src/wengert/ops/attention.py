@@ -1,76 +1,155 @@
-"""Scaled dot-product attention."""
+"""Scaled dot-product attention.
+
+A query's weights are exp(scores - lse), where `lse` is the log-sum-exp of its scores: with it the
+derivatives compute the weights again, and no matrix of scores outlives the node that made it.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
+from ..core.node import Node
 from ..core.op import Call, Joint, Missing
 from ..core.operands import promote_tensors
-from ..core.spec import broadcast_shapes, float32, show
+from ..core.spec import broadcast_shapes, show
 from ..core.tensor import Tensor, asarray
 from .activations import operand
+from .attention_kernels import attention_backward, attention_forward, later
 from .composites import dropout, softmax_op
-from .elementwise import multiply
+from .elementwise import exp, multiply
+from .norms import logsumexp
 from .reduce_ops import max_op
-from .selection import where
-from .structure import broadcast, cast
+from .reduction import running_dtype
+from .selection import where, where_op
+from .structure import broadcast, cast, casted
+
+# -- derivatives, in the open
+#
+# With S the scores and P the weights, the gradients for dy of the result y are those of Dao 2023,
+# arXiv:2307.08691: dV = P' dy, dP = dy V', dS = P (dP - sum(dy y)), dQ = scale dS K, dK = scale dS' Q.
+# What follows differentiates these and the forward once more; each rule runs on arrays and on tensors.
 
 
-@lru_cache(maxsize=64)
-def _future(rows: int, columns: int) -> Any:
-    """Where a column lies in a row's future."""
-    mask = np.arange(columns) > np.arange(rows)[:, None]
-    mask.flags.writeable = False
-    return mask
+def _wide(*values: Any) -> tuple[Any, ...]:
+    """Arguments in the dtype that is computed in; None stays."""
+    return tuple(v if v is None else _as(v, running_dtype(v.dtype)) for v in values)
 
 
-def _scores(q: Any, k: Any, causal: bool, scale: float) -> Any:
-    scores = np.matmul(q, k.mT)
-    scores *= scores.dtype.type(scale)
-    if causal:
-        np.copyto(scores, -math.inf, where=_future(*scores.shape[-2:]))
-    return scores
+def _narrow(dtype: Any, *values: Any) -> tuple[Any, ...]:
+    return tuple(v if v is None else _as(v, dtype) for v in values)
 
 
-def _attention(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
-    if q.dtype.itemsize == 2:
-        wide = (a.astype(float32) for a in (q, k, v, *mask))
-        out, weights = _attention(*wide, causal=causal, scale=scale)
-        return out.astype(q.dtype), weights.astype(q.dtype)
-    scores = _scores(q, k, causal, scale)
+def _as(x: Any, dtype: Any) -> Any:
+    return x if x.dtype == dtype else cast(x, dtype=dtype)
+
+
+def _recomputed(q: Any, k: Any, lse: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """The weights."""
+    scores = (q @ k.mT) * scale
     if mask:
-        scores += mask[0]
-    # Softmax in place: the scores are this function's own. A row of -inf becomes one of zeros.
-    top = np.maximum.reduce(scores, -1, keepdims=True, initial=-math.inf)
-    top[top == -math.inf] = 0
-    scores -= top
-    np.exp(scores, out=scores)
-    total = np.add.reduce(scores, -1, keepdims=True)
-    total[total == 0] = 1
-    scores /= total
-    return np.matmul(scores, v), scores
+        scores = scores + mask[0]
+    weights = exp(scores - _column(lse))
+    return where_op(_future(weights), 0.0, weights) if causal else weights
 
 
-def _attention_pull(ct: Any, q: Any, k: Any, v: Any, mask_shape: Any, out: Any, scale: float) -> tuple[Any, ...]:
-    """Through the result and, in passes over passes, through the weights."""
+def _future(scores: Any) -> Any:
+    """Where a score is of a key in its query's future."""
+    rows, columns = scores.shape[-2:]
+    return later(columns, rows).T
+
+
+def _column(x: Any) -> Any:
+    """A number for every row, beside the row."""
+    return x.reshape((*x.shape, 1))
+
+
+def _sum(x: Any) -> Any:
+    return x.sum(axis=-1, keepdims=True)
+
+
+def _present(*terms: Any) -> Any:
+    """The sum of the terms that are there; None where none is."""
+    total = None
+    for t in terms:
+        if t is not None:
+            total = t if total is None else total + t
+    return total
+
+
+def _attention_pull(
+    ct: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float, node: Any
+) -> tuple[Any, ...]:
+    """One node gives what the result passes on; the mask's gradient, of the scores' size, only where it is wanted.
+
+    Through the log-sum-exp something flows in derivatives of derivatives only.
+    """
+    dy, dlse = ct
+    y, lse = out
     dtype = q.dtype
-    if dtype.itemsize == 2:
-        ct_out, ct_weights, q, k, v, *wide = (cast(a, dtype=float32) for a in (*ct, q, k, v, *out))
-        grads = _attention_pull((ct_out, ct_weights), q, k, v, mask_shape, wide, scale)
-        return tuple(cast(g, dtype=dtype) for g in grads)
-    ct_out, ct_weights = ct
-    _, weights = out
-    g = ct_out @ v.mT
-    g += ct_weights
-    g *= weights
-    g -= weights * g.sum(axis=-1, keepdims=True)
-    return (g @ k) * scale, (g.mT @ q) * scale, weights.mT @ ct_out, *(g for _ in mask_shape)
+    grads: tuple[Any, ...] = (None, None, None)
+    if dy is not None:
+        grads = tuple(attention_gradients_op(q, k, v, y, lse, dy, *mask, causal=causal, scale=scale))
+    learned = bool(mask) and type(node.inputs[3]) is Node
+    if dlse is None and not learned:
+        return (*grads, *(None for _ in mask))
+    q, k, v, y, dy, *mask = _wide(q, k, v, y, dy, *mask)
+    weights = _recomputed(q, k, lse, mask, causal, scale)
+    slopes = None if dlse is None else weights * _column(dlse)
+    if slopes is not None:
+        more = _narrow(dtype, (slopes @ k) * scale, (slopes.mT @ q) * scale)
+        grads = (_present(grads[0], more[0]), _present(grads[1], more[1]), grads[2])
+    if learned and dy is not None:
+        slopes = _present(slopes, weights * (dy @ v.mT - _sum(dy * y)))
+    return (*grads, *_narrow(dtype, *(slopes for _ in mask)))
+
+
+def _attention_push(
+    ts: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float
+) -> tuple[Any, Any]:
+    """The tangents of the result and of the log-sum-exp, which is None where no score moves."""
+    dtype, lse = q.dtype, out[1]
+    q, k, v, tq, tk, tv, *rest = _wide(q, k, v, *ts, *mask)
+    t_mask, mask = rest[: len(mask)], rest[len(mask) :]
+    weights = _recomputed(q, k, lse, mask, causal, scale)
+    moved = _present(None if tq is None else tq @ k.mT, None if tk is None else q @ tk.mT)
+    t_scores = _present(None if moved is None else moved * scale, *t_mask)
+    t_out = None if tv is None else weights @ tv
+    t_lse = None
+    if t_scores is not None:
+        t_weights = weights * t_scores
+        level = _sum(t_weights)
+        t_out = _present(t_out, (t_weights - weights * level) @ v)
+        t_lse = level.reshape(level.shape[:-1])
+    return _narrow(dtype, t_out)[0], t_lse
+
+
+def _gradients_pull(
+    ct: Any, q: Any, k: Any, v: Any, y: Any, lse: Any, dy: Any, mask: Any, causal: bool, scale: float
+) -> tuple[Any, ...]:
+    dtype = q.dtype
+    a, b, c, q, k, v, y, dy, *mask = _wide(*ct, q, k, v, y, dy, *mask)
+    weights = _recomputed(q, k, lse, mask, causal, scale)
+    slopes = dy @ v.mT - _sum(dy * y)
+    d_scores = weights * slopes
+    d_d_scores = (a @ k.mT + q @ b.mT) * scale
+    d_slopes = weights * d_d_scores
+    level = -_sum(d_slopes)
+    back = weights * (dy @ c.mT + slopes * d_d_scores)
+    by_q = (back @ k + d_scores @ b) * scale
+    by_k = (back.mT @ q + d_scores.mT @ a) * scale
+    by_dy = weights @ c + d_slopes @ v + level * y
+    by_q, by_k, by_v, by_y, by_dy, *by_mask = _narrow(
+        dtype, by_q, by_k, d_slopes.mT @ dy, level * dy, by_dy, *(back for _ in mask)
+    )
+    return by_q, by_k, by_v, by_y, _as(-_sum(back).reshape(lse.shape), lse.dtype), by_dy, *by_mask
+
+
+# -- the ops
 
 
 def _with_an_empty_row(mask: Any) -> Any:
@@ -91,44 +170,118 @@ def _attention_samples(rng: Any) -> list[Call]:
     ]
 
 
-def _attention_reference(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
+def _gradients_samples(rng: Any) -> list[Call]:
+    """The forward's calls with their results; the order of derivatives is the forward's less one."""
+    found = []
+    for call in _attention_samples(rng):
+        q, k, v, *mask = call.args
+        y, lse = attention_forward(*call.args, **call.attrs)
+        dy = rng.normal(size=y.shape)
+        found.append(Call((q, k, v, y, lse, dy, *mask), call.attrs, max(0, call.order - 1)))
+    return found
+
+
+def _scores_reference(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
     scores = np.einsum("...id,...jd->...ij", q, k) * scale + (mask[0] if mask else 0.0)
     if causal:
         scores = scores + np.triu(np.full(scores.shape[-2:], -np.inf), 1)
-    weights = np.exp(scores)
-    weights = weights / np.maximum(weights.sum(-1, keepdims=True), 1e-300)
-    return np.einsum("...ij,...jd->...id", weights, v), weights
+    return scores
+
+
+def _attention_reference(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
+    weights = np.exp(_scores_reference(q, k, mask, causal, scale))
+    total = weights.sum(-1)
+    total[total == 0] = 1
+    return np.einsum("...ij,...jd->...id", weights / total[..., None], v), np.log(total)
+
+
+def _gradients_reference(
+    q: Any, k: Any, v: Any, y: Any, lse: Any, dy: Any, *mask: Any, causal: bool, scale: float
+) -> Any:
+    weights = np.exp(_scores_reference(q, k, mask, causal, scale) - lse[..., None])
+    slopes = np.einsum("...id,...jd->...ij", dy, v) - np.einsum("...id,...id->...i", dy, y)[..., None]
+    return (
+        np.einsum("...ij,...jd->...id", weights * slopes * scale, k),
+        np.einsum("...ij,...id->...jd", weights * slopes * scale, q),
+        np.einsum("...ij,...id->...jd", weights, dy),
+    )
 
 
 @composite(
     "attention(q, k, v, *mask; causal, scale)",
     accepts="real_inexact",
-    forward=_attention,
-    facts=Joint(_attention_pull),
+    forward=attention_forward,
+    facts=Joint(_attention_pull, _attention_push, absent=True),
     results=2,
-    doc="Softmax of scaled products of queries and keys, applied to values; and the softmax.",
-    source="Vaswani et al. 2017, arXiv:1706.03762",
-    layout="(m,d),(n,d),(n,e)->(m,e),(m,n)",
+    doc="Softmax of scaled products of queries and keys, applied to values; and the log-sum-exp of the products.",
+    source="Vaswani et al. 2017, arXiv:1706.03762; Dao 2023, arXiv:2307.08691",
+    layout="(m,d),(n,d),(n,e)->(m,e),(m)",
     samples=_attention_samples,
     reference=_attention_reference,
     onnx=Missing("no operator before opset 23"),
 )
 def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
+    dtype = q.dtype
+    q, k, v, *mask = (casted(a, running_dtype(dtype)) for a in (q, k, v, *mask))  # type: ignore[assignment]
+    scores = _masked_scores(q, k, mask, causal, scale)
+    return casted(_weights(scores) @ v, dtype), _log_sum(scores)
+
+
+@composite(
+    "attention_gradients(q, k, v, y, lse, dy, *mask; causal, scale)",
+    accepts="real_inexact",
+    forward=attention_backward,
+    facts=Joint(_gradients_pull),
+    results=3,
+    doc="The gradients of attention in queries, keys and values, for `dy` of its result `y`.",
+    source="Dao 2023, arXiv:2307.08691",
+    layout="(m,d),(n,d),(n,e),(m,e),(m),(m,e)->(m,d),(n,d),(n,e)",
+    samples=_gradients_samples,
+    reference=_gradients_reference,
+    onnx=Missing("ONNX has no gradients"),
+)
+def attention_gradients_op(
+    q: Any, k: Any, v: Any, y: Any, lse: Any, dy: Any, *mask: Any, causal: bool, scale: float
+) -> Any:
+    dtype = q.dtype
+    q, k, v, y, dy, *mask = _wide(q, k, v, y, dy, *mask)  # type: ignore[assignment]
+    weights = _recomputed(q, k, lse, mask, causal, scale)
+    slopes = weights * (dy @ v.mT - _sum(dy * y))
+    return _narrow(dtype, (slopes @ k) * scale, (slopes.mT @ q) * scale, weights.mT @ dy)
+
+
+def _masked_scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Tensor:
+    """Scaled scores as tensors, -inf where a key takes no part."""
     scores = multiply.front(q @ k.mT, scale)
     if mask:
         scores = scores + mask[0]
-    if causal:
-        scores = where(asarray(_future(*scores.shape[-2:])), -math.inf, scores)
-    weights = _weights(scores)
-    return weights @ v, weights
+    return where(asarray(_future(scores)), -math.inf, scores) if causal else scores
+
+
+def _seen(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores with 0 in the rows of queries that may see no key, and which rows those are."""
+    unseeing = max_op.front(scores, axis=(-1,), keepdims=True) == -math.inf
+    return where(unseeing, 0.0, scores), unseeing
 
 
 def _weights(scores: Tensor) -> Tensor:
     """Softmax over keys; zeros for a query that may see none."""
     if scores.shape[-1] == 0:
         return scores
-    unseeing = max_op.front(scores, axis=(-1,), keepdims=True) == -math.inf
-    return where(unseeing, 0.0, softmax_op.front(where(unseeing, 0.0, scores), axis=-1))
+    seen, unseeing = _seen(scores)
+    return where(unseeing, 0.0, softmax_op.front(seen, axis=-1))
+
+
+def _log_sum(scores: Tensor) -> Tensor:
+    """The log-sum-exp over keys; 0 for a query that may see none, for which exp(scores - 0) is its weights."""
+    out: Tensor
+    if scores.shape[-1] == 0:
+        out = scores.sum(axis=-1)
+        return out
+    seen, unseeing = _seen(scores)
+    found = where(unseeing, 0.0, logsumexp(seen, axis=-1, keepdims=True))
+    out = found.reshape(scores.shape[:-1])
+    return out
 
 
 @public
@@ -171,12 +324,8 @@ def scaled_dot_product_attention(
     q, k, v = (t if t.shape[:-2] == batch else broadcast.front(t, shape=batch + t.shape[-2:]) for t in (q, k, v))
     mask = [] if attn_mask is None else [_additive(attn_mask, q, (*batch, q.shape[-2], k.shape[-2]))]
     if dropout_p:
-        scores = multiply.front(q @ k.mT, factor)
-        if mask:
-            scores = scores + mask[0]
-        if is_causal:
-            scores = where(asarray(_future(*scores.shape[-2:])), -math.inf, scores)
-        dropped: Tensor = dropout(_weights(scores), dropout_p) @ v
+        weights = _weights(_masked_scores(q, k, mask, is_causal, factor))
+        dropped: Tensor = dropout(weights, dropout_p) @ v
         return dropped
     out: Tensor = attention_op.front(q, k, v, *mask, causal=bool(is_causal), scale=factor)[0]
     return out
@@ -202,7 +351,7 @@ def _additive(mask: Any, like: Tensor, shape: tuple[int, ...]) -> Tensor:
         fail(DTypeError, f"an attention mask of dtype {m.dtype}", "Use booleans, or numbers to add to the scores.")
     if m.dtype.kind == "b":
         m = where(m, asarray(0.0, dtype=like.dtype), -math.inf)
-    m = promote_tensors("attention mask", m, like)[0]
+    m = casted(m, like.dtype)
     if broadcast_shapes(m.shape, shape) != shape:
         fail(ShapeError, f"an attention mask of shape {m.shape} for scores of shape {shape}")
     out: Tensor = m if m.shape == shape else broadcast.front(m, shape=shape)

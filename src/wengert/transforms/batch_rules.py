@@ -166,6 +166,9 @@ def _tile(node: Node, args: list[Batched], size: int) -> Any:
 
 # -- products
 
+# Their leading axes are equal, not broadcast.
+RULES["attention"] = RULES["attention_gradients"] = _all_mapped
+
 
 def _aligned(*cores: int) -> Rule:
     """Leading axes broadcast: the examples' axis stands before the longest row of them."""
