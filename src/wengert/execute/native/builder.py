@@ -134,6 +134,8 @@ class Builder:
         type = x.type.vector(lanes)
         if x.text[0] not in "%@":
             return Value(f"splat ({x.type.text} {x.text})", type)
+        if x.type.kind != "i" and x.type.bits == 16:
+            return self.cast("bitcast", self.splat(self.cast("bitcast", x, as_bits(x.type)), lanes), type)
         one = self.value(type, f"insertelement {type.text} poison, {x.type.text} {x.text}, i64 0")
         return self.value(
             type, f"shufflevector {type.text} {one.text}, {type.text} poison, <{lanes} x i32> zeroinitializer"
@@ -292,6 +294,9 @@ class Builder:
 
     def masked_load(self, type: Type, pointer: Value, mask: Value, other: Value | None = None) -> Value:
         """Lanes whose mask is off are `other` (0), and their memory is not touched."""
+        if type.kind != "i" and type.bits == 16:
+            bits = None if other is None else self.cast("bitcast", other, as_bits(type))
+            return self.cast("bitcast", self.masked_load(as_bits(type), pointer, mask, bits), type)
         name = f"llvm.masked.load.{type.mangled}.p0"
         self.declare(name, type, [PTR, mask.type, type])
         rest = other if other is not None else Value("zeroinitializer", type)
@@ -302,6 +307,8 @@ class Builder:
         )
 
     def masked_store(self, x: Value, pointer: Value, mask: Value) -> None:
+        if x.type.kind != "i" and x.type.bits == 16:
+            x = self.cast("bitcast", x, as_bits(x.type))
         name = f"llvm.masked.store.{x.type.mangled}.p0"
         self.declare(name, None, [x.type, PTR, mask.type])
         self.emit(
@@ -311,6 +318,8 @@ class Builder:
 
     def gather(self, type: Type, pointer: Value, indices: Value, mask: Value | None = None) -> Value:
         """The elements at `indices`, a vector of i64 or i32, of an array."""
+        if type.kind != "i" and type.bits == 16:
+            return self.cast("bitcast", self.gather(as_bits(type), pointer, indices, mask), type)
         ptrs = PTR.vector(type.lanes)
         at = self.value(
             ptrs, f"getelementptr {type.scalar.text}, ptr {pointer.text}, {indices.type.text} {indices.text}"
@@ -326,6 +335,8 @@ class Builder:
 
     def scatter(self, x: Value, pointer: Value, indices: Value, mask: Value | None = None) -> None:
         """Store lanes at `indices` of an array, in order of the lanes."""
+        if x.type.kind != "i" and x.type.bits == 16:
+            x = self.cast("bitcast", x, as_bits(x.type))
         ptrs = PTR.vector(x.type.lanes)
         at = self.value(
             ptrs, f"getelementptr {x.type.scalar.text}, ptr {pointer.text}, {indices.type.text} {indices.text}"
@@ -463,6 +474,13 @@ class Builder:
             self.value(x.type, f"phi {x.type.text} [ {x.text}, %{end_a} ], [ {y.text}, %{end_b} ]")
             for x, y in zip(a, b, strict=True)
         )
+
+
+def as_bits(type: Type) -> Type:
+    """The integers as wide as numbers of 16 bits, as which those are moved: half-precision types are not legal
+    everywhere, and LLVM then moves some of them by calls of functions that may not exist.
+    """
+    return Type("i", type.bits, type.lanes)
 
 
 def literal(type: Type, number: float | int | bool) -> str:
