@@ -22,31 +22,13 @@ from ...core.node import Node
 from ...ops.index_ops import check_range
 from .builder import Builder, Value
 from .lowering import Lowering, lowers
-from .moves import UNIT_BYTES, as_parts, as_words, copy_step, fill_step
+from .moves import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined, operand
 from .plan import HostCall, View, dense
-from .types import I8, I64, Type
+from .types import I1, I8, I64, Type
 from .walk import axis_words, copy_run, fill_run, partition, walk
 
 # How many pieces a checked pass is cut into at most: each has a flag of its own.
 PIECES = 64
-
-
-def operand(low: Lowering, entry: Any, dtype: Any) -> View:
-    """The array of a node's input: another node's, or a literal's as a constant."""
-    return low.view(entry) if isinstance(entry, Node) else low.constant(np.asarray(entry, dtype))
-
-
-def joined(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-    """The axes of arrays of one shape, those of size 1 left out and those joined that continue each other in all."""
-    axes: list[tuple[int, tuple[int, ...]]] = []
-    for n, *steps in zip(shape, *strides, strict=True):
-        if n == 1:
-            continue
-        if axes and axes[-1][1] == tuple(n * s for s in steps):
-            axes[-1] = (axes[-1][0] * n, tuple(steps))
-        else:
-            axes.append((n, tuple(steps)))
-    return [n for n, _ in axes], [[s[i] for _, s in axes] for i in range(len(strides))]
 
 
 # -- indices
@@ -57,12 +39,22 @@ def is_signed(dtype: np.dtype[Any]) -> bool:
 
 
 def wrapped(b: Builder, index: Value, size: Value, signed: bool) -> tuple[Value, Value]:
-    """An index as a place from 0 to size - 1 (0 where it is out of range), and whether it is out of range."""
-    x = index if index.type == I64 else b.cast("sext" if signed else "zext", index, I64)
+    """Indices as places from 0 to size - 1 (0 where they are out of range), and which are out of range."""
+    type = I64.vector(index.type.lanes)
+    x = index if index.type == type else b.cast("sext" if signed else "zext", index, I64)
+    zero, size = b.const(type, 0), b.splat(size, type.lanes)
     if signed:
-        x = b.select(b.icmp("slt", x, b.index(0)), b.add(x, size), x)
+        x = b.select(b.icmp("slt", x, zero), b.add(x, size), x)
     outside = b.icmp("uge", x, size)
-    return b.select(outside, b.index(0), x), outside
+    return b.select(outside, zero, x), outside
+
+
+def any_lane(b: Builder, x: Value) -> Value:
+    """Whether any lane of a vector of truth values is true."""
+    if not x.type.lanes:
+        return x
+    bits = b.cast("bitcast", x, Type("i", x.type.lanes))
+    return b.icmp("ne", bits, b.const(bits.type, 0))
 
 
 def add_check(
@@ -95,31 +87,49 @@ def places(
     units = min(PIECES, -(-out.size // 4096))
     flags = low.temp((units,), np.int64)
     shape, steps = joined(common, *(i.broadcast(common).strides for i in indices))
-    rank, count, dtypes = len(shape), len(indices), [i.dtype for i in indices]
+    count, dtypes = len(indices), [i.dtype for i in indices]
+    # Arrays that all lie in order need no walk.
+    flat = all(s in ([], [1]) for s in steps)
+    rank = 0 if flat else len(shape)
     words: list[int | View] = [out, flags, out.size, units]
     for index, n, s in zip(indices, sizes, strides, strict=True):
         words += [index, n, s]
-    words += axis_words(shape, *steps)
+    words += [] if flat else axis_words(shape, *steps)
 
     def build(b: Builder) -> None:
         target, flags, total, units = b.buffer(0), b.buffer(2), b.word(4), b.word(5)
         sources = [b.buffer(6 + 4 * k) for k in range(count)]
         extents = [b.words(8 + 4 * k, 2) for k in range(count)]
+
+        def some(at: Value, offsets: Sequence[Value], n: int, flag: Value) -> None:
+            """The `n` places from number `at`, whose indices are at `offsets`."""
+            type = I64.vector(n)
+            place, wrong = b.const(type, 0), b.const(I1.vector(n), False)
+            for source, o, (size, stride), dtype in zip(sources, offsets, extents, dtypes, strict=True):
+                itype = Type("i", 8 * dtype.itemsize)
+                index = b.load(itype.vector(n), b.offset(source, o, itype), itype.size)
+                i, outside = wrapped(b, index, size, is_signed(dtype))
+                place, wrong = b.add(place, b.mul(i, b.splat(stride, n))), b.or_(wrong, outside)
+            b.store(place, b.offset(target, at, I64), I64.size)
+            with b.when(any_lane(b, wrong)):
+                b.store(b.index(1), flag)
+
         with b.loop(b.lo, b.hi) as pieces:
             flag = b.offset(flags, pieces.index, I64)
             b.store(b.index(0), flag)
             start, stop = piece_bounds(b, pieces.index, total, units)
-            with walk(b, 6 + 4 * count, rank, count, start, stop) as at:
-                place, wrong = b.index(0), b.const(Type("i", 1), False)
-                for source, o, (size, stride), dtype in zip(sources, at.offsets, extents, dtypes, strict=True):
-                    type = Type("i", 8 * dtype.itemsize)
-                    i, outside = wrapped(b, b.load(type, b.offset(source, o, type)), size, is_signed(dtype))
-                    place, wrong = b.add(place, b.mul(i, stride)), b.or_(wrong, outside)
-                b.store(place, b.offset(target, at.number, I64))
-                with b.when(wrong):
-                    b.store(b.index(1), flag)
+            if flat:
 
-    kernel = low.kernel(f"places {rank} {' '.join(d.str[1:] for d in dtypes)}", build)
+                def piece(j: Value, n: int) -> None:
+                    at = b.add(start, j)
+                    some(at, [at] * count, n, flag)
+
+                partition(b, b.sub(stop, start), b.target.lanes(I64), piece)
+            else:
+                with walk(b, 6 + 4 * count, rank, count, start, stop) as at:
+                    some(at.number, at.offsets, 1, flag)
+
+    kernel = low.kernel(f"places {'flat' if flat else rank} {' '.join(d.str[1:] for d in dtypes)}", build)
     low.step(kernel, words, reads=indices, writes=[out, flags], units=units, nodes=[node])
     add_check(low, node, indices, sizes, axis, flags)
     return out

@@ -1,4 +1,4 @@
-"""Copies between arrays of any strides.
+"""Moves: copies between arrays of any strides, and the ops that are made of them.
 
 A copy is brought into a normal form first: axes in the order of the target's memory, those that
 continue each other joined, so that a few kernels serve every shape:
@@ -13,13 +13,16 @@ continue each other joined, so that a few kernels serve every shape:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.node import Node
 from .builder import Builder, Value
-from .lowering import Lowering
-from .plan import View
+from .lowering import Lowering, lowers
+from .plan import View, dense
 from .types import I8, Type
 from .walk import axis_words, copy_run, fill_run, walk
 
@@ -40,6 +43,24 @@ def as_words(x: View) -> View:
     if x.dtype.itemsize == 16:
         x = as_parts(x)
     return x._replace(dtype=np.dtype(f"i{x.dtype.itemsize}"))
+
+
+def operand(low: Lowering, entry: Any, dtype: Any) -> View:
+    """The array of a node's input: another node's, or a literal's as a constant."""
+    return low.view(entry) if isinstance(entry, Node) else low.constant(np.asarray(entry, dtype))
+
+
+def joined(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+    """The axes of arrays of one shape, those of size 1 left out and those joined that continue each other in all."""
+    axes: list[tuple[int, tuple[int, ...]]] = []
+    for n, *steps in zip(shape, *strides, strict=True):
+        if n == 1:
+            continue
+        if axes and axes[-1][1] == tuple(n * s for s in steps):
+            axes[-1] = (axes[-1][0] * n, tuple(steps))
+        else:
+            axes.append((n, tuple(steps)))
+    return [n for n, _ in axes], [[s[i] for _, s in axes] for i in range(len(strides))]
 
 
 class _Axis(NamedTuple):
@@ -259,3 +280,284 @@ def _add_strided(low: Lowering, source: View, target: View, outer: list[_Axis], 
     kernel = low.kernel(f"copy strided {rank} i{bits}", build)
     units = math.prod(a.size for a in axes)
     low.step(kernel, words, units=units, grain=_grain(units, target), **about)
+
+
+# -- parts of arrays
+
+Range = tuple[int, int]
+
+
+def box(x: View, ranges: Sequence[Range]) -> View:
+    """The part of an array from `start` to `stop` along every axis."""
+    offset = x.offset + sum(start * s for (start, _), s in zip(ranges, x.strides, strict=True))
+    return x._replace(shape=tuple(stop - start for start, stop in ranges), offset=offset)
+
+
+def part(x: View, axis: int, start: int, stop: int) -> View:
+    """The part from `start` to `stop` along one axis."""
+    axis %= len(x.shape)
+    return box(x, [(start, stop) if d == axis else (0, n) for d, n in enumerate(x.shape)])
+
+
+def without(x: View, axis: int, at: int) -> View:
+    """The slice at `at` along an axis, without the axis."""
+    axis %= len(x.shape)
+    strides = (*x.strides[:axis], *x.strides[axis + 1 :])
+    return View(x.buffer, x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :]), strides, x.offset + at * x.strides[axis])
+
+
+def _around(shape: Sequence[int], inside: Sequence[Range], put: Callable[[list[Range]], None]) -> None:
+    """`put` the boxes that make up what of `shape` is not `inside`, the outermost first."""
+    ranges = [(0, n) for n in shape]
+    for d, (start, stop) in enumerate(inside):
+        for band in ((0, start), (stop, shape[d])):
+            if band[0] < band[1]:
+                put([*ranges[:d], band, *ranges[d + 1 :]])
+        ranges[d] = (start, stop)
+
+
+# -- putting together and taking apart
+
+
+@lowers("concat")
+def _concat(low: Lowering, node: Node) -> View:
+    axis, at = node.attrs["axis"], 0
+    out = low.temp(node.spec.shape, node.spec.dtype)
+    for x in map(low.view, node.inputs):
+        copy_step(low, x, part(out, axis, at, at + x.shape[axis]), nodes=[node])
+        at += x.shape[axis]
+    return out
+
+
+@lowers("stack")
+def _stack(low: Lowering, node: Node) -> View:
+    out = low.temp(node.spec.shape, node.spec.dtype)
+    for i, x in enumerate(map(low.view, node.inputs)):
+        copy_step(low, x, without(out, node.attrs["axis"], i), nodes=[node])
+    return out
+
+
+@lowers("split")
+def _split(low: Lowering, node: Node) -> tuple[View, ...]:
+    x, axis = low.view(node.inputs[0]), node.attrs["axis"]
+    ends = np.cumsum((0, *node.attrs["sizes"])).tolist()
+    return tuple(part(x, axis, a, z) for a, z in zip(ends, ends[1:]))
+
+
+@lowers("unstack")
+def _unstack(low: Lowering, node: Node) -> tuple[View, ...]:
+    x, axis = low.view(node.inputs[0]), node.attrs["axis"]
+    return tuple(without(x, axis, i) for i in range(x.shape[axis]))
+
+
+@lowers("pad")
+def _pad(low: Lowering, node: Node) -> View:
+    x, widths = low.view(node.inputs[0]), node.attrs["widths"]
+    out = low.temp(node.spec.shape, x.dtype)
+    lead = len(x.shape) - len(widths)
+    starts = [*(0 for _ in range(lead)), *(before for before, _ in widths)]
+    inside = [(start, start + n) for start, n in zip(starts, x.shape, strict=True)]
+    _around(out.shape, inside, lambda band: fill_step(low, box(out, band), 0, nodes=[node]))
+    copy_step(low, x, box(out, inside), nodes=[node])
+    return out
+
+
+@lowers("shift")
+def _shift(low: Lowering, node: Node) -> View | None:
+    x, axis, by = low.view(node.inputs[0]), node.attrs["axis"], node.attrs["by"]
+    if by == 0:
+        return None
+    n = x.shape[axis]
+    out = low.temp(x.shape, x.dtype)
+    kept = max(0, n - abs(by))
+    source, target, zeros = (
+        ((0, kept), (n - kept, n), (0, n - kept)) if by > 0 else ((n - kept, n), (0, kept), (kept, n))
+    )
+    fill_step(low, part(out, axis, *zeros), 0, nodes=[node])
+    copy_step(low, part(x, axis, *source), part(out, axis, *target), nodes=[node])
+    return out
+
+
+@lowers("roll")
+def _roll(low: Lowering, node: Node) -> View:
+    """What stays in order along every axis is copied as one box."""
+    x = low.view(node.inputs[0])
+    out = low.temp(x.shape, x.dtype)
+    if out.size == 0:
+        return out
+    by = [0] * len(x.shape)
+    for s, a in zip(node.attrs["shift"], node.attrs["axis"], strict=True):
+        by[a] = (by[a] + s) % x.shape[a]
+    moves = [[((0, n - s), (s, n)), ((n - s, n), (0, s))] for n, s in zip(x.shape, by, strict=True)]
+    for pieces in product(*moves):
+        source, target = [p[0] for p in pieces], [p[1] for p in pieces]
+        copy_step(low, box(x, source), box(out, target), nodes=[node])
+    return out
+
+
+@lowers("tile")
+def _tile(low: Lowering, node: Node) -> View:
+    x, times = low.view(node.inputs[0]), node.attrs["repetitions"]
+    out = low.temp(node.spec.shape, x.dtype)
+    lead = len(x.shape) - len(times)
+    _copy_repeated(
+        low, node, x, out, [(1, n, 1) for n in x.shape[:lead]] + [(r, n, 1) for r, n in zip(times, x.shape[lead:])]
+    )
+    return out
+
+
+@lowers("repeat")
+def _repeat(low: Lowering, node: Node) -> View:
+    x, axis, repeats = low.view(node.inputs[0]), node.attrs["axis"], node.attrs["repeats"]
+    axis %= len(x.shape)
+    out = low.temp(node.spec.shape, x.dtype)
+    if isinstance(repeats, int):
+        _copy_repeated(low, node, x, out, [(1, n, repeats if d == axis else 1) for d, n in enumerate(x.shape)])
+        return out
+    at = 0
+    for i, times in enumerate(repeats):
+        run = part(out, axis, at, at + times)
+        copy_step(low, part(x, axis, i, i + 1).broadcast(run.shape), run, nodes=[node])
+        at += times
+    return out
+
+
+def _copy_repeated(low: Lowering, node: Node, x: View, out: View, times: Sequence[tuple[int, int, int]]) -> None:
+    """Copy `x` into `out`, every axis `n` of it repeated: (r, n, q) is r times all of it with every element q times."""
+    shape = tuple(n for axis in times for n in axis)
+    strides = tuple(t for s in x.strides for t in (0, s, 0))
+    copy_step(
+        low, x._replace(shape=shape, strides=strides), out._replace(shape=shape, strides=dense(shape)), nodes=[node]
+    )
+
+
+# -- static indices
+
+
+def sliced(x: View, entries: Sequence[Any]) -> View:
+    """The part of an array that the entries of a `slice` name."""
+    d = len(x.shape) - sum(e is not None for e in entries)
+    shape, strides, offset = list(x.shape[:d]), list(x.strides[:d]), x.offset
+    for e in entries:
+        if e is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        n, s = x.shape[d], x.strides[d]
+        d += 1
+        if isinstance(e, int):
+            offset += e * s
+            continue
+        picked = range(n)[slice(*e)]
+        offset += picked.start * s if len(picked) else 0
+        shape.append(len(picked))
+        strides.append(s * picked.step)
+    return View(x.buffer, x.dtype, tuple(shape), tuple(strides), offset)
+
+
+def _inside(shape: Sequence[int], entries: Sequence[Any]) -> list[Range] | None:
+    """The box that the entries of a `slice` name; None where it has gaps or is empty."""
+    named = [e for e in entries if e is not None]
+    lead = len(shape) - len(named)
+    found = [(0, n) for n in shape[:lead]]
+    for n, e in zip(shape[lead:], named, strict=True):
+        picked = range(e, e + 1) if isinstance(e, int) else range(n)[slice(*e)]
+        if len(picked) == 0 or (len(picked) > 1 and abs(picked.step) != 1):
+            return None
+        found.append((min(picked[0], picked[-1]), max(picked[0], picked[-1]) + 1))
+    return found
+
+
+@lowers("slice_transpose")
+def _slice_transpose(low: Lowering, node: Node) -> View:
+    ct, entries = low.view(node.inputs[0]), node.attrs["entries"]
+    out = low.temp(node.spec.shape, ct.dtype)
+    inside = _inside(out.shape, entries)
+    if inside is None:
+        fill_step(low, out, 0, nodes=[node])
+    else:
+        _around(out.shape, inside, lambda band: fill_step(low, box(out, band), 0, nodes=[node]))
+    copy_step(low, ct, sliced(out, entries), nodes=[node])
+    return out
+
+
+@lowers("slice_update")
+def _slice_update(low: Lowering, node: Node) -> View:
+    x, entries = low.view(node.inputs[0]), node.attrs["entries"]
+    value = operand(low, node.inputs[1], x.dtype)
+    out = low.temp(x.shape, x.dtype)
+    inside = _inside(out.shape, entries)
+    if inside is None:
+        copy_step(low, x, out, nodes=[node])
+    else:
+        _around(out.shape, inside, lambda band: copy_step(low, box(x, band), box(out, band), nodes=[node]))
+    target = sliced(out, entries)
+    while len(value.shape) > len(target.shape):  # NumPy takes more axes in front, of size 1
+        value = without(value, 0, 0)
+    copy_step(low, value.broadcast(target.shape), target, nodes=[node])
+    return out
+
+
+# -- triangles and diagonals
+
+
+@lowers("tril", "triu")
+def _triangle(low: Lowering, node: Node) -> View:
+    x, k, lower = low.view(node.inputs[0]), node.attrs["k"], node.op.name == "tril"
+    out = low.temp(x.shape, x.dtype)
+    if out.size == 0:
+        return out
+    if x.strides[-1] != 1:
+        x = low.copy(x)
+    *lead, rows, columns = x.shape
+    item = x.dtype.itemsize
+    shape, (strides,) = joined(lead, x.strides[:-2])
+    axes = axis_words([*shape, rows], [*(s * item for s in strides), x.strides[-2] * item])
+    rank = len(shape) + 1
+    # The first column of row 0 that is on the other side, counted in bytes like everything here.
+    edge = max(-rows, min(columns, k + 1 if lower else k)) * item
+    words: list[int | View] = [x, out, columns * item, edge, item, *axes]
+
+    def build(b: Builder) -> None:
+        source, target, (length, edge, item) = b.buffer(0), b.buffer(2), b.words(4, 3)
+        zero = b.const(I8, 0)
+        with walk(b, 7, rank, 1) as at:
+            turn = b.add(edge, b.mul(at.coordinates[-1], item))
+            turn = b.imax(b.index(0), b.imin(turn, length))
+            here = b.offset(source, at.offsets[0], I8)
+            there = b.offset(target, b.mul(at.number, length), I8)
+            rest = b.sub(length, turn)
+            if lower:
+                copy_run(b, there, here, turn)
+                fill_run(b, b.offset(there, turn, I8), zero, rest)
+            else:
+                fill_run(b, there, zero, turn)
+                copy_run(b, b.offset(there, turn, I8), b.offset(here, turn, I8), rest)
+
+    units = math.prod(shape) * rows
+    kernel = low.kernel(f"triangle {'lower' if lower else 'upper'} {rank}", build)
+    low.step(kernel, words, units=units, grain=_grain(units, out), reads=[x], writes=[out], nodes=[node])
+    return out
+
+
+def _diagonal_of(x: View, offset: int) -> View:
+    """The diagonal of the last two axes."""
+    rows, columns = x.shape[-2:]
+    size = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    start = max(0, -offset) * x.strides[-2] + max(0, offset) * x.strides[-1]
+    strides = (*x.strides[:-2], x.strides[-2] + x.strides[-1])
+    return View(x.buffer, x.dtype, (*x.shape[:-2], size), strides, x.offset + (start if size else 0))
+
+
+@lowers("diagonal")
+def _diagonal(low: Lowering, node: Node) -> View:
+    return _diagonal_of(low.view(node.inputs[0]), node.attrs["offset"])
+
+
+@lowers("embed_diagonal")
+def _embed_diagonal(low: Lowering, node: Node) -> View:
+    x = low.view(node.inputs[0])
+    out = low.temp(node.spec.shape, x.dtype)
+    fill_step(low, out, 0, nodes=[node])
+    copy_step(low, x, _diagonal_of(out, node.attrs["offset"]), nodes=[node])
+    return out
