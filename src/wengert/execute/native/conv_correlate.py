@@ -18,7 +18,7 @@ from ...core.node import Node
 from .builder import Builder, Value
 from .conv_finish import Place, Tile, finish, word_count, words
 from .conv_geometry import Axes
-from .conv_region import Region, fill, layout_of
+from .conv_region import Part, fields, placed, reading
 from .conv_tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
 from .lowering import Epilogue, Lowering
 from .plan import View
@@ -96,10 +96,8 @@ def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
 
 
 _CORRELATE = Record(
-    # What is read: strides of the images, their sizes, the first tap of the first output, steps between outputs.
-    "*x *panels xn xz xy xx xc depth height first_z first_y first_x stride_z stride_y step_y step_x "
-    # The region that is copied, where one is.
-    "region_z rows_more region_x channels plane left right "
+    # The images, and bytes from output to output in them.
+    fields("x") + " *panels step_y step_x "
     # How it is summed: runs of taps, elements of each; panels, those of a group; a group's channels.
     "runs run panels_all panels_each group_in group_out "
     # The outputs: planes, tiles along y and x, tiles of a piece, pieces of a plane; their rows in the result.
@@ -140,7 +138,8 @@ def _correlate(b: Builder, shape: Shape, epilogue: Epilogue) -> None:
         first = b.mul(piece, r["tiles_piece"])
         last = b.imin(b.add(first, r["tiles_piece"]), r["tiles_y"])
         y0 = tile_start(b, first, shape.rows, r["larger_y"])
-        start = _inputs(b, shape, r, n, plane, y0, tile_start(b, last, shape.rows, r["larger_y"]))
+        part = Part(n, one, plane, y0, b.sub(tile_start(b, last, shape.rows, r["larger_y"]), y0))
+        start = placed(b, type, shape.layout, "x", r, part, b.scratch())
         row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
         with b.loop(0, r["panels_all"]) as each:
             group, block = b.udiv(each.index, r["panels_each"]), b.urem(each.index, r["panels_each"])
@@ -166,29 +165,6 @@ def _correlate(b: Builder, shape: Shape, epilogue: Epilogue) -> None:
                 tile = Tile(sums, rows, columns, shape.columns, shape.nv)
                 place = Place(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
                 finish(b, epilogue, _CORRELATE.end, type, tile, place)
-
-
-def _inputs(b: Builder, shape: Shape, r: dict[str, Value], n: Value, plane: Value, y0: Value, y1: Value) -> Value:
-    """Where the first tap of output (n, plane, y0, 0) reads; outputs of rows y0 to y1 are to be computed."""
-    image = b.offset(r["x"], b.mul(n, r["xn"]), shape.type)
-    z = b.add(b.mul(plane, r["stride_z"]), r["first_z"])
-    y = b.add(b.mul(y0, r["stride_y"]), r["first_y"])
-    if shape.layout == "direct":
-        at = b.add(b.add(b.mul(z, r["xz"]), b.mul(y, r["xy"])), b.mul(r["first_x"], r["xx"]))
-        return b.offset(image, at, shape.type)
-    rows = b.add(b.mul(b.sub(y1, y0), r["stride_y"]), r["rows_more"])
-    region = Region(
-        (r["xz"], r["xy"], r["xx"], r["xc"]),
-        (r["depth"], r["height"]),
-        (r["region_z"], rows, r["region_x"], r["channels"]),
-        r["plane"],
-        r["left"],
-        r["right"],
-        b.add(r["first_x"], r["left"]),
-    )
-    start = b.scratch()
-    fill(b, shape.type, shape.layout, image, region, z, y, start)
-    return start
 
 
 class Runs(NamedTuple):
@@ -235,39 +211,17 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     nv = vectors(target, type, channels)
     panels = packed(low, w, axes, nv * target.lanes(type), node)
     tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
-    layout = layout_of(x)
-    if layout == "rows" and not axes.has_halo:
-        layout = "direct"
     per_piece = _tiles_per_piece(x, axes, tiles_y, count)
-    region_y = axes.y.span(min(per_piece * tiles_y.tile, axes.y.outputs))
-    region_z, region_x = axes.z.span(1), axes.x.span(axes.x.outputs)
-    line = region_x * x.shape[1]
-    read = x.strides[2:] if layout == "direct" else (region_y * line, line, x.shape[1])
-    offsets, run = _runs(axes, read, groups, depth)
+    source = reading("x", x, axes, min(per_piece * tiles_y.tile, axes.y.outputs))
+    offsets, run = tap_runs(axes, source.strides, groups, depth)
     pieces = -(-tiles_y.tiles // per_piece)
     varying = tiles_y if tiles_y.tile > 1 else tiles_x
-    shape = Shape(type, layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
-    left = min(max(-axes.x.first, 0), region_x)
-    words_ = _CORRELATE.words(
-        x=x,
+    shape = Shape(type, source.layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
+    given = _CORRELATE.words(
+        **source.words,
         panels=panels,
-        **dict(zip(("xn", "xc", "xz", "xy", "xx"), x.strides)),
-        depth=axes.z.size,
-        height=axes.y.size,
-        first_z=axes.z.first,
-        first_y=axes.y.first,
-        first_x=axes.x.first,
-        stride_z=axes.z.stride,
-        stride_y=axes.y.stride,
-        step_y=axes.y.stride * read[1] * type.size,
-        step_x=axes.x.stride * read[2] * type.size,
-        region_z=region_z,
-        rows_more=axes.y.span(1) - axes.y.stride,
-        region_x=region_x,
-        channels=x.shape[1],
-        plane=region_y * line,
-        left=left,
-        right=min(max(axes.x.size - axes.x.first, left), region_x),
+        step_y=axes.y.stride * source.strides[1] * type.size,
+        step_x=axes.x.stride * source.strides[2] * type.size,
         runs=len(offsets),
         run=run,
         panels_all=panels.shape[0],
@@ -290,11 +244,11 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
     rows, columns = count * prod(size), groups * channels
     low.step(
         low.kernel(f"{shape.key} {epilogue.key}", lambda b: _correlate(b, shape, epilogue)),
-        [*words_, *words(epilogue, (rows, columns)), *(o * type.size for o in offsets)],
+        [*given, *words(epilogue, (rows, columns)), *(o * type.size for o in offsets)],
         reads=[x, panels, *epilogue.operands],
         writes=epilogue.outputs,
         units=count * axes.z.outputs * pieces,
-        scratch=0 if layout == "direct" else region_z * region_y * line * type.size,
+        scratch=source.nbytes,
         flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * columns,
         nodes=[node, *epilogue.nodes],
         label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
@@ -311,7 +265,7 @@ def _tiles_per_piece(x: View, axes: Axes, tiles_y: Split, count: int) -> int:
     return -(-tiles_y.tiles // pieces)
 
 
-def _runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:
+def tap_runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:
     """Where runs of inputs that lie together start, in elements from a tile's base, and their length."""
     z, y, x = ([j * axis.dilation * s for j in range(axis.taps)] for axis, s in zip(axes, strides))
     if groups == 1 and axes.x.dilation == 1 and axes.x.taps:
