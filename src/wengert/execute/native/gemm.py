@@ -1,0 +1,147 @@
+"""Planning a matrix product: how it is blocked, what is packed, the steps.
+
+What decides is measured: B is read from where it lies if its columns are side by side and its rows
+do not fall on the same few sets of the caches; otherwise it is packed once, as a step of its own,
+and so is A. Small products are one step and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.node import Node
+from .gemm_finish import Finish
+from .gemm_micro import Layout, Product, is_masked
+from .gemm_pack import pack
+from .gemm_tiles import heights, panel_width, share_rows
+from .lowering import Epilogue, Lowering
+from .plan import View
+from .types import F32, Type, storage_type
+
+# Bytes of A that one unit reads again for every panel: half of a second-level cache of 1 MiB.
+BLOCK_BYTES = 1 << 19
+# A unit does at least this much, so that handing it out costs little beside it.
+UNIT_FLOPS = 1e5
+# Big products are cut to at least so many units, for threads to share.
+UNITS = 16
+# Addresses that agree in their last 12 bits share a set of the first-level cache.
+PAGE = 4096
+
+
+def compute_type(dtype: np.dtype[Any]) -> Type | None:
+    """The type in which products of a dtype are summed; None where there is no kernel."""
+    type = storage_type(dtype)
+    if type is None or (not type.is_float and type.bits < 32):
+        return None
+    return F32 if type.bits == 16 else type
+
+
+class Blocks(NamedTuple):
+    """How tiles and panels are grouped to units."""
+
+    tiles: int
+    panels: int
+    row_blocks: int
+    column_blocks: int
+
+
+def product(
+    low: Lowering, x: View, y: View, epilogue: Epilogue, nodes: Sequence[Node] = (), *, is_outer: bool = False
+) -> None:
+    """Add the steps of x @ y, of shapes (batch..., m, k) and (batch..., k, n), and of what follows it.
+
+    Sums begin at 0, so that none is -0, except with `is_outer`, where each is one product and nothing is added.
+    """
+    type = compute_type(x.dtype)
+    assert type is not None
+    assert type == compute_type(y.dtype)
+    *batch, rows, inner = x.shape
+    columns = y.shape[-1]
+    finish = Finish(epilogue, len(batch))
+    if not math.prod((*batch, rows, columns)):
+        return
+    target = low.target
+    width = panel_width(target, type)
+    panels = -(-columns // width)
+    kinds, counts = heights(target), share_rows(rows, target)
+    a, a_place, a_row, a_inner = _left(low, x, type, panels)
+    if _is_packed(y, type, rows):
+        b = pack(low, y.permute((*range(len(batch)), -1, -2)), type, (width,), (panels,))
+        b_panel, b_inner = width * inner, width
+        tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
+        tail_strides = b.strides[:-1]
+    else:
+        b, b_panel, b_inner = y, width, y.strides[-2]
+        tail, tail_inner, tail_strides = y, b_inner, y.strides[:-2]
+        if not is_masked(target) and columns % width:
+            last = _columns_from(y, (panels - 1) * width)
+            tail = pack(low, last.permute((*range(len(batch)), -1, -2)), type, (width,), (1,))
+            tail_inner, tail_strides = width, tail.strides[:-1]
+    blocks = _blocks(
+        sum(counts), panels, kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner, math.prod(batch)
+    )
+    b_strides = b.strides[: len(batch)]
+    axes = zip(batch, a.strides, b_strides, tail_strides)
+    layout = Layout(len(kinds), len(batch))
+    words = [
+        *(a, b, tail, inner, columns, panels),
+        *(a_place, a_row, b_panel, b_inner, tail_inner),
+        *blocks,
+        -1 << (type.bits - 1) if is_outer and type.is_float else 0,
+        *counts,
+        *a_inner,
+        *(n for axis in axes for n in axis),
+        *finish.words(),
+    ]
+    key = f"gemm {type.text} {layout.batch_axes} {finish.key}"
+    low.step(
+        low.kernel(key, lambda builder: Product(builder, type, finish).write()),
+        words,
+        reads=[a, b, tail, *epilogue.operands],
+        writes=epilogue.outputs,
+        units=blocks.row_blocks * blocks.column_blocks * math.prod(batch),
+        grain=max(1, int(UNIT_FLOPS / (1 + 2.0 * rows * columns * inner / (blocks.row_blocks * blocks.column_blocks)))),
+        flops=2.0 * math.prod((*batch, rows, columns, inner)),
+        nodes=(*nodes, *epilogue.nodes),
+        label=f"gemm {'x'.join(map(str, (*batch, rows, columns, inner)))}",
+    )
+
+
+def _left(low: Lowering, x: View, type: Type, panels: int) -> tuple[View, int, int, list[int]]:
+    """A as the kernel reads it: where, its strides from tile to tile and row to row, those of the inner axis by height."""
+    kinds = heights(low.target)
+    inner = x.shape[-1]
+    *_, row_stride, inner_stride = x.strides
+    clash = abs(row_stride) * type.size % PAGE == 0 and row_stride and x.shape[-2] >= kinds[0]
+    if x.type == type and not (clash and panels > 4):
+        return x, row_stride, row_stride, [inner_stride] * len(kinds)
+    packed = pack(low, x, type, kinds, share_rows(x.shape[-2], low.target))
+    return packed, inner, 1, list(kinds)
+
+
+def _is_packed(y: View, type: Type, rows: int) -> bool:
+    """Whether B is to be packed: for its type, for its strides, or for its rows' falling on few sets of the cache."""
+    inner, columns = y.shape[-2:]
+    inner_stride, column_stride = y.strides[-2:]
+    if y.type != type or (column_stride != 1 and columns > 1):
+        return True
+    step = abs(inner_stride) * type.size
+    return rows > 64 and inner * math.gcd(step, 1 << 16) > BLOCK_BYTES
+
+
+def _columns_from(y: View, start: int) -> View:
+    """The columns from `start` on."""
+    return y._replace(shape=(*y.shape[:-1], y.shape[-1] - start), offset=y.offset + start * y.strides[-1])
+
+
+def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int) -> Blocks:
+    """Units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few units."""
+    height = min(tiles, max(1, BLOCK_BYTES // max(1, tile_bytes)))
+    while height > 1 and batch * panels * -(-tiles // height) < UNITS and height * tile_flops > 2 * UNIT_FLOPS:
+        height = -(-height // 2)
+    width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))
+    return Blocks(height, width, -(-tiles // height), -(-panels // width))

@@ -1,0 +1,256 @@
+"""The kernel of a matrix product: tiles of the result in registers, every stride a number at run time.
+
+A tile is a sum of outer products: at each step along the inner axis its rows of A are broadcast
+one by one against its vectors of B. A is thus read by single elements, with any strides, and
+transposes of A cost nothing; B's columns lie side by side, in memory or in packed panels
+(:mod:`wengert.execute.native.gemm_pack`). What follows the product is computed on the tile.
+
+The record: see `Layout`. Units are blocks of tiles: a range of rows' tiles by a range of panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .builder import Builder, Value
+from .gemm_finish import Finish, Place
+from .gemm_tiles import WIDE, Tile, heights
+from .types import I64, Target, Type
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which word of the record is what, after A, B and B's last panel (two words each).
+
+    `inner` and `columns` are sizes. Row r of a tile that starts at row m of A is at
+    `m * a_place + r * a_row`, and one step along the inner axis is `a_inner[height]` on. B's panels
+    are `b_panel` apart, its inner axis `b_inner`; a last panel that is not full is read from a place
+    of its own, with `tail_inner`. A block is `block_tiles` tiles by `block_panels` panels, of which
+    there are `row_blocks` times `column_blocks`. Sums begin at `start`, the bits of 0 or -0.
+    `counts` says how many tiles of each height.
+    For each axis of the batch there is a size and a stride of A, of B and of the last panel.
+    """
+
+    kinds: int
+    batch_axes: int
+
+    a, b, tail = 0, 2, 4
+    inner, columns, panels = 6, 7, 8
+    a_place, a_row, b_panel, b_inner, tail_inner = 9, 10, 11, 12, 13
+    block_tiles, block_panels, row_blocks, column_blocks = 14, 15, 16, 17
+    start = 18
+    counts = 19
+
+    @property
+    def a_inner(self) -> int:
+        return self.counts + self.kinds
+
+    @property
+    def batch(self) -> int:
+        return self.a_inner + self.kinds
+
+    @property
+    def finish(self) -> int:
+        return self.batch + 4 * self.batch_axes
+
+
+def is_masked(target: Target) -> bool:
+    """Whether vectors under a mask cost no more than whole ones: then the last columns need no panel of their own."""
+    return target.width == 64
+
+
+class Product:
+    """Writes the kernel of a product of one type, number of batch axes and epilogue."""
+
+    def __init__(self, b: Builder, type: Type, finish: Finish) -> None:
+        self.b = b
+        self.type = type
+        self.finish = finish
+        self.lanes = b.target.lanes(type)
+        self.heights = heights(b.target)
+        self.layout = Layout(len(self.heights), finish.batch_axes)
+        self.masked = is_masked(b.target)
+        self.inline = self.masked and finish.is_short(b.target, type)
+        self.tile = None if self.inline else b.local(type, self.heights[0] * WIDE * self.lanes)
+
+    def write(self) -> None:
+        """The whole kernel: for each unit its panels, for each panel its tiles."""
+        b, at = self.b, self.layout
+        with b.loop(b.lo, b.hi) as unit:
+            blocks = b.word(at.column_blocks)
+            column_block, rest = b.urem(unit.index, blocks), b.udiv(unit.index, blocks)
+            blocks = b.word(at.row_blocks)
+            row_block, rest = b.urem(rest, blocks), b.udiv(rest, blocks)
+            batch: list[Value] = []
+            for axis in reversed(range(at.batch_axes)):
+                size = b.word(at.batch + 4 * axis)
+                batch.insert(0, b.urem(rest, size))
+                rest = b.udiv(rest, size)
+            a, whole, tail = (self._start(word, batch, 1 + i) for i, word in enumerate((at.a, at.b, at.tail)))
+            places = self.finish.places(b, at.finish, batch)
+            count = b.word(at.block_panels)
+            first = b.mul(column_block, count)
+            last = b.imin(b.add(first, count), b.word(at.panels))
+            with b.loop(first, last) as panel:
+                column = b.mul(panel.index, b.index(WIDE * self.lanes))
+                left = b.sub(b.word(at.columns), column)
+                pointer = b.offset(whole, b.mul(panel.index, b.word(at.b_panel)), self.type)
+                step = b.word(at.b_inner)
+                if not self.masked:
+                    partial = b.icmp("slt", left, b.index(WIDE * self.lanes))
+                    pointer = b.select(partial, tail, pointer)
+                    step = b.select(partial, b.word(at.tail_inner), step)
+                wide = b.icmp("sgt", left, b.index(self.lanes))
+                with b.when(wide):
+                    self._tiles(WIDE, row_block, a, (pointer, step), column, left, places)
+                with b.when(b.not_(wide)):
+                    self._tiles(1, row_block, a, (pointer, step), column, left, places)
+
+    def _start(self, word: int, batch: Sequence[Value], which: int) -> Value:
+        """An operand's first element in this batch."""
+        b = self.b
+        pointer = b.buffer(word)
+        for axis, index in enumerate(batch):
+            stride = b.word(self.layout.batch + 4 * axis + which)
+            pointer = b.offset(pointer, b.mul(index, stride), self.type)
+        return pointer
+
+    def _tiles(
+        self,
+        vectors: int,
+        row_block: Value,
+        a: Value,
+        panel: tuple[Value, Value],
+        column: Value,
+        left: Value,
+        places: Sequence[Place],
+    ) -> None:
+        """The tiles of one panel in one block of rows, height by height."""
+        b, at = self.b, self.layout
+        masks = None
+        if self.masked:
+            masks = [b.fixed_mask(b.sub(left, b.index(c * self.lanes)), self.lanes) for c in range(vectors)]
+        count = b.word(at.block_tiles)
+        low = b.mul(row_block, count)
+        high = b.add(low, count)
+        before, row = b.index(0), b.index(0)
+        for kind, height in enumerate(self.heights):
+            count = b.word(at.counts + kind)
+            after = b.add(before, count)
+            with b.loop(b.imax(before, low), b.imin(after, high)) as t:
+                start = b.add(row, b.mul(b.sub(t.index, before), b.index(height)))
+                rows = b.offset(a, b.mul(start, b.word(at.a_place)), self.type)
+                sums = self._sums(Tile(height, vectors), rows, b.word(at.a_inner + kind), panel, masks)
+                self._store(vectors, sums, self.finish.moved(b, places, start, column), masks, left)
+            before, row = after, b.add(row, b.mul(count, b.index(height)))
+
+    def _sums(
+        self,
+        tile: Tile,
+        rows: Value,
+        a_step: Value,
+        panel: tuple[Value, Value],
+        masks: Sequence[Value] | None,
+    ) -> list[Value]:
+        """The tile's elements, row by row, summed along the inner axis."""
+        b, at = self.b, self.layout
+        inner = b.word(at.inner)
+        a_row = b.word(at.a_row)
+        # A pointer for every third row: the two rows after it are within reach of an address.
+        groups = [b.offset(rows, b.mul(b.index(g), a_row), self.type) for g in range(0, tile.rows, 3)]
+        zero = b.splat(b.load(self.type, b.offset(b.rec, at.start, I64)), self.lanes)
+        size = tile.rows * tile.vectors
+        sums = [zero] * size
+
+        def step(sums: Sequence[Value], groups: Sequence[Value], b_at: Value) -> list[Value]:
+            loaded = [self._load(b_at, c, masks) for c in range(tile.vectors)]
+            made = []
+            for r in range(tile.rows):
+                if r % 3 == 0:
+                    # Kept from the code generator, which would make all addresses one chain of additions.
+                    group = b.opaque(groups[r // 3])
+                one = group
+                if r % 3:
+                    one = b.offset(one, a_row if r % 3 == 1 else b.add(a_row, a_row), self.type)
+                x = b.splat(b.load(self.type, one), self.lanes)
+                made += [self._add(x, y, s) for y, s in zip(loaded, sums[r * tile.vectors :])]
+            return made
+
+        def on(pointers: Sequence[Value]) -> list[Value]:
+            *groups, b_at = pointers
+            return [*(b.offset(g, a_step, self.type) for g in groups), b.offset(b_at, panel[1], self.type)]
+
+        pointers = [*groups, panel[0]]
+        done: Value = b.index(0)
+        if tile.unroll > 1:
+            # Several steps at once, each into sums of its own; -0 is what adding changes nothing.
+            nothing = b.const(zero.type, -0.0 if self.type.is_float else 0)
+            turns = b.sub(inner, b.urem(inner, b.index(tile.unroll)))
+            with b.loop(0, turns, tile.unroll, [*sums, *[nothing] * (tile.unroll - 1) * size, *pointers]) as loop:
+                split = size * tile.unroll
+                now, new = list(loop.values[split:]), []
+                for u in range(tile.unroll):
+                    new += step(loop.values[u * size : (u + 1) * size], now[:-1], now[-1])
+                    now = on(now)
+                loop.carry(*new, *now)
+            parts = [loop.results[u * size : (u + 1) * size] for u in range(tile.unroll)]
+            while len(parts) > 1:
+                half = len(parts) // 2
+                parts = [tuple(self._plus(x, y) for x, y in zip(parts[i], parts[i + half])) for i in range(half)]
+            sums, pointers, done = list(parts[0]), list(loop.results[split:]), turns
+        with b.loop(done, inner, 1, [*sums, *pointers]) as loop:
+            now = list(loop.values[size:])
+            loop.carry(*step(loop.values[:size], now[:-1], now[-1]), *on(now))
+        return list(loop.results[:size])
+
+    def _load(self, pointer: Value, vector: int, masks: Sequence[Value] | None) -> Value:
+        pointer = self.b.offset(pointer, vector * self.lanes, self.type) if vector else pointer
+        type = self.type.vector(self.lanes)
+        return self.b.masked_load(type, pointer, masks[vector]) if masks else self.b.load(type, pointer)
+
+    def _add(self, x: Value, y: Value, total: Value) -> Value:
+        b = self.b
+        return b.fma(x, y, total) if self.type.is_float else b.add(b.mul(x, y), total)
+
+    def _plus(self, x: Value, y: Value) -> Value:
+        return self.b.fadd(x, y) if self.type.is_float else self.b.add(x, y)
+
+    def _store(
+        self,
+        vectors: int,
+        sums: Sequence[Value],
+        places: list[Place],
+        masks: Sequence[Value] | None,
+        left: Value,
+    ) -> None:
+        """The epilogue of a tile."""
+        b, finish = self.b, self.finish
+        rows = len(sums) // vectors
+        if self.tile is None:
+            for r in range(rows):
+                finish.row(b, places, sums[r * vectors : (r + 1) * vectors], masks)
+                places = finish.next_row(b, places)
+            return
+        for i, x in enumerate(sums):
+            b.store(x, b.offset(self.tile, i * self.lanes, self.type))
+        if masks is not None:
+            self._store_rows(rows, vectors, places, masks)
+            return
+        full = b.icmp("sge", left, b.index(vectors * self.lanes))
+        with b.when(full):
+            self._store_rows(rows, vectors, places, None)
+        with b.when(b.not_(full)):
+            masks = [b.tail_mask(b.sub(left, b.index(c * self.lanes)), self.lanes) for c in range(vectors)]
+            self._store_rows(rows, vectors, places, masks)
+
+    def _store_rows(self, rows: int, vectors: int, places: list[Place], masks: Sequence[Value] | None) -> None:
+        b = self.b
+        assert self.tile is not None
+        pointers = [p.pointer for p in places]
+        with b.loop(0, rows, 1, [self.tile, *pointers]) as loop:
+            at = loop.values[0]
+            here = [Place(p, place.stride) for p, place in zip(loop.values[1:], places)]
+            self.finish.row(b, here, [self._load(at, c, None) for c in range(vectors)], masks)
+            following = self.finish.next_row(b, here)
+            loop.carry(b.offset(at, vectors * self.lanes, self.type), *(p.pointer for p in following))
