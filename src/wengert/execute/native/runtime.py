@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import threads
+from . import cache, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
@@ -30,8 +30,11 @@ from .driver import (
     driver,
     has_threads,
 )
-from .kernel import Kernel, prepare
+from .kernel import Kernel, keep_in, prepare
 from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Plan, Step, View
+
+# What programs compile is kept on disk.
+keep_in(cache.load, cache.keep)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -227,7 +230,7 @@ class _Instance:
     def __init__(self, program: Program) -> None:
         entries = FIRST + len(program._entries)
         self._words = np.zeros(len(CALL_WORDS) + entries, np.int64)
-        self.call = memoryview(self._words)[: len(CALL_WORDS)]
+        self.call = self._words.data[: len(CALL_WORDS)]
         self.table = self._words[len(CALL_WORDS) :]
         self.address: int = self._words.ctypes.data
         self.call[CALL_TABLE] = self.table.ctypes.data
@@ -308,7 +311,7 @@ def _give_back(block: _Block, used: int) -> None:
 
 def _stride(scratch: int) -> int:
     """The bytes between two threads' scratch memories: no pair of cache lines is in both."""
-    return -(-scratch // (2 * ALIGN)) * (2 * ALIGN)
+    return math.ceil(scratch / (2 * ALIGN)) * (2 * ALIGN)
 
 
 def least_time(step: Step) -> float:
@@ -322,16 +325,16 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
     Of the sizes that make chunks of about `CHUNK_NS`, or of enough of them for all, the one by which
     the last thread is done first.
     """
-    pieces = -(-units // grain)
+    pieces = math.ceil(units / grain)
     if count == 1 or pieces < 2 or time < SHARED_FROM:
         return 0
     most = min(pieces, MOST_CHUNKS, max(count, min(CHUNKS_EACH * count, int(time / CHUNK_NS))))
-    smallest = -(-pieces // most)
+    smallest = math.ceil(pieces / most)
     largest = max(smallest, pieces // count)
 
     def rounds(size: int) -> int:
         """Grains that the busiest thread does."""
-        return -(-(-(-pieces // size)) // count) * size
+        return math.ceil(math.ceil(pieces / size) / count) * size
 
     return grain * min(range(smallest, min(largest, 2 * smallest) + 1), key=rounds)
 

@@ -1,0 +1,250 @@
+"""The cache on disk: object code of kernels, for the processes to come.
+
+A kernel is a file, `<folder>/code/<edition>/<name>.obj`. The name stands for the kernel's structure
+and the processor; the edition for everything else that decides the code: the generators' sources,
+the versions of llvmlite and LLVM. So nothing is ever out of date, and what no version uses any more
+is the first to go when there is too much.
+
+A file is written under another name and then renamed, so nobody sees half of one. It begins with
+a digest of its name and contents: what is damaged, cut short or something else is not loaded, and
+made anew. Code is only taken from files that belong to this user and that nobody else may write to.
+A cache that cannot be read or written is as good as an empty one: this module raises nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+from ...version import __version__
+from .machine import llvm
+from .types import Target
+
+MAGIC = b"wengert object 1\n"
+SUFFIX = ".obj"
+DEFAULT_SIZE = 512 << 20
+# The cache is looked over once a day, and when a process wrote that much; then the oldest goes, until
+# it is below its size by a quarter.
+DAY = 24 * 3600.0
+LOOK_OVER_AFTER = 64 << 20
+# A file that no process renamed for so long is left over from one that was stopped.
+ABANDONED_AFTER = 3600.0
+
+_numbers = itertools.count()
+_written = 0
+_counting = threading.Lock()
+
+
+def is_on() -> bool:
+    """Whether compiled code is kept: not where `WENGERT_CACHE` is 0."""
+    return os.environ.get("WENGERT_CACHE", "1") != "0"
+
+
+def folder() -> str:
+    """Where compiled code is kept: `WENGERT_CACHE_DIR`, else the platform's folder for caches."""
+    chosen = os.environ.get("WENGERT_CACHE_DIR")
+    if chosen:
+        return chosen
+    if sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    elif sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(base, "wengert")
+
+
+def size_limit() -> int:
+    """The bytes that the cache may have: `WENGERT_CACHE_SIZE` in megabytes, 512 unless set."""
+    text = os.environ.get("WENGERT_CACHE_SIZE", "")
+    try:
+        return max(0, int(float(text) * (1 << 20)))
+    except (ValueError, OverflowError):
+        return DEFAULT_SIZE
+
+
+@cache
+def edition() -> str:
+    """A digest of all that decides code besides what a kernel's name stands for."""
+    binding = llvm()
+    digest = hashlib.sha256(f"{__version__} {sys.modules['llvmlite'].__version__} {binding.llvm_version_info}".encode())
+    with contextlib.suppress(OSError):  # in an archive there are no files to read, and the version must do
+        for source in sorted(os.scandir(os.path.dirname(__file__)), key=lambda entry: entry.name):
+            if source.name.endswith(".py"):
+                digest.update(f"\n{source.name}\n".encode())
+                digest.update(_contents(source.path)[0])
+    return digest.hexdigest()[:16]
+
+
+def load(name: str, target: Target) -> bytes | None:
+    """The code kept for a kernel; None if there is none, or none to be trusted. The name says the target."""
+    if not is_on():
+        return None
+    try:
+        path = _path(name)
+        contents, status = _contents(path)
+        # When it was last used, to the day, is what decides who goes.
+        if status.st_mtime < time.time() - DAY:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+    except OSError:
+        return None
+    code = contents[len(MAGIC) + 32 :]
+    return code if _is_ours(status) and contents.startswith(_head(name, code)) else None
+
+
+def keep(name: str, target: Target, code: bytes) -> None:
+    """Keep a kernel's code."""
+    if not is_on() or len(code) > size_limit():
+        return
+    try:
+        path = _path(name)
+        try:
+            _write(path, _head(name, code) + code)
+        except FileNotFoundError:  # there is no folder yet, or somebody has just cleared the cache
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            _write(path, _head(name, code) + code)
+        _look_over_at_times(len(code))
+    except OSError:
+        pass
+
+
+def _path(name: str) -> str:
+    return os.path.join(folder(), "code", edition(), name + SUFFIX)
+
+
+def _contents(path: str) -> tuple[bytes, os.stat_result]:
+    """A file's contents and status."""
+    with open(path, "rb", buffering=0) as file:
+        return file.read(), os.fstat(file.fileno())
+
+
+def _head(name: str, code: bytes) -> bytes:
+    digest = hashlib.sha256(name.encode() + b"\n")
+    digest.update(code)
+    return MAGIC + digest.digest()
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether only this user can have written a file."""
+    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
+
+
+def _write(path: str, contents: bytes) -> None:
+    """Write a file that is there whole or not at all."""
+    place, name = os.path.split(path)
+    unfinished = os.path.join(place, f".{name}.{os.getpid()}.{next(_numbers)}")
+    try:
+        with open(unfinished, "xb", opener=_private) as file:
+            file.write(contents)
+        os.replace(unfinished, path)
+    except BaseException:
+        _delete(unfinished)
+        raise
+
+
+def _private(path: str, flags: int) -> int:
+    """Open a file that is nobody else's."""
+    return os.open(path, flags, 0o600)
+
+
+class Entry(NamedTuple):
+    """A file of the cache."""
+
+    path: str
+    nbytes: int
+    used: float
+
+
+def entries() -> list[Entry]:
+    """The files there are, whatever version wrote them."""
+    return [entry for entry in _files() if not _is_unfinished(entry)]
+
+
+def clear() -> tuple[int, int]:
+    """Delete the cache's files, and nothing else; the number and bytes of the kernels."""
+    gone = [entry for entry in _files() if _delete(entry.path) and not _is_unfinished(entry)]
+    _delete(_mark())
+    for place in (*_editions(), os.path.join(folder(), "code")):
+        with contextlib.suppress(OSError):  # what else is in it is not the cache's
+            os.rmdir(place)
+    return len(gone), sum(entry.nbytes for entry in gone)
+
+
+def look_over() -> None:
+    """Delete what was not used for longest where there is too much, and what was left unfinished."""
+    there = []
+    for entry in _files():
+        if not _is_unfinished(entry):
+            there.append(entry)
+        elif entry.used < time.time() - ABANDONED_AFTER:
+            _delete(entry.path)
+    total, limit = sum(entry.nbytes for entry in there), size_limit()
+    if total <= limit:
+        return
+    for entry in sorted(there, key=lambda entry: entry.used):
+        if total <= limit * 3 // 4:
+            break
+        if _delete(entry.path):
+            total -= entry.nbytes
+
+
+def _look_over_at_times(nbytes: int) -> None:
+    global _written
+    with _counting:
+        _written += nbytes
+        due = _written >= min(LOOK_OVER_AFTER, size_limit() // 4)
+        if due:
+            _written = 0
+    try:
+        due |= os.stat(_mark()).st_mtime < time.time() - DAY
+        if not due:
+            return
+        os.utime(_mark())
+    except FileNotFoundError:
+        os.close(os.open(_mark(), os.O_WRONLY | os.O_CREAT, 0o600))
+    if due:
+        look_over()
+
+
+def _mark() -> str:
+    """The file whose time says when the cache was last looked over."""
+    return os.path.join(folder(), "code", "looked-over")
+
+
+def _editions() -> list[str]:
+    try:
+        return [place.path for place in os.scandir(os.path.join(folder(), "code")) if place.is_dir()]
+    except OSError:
+        return []
+
+
+def _files() -> Iterator[Entry]:
+    """The files of all editions, unfinished ones too."""
+    for place in _editions():
+        with contextlib.suppress(OSError):
+            for file in list(os.scandir(place)):
+                if SUFFIX in file.name:
+                    with contextlib.suppress(OSError):
+                        status = file.stat(follow_symlinks=False)
+                        yield Entry(file.path, status.st_size, status.st_mtime)
+
+
+def _is_unfinished(entry: Entry) -> bool:
+    return os.path.basename(entry.path).startswith(".")
+
+
+def _delete(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
