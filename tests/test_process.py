@@ -177,7 +177,7 @@ def test_help_and_version() -> None:
     assert wengert("--version").stdout.strip() == f"wengert {wg.__version__}"
     top = wengert("--help")
     assert top.returncode == 0
-    for command in ("demo", "info"):
+    for command in ("demo", "info", "cache"):
         assert command in top.stdout
         assert wengert(command, "--help").returncode == 0
     nothing = wengert()

@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `wengert info`."""
+"""The command line: `wengert demo`, `wengert info`, `wengert cache`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import demo, info
+from . import cache, demo, info
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     demo.add_parser(commands)
     info.add_parser(commands)
+    cache.add_parser(commands)
     return top
 
 

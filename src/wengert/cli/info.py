@@ -6,17 +6,18 @@ import argparse
 import json
 import os
 import platform
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..execute.native import threads
 from ..version import __version__
+from . import cache
 
 _OPTIONAL = ("llvmlite", "ml_dtypes", "rich", "scipy")
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_THREAD_VARIABLES = ("WENGERT_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def add_parser(commands: Any) -> None:
@@ -58,12 +59,13 @@ def collect() -> dict[str, dict[str, Any]]:
             "vector units": ", ".join(_vector_units()) or "none known",
         },
         "threads": {
-            "usable": usable_cpus(),
+            "used": threads.get_num_threads(),
+            "usable": threads.usable_cores(),
             "machine": os.cpu_count(),
-            "cpu limit": _cgroup_limit() or "none",
+            "cpu limit": f"{quota:.2g}" if (quota := threads.cpu_quota()) is not None else "none",
             **{v: os.environ[v] for v in _THREAD_VARIABLES if v in os.environ},
         },
-        "cache": _cache(),
+        "cache": cache.collect(),
     }
 
 
@@ -90,40 +92,3 @@ def _vector_units() -> list[str]:
     except OSError:
         return []
     return [name for name in ("avx512f", "avx2", "fma", "avx", "sse4_2", "asimd", "sve") if name in flags]
-
-
-def usable_cpus() -> int:
-    """The processors that this process may run on."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _cgroup_limit() -> str:
-    """The container's CPU quota in processors, or nothing."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        return ""
-    return "" if quota == "max" else f"{int(quota) / int(period):.2g}"
-
-
-def cache_folder() -> Path:
-    """Where compiled code is cached: `WENGERT_CACHE_DIR`, else the platform's cache folder."""
-    if "WENGERT_CACHE_DIR" in os.environ:
-        return Path(os.environ["WENGERT_CACHE_DIR"])
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "wengert"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "wengert"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wengert"
-
-
-def _cache() -> dict[str, Any]:
-    folder = cache_folder()
-    try:
-        files = [f for f in folder.rglob("*") if f.is_file()]
-        size = sum(f.stat().st_size for f in files)
-    except OSError as e:
-        return {"folder": str(folder), "state": f"cannot be read: {e.strerror}"}
-    return {"folder": str(folder), "entries": len(files), "bytes": size}
