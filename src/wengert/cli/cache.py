@@ -1,0 +1,63 @@
+"""`wengert cache`: the compiled code that is kept on disk."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from typing import Any
+
+from ..execute.native import cache
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    p = commands.add_parser(
+        "cache",
+        help="show or clear the cache of compiled code",
+        description="Show or clear the compiled code that is kept on disk. WENGERT_CACHE_DIR says where "
+        "it is kept, WENGERT_CACHE_SIZE how much of it in megabytes; WENGERT_CACHE=0 turns it off.",
+    )
+    actions = p.add_subparsers(dest="action", metavar="ACTION", required=True)
+    info = actions.add_parser("info", help="show where it is and what is in it")
+    info.set_defaults(run=show)
+    clear = actions.add_parser("clear", help="delete what is in it")
+    clear.set_defaults(run=delete)
+
+
+def show(args: argparse.Namespace) -> int:
+    """Print the facts."""
+    for name, value in collect().items():
+        print(f"{name:<10} {value}")
+    return 0
+
+
+def delete(args: argparse.Namespace) -> int:
+    """Clear the cache."""
+    number, nbytes = cache.clear()
+    print(f"deleted {_count(number, 'kernel')}, {nbytes:,} bytes, from {cache.folder()}")
+    left = len(cache.entries())
+    if left:
+        print(f"{_count(left, 'kernel')} could not be deleted")
+    return 1 if left else 0
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def collect() -> dict[str, Any]:
+    """The facts."""
+    folder, entries = cache.folder(), cache.entries()
+    if not cache.is_on():
+        state = "off: WENGERT_CACHE is 0"
+    elif os.path.isdir(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        state = "on, but its folder cannot be read and written"
+    else:
+        state = "on"
+    return {
+        "state": state,
+        "folder": folder,
+        "kernels": len(entries),
+        "bytes": sum(entry.nbytes for entry in entries),
+        "limit": cache.size_limit(),
+    }
