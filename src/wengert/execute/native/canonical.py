@@ -31,7 +31,7 @@ def canonical(graph: Graph) -> Graph:
         graph = opened
     graph = cse(simplify(fold(graph, _FOLDED)))
     graph = rewrite(graph, _RULES)
-    graph = cse(graph)
+    graph = cse(simplify(graph))
     for _ in range(_ROUNDS):
         before, graph = graph, _reshapes_first(graph)
         if graph is before:

@@ -7,13 +7,16 @@ from functools import cached_property
 from typing import Any
 
 from ...core.graph import Graph
-from . import machine
+from . import machine, rules
 from .canonical import canonical
 from .kernel import Kernel
 from .lower import GraphLowering
 from .plan import Plan
 from .runtime import Program
 from .types import Target
+
+# The lowerings that plans are made with.
+LOWERINGS = rules.__all__
 
 
 class Compiled:
