@@ -115,7 +115,5 @@ class Lowered:
         return self.array(self.result)
 
 
-
-
 def _views(result: Any) -> list[View]:
     return [] if result is None else list(result) if not isinstance(result, View) else [result]

@@ -9,13 +9,17 @@ from ...core.node import Node
 from .conv_correlate import correlate
 from .conv_finish import plain
 from .conv_geometry import SPATIAL, Axes, forward_axes, images, transpose_axes
+from .conv_weight import weight_gradient
 from .lowering import Lowering, lowers
 from .plan import View
 
 
 def _is_supported(node: Node, *views: View) -> bool:
-    return 1 <= len(node.attrs["stride"]) <= SPATIAL and all(
-        v.dtype.kind == "f" and v.dtype.itemsize >= 4 for v in views
+    """Whether there are kernels for it: floating point, at most three dimensions, something to compute."""
+    return (
+        all(v.size for v in views)
+        and 1 <= len(node.attrs["stride"]) <= SPATIAL
+        and all(v.dtype.kind == "f" and v.dtype.itemsize >= 4 for v in views)
     )
 
 
@@ -74,3 +78,21 @@ def convolve_transpose(low: Lowering, node: Node) -> View | None:
     each = list(transpose_axes(size, y.shape[-len(stride) :], w.shape[2:], (stride, padding, dilation)))
     turned = _by_groups(w, groups).permute((0, 2, 1, 3, 4, 5))
     return _product(low, node, flat, turned, size, each)
+
+
+@lowers("convolve_kernel")
+def convolve_kernel(low: Lowering, node: Node) -> View | None:
+    x, y = (low.view(i) for i in node.inputs)
+    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
+    spatial = len(stride)
+    flat_x, flat_y = images(x, spatial), images(y, spatial)
+    if flat_x is None or flat_y is None or not _is_supported(node, x, y):
+        return None
+    axes = forward_axes(x.shape[-spatial:], y.shape[-spatial:], node.attrs["kernel"], (stride, padding, dilation))
+    w = low.temp(node.spec.shape, x.dtype)
+    padded = w._replace(
+        shape=(*w.shape[:2], *_padded_size(w.shape[2:])),
+        strides=(*w.strides[:2], *(0,) * (SPATIAL - spatial), *w.strides[2:]),
+    )
+    weight_gradient(low, flat_x, flat_y, axes, groups, padded, node)
+    return w

@@ -10,14 +10,13 @@ convolutions on SIMD architectures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 from math import prod
 from typing import NamedTuple
 
 from ...core.node import Node
 from .builder import Builder, Value
 from .conv_finish import Place, Tile, finish, word_count, words
-from .conv_geometry import Axes
+from .conv_geometry import Axes, tap_runs
 from .conv_region import Part, fields, placed, reading
 from .conv_tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
 from .lowering import Epilogue, Lowering
@@ -263,11 +262,3 @@ def _tiles_per_piece(x: View, axes: Axes, tiles_y: Split, count: int) -> int:
         most = -(-most // 2)
     pieces = max(-(-tiles_y.tiles // most), min(tiles_y.tiles, -(-PIECES // (count * axes.z.outputs))))
     return -(-tiles_y.tiles // pieces)
-
-
-def tap_runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:
-    """Where runs of inputs that lie together start, in elements from a tile's base, and their length."""
-    z, y, x = ([j * axis.dilation * s for j in range(axis.taps)] for axis, s in zip(axes, strides))
-    if groups == 1 and axes.x.dilation == 1 and axes.x.taps:
-        x, depth = [0], depth * axes.x.taps
-    return [sum(offset) for offset in product(z, y, x)], depth

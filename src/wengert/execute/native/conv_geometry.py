@@ -10,7 +10,7 @@ zeros, which would be multiplied).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import gcd
 from typing import NamedTuple
@@ -130,3 +130,11 @@ def images(x: View, spatial: int) -> View | None:
         count *= n
     missing = (1,) * (SPATIAL - spatial)
     return x.reshape((count, x.shape[lead], *missing, *x.shape[lead + 1 :]))
+
+
+def tap_runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:
+    """Where runs of inputs that lie together start, in elements from a tile's base, and their length."""
+    z, y, x = ([j * axis.dilation * s for j in range(axis.taps)] for axis, s in zip(axes, strides))
+    if groups == 1 and axes.x.dilation == 1 and axes.x.taps:
+        x, depth = [0], depth * axes.x.taps
+    return [sum(offset) for offset in product(z, y, x)], depth

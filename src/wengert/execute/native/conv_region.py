@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .builder import Builder, Value
 from .conv_geometry import Axes
-from .plan import View
+from .plan import ALIGN, View
 from .types import Type
 
 _FIELDS = (
@@ -48,7 +48,7 @@ def reading(name: str, x: View, axes: Axes, rows: int, may_be_direct: bool = Tru
     channels = x.shape[1]
     region_z, region_y, region_x = axes.z.span(1), axes.y.span(rows), axes.x.span(axes.x.outputs)
     line = region_x * channels
-    size = 0 if layout == "direct" else region_z * region_y * line
+    size = 0 if layout == "direct" else -(-region_z * region_y * line // ALIGN) * ALIGN
     left = min(max(-axes.x.first, 0), region_x)
     words: dict[str, int | View] = {
         **dict(zip("nczyx", x.strides)),

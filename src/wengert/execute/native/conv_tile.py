@@ -26,9 +26,14 @@ def vectors(target: Target, type: Type, channels: int) -> int:
     return min(count, 2)
 
 
+def most_sums(target: Target) -> int:
+    """How many vectors of sums fit the registers, next to what is multiplied."""
+    return target.registers - 4
+
+
 def most_rows(target: Target, nv: int) -> int:
-    """How many outputs of `nv` vectors fit the registers, next to what is multiplied."""
-    return min(MOST_ROWS, (target.registers - 4) // nv)
+    """How many outputs of `nv` vectors a tile has at most."""
+    return min(MOST_ROWS, most_sums(target) // nv)
 
 
 class Split(NamedTuple):
