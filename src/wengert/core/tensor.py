@@ -451,6 +451,11 @@ class Tensor:
     def __repr__(self) -> str:
         return format_tensor(self)
 
+    def __str__(self) -> str:
+        if self._data is None and (capture := get_capture()) is not None:
+            capture.refuse(self, "showing a tensor")
+        return format_tensor(self)
+
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.is_leaf:
             fail(

@@ -6,13 +6,13 @@ import functools
 import inspect
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...core.capture import get_capture
-from ...core.errors import DTypeError, GraphError, fail, user_location
+from ...core.errors import user_location
 from ...core.graph import Graph
 from ...core.mode import get_mode
 from ...core.tensor import LEAF, Tensor, wrap
@@ -20,7 +20,7 @@ from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from .executor import Executor, Interpreted
 from .program import Path
-from .signature import Call, Numbers, Statics, Unhashable, arrangement, take_apart
+from .signature import Call, NumberNeeded, Numbers, Statics, arrangement, as_array, take_apart
 from .surroundings import Surroundings, explore
 from .tracing import Argument, Traced, run_trace
 
@@ -67,15 +67,15 @@ class Jit:
         """Run the program for these arguments, made first where there is none."""
         if get_capture() is not None or get_mode().tracing:
             return self._fn(*args, **kwargs)
-        try:
-            call = take_apart(args, kwargs, self._statics, self._numbers)
-        except Unhashable as e:
-            self._unhashable(args, kwargs, e.index)
+        call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
         if any(isinstance(leaf, Tensor) and leaf.is_abstract for leaf in call.leaves):
             return self._fn(*args, **kwargs)
         around = self._surroundings(call)
-        program = self._program(call, around)
-        return self._run(program, call, around)
+        try:
+            program = self._program(call, around)
+            return self._run(program, call, around)
+        except NumberNeeded:
+            return self(*args, **kwargs)
 
     # -- finding the program
 
@@ -101,6 +101,8 @@ class Jit:
                 if program.call.structure == call.structure:
                     self._hits += 1
                     return program
+        if self._numbers.notice(call, [p.call for ps in self._programs.values() for p in ps]):
+            raise NumberNeeded
         program = Program(call, around)
         if len(self._programs) >= _PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
@@ -114,8 +116,12 @@ class Jit:
         paths = [p for p in program.paths if p.grads_fit(call.leaves, call.positions, around)]
         path = paths[-1] if paths else None
         while path is not None:
-            feeds = path.feeds(call.leaves, call.positions, around)
-            outputs, carried = self._outputs(path, feeds, call, around)
+            try:
+                outputs, carried = self._outputs(path, call, around)
+            except Exception:
+                if not path.decisions:
+                    raise
+                break  # perhaps on a course that this call does not take
             k = path.differs_at(outputs)
             if k < 0:
                 if path is not program.paths[-1]:
@@ -128,20 +134,34 @@ class Jit:
             path = next((p for p in reversed(paths) if id(p) not in tried and p.decisions[: k + 1] == course), None)
         return self._run_new(program, call, around)
 
-    def _outputs(
-        self, path: Path, feeds: Sequence[Any], call: Call, around: Surroundings
-    ) -> tuple[list[Any], list[Tensor] | None]:
+    def _outputs(self, path: Path, call: Call, around: Surroundings) -> tuple[list[Any], list[Tensor] | None]:
+        """The values of all outputs, and as tensors that carry gradients on where there are such."""
+        feeds = path.feeds(call.leaves, call.positions, around)
         if not path.carries:
             return path.executor.run(feeds), None
         outs = replay(path.graph, path.tensors(feeds, call.leaves, call.positions, around))
         return [t._data for t in outs], outs
 
     def _run_new(self, program: Program, call: Call, around: Surroundings) -> Any:
-        path = self._trace(call, around)
+        """Trace the course that this call takes, and run it."""
+        traced = self._trace(call, around)
+        course = tuple(g.value for g in traced.guards)
+        path = next(
+            (p for p in program.paths if p.decisions == course and p.grads_fit(call.leaves, call.positions, around)),
+            None,
+        )
+        if path is None:
+            path = Path(traced, self._compile)
+            self._add(program, path)
+        outputs, carried = self._outputs(path, call, around)
+        path.commit(outputs, call.leaves, call.positions, around)
+        return path.results(outputs, carried)
+
+    def _add(self, program: Program, path: Path) -> None:
         if len(program.paths) >= _PATHS:
             program.paths.pop(0)
         program.paths.append(path)
-        if len(program.paths) > _MANY_PATHS and not program.warned:
+        if path.traced.guards and len(program.paths) > _MANY_PATHS and not program.warned:
             program.warned = True
             guard = path.traced.guards[-1]
             warnings.warn(
@@ -149,20 +169,23 @@ class Jit:
                 "and is traced anew for each.\nWrite wg.while_loop for a loop that ends on a value, wg.where or "
                 "wg.cond for a choice.",
                 RuntimeWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        feeds = path.feeds(call.leaves, call.positions, around)
-        outputs, carried = self._outputs(path, feeds, call, around)
-        path.commit(outputs, call.leaves, call.positions, around)
-        return path.results(outputs, carried)
 
     # -- tracing
 
-    def _trace(self, call: Call, around: Surroundings) -> Path:
+    def _trace(self, call: Call, around: Surroundings) -> Traced:
         with _TRACING:
-            traced = self._traced(call, around)
+            try:
+                traced = self._traced(call, around)
+            except Exception:
+                # Perhaps only because a Python number was wanted where an abstract scalar stood.
+                if self._numbers.failed(call):
+                    raise NumberNeeded from None
+                raise
+            self._numbers.succeeded()
             self._log.append(f"{self._name} was traced at {user_location()}")
-            return Path(traced, self._compile)
+            return traced
 
     def _traced(self, call: Call, around: Surroundings) -> Traced:
         arguments = [_argument(i, call.leaves[i]) for i in call.positions]
@@ -170,9 +193,6 @@ class Jit:
 
     def _compile(self, graph: Graph) -> Executor:
         return Interpreted(graph)
-
-    def _unhashable(self, args: tuple[Any, ...], kwargs: dict[str, Any], index: int) -> Any:
-        fail(DTypeError, f"{self._name}: leaf {index} of the arguments is neither a tensor, an array, nor hashable")
 
 
 class Options:
@@ -192,9 +212,7 @@ def _argument(index: int, leaf: Any) -> Argument:
         collects = leaf.node is not None and leaf.node.op is LEAF
         tracked = leaf.requires_grad and not collects
         return Argument(index, "", np.asarray(leaf._data), type(leaf), collects, tracked, False, leaf.grad)
-    if isinstance(leaf, (np.ndarray, np.generic)):
-        return Argument(index, "", np.asarray(leaf), Tensor)
-    return Argument(index, "", np.asarray(leaf, {float: "f8", int: "i8", complex: "c16"}[type(leaf)]), Tensor, weakly=True)
+    return Argument(index, "", as_array(leaf), Tensor, weakly=not isinstance(leaf, (np.ndarray, np.generic)))
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -11,6 +11,7 @@ from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.tensor import Tensor, wrap
+from .signature import as_array
 from .surroundings import Surroundings
 from .tracing import Constant, Traced
 
@@ -46,7 +47,7 @@ class Path:
         for kind, i in self.traced.sources:
             if kind == "argument":
                 leaf = leaves[positions[i]]
-                out.append(leaf._data if isinstance(leaf, Tensor) else _array(leaf))
+                out.append(leaf._data if isinstance(leaf, Tensor) else as_array(leaf))
             elif kind == "cell":
                 out.append(around.cells[i].get())
             elif kind == "cell gradient":
@@ -55,7 +56,9 @@ class Path:
                 out.append(leaves[positions[i]].grad._data)
         return out
 
-    def tensors(self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Tensor]:
+    def tensors(
+        self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings
+    ) -> list[Tensor]:
         """The inputs as tensors that carry gradients, where they do."""
         out = []
         for feed, (kind, i) in zip(feeds, self.traced.sources, strict=True):
@@ -120,20 +123,6 @@ class Path:
         if structure.kind is None:
             return found[0]
         return tree.unflatten(structure, found)
-
-
-_PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
-
-
-def _array(leaf: Any) -> Any:
-    """An argument as an array of a native dtype, aligned; a Python number in what Python computes in."""
-    dtype = _PYTHON.get(type(leaf))
-    if dtype is not None:
-        return np.asarray(leaf, dtype)
-    a = np.asarray(leaf)
-    if not a.dtype.isnative:
-        return a.astype(a.dtype.newbyteorder("="))
-    return a if a.flags.aligned else a.copy()
 
 
 def _bytes(value: Any) -> bytes:

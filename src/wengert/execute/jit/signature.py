@@ -13,6 +13,20 @@ from ...core.errors import DTypeError, GraphError, fail
 from ...core.tensor import LEAF, Tensor
 from ...core.tree import Structure
 
+_PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
+
+
+def as_array(leaf: Any) -> Any:
+    """An argument as an array of a native dtype, aligned; a Python number in what Python computes in."""
+    dtype = _PYTHON.get(type(leaf))
+    if dtype is not None:
+        return np.asarray(leaf, dtype)
+    a = np.asarray(leaf)
+    if not a.dtype.isnative:
+        return a.astype(a.dtype.newbyteorder("="))
+    return a if a.flags.aligned else a.copy()
+
+
 class Call(NamedTuple):
     """The arguments of a call, taken apart.
 
@@ -28,11 +42,8 @@ class Call(NamedTuple):
     owners: tuple[tuple[int, Any], ...]
 
 
-class Unhashable(Exception):
-    """An argument that is neither a tensor nor anything hashable, by its position among the leaves."""
-
-    def __init__(self, index: int) -> None:
-        self.index = index
+class NumberNeeded(Exception):
+    """What is known of the numbers among the arguments changed: the call is to be taken apart again."""
 
 
 def is_owner(x: Any) -> bool:
@@ -50,15 +61,42 @@ class Numbers:
     def __init__(self) -> None:
         self.fixed: set[tuple[str, int]] = set()
         self.moving: set[tuple[str, int]] = set()
+        self._trial: set[tuple[str, int]] = set()
 
     def is_input(self, kind: type, where: tuple[str, int]) -> bool:
         if kind is int:
             return where in self.moving and where not in self.fixed
         return (kind is float or kind is complex) and where not in self.fixed
 
+    def notice(self, call: Call, others: Sequence[Call]) -> bool:
+        """Note ints that are not what they were in another call; whether any became an input."""
+        text = call.key[0]
+        found = False
+        for i, leaf in enumerate(call.leaves):
+            where = (text, i)
+            if type(leaf) is not int or where in self.moving or where in self.fixed:
+                continue
+            if any(o.key[0] == text and type(o.leaves[i]) is int and o.leaves[i] != leaf for o in others):
+                self.moving.add(where)
+                found = True
+        return found
 
-def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, numbers: Numbers) -> Call:
-    """A call's leaves and key. Raises Unhashable."""
+    def failed(self, call: Call) -> bool:
+        """Tracing failed: whether to try again with the numbers that were inputs as parts of the program."""
+        inputs = {(call.key[0], i) for i in call.positions if type(call.leaves[i]) in (int, float, complex)}
+        if not inputs:  # they are not to blame
+            self.fixed -= self._trial
+        self._trial = inputs
+        self.fixed |= inputs
+        return bool(inputs)
+
+    def succeeded(self) -> None:
+        """Tracing went well: what was tried stays."""
+        self._trial = set()
+
+
+def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, numbers: Numbers, name: str) -> Call:
+    """A call's leaves and key. Raises DTypeError."""
     args, kwargs = static.split(args, kwargs)
     leaves, structure = tree.flatten((args, kwargs), is_owner)
     text = repr(structure)
@@ -87,7 +125,13 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
             try:
                 hash(leaf)
             except TypeError:
-                raise Unhashable(i) from None
+                fail(
+                    DTypeError,
+                    f"{name}: an argument of type {kind.__name__} is neither a tensor, an array, a number nor hashable",
+                    "Programs are told apart by what is no tensor among the arguments. Pass a tensor, give the class "
+                    "__hash__ and __eq__, or register it as a nest (wg.tree.register); a hashable argument that holds "
+                    "tensors is named by static_argnums or static_argnames.",
+                )
             key.append((kind, leaf))
     return Call(leaves, structure, tuple(key), tuple(positions), tuple(owners))
 
@@ -118,9 +162,7 @@ class Statics:
         self.numbers |= {self.parameters.index(n) for n in self.names if n in self.parameters}
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with the static ones wrapped, keywords in order."""
-        if kwargs:
-            kwargs = dict(sorted(kwargs.items()))
+        """The arguments with the static ones wrapped."""
         if not self.numbers and not self.names:
             return args, kwargs
         numbers = {n % len(args) if args and n < 0 else n for n in self.numbers}

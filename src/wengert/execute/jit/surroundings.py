@@ -319,6 +319,8 @@ class _Walk:
         elif not (is_module or kind.__module__.startswith("wengert.")):
             return
         self.found.containers.append((own, dict(own), place.path))
+        if is_module:  # a new part would change what runs
+            self.checks.append(f"len({self.name(own)}) == {len(own)}")
         for name, item in list(own.items()):
             # Everything in a module steers it, whoever wrote its code; its caches are its own business.
             if name in self.known or (is_module and (not name.startswith("_") or name in _REGISTRIES)):

@@ -1,0 +1,304 @@
+"""`wg.jit`: what a function reads and writes outside its arguments."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert import nn
+
+OUTSIDE = wg.tensor([1.0, 2.0])
+FACTOR = 2.0
+
+
+def close(a: Any, b: Any) -> None:
+    np.testing.assert_allclose(np.asarray(wg.asarray(a).detach()), np.asarray(wg.asarray(b).detach()), rtol=1e-5)
+
+
+def test_globals_are_seen_when_they_change() -> None:
+    global OUTSIDE, FACTOR
+    fn = wg.jit(lambda x: x * OUTSIDE * FACTOR)
+    close(fn(wg.ones(2)), [2, 4])
+    OUTSIDE = wg.tensor([3.0, 4.0])
+    close(fn(wg.ones(2)), [6, 8])
+    OUTSIDE[0] = 0.0
+    close(fn(wg.ones(2)), [0, 8])
+    FACTOR = 3.0
+    close(fn(wg.ones(2)), [0, 12])
+    OUTSIDE = wg.tensor([1.0, 2.0], dtype=wg.float64)
+    assert fn(wg.ones(2)).dtype == wg.float64
+    OUTSIDE, FACTOR = wg.tensor([1.0, 2.0]), 2.0
+
+
+def test_closures_attributes_and_containers_are_seen_when_they_change() -> None:
+    class Box:
+        def __init__(self) -> None:
+            self.w = wg.ones(2)
+            self.k = 2.0
+            self.other = 0
+
+    box, table, items = Box(), {"a": wg.ones(2)}, [wg.ones(2)]
+    local = wg.ones(2)
+    fn = wg.jit(lambda x: (x * box.w * box.k, x * table["a"], x * items[0], x * local))
+    for step in range(3):
+        for got, want in zip(fn(wg.ones(2)), (box.w * box.k, table["a"], items[0], local), strict=True):
+            close(got, want)
+        if step == 0:
+            box.w, box.k, table["a"], items[0], local = (wg.full((2,), v) for v in (2.0, 3.0, 4.0, 5.0, 6.0))
+        else:
+            box.w.mul_(2.0)
+            local.add_(1.0)
+            items[0] = items[0] + 1
+
+
+def test_a_state_that_is_rebound_or_written_in_place() -> None:
+    class Cell:
+        def __init__(self) -> None:
+            self.h = wg.zeros(2)
+            self.total = wg.zeros(())
+
+        def step(self, x: Any) -> Any:
+            self.h = wg.tanh(self.h + x)
+            self.total += self.h.sum()
+            self.seen = self.h * 2
+            return self.h
+
+    plain, compiled = Cell(), Cell()
+    step = wg.jit(compiled.step)
+    for i in range(4):
+        x = wg.full((2,), float(i))
+        close(step(x), plain.step(x))
+        for name in ("h", "total", "seen"):
+            close(getattr(compiled, name), getattr(plain, name))
+            assert not getattr(compiled, name).is_abstract
+
+
+def test_arguments_are_written_to() -> None:
+    @wg.jit
+    def fn(x: Any, p: Any) -> Any:
+        x.add_(1.0)
+        (p * x).sum().backward()
+        return x * 2
+
+    x, p = wg.zeros(2), wg.tensor([1.0, 2.0], requires_grad=True)
+    alias = x
+    for i in range(1, 4):
+        close(fn(x, p), [2 * i, 2 * i])
+        close(alias, [i, i])
+        close(p.grad, [i * (i + 1) / 2] * 2)
+    assert p.is_leaf and p.requires_grad
+
+
+def test_what_was_computed_from_an_old_value_keeps_it() -> None:
+    w = wg.tensor([1.0, 2.0])
+    old, view = w.numpy(), w.reshape(2, 1)
+
+    @wg.jit
+    def fn() -> None:
+        w.add_(1.0)
+
+    for _ in range(3):
+        fn()
+    assert old.tolist() == [1, 2] and view.tolist() == [[1], [2]] and w.tolist() == [4, 5]
+
+
+@pytest.mark.parametrize("zero", ["inside", "outside", "none", "to zeros"])
+def test_gradients_accumulate_as_eager_ones_do(zero: str) -> None:
+    def make() -> Any:
+        w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+        def fn(x: Any) -> Any:
+            if zero == "inside":
+                w.grad = None
+            if zero == "to zeros" and w.grad is not None:
+                w.grad.zero_()
+            loss = (w * x).sum() ** 2
+            loss.backward()
+            return loss
+
+        return w, fn
+
+    (w, eager), (v, fn) = make(), make()
+    compiled = wg.jit(fn)
+    for i in range(4):
+        close(compiled(wg.full((2,), 1.0 + i)), eager(wg.full((2,), 1.0 + i)))
+        close(v.grad, w.grad)
+        assert not v.grad.is_abstract
+        if zero == "outside" and i == 1:
+            w.grad = v.grad = None
+
+
+def test_a_training_step_by_hand() -> None:
+    def make() -> Any:
+        wg.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+
+        def step(x: Any, y: Any) -> Any:
+            for p in model.parameters():
+                p.grad = None
+            loss = ((model(x) - y) ** 2).mean()
+            loss.backward()
+            with wg.no_grad():
+                for p in model.parameters():
+                    p -= 0.1 * p.grad
+            return loss
+
+        return model, step
+
+    (a, eager), (b, fn) = make(), make()
+    compiled = wg.jit(fn)
+    x, y = wg.randn(16, 3), wg.randn(16, 1)
+    for _ in range(5):
+        close(compiled(x, y), eager(x, y))
+    for p, q in zip(a.parameters(), b.parameters(), strict=True):
+        np.testing.assert_allclose(p.detach(), q.detach(), rtol=1e-4, atol=1e-6)
+        assert q.is_leaf and q.requires_grad
+
+
+def test_the_loss_of_a_training_step_hangs_on_nothing() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    @wg.jit
+    def fn(x: Any) -> Any:
+        loss = (w * x).sum()
+        loss.backward()
+        return loss
+
+    assert not fn(wg.ones(2)).requires_grad
+
+
+def test_train_and_eval_are_different_programs() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5))
+    fn = wg.jit(lambda x: model(x))
+    x = wg.ones(4, 3)
+    model.eval()
+    close(fn(x), model(x))
+    model.train()
+    wg.manual_seed(3)
+    got = [fn(x), fn(x)]
+    wg.manual_seed(3)
+    want = [model(x), model(x)]
+    for a, b in zip(got, want, strict=True):
+        close(a, b)
+    assert np.any(np.asarray(got[0].detach()) != np.asarray(got[1].detach()))
+    model.eval()
+    close(fn(x), model(x))
+
+
+def test_random_numbers_are_those_of_eager_execution() -> None:
+    g = wg.random.Generator(5)
+
+    def draw() -> Any:
+        return wg.rand(3), wg.randn(2, generator=g), wg.randperm(4)
+
+    fn = wg.jit(draw)
+
+    def run(f: Any) -> list[Any]:
+        wg.manual_seed(1)
+        g.manual_seed(2)
+        return [t.tolist() for _ in range(3) for t in f()]
+
+    assert run(fn) == run(draw)
+
+
+def test_a_part_that_is_replaced() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+    fn = wg.jit(lambda x: model(x))
+    x = wg.randn(2, 3)
+    close(fn(x), model(x))
+    model[0].weight = nn.Parameter(wg.ones(3, 3))
+    close(fn(x), model(x))
+    model[0].bias = None
+    close(fn(x), model(x))
+    model.append(nn.Linear(3, 1))
+    close(fn(x), model(x))
+
+
+def test_frozen_and_unfrozen() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+    fn = wg.jit(lambda x: (w * x).sum())
+    assert fn(wg.ones(2)).requires_grad
+    w.requires_grad_(False)
+    assert not fn(wg.ones(2)).requires_grad
+    w.requires_grad_()
+    fn(wg.ones(2)).backward()
+    close(w.grad, [1, 1])
+
+
+def test_shared_tensors_stay_shared() -> None:
+    w = wg.ones(2)
+    table = {"a": w, "b": w}
+
+    @wg.jit
+    def fn() -> Any:
+        table["a"].add_(1.0)
+        return table["b"] * 1
+
+    close(fn(), [2, 2])
+    table["b"] = wg.zeros(2)
+    close(fn(), [0, 0])
+
+
+def test_a_growing_list_outside_is_refused() -> None:
+    seen: list[Any] = []
+
+    @wg.jit
+    def fn(x: Any) -> Any:
+        seen.append(x * 2)
+        return x
+
+    with pytest.raises(wg.GraphError, match="(?s)length of the list seen.*append"):
+        fn(wg.ones(2))
+    assert not seen
+
+
+def test_a_gradient_of_a_tensor_from_outside_of_a_transform() -> None:
+    def outer(x: Any) -> Any:
+        y = x * 2
+        return wg.jit(lambda z: (y * z).sum())(wg.ones(2))
+
+    close(wg.grad(outer)(wg.ones(2)), [2, 2])
+    close(wg.jit(wg.grad(outer))(wg.ones(2)), [2, 2])
+
+
+def test_values_of_a_transform_do_not_stay_behind() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+    fn = wg.jit(lambda x: (w * x).sum())
+    for _ in range(2):
+        close(wg.grad(lambda x: fn(x))(wg.ones(2)).detach(), [1, 2])
+        assert w.grad is None and not w.is_abstract
+
+
+def test_threads_trace_and_run_side_by_side() -> None:
+    w = wg.tensor([1.0, 2.0])
+    fn = wg.jit(lambda x: (x * w).sum(axis=0))
+    wrong: list[Any] = []
+
+    def work(seed: int) -> None:
+        for i in range(1, 30):
+            x = np.full((1 + (seed * 7 + i) % 5, 2), float(i), np.float32)
+            if not np.allclose(np.asarray(fn(x)), x.sum(0) * [1, 2]):
+                wrong.append((seed, i))
+
+    threads = [threading.Thread(target=work, args=(s,)) for s in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_nothing_is_kept_alive_by_calls() -> None:
+    fn = wg.jit(lambda x: x * 2)
+    fn(wg.ones(1000))
+    gc.collect()
+    before = sum(isinstance(o, wg.Tensor) for o in gc.get_objects())
+    for _ in range(20):
+        fn(wg.ones(1000))
+    gc.collect()
+    assert sum(isinstance(o, wg.Tensor) for o in gc.get_objects()) <= before
