@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
 from ..core.errors import DTypeError, ShapeError, fail
-from .optimizer import Array, Group, Optimizer, Params, State, _require
+from ..ops.elementwise import sqrt
+from ..ops.selection import maximum
+from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 
 class Adam(Optimizer):
@@ -35,6 +34,8 @@ class Adam(Optimizer):
     0.75
     """
 
+    numbers = ("lr", "betas", "eps", "weight_decay")
+    switches = ("weight_decay",)
     _decoupled = False
 
     def __init__(
@@ -70,28 +71,28 @@ class Adam(Optimizer):
     def _names(self, group: Group) -> tuple[str, ...]:
         return ("exp_avg", "exp_avg_sq", "max_exp_avg_sq") if group["amsgrad"] else ("exp_avg", "exp_avg_sq")
 
-    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+    def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
         (beta1, beta2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-        if decay and not self._decoupled:
+        if is_on(decay) and not self._decoupled:
             grad = grad + value * decay
-        mean, square = state["exp_avg"], state["exp_avg_sq"]
-        mean *= beta1
-        np.multiply(grad, 1.0 - beta1, out=change)
-        mean += change
-        square *= beta2
-        np.multiply(grad, grad, out=change)
-        change *= 1.0 - beta2
-        square += change
+        state["exp_avg"] *= beta1
+        state["exp_avg"] += grad * (1.0 - beta1)
+        state["exp_avg_sq"] *= beta2
+        squared = grad * grad
+        squared *= 1.0 - beta2
+        state["exp_avg_sq"] += squared
+        square = state["exp_avg_sq"]
         if group["amsgrad"]:
-            square = np.maximum(state["max_exp_avg_sq"], square, out=state["max_exp_avg_sq"])
-        np.sqrt(square, out=change)
+            square = state["max_exp_avg_sq"] = maximum(state["max_exp_avg_sq"], square)
         # Both bias corrections as numbers: lr/c1 * mean / (sqrt(square)/sqrt(c2) + eps).
-        root = math.sqrt(1.0 - beta2**step)
-        change += group["eps"] * root
-        np.divide(mean, change, out=change)
+        root = (1.0 - beta2**step) ** 0.5
+        deviation = sqrt(square)
+        deviation += group["eps"] * root
+        change = state["exp_avg"] / deviation
         change *= -lr * root / (1.0 - beta1**step)
-        if decay and self._decoupled:
+        if is_on(decay) and self._decoupled:
             change -= value * (lr * decay)
+        return change
 
 
 class AdamW(Adam):

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..core.capture import get_capture
 from ..core.errors import DTypeError, GraphError, ShapeError, StateError, fail
 from .optimizer import Group, Optimizer
 
@@ -41,6 +42,7 @@ class LRScheduler:
 
     def step(self) -> None:
         """Go on by one epoch (or one step of the optimiser, as you count them)."""
+        _outside(self)
         self.last_epoch += 1
         self._apply(lambda group: group["lr"])
 
@@ -319,6 +321,7 @@ class SequentialLR(LRScheduler):
 
     def step(self) -> None:
         """Go on by one epoch."""
+        _outside(self)
         self.last_epoch += 1
         i = bisect_right(self.milestones, self.last_epoch)
         if i and self.milestones[i - 1] == self.last_epoch:
@@ -391,6 +394,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Tell the metric (a number or a tensor with one element) of another epoch."""
         if metrics is None:
             fail(DTypeError, "ReduceLROnPlateau.step() without a metric", "Write schedule.step(validation_loss).")
+        _outside(self)
         value = float(metrics)
         self.last_epoch += 1
         if self._better(value):
@@ -414,6 +418,16 @@ class ReduceLROnPlateau(LRScheduler):
         if self.threshold_mode == "abs":
             return sign * value < sign * self.best - self.threshold
         return sign * value < sign * self.best * (1.0 - sign * self.threshold)
+
+
+def _outside(schedule: LRScheduler) -> None:
+    if get_capture() is not None:
+        fail(
+            GraphError,
+            f"{type(schedule).__name__}.step() inside a compiled function",
+            "It would run once, when the function is traced. Call it after the compiled step: the next one sees the "
+            "new rate.",
+        )
 
 
 def _positive(name: str, value: Any) -> None:

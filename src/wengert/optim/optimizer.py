@@ -1,4 +1,9 @@
-"""`Optimizer`: parameter groups, per-parameter state, and the step that all rules share."""
+"""`Optimizer`: parameter groups, per-parameter state, and the step that all rules share.
+
+A rule is one formula, written with operators that NumPy arrays and tensors share. Eager steps run it on
+the arrays, block by block; while a function is traced it runs on abstract tensors, and the step becomes
+part of the graph.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import view_as_complex, view_as_real
+from ..core.cells import ArrayCell, Cell, TensorCell
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
-from ..core.mode import enable_grad
+from ..core.mode import enable_grad, no_grad
 from ..core.spec import DType, category, float32, real_dtype
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, asarray, present, wrap
+from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
@@ -24,7 +32,7 @@ BLOCK = 1 << 16
 
 
 class Optimizer:
-    """Base of the optimisers. A rule gives the names of its buffers and one elementwise update.
+    """Base of the optimisers. A rule gives the names of its buffers and one elementwise formula.
 
     `params` is an iterable of leaf tensors, or of dicts with `params` and options that differ from
     the defaults for this group. The options of every group stand in `param_groups`, where schedules
@@ -35,14 +43,24 @@ class Optimizer:
     nothing else holds is written in place). Complex parameters are updated as pairs of real ones, 16-bit
     ones in float32 (their buffers too). NaN gradients are not hidden: they reach the parameters.
 
+    In a compiled function (`wg.jit`) the options of `numbers` are inputs: changing one, or a schedule's
+    step, shows in the next call and costs nothing. Those in `switches` decide, by being 0 or not, what is
+    computed; that and all other options are fixed in a trace, and changing them traces anew.
+
     Raises GradientError for an empty list, tensors that are not leaves or given twice, DTypeError for
     what is not a floating tensor, ShapeError for options out of range.
     """
+
+    numbers: tuple[str, ...] = ("lr",)
+    switches: tuple[str, ...] = ()
 
     def __init__(self, params: Params, defaults: Mapping[str, Any]) -> None:
         self.defaults: Group = dict(defaults)
         self.param_groups: list[Group] = []
         self.state: dict[Tensor, State] = {}
+        self._counts: list[CountCell] = []
+        self._static: tuple[Any, ...] = ()
+        self._seen: list[Any] = []
         if isinstance(params, (Tensor, Mapping)) or not isinstance(params, Iterable):
             fail(
                 DTypeError,
@@ -76,11 +94,14 @@ class Optimizer:
             if name in group:
                 _require(group, name, lambda v: v >= 0, "at least 0")
 
-    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
-        """Write what is to be added to the value into `change`; bring the buffers, by name in `state`, up to date.
+    def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
+        """What is to be added to the value; the buffers, by name in `state`, are brought up to date.
 
-        All arrays are real and of one shape; the value is to decrease along `grad`. `value` and `grad`
-        must not be written to. `step` counts from 1.
+        `value`, `grad` and the buffers are real NumPy arrays of one shape, or tensors in a trace; options
+        and `step`, which counts from 1, are Python numbers or stand for some. Buffers are changed by
+        augmented assignment, `state["momentum"] *= 0.9`, which writes into an array and rebinds a tensor.
+        `value` and `grad` must not be written to. The value is to decrease along `grad`. For a choice by
+        an option among `switches` ask :func:`is_on`; a choice by `step` is arithmetic.
         """
         fail(GraphError, f"{type(self).__name__} defines no update", "Override _update in the class.")
 
@@ -108,7 +129,7 @@ class Optimizer:
             if id(p) in known:
                 fail(GradientError, f"a parameter is given to the optimiser twice, {p.spec}", "Give each one once.")
             known.add(id(p))
-        made = {**self.defaults, **group, "params": params}
+        made = Options({**self.defaults, **group, "params": params})
         self._check(made)
         self.param_groups.append(made)
 
@@ -137,7 +158,12 @@ class Optimizer:
                 maximize = group.get("maximize", False)
                 for p in group["params"]:
                     grad = p.grad
-                    if grad is not None:
+                    if grad is None:
+                        continue
+                    if grad._data is None or p._data is None:
+                        with no_grad():
+                            self._trace_one(p, -grad if maximize else grad, group)
+                    else:
                         g = _array(grad, p)
                         self._step_one(p, -g if maximize else g, group)
         return loss
@@ -148,28 +174,114 @@ class Optimizer:
         dtype = _working_dtype(value.dtype)
         if dtype != value.dtype:
             value, grad, owned = value.astype(dtype), grad.astype(dtype), True
+        state = self._state_of(p, group)
+        state["step"] = step = state["step"] + 1
+        if value.size <= BLOCK and value.dtype.kind != "c":
+            change = self._update(value, grad, state, group, step)
+            new = np.asarray(value + change)
+        else:
+            names = self._names(group)
+            new = value if owned else np.empty(value.shape, value.dtype)
+            arrays = [_flat(a) for a in (new, value, grad, *(state[name] for name in names))]
+            for start in range(0, arrays[0].size, BLOCK):
+                out, old, g, *buffers = (a[start : start + BLOCK] for a in arrays)
+                parts = dict(zip(names, buffers))
+                change = self._update(old, g, parts, group, step)
+                for name, buffer in zip(names, buffers):
+                    if parts[name] is not buffer:
+                        buffer[...] = parts[name]
+                np.add(old, change, out=out)
+        p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
+
+    def _state_of(self, p: Tensor, group: Group) -> State:
+        """The parameter's state, with all buffers that these options need."""
         state = self.state.get(p)
         if state is None:
             state = self.state[p] = {"step": 0}
-        state["step"] = step = state["step"] + 1
-        names = self._names(group)
-        for name in names:
+        for name in self._names(group):
             if name not in state:
-                state[name] = np.full(value.shape, self._initial(name, group), value.dtype)
-        if value.size <= BLOCK and value.dtype.kind != "c":
-            new = np.empty(value.shape, value.dtype)
-            self._update(new, value, grad, state, group, step)
-            new += value
-        else:
-            new = value if owned else np.empty(value.shape, value.dtype)
-            arrays = [_flat(a) for a in (new, value, grad, *(state[name] for name in names))]
-            scratch = np.empty(BLOCK, arrays[0].dtype)
-            for start in range(0, arrays[0].size, BLOCK):
-                out, old, g, *buffers = (a[start : start + BLOCK] for a in arrays)
-                change = scratch[: old.size]
-                self._update(change, old, g, dict(zip(names, buffers)), group, step)
-                np.add(old, change, out=out)
-        p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
+                state[name] = np.full(p.shape, self._initial(name, group), _working_dtype(p.dtype))
+        return state
+
+    # -- in a trace
+
+    def _trace_one(self, p: Tensor, grad: Tensor, group: Group) -> None:
+        if p not in self.state and any(c.counts for c in self._counts):
+            fail(
+                GraphError,
+                f"a step of a parameter that was frozen when the function was traced, {p.spec}",
+                "Call requires_grad_() before the compiled function, not inside it.",
+            )
+        if category(grad.dtype) > category(p.dtype):
+            fail(DTypeError, f"a gradient of dtype {grad.dtype} for a parameter of dtype {p.dtype}")
+        state = self._state_of(p, group)
+        names = self._names(group)
+        dtype = _working_dtype(p.dtype)
+        value, g, *buffers = (
+            _real(asarray(t, dtype=dtype)) for t in (present(p), grad, *(state[name] for name in names))
+        )
+        step = next((after for c in self._counts if (after := c.after(state["step"])) is not None), None)
+        if step is None:
+            step = state["step"] + 1
+        parts = dict(zip(names, buffers))
+        change = self._update(value, g, parts, group, step)
+        p.assign_(_as_before(value + change, dtype).astype(p.dtype))
+        state.update({name: _as_before(t, dtype) for name, t in parts.items()}, step=step)
+
+    def __jit_cells__(self) -> Iterable[Cell]:
+        cells: list[Cell] = []
+        for group in self.param_groups:
+            for name in self.numbers:
+                if name not in group or not self._enters(name, group):
+                    continue
+                if isinstance(group[name], tuple):
+                    cells += [OptionCell(group, name, i) for i in range(len(group[name]))]
+                else:
+                    cells.append(OptionCell(group, name))
+            for p in group["params"]:
+                cells.append(TensorCell(p))
+                if p in self.state or p.requires_grad:
+                    state = self._state_of(p, group)
+                    cells += [ArrayCell(state, name) for name in self._names(group)]
+        parts: dict[int, list[State]] = {}
+        for p in self._all():
+            if p in self.state:
+                parts.setdefault(self.state[p]["step"], []).append(self.state[p])
+        self._counts = [CountCell(states) for states in parts.values()]
+        return [*cells, *self._counts]
+
+    def __jit_static__(self) -> tuple[Any, ...]:
+        seen = [id(self.state), len(self.state)]
+        for group in self.param_groups:
+            seen += id(group), changes_of(group)
+        if seen != self._seen or not all(c.agree() for c in self._counts):
+            self._static, self._seen = self._fixed(), seen
+        return self._static
+
+    def _fixed(self) -> tuple[Any, ...]:
+        """All that a trace takes for granted: parameters, options, who has made as many steps as whom."""
+        groups = []
+        for group in self.param_groups:
+            options = tuple(
+                (name, self._enters(name, group) if name in self.numbers else group[name]) for name in self.defaults
+            )
+            groups.append((id(group), tuple(map(id, group["params"])), options))
+        first: dict[int, int] = {}
+        states = []
+        for i, p in enumerate(self._all()):
+            state = self.state.get(p)
+            states.append(None if state is None else (id(state), first.setdefault(state["step"], i)))
+        return tuple(groups), tuple(states)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k not in ("_counts", "_static", "_seen")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _counts=[], _static=(), _seen=[])
+
+    def _enters(self, name: str, group: Group) -> bool:
+        """Whether a number is computed with: not where its being 0 leaves out what it is for."""
+        return name not in self.switches or group[name] != 0
 
     # -- state
 
@@ -226,6 +338,11 @@ class Optimizer:
             lines.append(f"Parameter Group {i}")
             lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
         return "\n".join([*lines, ")"])
+
+
+def is_on(option: Any) -> bool:
+    """Whether an option whose 0 leaves something out is another number. In a trace only such a one is abstract."""
+    return isinstance(option, Tensor) or option != 0
 
 
 def _options(group: Mapping[str, Any]) -> Group:
@@ -294,6 +411,15 @@ def _is_sole_owner(p: Tensor) -> bool:
 def _working_dtype(dtype: DType) -> DType:
     """The dtype of the arithmetic and the buffers: squares and eps vanish in 16 bits."""
     return float32 if category(dtype) == 2 and dtype.itemsize < 4 else dtype
+
+
+def _real(t: Tensor) -> Tensor:
+    """A tensor of real numbers, complex ones as pairs."""
+    return view_as_real(t) if t.is_complex() else t
+
+
+def _as_before(t: Tensor, dtype: DType) -> Tensor:
+    return view_as_complex(t) if category(dtype) == 3 else t
 
 
 def _flat(a: Array) -> Array:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from .optimizer import Array, Group, Optimizer, Params, State, _require
+from ..ops.elementwise import sqrt
+from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 
 class RMSprop(Optimizer):
@@ -33,6 +32,9 @@ class RMSprop(Optimizer):
     >>> round(w.item(), 4)
     0.9
     """
+
+    numbers = ("lr", "alpha", "eps", "weight_decay", "momentum")
+    switches = ("weight_decay", "momentum")
 
     def __init__(
         self,
@@ -66,37 +68,31 @@ class RMSprop(Optimizer):
         names = ("square_avg",)
         if group["centered"]:
             names += ("grad_avg",)  # type: ignore[assignment]
-        if group["momentum"]:
+        if is_on(group["momentum"]):
             names += ("momentum_buffer",)  # type: ignore[assignment]
         return names
 
-    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
+    def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
         alpha = group["alpha"]
-        if group["weight_decay"]:
+        if is_on(group["weight_decay"]):
             grad = grad + value * group["weight_decay"]
-        square = state["square_avg"]
-        square *= alpha
-        np.multiply(grad, grad, out=change)
-        change *= 1.0 - alpha
-        square += change
+        state["square_avg"] *= alpha
+        squared = grad * grad
+        squared *= 1.0 - alpha
+        state["square_avg"] += squared
+        variance = state["square_avg"]
         if group["centered"]:
-            mean = state["grad_avg"]
-            mean *= alpha
-            mean += grad * (1.0 - alpha)
-            np.multiply(mean, mean, out=change)
-            np.subtract(square, change, out=change)
-            np.sqrt(change, out=change)
-        else:
-            np.sqrt(square, out=change)
-        change += group["eps"]
-        np.divide(grad, change, out=change)
-        if group["momentum"]:
-            buffer = state["momentum_buffer"]
-            buffer *= group["momentum"]
-            buffer += change
-            np.multiply(buffer, -group["lr"], out=change)
-        else:
-            change *= -group["lr"]
+            state["grad_avg"] *= alpha
+            state["grad_avg"] += grad * (1.0 - alpha)
+            variance = variance - state["grad_avg"] * state["grad_avg"]
+        deviation = sqrt(variance)
+        deviation += group["eps"]
+        change = grad / deviation
+        if is_on(group["momentum"]):
+            state["momentum_buffer"] *= group["momentum"]
+            state["momentum_buffer"] += change
+            change = state["momentum_buffer"]
+        return change * -group["lr"]
 
 
 RMSProp = RMSprop
@@ -125,6 +121,9 @@ class Adagrad(Optimizer):
     >>> w.item()
     0.75
     """
+
+    numbers = ("lr", "lr_decay", "weight_decay", "eps")
+    switches = ("weight_decay",)
 
     def __init__(
         self,
@@ -158,13 +157,12 @@ class Adagrad(Optimizer):
         start: float = group["initial_accumulator_value"]
         return start
 
-    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
-        if group["weight_decay"]:
+    def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
+        if is_on(group["weight_decay"]):
             grad = grad + value * group["weight_decay"]
-        total = state["sum"]
-        np.multiply(grad, grad, out=change)
-        total += change
-        np.sqrt(total, out=change)
-        change += group["eps"]
-        np.divide(grad, change, out=change)
+        state["sum"] += grad * grad
+        deviation = sqrt(state["sum"])
+        deviation += group["eps"]
+        change = grad / deviation
         change *= -group["lr"] / (1.0 + (step - 1) * group["lr_decay"])
+        return change

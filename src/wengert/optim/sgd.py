@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ..core.errors import ShapeError, fail
-from .optimizer import Array, Group, Optimizer, Params, State, _require
+from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 
 class SGD(Optimizer):
@@ -33,6 +31,9 @@ class SGD(Optimizer):
     >>> w.item()
     0.0
     """
+
+    numbers = ("lr", "momentum", "dampening", "weight_decay")
+    switches = ("momentum", "dampening", "weight_decay")
 
     def __init__(
         self,
@@ -62,23 +63,17 @@ class SGD(Optimizer):
             fail(ShapeError, "nesterov=True needs momentum above 0 and dampening 0")
 
     def _names(self, group: Group) -> tuple[str, ...]:
-        return ("momentum_buffer",) if group["momentum"] else ()
+        return ("momentum_buffer",) if is_on(group["momentum"]) else ()
 
-    def _update(self, change: Array, value: Array, grad: Array, state: State, group: Group, step: int) -> None:
-        momentum, decay = group["momentum"], group["weight_decay"]
-        if decay:
-            np.multiply(value, decay, out=change)
-            change += grad
-            grad = change
-        if momentum:
+    def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
+        momentum, dampening = group["momentum"], group["dampening"]
+        if is_on(group["weight_decay"]):
+            grad = grad + value * group["weight_decay"]
+        if is_on(momentum):
+            # The first gradient enters whole: 1 // step is 1 then, and 0 afterwards.
+            new = grad * (1.0 - dampening * (1 - 1 // step)) if is_on(dampening) else grad
+            state["momentum_buffer"] *= momentum
+            state["momentum_buffer"] += new
             buffer = state["momentum_buffer"]
-            buffer *= momentum
-            if group["dampening"] and step > 1:
-                buffer += grad * (1.0 - group["dampening"])
-            else:
-                buffer += grad
-            if group["nesterov"]:
-                grad = grad + momentum * buffer
-            else:
-                grad = buffer
-        np.multiply(grad, -group["lr"], out=change)
+            grad = grad + buffer * momentum if group["nesterov"] else buffer
+        return grad * -group["lr"]

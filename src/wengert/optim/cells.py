@@ -1,0 +1,178 @@
+"""What an optimiser keeps, as cells of a compiled function: options, step counts, buffers."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Array
+from ..core.cells import Cell
+from ..core.spec import Spec, float64, int64, spec_of
+from ..core.tensor import Tensor, abstract, weak, wrap
+
+_NUMBER = spec_of((), float64)
+
+
+class Options(dict[str, Any]):
+    """A parameter group: a dict that counts its changes, so that what was derived from it can be kept."""
+
+    __slots__ = ("changes",)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.changes = 0
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.changes += 1
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name: str) -> None:
+        self.changes += 1
+        super().__delitem__(name)
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        self.changes += 1
+        super().update(*args, **kwargs)
+
+    def __ior__(self, other: Any) -> Options:  # type: ignore[override, misc]
+        self.update(other)
+        return self
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        self.changes += 1
+        return super().setdefault(name, default)
+
+    def pop(self, *args: Any) -> Any:
+        self.changes += 1
+        return super().pop(*args)
+
+    def popitem(self) -> tuple[str, Any]:
+        self.changes += 1
+        return super().popitem()
+
+    def clear(self) -> None:
+        self.changes += 1
+        super().clear()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Options, (dict(self),)
+
+
+def changes_of(group: Any) -> Any:
+    """The number of a group's changes; of a dict that does not count them, what equals nothing seen before."""
+    return group.changes if type(group) is Options else object()
+
+
+class OptionCell(Cell):
+    """A number among a group's options, or element `index` of a pair of them.
+
+    In a trace a weak scalar stands there: it takes the dtype of what it meets, as the number does.
+    """
+
+    __slots__ = ("group", "name", "index")
+
+    def __init__(self, group: MutableMapping[str, Any], name: str, index: int | None = None) -> None:
+        self.group, self.name, self.index = group, name, index
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return id(self.group), self.name, self.index
+
+    @property
+    def spec(self) -> Spec:
+        return _NUMBER
+
+    def get(self) -> Array:
+        return np.asarray(self.save(), float64)
+
+    def put(self, array: Array) -> None:
+        self.restore(array.item())
+
+    def save(self) -> Any:
+        value = self.group[self.name]
+        return value if self.index is None else value[self.index]
+
+    def restore(self, saved: Any) -> None:
+        if self.index is None:
+            self.group[self.name] = saved
+            return
+        values = list(self.group[self.name])
+        values[self.index] = saved
+        self.group[self.name] = tuple(values)
+
+    def hold(self, tensor: Tensor) -> None:
+        self.restore(weak(tensor))
+
+    def held(self) -> Tensor:
+        value = self.save()
+        return _strong(value) if isinstance(value, Tensor) else wrap(np.asarray(value, float64))
+
+
+class CountCell(Cell):
+    """How many steps each of several parameters has made: equally many.
+
+    What a step computes of the count (the corrections of Adam's averages) is then computed once for all
+    of them, of the first element. They may part ways in a step, where some have no gradient.
+    """
+
+    __slots__ = ("states", "input", "counts")
+
+    def __init__(self, states: Sequence[dict[str, Any]]) -> None:
+        self.states = states
+        self.input: Tensor | None = None
+        self.counts: list[Tensor] = []  # in a trace: before the first step, after it, ...
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return id(self.states[0]), "step"
+
+    @property
+    def spec(self) -> Spec:
+        return spec_of((len(self.states),), int64)
+
+    def agree(self) -> bool:
+        """Whether the parameters still have made equally many steps."""
+        step = self.states[0]["step"]
+        return all(s["step"] == step for s in self.states)
+
+    def get(self) -> Array:
+        return np.array([s["step"] for s in self.states], int64)
+
+    def put(self, array: Array) -> None:
+        for state, step in zip(self.states, array.tolist(), strict=True):
+            state["step"] = step
+
+    def save(self) -> Any:
+        return [s["step"] for s in self.states]
+
+    def restore(self, saved: Any) -> None:
+        self.input, self.counts = None, []
+        for state, step in zip(self.states, saved, strict=True):
+            state["step"] = step
+
+    def hold(self, tensor: Tensor) -> None:
+        self.input = tensor
+        self.counts = [weak(tensor[0])]
+        for state in self.states:
+            state["step"] = self.counts[0]
+
+    def held(self) -> Tensor:
+        assert self.input is not None
+        made = [next(i for i, c in enumerate(self.counts) if c is s["step"]) for s in self.states]
+        return self.input + wrap(np.array(made, int64)) if any(made) else self.input
+
+    def after(self, count: Any) -> Tensor | None:
+        """The count that follows one of this cell's in a trace; None for what is no count of it."""
+        for i, known in enumerate(self.counts):
+            if known is count:
+                if i + 1 == len(self.counts):
+                    self.counts.append(known + 1)
+                return self.counts[i + 1]
+        return None
+
+
+def _strong(x: Tensor) -> Tensor:
+    assert x.node is not None
+    return abstract(x.node)
