@@ -462,9 +462,14 @@ class LoopKernel:
                 stack.pop()
             return made[root]
 
-        for v, k in self.nest.stores:
-            if instrs[v].level == INNER and self.passes.when[v] == p:
-                self._store(k, v, value(v), pointers[k], mask)
+        # Everything is read before anything is stored: a result may take an operand's memory.
+        stored = [
+            (k, v, value(v)) for v, k in self.nest.stores if instrs[v].level == INNER and self.passes.when[v] == p
+        ]
+        for v in self._reduced:
+            value(instrs[v].args[0])
+        for k, v, x in stored:
+            self._store(k, v, x, pointers[k], mask)
         for n, v in enumerate(self.passes.saved):
             if self.passes.when[v] == p:
                 self._keep(n, v, value(v), flat, mask)

@@ -22,6 +22,7 @@ from .types import Target
 
 # Ops whose kernels take epilogues.
 PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose", "convolve_kernel"})
+_SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice"})
 _VIEWS = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
 
 
@@ -35,7 +36,10 @@ class GraphLowering(Lowering):
         self._epilogues: dict[Node, Group] = {}
         self._outputs = frozenset(graph.outputs)
         self._find_epilogues()
-        self._done: set[int] = set()
+        self.donated = tuple(donated)
+        self._given = {n for n, given in zip(graph.inputs, donated) if given}
+        self._taken: set[Node] = set()
+        self._now = 0
         for i, (node, given) in enumerate(zip(graph.inputs, donated, strict=True)):
             (spec,) = specs_of(node)
             buffer = Buffer("input", spec.size * spec.dtype.itemsize, i, donated=given)
@@ -44,7 +48,9 @@ class GraphLowering(Lowering):
 
     def lower(self) -> Plan:
         """The plan, its buffers not arranged yet."""
-        for node in self._order():
+        order = self._order()
+        self._last_readers(order)
+        for self._now, node in enumerate(order):
             if isinstance(node, Group):
                 if node.anchor is None:
                     self._group(node)
@@ -56,17 +62,32 @@ class GraphLowering(Lowering):
     # -- the order of steps
 
     def _order(self) -> list[Any]:
-        """Groups and single nodes, each after what it needs; a product's group stands with the product."""
+        """Groups and single nodes, each after what it needs; a product's group stands with the product.
+
+        What may overwrite a donated input comes, where that is possible, after everything else that reads it.
+        """
+        readers: dict[Node, list[Any]] = {n: [] for n, given in zip(self.graph.inputs, self.donated) if given}
+        if readers:
+            for unit in dict.fromkeys(self._unit(n) for n in self.graph.nodes):
+                for base in self._reads(unit):
+                    if base in readers:
+                        readers[base].append(unit)
         order: list[Any] = []
         done: set[int] = set()
         for root in self.graph.outputs:
             stack: list[Any] = [self._unit(root)]
+            entered: set[int] = set()
             while stack:
                 unit = stack[-1]
                 if id(unit) in done:
                     stack.pop()
                     continue
                 waiting = [u for u in self._needs(unit) if id(u) not in done]
+                if id(unit) not in entered:
+                    entered.add(id(unit))
+                    for base in self._overwrites(unit, readers):
+                        # A reader that is being waited for already needs this unit itself.
+                        waiting += [u for u in readers[base] if id(u) not in done and id(u) not in entered]
                 if waiting:
                     stack.extend(waiting)
                     continue
@@ -74,6 +95,74 @@ class GraphLowering(Lowering):
                 done.add(id(unit))
                 order.append(unit)
         return order
+
+    def _reads(self, unit: Any) -> set[Node]:
+        """The nodes whose arrays a unit reads, seen through views."""
+        if isinstance(unit, Group):
+            return {self._source(n) for n in unit.operands}
+        read = {self._source(e) for e in unit.inputs if isinstance(e, Node)}
+        group = self._epilogues.get(unit)
+        return read | {self._source(n) for n in group.operands} if group is not None else read
+
+    def _source(self, node: Node) -> Node:
+        while node.op.name in _SEEN_THROUGH and isinstance(node.inputs[0], Node):
+            node = node.inputs[0]
+        return node
+
+    def _overwrites(self, unit: Any, donated: dict[Node, list[Any]]) -> list[Node]:
+        """The donated inputs that a group, or what follows a product, could write its results to."""
+        group = unit if isinstance(unit, Group) else self._epilogues.get(unit)
+        if group is None or not donated:
+            return []
+        shapes = {(n.spec.shape, n.spec.dtype) for n in group.nodes if n in self._outputs}
+        return [n for n in group.operands if n in donated and (n.spec.shape, n.spec.dtype) in shapes]
+
+    def _last_readers(self, order: Sequence[Any]) -> None:
+        """When each donated input is read for the last time."""
+        self._last: dict[Node, int] = {}
+        for i, unit in enumerate(order):
+            for base in self._reads(unit):
+                self._last[base] = i
+        for node in self.graph.outputs:
+            # What is itself a result must stay.
+            self._last[self._source(node)] = len(order)
+
+    def _nearest(self, node: Node, group: Group) -> list[Node]:
+        """A group's operands that a member is made of, the nearest first: `p - lr * g` takes the memory of p."""
+        found: dict[Node, None] = {}
+        level, seen = [node], {node}
+        while level:
+            following: list[Node] = []
+            for member in level:
+                for e in self.grouping.edges[member]:
+                    if e is not None and e.base not in seen:
+                        seen.add(e.base)
+                        if e.base in group.axes:
+                            following.append(e.base)
+                        else:
+                            found[e.base] = None
+            level = following
+        return list(found)
+
+    def _in_place(self, node: Node, group: Group) -> View | None:
+        """The donated input whose memory the result of a group's member may take, or None."""
+        if node not in self._outputs or group.reductions:
+            return None
+        wanted = group.result_axes(node)
+        for base in self._nearest(node, group):
+            if base in self._taken or self._last.get(base) != self._now or base not in self._given:
+                continue
+            if base.spec.shape != node.spec.shape or base.spec.dtype != node.spec.dtype:
+                continue
+            others = [n for n in group.operands if n is not base]
+            others += [e for e in group.anchor.inputs if isinstance(e, Node)] if group.anchor is not None else []
+            if any(self._source(n) is base for n in others):
+                continue
+            seen = {group.seen(n, e) for n in group.nodes for e in self.grouping.edges[n] if e and e.base is base}
+            if seen == {wanted}:
+                self._taken.add(base)
+                return self.view(base)
+        return None
 
     def _unit(self, node: Node) -> Any:
         group = self.grouping.group.get(node)
@@ -193,7 +282,9 @@ class GraphLowering(Lowering):
         wanted = [product] if self._is_needed_besides(product, group) else []
         outputs = []
         for n in (*wanted, *results):
-            out = self.temp(shape, n.spec.dtype)
+            given = self._in_place(n, group) if n is not product else None
+            out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
+            assert out is not None
             outputs.append(out)
             named = group.result_axes(n) if n is not product else axes
             flat = out.reshape(full)
@@ -258,6 +349,9 @@ class GraphLowering(Lowering):
     def _place(self, node: Node, order: Sequence[int]) -> View:
         """New memory for a result, its axes in memory in `order`; results of the graph in their own."""
         shape = node.spec.shape
+        given = self._in_place(node, self.grouping.group[node])
+        if given is not None:
+            return given
         if node in self._outputs:
             return self.temp(shape, node.spec.dtype)
         laid = self.temp([shape[i] for i in order], node.spec.dtype)
