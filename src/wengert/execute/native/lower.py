@@ -233,11 +233,11 @@ class GraphLowering(Lowering):
                 stack.extend(follows.operands)
         return False
 
-    def epilogue(self, node: Node, shape: Sequence[int]) -> Epilogue | None:
+    def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
         group = self._epilogues.get(node)
         if group is None:
             return None
-        found = self._epilogue(node, group, tuple(shape))
+        found = self._epilogue(node, group, tuple(shape), order)
         if found is None:
             # The group's loop follows the product as a step of its own.
             del self._epilogues[node]
@@ -247,11 +247,16 @@ class GraphLowering(Lowering):
 
     _late: Group | None = None
 
-    def _epilogue(self, product: Node, group: Group, shape: tuple[int, ...]) -> Epilogue | None:
-        axes = next(
+    def _epilogue(
+        self, product: Node, group: Group, shape: tuple[int, ...], memory_order: Sequence[int] | None
+    ) -> Epilogue | None:
+        own = next(
             group.seen(n, e) for n in group.nodes for e in self.grouping.edges[n] if e is not None and e.base is product
         )
-        full = product.spec.shape
+        # The product's axes as they follow one another in its kernel's rows and columns.
+        laid = range(len(own)) if memory_order is None else memory_order
+        axes = tuple(own[i] for i in laid)
+        full = tuple(product.spec.shape[i] for i in laid)
         operands: list[View] = []
         kinds: list[str] = []
         numbers: dict[Any, int] = {}
@@ -282,11 +287,11 @@ class GraphLowering(Lowering):
         wanted = [product] if self._is_needed_besides(product, group) else []
         outputs = []
         for n in (*wanted, *results):
-            given = self._in_place(n, group) if n is not product else None
+            given = self._in_place(n, group) if n is not product and memory_order is None else None
             out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
             assert out is not None
             outputs.append(out)
-            named = group.result_axes(n) if n is not product else axes
+            named = group.result_axes(n) if n is not product else own
             flat = out.reshape(full)
             assert flat is not None
             place = dict(zip(axes, flat.strides, strict=True))

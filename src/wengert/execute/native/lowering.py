@@ -112,9 +112,10 @@ class Lowering:
         """A contiguous copy."""
         raise NotImplementedError
 
-    def epilogue(self, node: Node, shape: Sequence[int]) -> Epilogue | None:
+    def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
         """What follows the product `node`, to be computed in its kernel; None: store the product.
 
-        `shape` is the product's (..., rows, columns) as the kernel sees it.
+        `shape` is the product's (..., rows, columns) as the kernel sees it: the node's axes, taken in
+        `order` where that is another than their own, reshaped.
         """
         return None
