@@ -89,6 +89,7 @@ _LAZY_MODULES = frozenset(
         "passes",
         "symbolic",
         "solve",
+        "debug",
     }
 )
 _LAZY_NAMES = {
@@ -100,6 +101,7 @@ _LAZY_NAMES = {
     "custom_vjp": ".transforms.custom_rules",
     "function": ".execute.static",
     "get_num_threads": ".execute.native.threads",
+    "callback": ".transforms.host",
     "jit": ".execute.jit",
     "jvp": ".transforms.tangents",
     "linear_transpose": ".transforms.tangents",
@@ -211,6 +213,7 @@ __all__ = [
     "int32",
     "int64",
     "is_grad_enabled",
+    "callback",
     "jit",
     "jvp",
     "linear_transpose",

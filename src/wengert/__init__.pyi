@@ -84,6 +84,7 @@ from .transforms.jacobian import hessian as hessian
 from .transforms.sparsity import hessian_sparsity as hessian_sparsity
 from .transforms.jacobian import hvp as hvp
 from .transforms.jacobian import jacobian as jacobian
+from .execute.jit import jit as jit
 from .transforms.tangents import jvp as jvp
 from .transforms.jacobian import laplacian as laplacian
 from .transforms.tangents import linear_transpose as linear_transpose

@@ -191,3 +191,60 @@ def test_escapes_name_the_line_and_the_way_out(use: Any) -> None:
 def test_a_decision_inside_vmap_is_refused_as_ever() -> None:
     with pytest.raises(wg.GraphError, match="wg.where"):
         wg.jit(lambda x: wg.vmap(lambda r: r if r > 0 else -r)(x))(wg.ones(3))
+
+
+def test_printing_happens_at_every_run_on_the_course_that_is_taken(capsys: Any) -> None:
+    @wg.jit
+    def fn(x: Any) -> Any:
+        wg.debug.print("in {}", x)
+        if x > 0:
+            wg.debug.print("positive {:.1f}", x * 2)
+        else:
+            wg.debug.print("negative {:.1f}", x * 2)
+        return x + 1
+
+    for x in (1.0, -1.0, 1.0, -3.0):
+        close(fn(wg.tensor(x)), x + 1)
+    said = [f"in tensor({x})\n{'positive' if x > 0 else 'negative'} {2 * x:.1f}\n" for x in (1.0, -1.0, 1.0, -3.0)]
+    assert capsys.readouterr().out == "".join(said).replace(".0)", ".)")
+
+
+def test_printing_under_transforms(capsys: Any) -> None:
+    def fn(x: Any) -> Any:
+        return wg.debug.print("{:.0f}", x) ** 2
+
+    for make in (lambda f: f, wg.jit):
+        close(make(wg.grad(fn))(wg.tensor(3.0)), 6)
+        close(make(wg.vmap(fn))(wg.tensor([1.0, 2.0])), [1, 4])
+        assert capsys.readouterr().out == "3\n1\n2\n"
+
+
+def test_callbacks_anywhere() -> None:
+    def sort(x: Any, n: Any) -> Any:
+        assert not x.flags.writeable
+        return {"sorted": np.sort(x), "count": int(n) + 1}
+
+    spec = {"sorted": wg.spec((3,)), "count": wg.spec((), wg.int64)}
+
+    def fn(x: Any) -> Any:
+        return wg.callback(sort, spec, x * 2, 4)
+
+    x = wg.tensor([3.0, 1.0, 2.0])
+    for f in (fn, wg.jit(fn)):
+        for _ in range(2):
+            found = f(x)
+            close(found["sorted"], [2, 4, 6])
+            assert int(found["count"]) == 5
+    both = wg.jit(wg.vmap(fn))(wg.stack([x, x + 1]))
+    close(both["sorted"], [[2, 4, 6], [4, 6, 8]])
+
+
+def test_callbacks_have_no_derivative_and_say_so() -> None:
+    def fn(x: Any) -> Any:
+        return wg.callback(np.cos, wg.spec((3,)), x).sum()
+
+    for f in (wg.grad(fn), wg.jit(wg.grad(fn)), wg.grad(wg.jit(fn))):
+        with pytest.raises(wg.GradientError, match=r"(?s)callback has no derivative.*custom_vjp"):
+            f(wg.ones(3))
+    with pytest.raises(wg.ShapeError, match="returned shape"):
+        wg.callback(lambda x: x[:2], wg.spec((3,)), wg.ones(3))

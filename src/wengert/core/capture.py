@@ -34,6 +34,10 @@ class Capture:
         """Tensors with values among operands, which become constants of the graph."""
         raise NotImplementedError
 
+    def effect(self, x: Tensor) -> None:
+        """A result that is to be computed at every run, whether anything uses it or not."""
+        raise NotImplementedError
+
     def consume(self, roots: Sequence[Node]) -> None:
         """Results that a backward pass started from, and whose graph it would have freed."""
         raise NotImplementedError

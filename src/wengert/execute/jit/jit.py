@@ -117,26 +117,29 @@ class Jit:
         path = paths[-1] if paths else None
         while path is not None:
             try:
-                outputs, carried = self._outputs(path, call, around)
+                feeds = path.feeds(call.leaves, call.positions, around)
+                course = path.found_first(feeds)
+                if course is path.decisions:
+                    outputs, carried = self._outputs(path, feeds, call, around)
+                    course = path.found(outputs)
             except Exception:
                 if not path.decisions:
                     raise
                 break  # perhaps on a course that this call does not take
-            k = path.differs_at(outputs)
-            if k < 0:
+            if course is path.decisions:
                 if path is not program.paths[-1]:
                     program.paths.remove(path)
                     program.paths.append(path)
                 path.commit(outputs, call.leaves, call.positions, around)
                 return path.results(outputs, carried)
             tried.add(id(path))
-            course = (*path.decisions[:k], np.asarray(outputs[path.traced.guards[k].output]).tobytes())
-            path = next((p for p in reversed(paths) if id(p) not in tried and p.decisions[: k + 1] == course), None)
+            path = next((p for p in reversed(paths) if id(p) not in tried and _starts(p, course)), None)
         return self._run_new(program, call, around)
 
-    def _outputs(self, path: Path, call: Call, around: Surroundings) -> tuple[list[Any], list[Tensor] | None]:
+    def _outputs(
+        self, path: Path, feeds: list[Any], call: Call, around: Surroundings
+    ) -> tuple[list[Any], list[Tensor] | None]:
         """The values of all outputs, and as tensors that carry gradients on where there are such."""
-        feeds = path.feeds(call.leaves, call.positions, around)
         if not path.carries:
             return path.executor.run(feeds), None
         outs = replay(path.graph, path.tensors(feeds, call.leaves, call.positions, around))
@@ -153,7 +156,8 @@ class Jit:
         if path is None:
             path = Path(traced, self._compile)
             self._add(program, path)
-        outputs, carried = self._outputs(path, call, around)
+        feeds = path.feeds(call.leaves, call.positions, around)
+        outputs, carried = self._outputs(path, feeds, call, around)
         path.commit(outputs, call.leaves, call.positions, around)
         return path.results(outputs, carried)
 
@@ -193,6 +197,10 @@ class Jit:
 
     def _compile(self, graph: Graph) -> Executor:
         return Interpreted(graph)
+
+
+def _starts(path: Path, course: tuple[bytes, ...]) -> bool:
+    return path.decisions[: len(course)] == course
 
 
 class Options:

@@ -24,13 +24,19 @@ class Path:
     `run` gives all outputs of the graph, the decisions' values among them.
     """
 
-    __slots__ = ("traced", "graph", "executor", "decisions", "writes", "carries")
+    __slots__ = ("traced", "graph", "executor", "decisions", "first", "writes", "carries")
 
     def __init__(self, traced: Traced, compile_graph: Callable[[Graph], Executor]) -> None:
         self.traced = traced
         self.graph = traced.graph
         self.executor = compile_graph(traced.graph)
         self.decisions = tuple(g.value for g in traced.guards)
+        # What others see happens only on the course that is taken: the decisions are looked at first.
+        self.first: Executor | None = None
+        if traced.has_effects and traced.guards:
+            self.first = compile_graph(
+                Graph([traced.graph.outputs[g.output] for g in traced.guards], traced.graph.inputs, traced.graph.name)
+            )
         self.writes = bool(
             traced.cell_writes
             or traced.argument_writes
@@ -82,12 +88,13 @@ class Path:
                 return False
         return True
 
-    def differs_at(self, outputs: Sequence[Any]) -> int:
-        """The first decision that these outputs take another way; -1 where there is none."""
-        for k, guard in enumerate(self.traced.guards):
-            if _bytes(outputs[guard.output]) != guard.value:
-                return k
-        return -1
+    def found(self, outputs: Sequence[Any]) -> tuple[bytes, ...]:
+        """The values of the decisions among the outputs, up to the first that this course does not take."""
+        return _until([outputs[g.output] for g in self.traced.guards], self.decisions)
+
+    def found_first(self, feeds: Sequence[Any]) -> tuple[bytes, ...]:
+        """The same before anything else is run."""
+        return self.decisions if self.first is None else _until(self.first.run(feeds), self.decisions)
 
     def commit(
         self, outputs: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings
@@ -125,8 +132,12 @@ class Path:
         return tree.unflatten(structure, found)
 
 
-def _bytes(value: Any) -> bytes:
-    return np.asarray(value).tobytes()
+def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    for k, (value, wanted) in enumerate(zip(values, expected, strict=True)):
+        now = np.asarray(value).tobytes()
+        if now != wanted:
+            return (*expected[:k], now)
+    return expected
 
 
 def _constant(value: Any) -> Any:

@@ -74,6 +74,7 @@ class Traced(NamedTuple):
     results: tuple[Any, ...]
     structure: Any
     tracked: frozenset[int]
+    has_effects: bool
     guards: tuple[Guard, ...]
     cell_writes: tuple[Write, ...]
     argument_writes: tuple[Write, ...]
@@ -93,7 +94,7 @@ class Constant(NamedTuple):
 class Recorder(Capture):
     """What looks on during a trace: takes decisions by value, notes tensors from outside."""
 
-    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed")
+    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed", "effects")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -103,6 +104,7 @@ class Recorder(Capture):
         self.met: dict[int, weakref.ref[Tensor]] = {}
         self.written: dict[int, tuple[Tensor, Any]] = {}
         self.consumed: set[Node] = set()
+        self.effects: list[Tensor] = []
 
     def decide(self, x: Tensor, what: str) -> Any:
         truth = what == "a branch on its truth"
@@ -141,6 +143,10 @@ class Recorder(Capture):
         for a in operands:
             if isinstance(a, Tensor) and a._data is not None and id(a) not in self.met:
                 self.met[id(a)] = weakref.ref(a)
+
+    def effect(self, x: Tensor) -> None:
+        if x.node is not None:
+            self.effects.append(x)
 
     def consume(self, roots: Sequence[Node]) -> None:
         self.consumed.update(reachable(roots))
@@ -325,6 +331,9 @@ def _finish(
             argument_writes.append(Write(i, outs.add(now)))
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
     place_writes = _place_writes(recorder.name, around, outs)
+    for t in recorder.effects:
+        if recorder.values.can_be_known(t.node):  # else it is of an inner trace, whose transform runs it
+            outs.add(t)
     first_guard = len(outs.tensors)
     outputs = [*outs.tensors, *(t for t, *_ in recorder.decisions)]
     guards = tuple(
@@ -362,6 +371,7 @@ def _finish(
         tuple(results),
         structure,
         frozenset(tracked),
+        bool(recorder.effects),
         guards,
         tuple(cell_writes),
         tuple(argument_writes),

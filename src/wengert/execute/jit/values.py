@@ -39,6 +39,21 @@ class Values:
             known[node] = self._compute(node)
         return known[root]
 
+    def can_be_known(self, root: Node) -> bool:
+        """Whether a node hangs on nothing but what has a value."""
+        seen = {root}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            if node in self.known:
+                continue
+            needed = _needed(node)
+            if node.op.kind == "leaf" and not needed and node.op is not LEAF:
+                return False
+            stack += [e for e in needed if e not in seen]
+            seen.update(needed)
+        return True
+
     def _compute(self, node: Node) -> Any:
         if node.op.kind == "leaf":
             if node.inputs:

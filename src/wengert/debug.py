@@ -1,0 +1,7 @@
+"""Looking into traced and compiled functions: `wg.debug.print`."""
+
+from __future__ import annotations
+
+from .transforms.host import show as print
+
+__all__ = ["print"]
