@@ -19,17 +19,18 @@ if TYPE_CHECKING:
     from .source import Source
 
 F = TypeVar("F", bound="Callable[..., Any]")
-ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint"]
+ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint", "trace"]
 
 
 class Scope:
-    """What an operation ran inside of: a module, a composite, a checkpoint, or another node's derivative.
+    """What an operation ran inside of: a module, a composite, a checkpoint, another node's derivative, or a trace.
 
     Scopes form a chain through `parent`. `name` is a module's attribute name, a composite's op
     name, a checkpointed function's name or the differentiated op's name. `code` and `offset` are
     the user's place at entry: an operation that library code calls is shown there. A composite
     keeps its `op`, `inputs` and `attrs`, from which its node is made when a graph is closed; the
-    scope of kind "output" below it marks the nodes that are its results.
+    scope of kind "output" below it marks the nodes that are its results. A trace is one in the midst
+    of a computation, of a function that a transform or a loop runs.
     """
 
     __slots__ = ("kind", "name", "parent", "code", "offset", "op", "inputs", "attrs")
@@ -53,6 +54,13 @@ class Scope:
         self.op = op
         self.inputs = inputs
         self.attrs = attrs if attrs is not None else {}
+
+    def within(self, kind: ScopeKind) -> bool:
+        """Whether it is, or is inside, a scope of this kind."""
+        scope: Scope | None = self
+        while scope is not None and scope.kind != kind:
+            scope = scope.parent
+        return scope is not None
 
     @property
     def path(self) -> str:

@@ -285,7 +285,7 @@ def _frame_of_user(depth: int) -> FrameType:
     """A front door's caller; where that is a plain function of Wengert, the user's line that called it."""
     frame = sys._getframe(depth + 1)
     scope = get_mode().scope
-    inside = scope is None or scope.kind == "module"
+    inside = scope is None or scope.kind in ("module", "trace")
     if _observer.get() is None or not inside or not is_internal(frame.f_code.co_filename):
         return frame
     return user_frame(depth + 1) or frame

@@ -118,6 +118,7 @@ class Module:
             or scope.offset != frame.f_lasti
             or scope.code is not frame.f_code
             or mode.grad is not outer.grad
+            or mode.tracing is not outer.tracing
         ):
             mode = self._enter(outer, frame.f_code, frame.f_lasti)
         token = set_mode(mode)

@@ -8,7 +8,8 @@ from typing import Any
 
 from .. import asarray, finfo, ones, zeros
 from ..core.errors import ShapeError, fail
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, present, weak
+from ..ops.normalization import follows
 from . import functional as F
 from .checks import size
 from .module import Module
@@ -173,13 +174,11 @@ class _BatchNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """(N, num_features, ...) to the same shape; in training the running statistics go on."""
         self._check(x)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        # A traced batch has no values for the statistics to follow.
-        if self.training and self.num_batches_tracked is not None and not x.is_abstract:
-            batches = int(self.num_batches_tracked.item()) + 1
-            self.num_batches_tracked.assign_(batches)
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.num_batches_tracked is not None and follows(x):
+            self.num_batches_tracked.assign_(self.num_batches_tracked + 1)
             if self.momentum is None:
-                momentum = 1.0 / batches
+                momentum = 1.0 / _number(self.num_batches_tracked)
         use_batch = self.training or self.running_mean is None
         return F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, use_batch, momentum, self.eps
@@ -207,6 +206,11 @@ class _BatchNorm(Module):
         )
 
 
+def _number(count: Tensor) -> Any:
+    """A count as the Python number that it is, or will be when a compiled function runs."""
+    return weak(present(count)) if count.is_abstract else count.item()
+
+
 class BatchNorm1d(_BatchNorm):
     """Zero mean and unit variance of every channel over the batch, then a weight and a bias per channel.
 
@@ -219,7 +223,8 @@ class BatchNorm1d(_BatchNorm):
     track_running_stats: keep running statistics and use them in evaluation.
     dtype: of the parameters and buffers; the default float where left out.
 
-    Running statistics follow batches that have values, not those of a traced function.
+    Running statistics follow batches that have values and, in a compiled function (`wg.jit`), those of
+    every call; not those of other traces: of `wg.graph`, `vmap` or a loop.
 
     Source: Ioffe, Szegedy, arXiv:1502.03167.
     """

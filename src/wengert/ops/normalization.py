@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ..core.capture import get_capture
 from ..core.declare import composite, op, public
 from ..core.errors import ShapeError, fail
+from ..core.mode import get_mode
 from ..core.op import Call, Joint, Missing, Vjp
 from ..core.operands import promote_tensors
 from ..core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
@@ -357,7 +359,8 @@ def batch_norm(
     x: (n, channels, ...).
     running_mean, running_var: (channels,). In training they are moved, outside the graph, towards
         the batch's mean and unbiased variance by `momentum`; else they are what is used. None takes
-        the batch's statistics always.
+        the batch's statistics always. A compiled function moves them in every call; in other traces,
+        where a batch has no values, they stay.
     weight, bias: (channels,), or None.
     eps: added to the variance.
 
@@ -382,7 +385,7 @@ def batch_norm(
         if training and n == 1:
             fail(ShapeError, f"batch_norm in training of one value for each channel, {t.spec}", "Use a larger batch.")
         out, mean, variance = batch_norm_op.front(*args, **attrs)
-        if running_mean is not None and running_var is not None and not t.is_abstract and n:
+        if running_mean is not None and running_var is not None and n and follows(t):
             _move(running_mean, mean, momentum)
             _move(running_var, variance, momentum, n / (n - 1))
         return out
@@ -391,9 +394,20 @@ def batch_norm(
     return out
 
 
-def _move(running: Tensor, batch: Tensor, momentum: float, scale: float = 1.0) -> None:
-    value = np.asarray(batch._data).reshape(running.shape) * scale
-    running.assign_((1 - momentum) * np.asarray(running._data) + momentum * value)
+def follows(x: Tensor) -> bool:
+    """Whether running statistics go on with a batch: it has values, or will have when a compiled function runs."""
+    if not x.is_abstract:
+        return True
+    scope = get_mode().scope
+    return get_capture() is not None and not (scope is not None and scope.within("trace"))
+
+
+def _move(running: Tensor, batch: Tensor, momentum: Any, scale: float = 1.0) -> None:
+    old: Any = running.detach()
+    new: Any = batch.detach()
+    if not (running.is_abstract or batch.is_abstract or isinstance(momentum, Tensor)):
+        old, new = np.asarray(old._data), np.asarray(new._data)
+    running.assign_((1 - momentum) * old + momentum * (new.reshape(running.shape) * scale))
 
 
 def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:

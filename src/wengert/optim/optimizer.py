@@ -176,22 +176,27 @@ class Optimizer:
             value, grad, owned = value.astype(dtype), grad.astype(dtype), True
         state = self._state_of(p, group)
         state["step"] = step = state["step"] + 1
+        buffers = {name: state[name] for name in self._names(group)}
         if value.size <= BLOCK and value.dtype.kind != "c":
-            change = self._update(value, grad, state, group, step)
-            new = np.asarray(value + change)
+            new = np.asarray(value + self._changed(value, grad, buffers, group, step))
         else:
-            names = self._names(group)
             new = value if owned else np.empty(value.shape, value.dtype)
-            arrays = [_flat(a) for a in (new, value, grad, *(state[name] for name in names))]
-            for start in range(0, arrays[0].size, BLOCK):
-                out, old, g, *buffers = (a[start : start + BLOCK] for a in arrays)
-                parts = dict(zip(names, buffers))
-                change = self._update(old, g, parts, group, step)
-                for name, buffer in zip(names, buffers):
-                    if parts[name] is not buffer:
-                        buffer[...] = parts[name]
-                np.add(old, change, out=out)
+            out, old, g = _flat(new), _flat(value), _flat(grad)
+            flat = {name: _flat(b) for name, b in buffers.items()}
+            for start in range(0, out.size, BLOCK):
+                part = slice(start, start + BLOCK)
+                change = self._changed(old[part], g[part], {name: b[part] for name, b in flat.items()}, group, step)
+                np.add(old[part], change, out=out[part])
         p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
+
+    def _changed(self, value: Array, grad: Array, buffers: dict[str, Array], group: Group, step: int) -> Array:
+        """The rule on arrays, its buffers written to."""
+        found = dict(buffers)
+        change: Array = self._update(value, grad, found, group, step)
+        for name, buffer in buffers.items():
+            if found[name] is not buffer:
+                buffer[...] = found[name]
+        return change
 
     def _state_of(self, p: Tensor, group: Group) -> State:
         """The parameter's state, with all buffers that these options need."""

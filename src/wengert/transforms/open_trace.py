@@ -104,7 +104,7 @@ def open_trace(
     args, kwargs = arguments(inputs)
     outer = get_mode()
     # What is drawn inside is known by this scope.
-    mark = Scope("module", "", outer.scope)
+    mark = Scope("trace", "", outer.scope)
     token = set_mode(Mode(outer.grad, mark, tracing=True))
     try:
         result = fn(*args, **kwargs)
