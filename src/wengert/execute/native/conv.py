@@ -7,11 +7,13 @@ from math import prod
 
 from ...core.node import Node
 from .conv_correlate import correlate
-from .conv_finish import plain
 from .conv_geometry import SPATIAL, Axes, forward_axes, images, transpose_axes
 from .conv_weight import weight_gradient
+from .gemm_finish import plain_store
 from .lowering import Lowering, lowers
 from .plan import View
+
+Result = View | tuple[View, ...] | None
 
 
 def _is_supported(node: Node, *views: View) -> bool:
@@ -33,30 +35,29 @@ def _by_groups(w: View, groups: int) -> View:
     )
 
 
-def _channels_last(low: Lowering, shape: Sequence[int], spatial: int, dtype: object) -> tuple[View, View]:
-    """A new array of (*batch, C, *S) in channels-last order, and its elements as (pixels, channels)."""
-    lead = len(shape) - spatial - 1
-    channels = shape[lead]
-    made = low.temp((*shape[:lead], *shape[lead + 1 :], channels), dtype)
-    axes = (*range(lead), len(shape) - 1, *range(lead, len(shape) - 1))
-    rows = prod(made.shape[:-1])
-    return made.permute(axes), made._replace(shape=(rows, channels), strides=(channels, 1))
-
-
 def _padded_size(size: Sequence[int]) -> tuple[int, ...]:
     return (1,) * (SPATIAL - len(size)) + tuple(size)
 
 
-def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], each: Sequence[Axes]) -> View:
-    """The result of the correlations along `each`, which together compute all of it."""
-    found, rows = _channels_last(low, node.spec.shape, len(size), x.dtype)
+def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], each: Sequence[Axes]) -> Result:
+    """The result of the correlations along `each`, which together compute all of it: channels last in memory."""
+    shape, spatial = node.spec.shape, len(size)
+    lead = len(shape) - spatial - 1
+    order = (*range(lead), *range(lead + 1, len(shape)), lead)
+    pixels = (prod(shape) // shape[lead], shape[lead])
+    epilogue = low.epilogue(node, pixels, order)
+    result: Result = epilogue.outputs if epilogue is not None else None
+    if epilogue is None:
+        made = low.temp([shape[i] for i in order], x.dtype)
+        result = made.permute((*range(lead), len(shape) - 1, *range(lead, len(shape) - 1)))
+        epilogue = plain_store(made._replace(shape=pixels, strides=(pixels[1], 1)))
     for axes in each:
-        correlate(low, x, w, axes, plain(rows), _padded_size(size), node)
-    return found
+        correlate(low, x, w, axes, epilogue, _padded_size(size), node)
+    return result
 
 
 @lowers("convolve")
-def convolve(low: Lowering, node: Node) -> View | None:
+def convolve(low: Lowering, node: Node) -> Result:
     x, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     flat = images(x, len(stride))
@@ -68,7 +69,7 @@ def convolve(low: Lowering, node: Node) -> View | None:
 
 
 @lowers("convolve_transpose")
-def convolve_transpose(low: Lowering, node: Node) -> View | None:
+def convolve_transpose(low: Lowering, node: Node) -> Result:
     y, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     flat = images(y, len(stride))

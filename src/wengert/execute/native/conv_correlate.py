@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from ...core.node import Node
 from .builder import Builder, Value
-from .conv_finish import Place, Tile, finish, word_count, words
+from .conv_finish import Spot, Store
 from .conv_geometry import Axes, tap_runs
 from .conv_region import Part, fields, placed, reading
 from .conv_tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
+from .gemm_finish import Finish
 from .lowering import Epilogue, Lowering
 from .plan import View
 from .record import Record
@@ -125,12 +126,12 @@ class Shape(NamedTuple):
         return f"conv {self.type.text} {self.layout} {self.rows}x{self.columns}x{self.nv}{less}"
 
 
-def _correlate(b: Builder, shape: Shape, epilogue: Epilogue) -> None:
+def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
     r = _CORRELATE.load(b)
     type, width = shape.type, shape.nv * b.target.lanes(shape.type)
-    one, runs = b.index(1), Runs(r["runs"], r["run"], _CORRELATE.end + word_count(epilogue))
+    one, runs = b.index(1), Runs(r["runs"], r["run"], _CORRELATE.end + finish.size)
     panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width))
-    sums = b.local(type, shape.rows * shape.columns * width)
+    store = Store(b, finish, _CORRELATE.end, type, shape.rows, shape.columns, shape.nv)
     with b.loop(b.lo, b.hi) as unit:
         t, piece = b.udiv(unit.index, r["pieces"]), b.urem(unit.index, r["pieces"])
         n, plane = b.udiv(t, r["planes"]), b.urem(t, r["planes"])
@@ -153,17 +154,17 @@ def _correlate(b: Builder, shape: Shape, epilogue: Epilogue) -> None:
                 row = b.add(b.add(row_n, b.mul(y, r["row_y"])), b.mul(x, r["row_x"]))
                 along, larger = (ty, r["larger_y"]) if shape.rows > 1 else (tx, r["larger_x"])
 
-                def body(size: int, base: Value = base, weights: Value = weights) -> None:
+                spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
+
+                def body(size: int, base: Value = base, weights: Value = weights, spot: Spot = spot) -> None:
                     rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
                     taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
-                    _sum(b, shape, taken, weights, runs, sums)
+                    store.sums(_sums(b, shape, taken, weights, runs), rows, columns, spot)
 
                 sizes_of(b, shape.larger, along.index, larger, shape.is_even, body)
                 rows = b.sub(tile_start(b, b.add(ty.index, one), shape.rows, r["larger_y"]), y)
                 columns = b.sub(tile_start(b, b.add(tx.index, one), shape.columns, r["larger_x"]), x)
-                tile = Tile(sums, rows, columns, shape.columns, shape.nv)
-                place = Place(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
-                finish(b, epilogue, _CORRELATE.end, type, tile, place)
+                store.rest(rows, columns, spot)
 
 
 class Runs(NamedTuple):
@@ -174,8 +175,8 @@ class Runs(NamedTuple):
     at: int
 
 
-def _sum(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, to: Value) -> None:
-    """The products of a tile, summed over all taps and stored as (rows, columns, channels) at `to`."""
+def _sums(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
+    """The products of a tile, summed over all taps: its rows, columns and vectors of channels."""
     type, lanes = shape.type, b.target.lanes(shape.type)
     start = nothing(b, type, taken.rows * taken.columns * shape.nv)
     table = b.offset(b.rec, runs.at, I64)
@@ -189,10 +190,7 @@ def _sum(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs, to: 
             sums = products(b, type, taken.scalars(b, type, at), others, sums)
             loop.carry(*(b.offset(p, 1, type) for p in at), b.offset(w, shape.nv * lanes, type), *sums)
         run.carry(*loop.results[len(ahead) :])
-    for i in range(taken.rows):
-        for j in range(taken.columns * shape.nv):
-            value = run.results[1 + i * taken.columns * shape.nv + j]
-            b.store(value, b.offset(to, (i * shape.columns * shape.nv + j) * lanes, type))
+    return run.results[1:]
 
 
 def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node) -> None:
@@ -240,15 +238,15 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
         row_y=axes.y.step * size[2],
         row_x=axes.x.step,
     )
-    rows, columns = count * prod(size), groups * channels
+    finish = Finish(epilogue, 0)
     low.step(
-        low.kernel(f"{shape.key} {epilogue.key}", lambda b: _correlate(b, shape, epilogue)),
-        [*given, *words(epilogue, (rows, columns)), *(o * type.size for o in offsets)],
+        low.kernel(f"{shape.key} {finish.key}", lambda b: _correlate(b, shape, finish)),
+        [*given, *finish.words(), *(o * type.size for o in offsets)],
         reads=[x, panels, *epilogue.operands],
         writes=epilogue.outputs,
         units=count * axes.z.outputs * pieces,
         scratch=source.nbytes,
-        flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * columns,
+        flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * groups * channels,
         nodes=[node, *epilogue.nodes],
         label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
     )

@@ -1,8 +1,9 @@
-"""Storing a tile of a product, through its epilogue.
+"""Storing a tile of a convolution, through its epilogue.
 
-The tile's sums lie in a small buffer in the cache; a loop over its rows reads them, computes what
-follows the product and stores the results. The epilogue's code is then written once (and once
-more for the last channels), however many rows a tile has.
+The rows of a tile are pixels, which lie apart by one step along x and another along y. A short
+epilogue is computed on the registers that hold the sums; a longer one is written once, in a loop
+over a buffer that the sums were put in. The last channels, where they do not fill vectors, are
+computed under masks, or one by one where masks are slow.
 """
 
 from __future__ import annotations
@@ -11,39 +12,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .builder import Builder, Value
-from .lowering import Epilogue
-from .plan import View
+from .gemm_finish import Finish, Place
 from .types import Type
 
 
-def plain(out: View) -> Epilogue:
-    """Store the product, a (rows, columns) view's elements, and nothing else."""
-    return Epilogue("", (), (), (out,), lambda b, product, operands: [product])
-
-
-def words(epilogue: Epilogue, shape: Sequence[int]) -> list[int | View]:
-    """What the record holds: for every output, then every operand, its buffer and the step from row to row."""
-    found: list[int | View] = []
-    for view in (*epilogue.outputs, *(o.broadcast(shape) for o in epilogue.operands)):
-        found += [view, view.strides[-2]]
-    return found
-
-
-def word_count(epilogue: Epilogue) -> int:
-    return 3 * (len(epilogue.outputs) + len(epilogue.operands))
-
-
-class Tile(NamedTuple):
-    """Where sums lie: `rows` x `columns` of them, `pitch` x `width` elements from row to row."""
-
-    sums: Value
-    rows: Value
-    columns: Value
-    pitch: int
-    nv: int
-
-
-class Place(NamedTuple):
+class Spot(NamedTuple):
     """Where a tile stands in the result: its first row, the steps between rows, its first channel, those left."""
 
     row: Value
@@ -53,70 +26,92 @@ class Place(NamedTuple):
     left: Value
 
 
-class _Array(NamedTuple):
-    """An output or operand: where it starts, elements from row to row, how it is read."""
+class Store:
+    """Writes how tiles of at most `rows` x `columns` pixels and `nv` vectors of channels are stored.
 
-    pointer: Value
-    stride: Value
-    type: Type
-    kind: str
+    The record's words about the epilogue start `at`.
+    """
 
-    def at_row(self, b: Builder, row: Value, channel: Value) -> Value:
-        if self.kind == "scalar":
-            return self.pointer
-        at = channel
-        if self.kind != "column":
-            start = b.mul(row, self.stride)
-            at = start if self.kind == "row" else b.add(start, channel)
-        return b.offset(self.pointer, at, self.type)
+    def __init__(self, b: Builder, finish: Finish, at: int, type: Type, rows: int, columns: int, nv: int) -> None:
+        self.b, self.finish, self.type, self.nv = b, finish, type, nv
+        self.lanes = b.target.lanes(type)
+        self.width = nv * self.lanes
+        self.columns = columns
+        self.is_masked = b.target.width == 64
+        self.is_inline = finish.is_short(b.target, type)
+        self.places = finish.places(b, at, ())
+        self.buffer = None if self.is_inline and self.is_masked else b.local(type, rows * columns * self.width)
 
-    @property
-    def is_single(self) -> bool:
-        return self.kind in ("scalar", "row")
+    def sums(self, values: Sequence[Value], rows: int, columns: int, spot: Spot) -> None:
+        """Store the sums of a tile, or put them where `rest` finds them."""
+        b = self.b
+        if self.buffer is None:
+            masks = [b.fixed_mask(b.sub(spot.left, b.index(self.lanes * j)), self.lanes) for j in range(self.nv)]
+            self._rows(values, rows, columns, spot, masks)
+        elif self.is_inline:
+            is_full = self._is_full(spot)
+            with b.when(is_full):
+                self._rows(values, rows, columns, spot, None)
+            with b.when(b.not_(is_full)):
+                self._put(values, rows, columns, self.buffer)
+        else:
+            self._put(values, rows, columns, self.buffer)
 
+    def rest(self, rows: Value, columns: Value, spot: Spot) -> None:
+        """Store what `sums` did not, of a tile of this size."""
+        b = self.b
+        if self.buffer is None:
+            return
+        if self.is_inline:
+            with b.when(b.not_(self._is_full(spot))):
+                self._loop(rows, columns, spot, self.buffer)
+        else:
+            self._loop(rows, columns, spot, self.buffer)
 
-def _arrays(b: Builder, epilogue: Epilogue, at: int) -> list[_Array]:
-    kinds = ["full"] * len(epilogue.outputs) + list(epilogue.kinds)
-    views = (*epilogue.outputs, *epilogue.operands)
-    return [
-        _Array(b.buffer(at + 3 * i), b.word(at + 3 * i + 2), view.type, kind)
-        for i, (view, kind) in enumerate(zip(views, kinds, strict=True))
-    ]
+    def _is_full(self, spot: Spot) -> Value:
+        return self.b.icmp("sge", spot.left, self.b.index(self.width))
 
+    def _rows(
+        self, values: Sequence[Value], rows: int, columns: int, spot: Spot, masks: Sequence[Value] | None
+    ) -> None:
+        b = self.b
+        first = self.finish.moved(b, self.places, spot.row, spot.channel)
+        down, along = ([Place(p.pointer, b.mul(p.stride, step)) for p in first] for step in (spot.row_y, spot.row_x))
+        for y in range(rows):
+            places = [Place(p.pointer, a.stride) for p, a in zip(down, along)]
+            for x in range(columns):
+                at = (y * columns + x) * self.nv
+                self.finish.row(b, places, values[at : at + self.nv], masks)
+                if x + 1 < columns:
+                    places = self.finish.next_row(b, places)
+            if y + 1 < rows:
+                down = self.finish.next_row(b, down)
 
-def finish(b: Builder, epilogue: Epilogue, at: int, type: Type, tile: Tile, place: Place) -> None:
-    """Store a tile; the record's words about the outputs start `at`."""
-    arrays = _arrays(b, epilogue, at)
-    lanes = b.target.lanes(type)
-    width = tile.nv * lanes
-    whole = b.imin(b.udiv(place.left, b.index(lanes)), b.index(tile.nv))
-    done = b.mul(whole, b.index(lanes))
-    rest = b.imin(b.sub(place.left, done), b.sub(b.index(width), done))
-    with b.loop(0, tile.rows) as y, b.loop(0, tile.columns) as x:
-        row = b.add(b.add(place.row, b.mul(y.index, place.row_y)), b.mul(x.index, place.row_x))
-        sums = b.offset(tile.sums, b.mul(b.add(b.mul(y.index, b.index(tile.pitch)), x.index), b.index(width)), type)
-        starts = [a.at_row(b, row, place.channel) for a in arrays]
+    def _put(self, values: Sequence[Value], rows: int, columns: int, buffer: Value) -> None:
+        for y in range(rows):
+            for i in range(columns * self.nv):
+                at = y * self.columns * self.width + i * self.lanes
+                self.b.store(values[y * columns * self.nv + i], self.b.offset(buffer, at, self.type))
 
-        def store(at: Value, lanes: int, mask: Value | None = None) -> None:
-            results = len(epilogue.outputs)
-            operands = [_read(b, a, p, at, lanes, mask) for a, p in zip(arrays[results:], starts[results:])]
-            product = b.load(type.vector(lanes), b.offset(sums, at, type))
-            for array, start, value in zip(arrays, starts, epilogue.emit(b, product, operands)):
-                pointer = b.offset(start, at, array.type)
-                b.store(value, pointer) if mask is None else b.masked_store(value, pointer, mask)
+    def _loop(self, rows: Value, columns: Value, spot: Spot, buffer: Value) -> None:
+        b, lanes = self.b, self.lanes
+        used = b.imin(spot.left, b.index(self.width))
+        done = b.sub(used, b.urem(used, b.index(lanes)))
+        with b.loop(0, rows) as y, b.loop(0, columns) as x:
+            row = b.add(b.add(spot.row, b.mul(y.index, spot.row_y)), b.mul(x.index, spot.row_x))
+            line = b.mul(b.add(b.mul(y.index, b.index(self.columns)), x.index), b.index(self.width))
+            sums = b.offset(buffer, line, self.type)
 
-        with b.loop(0, done, lanes) as v:
-            store(v.index, lanes)
-        if b.target.width == 64:
-            with b.when(b.icmp("sgt", rest, b.index(0))):
-                store(done, lanes, b.tail_mask(rest, lanes))
-        else:  # masked memory is slow, or many branches, on lesser processors
-            with b.loop(done, b.add(done, rest)) as channel:
-                store(channel.index, 1)
+            def store(at: Value, lanes: int, mask: Value | None, row: Value = row, sums: Value = sums) -> None:
+                value = b.load(self.type.vector(lanes), b.offset(sums, at, self.type))
+                places = self.finish.moved(b, self.places, row, b.add(spot.channel, at))
+                self.finish.row(b, places, [value], None if mask is None else [mask])
 
-
-def _read(b: Builder, array: _Array, start: Value, at: Value, lanes: int, mask: Value | None) -> Value:
-    if array.is_single:
-        return b.splat(b.load(array.type, start), lanes)
-    pointer, type = b.offset(start, at, array.type), array.type.vector(lanes)
-    return b.load(type, pointer) if mask is None else b.masked_load(type, pointer, mask)
+            with b.loop(0, done, lanes) as channel:
+                store(channel.index, lanes, None)
+            if self.is_masked:
+                with b.when(b.icmp("slt", done, used)):
+                    store(done, lanes, b.tail_mask(b.sub(used, done), lanes))
+            else:
+                with b.loop(done, used) as channel:
+                    store(channel.index, 1, None)

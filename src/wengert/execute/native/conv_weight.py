@@ -242,16 +242,16 @@ def _pieces(x: View, axes: Axes, count: int) -> _Pieces:
     return _Pieces(images, rows, bands, -(-count // images) * axes.z.outputs * bands)
 
 
-def _shares(pieces: int, tiles: int, copied: float, sums: float) -> tuple[int, int]:
+def _shares(pieces: int, tiles: int, read: int, sums: int) -> tuple[int, int]:
     """Parts of the pieces, and shares of the tiles for each: what moves least memory for so many units.
 
-    Every share copies all images of its part; every part has its own sums, written and read.
+    Every share reads all images of its part; every part has its own sums, written and read.
     """
     best = (float("inf"), 1, 1)
     for shares in (1, 2, 4, 8, UNITS):
         parts = UNITS // shares
         if shares <= tiles and parts <= pieces:
-            best = min(best, (shares * copied + parts * sums, parts, shares))
+            best = min(best, (shares * read + parts * sums, parts, shares))
     if best[0] < float("inf"):
         return best[1:]
     shares = min(tiles, UNITS)
@@ -280,7 +280,8 @@ def weight_gradient(low: Lowering, x: View, y: View, axes: Axes, groups: int, w:
     panels = groups * panels_each
     tiles = runs.tiles * elements.tiles * panels
     size = panels * len(offsets) * run * width
-    parts, shares = _shares(pieces.number, tiles, 2 * source.nbytes * count, 2 * size * type.size)
+    read = (x.size + y.size) * type.size + (source.nbytes + cotangent.nbytes) * count
+    parts, shares = _shares(pieces.number, tiles, read, 2 * size * type.size)
     pieces_part = -(-pieces.number // parts)
     parts = -(-pieces.number // pieces_part)
     tiles_share = -(-tiles // shares)
