@@ -20,6 +20,9 @@ thread's own chunks) is paid back by `PAY_BACK` times as much work done alone, t
 loss that follows, until helpers have won as much as they lost.
 
 Helpers spin for `SPIN_NS` after a step and then sleep on a futex; a step rings them only if some sleep.
+On a busy machine the scheduler likes to wake a helper on the very processor that the calling thread
+is running on, and in its stead. A helper that finds itself there goes back to sleep at once, which
+counts as a loss of `COLLISION_NS`.
 
 **Floating-point modes.** Kernels run in IEEE's default mode (no flushing of denormals, rounding to
 nearest), whatever mode the caller's thread or the helper's creator is in: results must not depend
@@ -60,7 +63,7 @@ LINE = 128
 TEAM_OWNER = 0
 TEAM_EPOCH, TEAM_STEP, TEAM_TABLE = LINE, LINE + 8, LINE + 16
 TEAM_LEFT = 2 * LINE
-TEAM_BELL, TEAM_SLEEPERS, TEAM_QUIT = 3 * LINE, 3 * LINE + 4, 3 * LINE + 8
+TEAM_BELL, TEAM_SLEEPERS, TEAM_QUIT, TEAM_CPU, TEAM_COLLIDED = (3 * LINE + 4 * i for i in range(5))
 TEAM_THREADS, TEAM_PENALTY, TEAM_OWED, TEAM_STREAK = 4 * LINE, 4 * LINE + 8, 4 * LINE + 16, 4 * LINE + 24
 TEAM_SHARES = 5 * LINE
 
@@ -70,7 +73,8 @@ SPIN_NS = 50_000
 AWAIT_SPINS = 1000
 # The controller: see above. A wait is a loss if it made the step longer than one thread's time by an eighth.
 PAY_BACK = 8
-MOST_DOUBLINGS = 7
+COLLISION_NS = 20_000
+MOST_DOUBLINGS = 3
 
 
 class Driver(NamedTuple):
@@ -378,6 +382,7 @@ define internal i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share) {
 _SHARE = """
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
+declare i32 @sched_getcpu()
 
 define internal i64 @now() {
   %t = alloca { i64, i64 }
@@ -597,6 +602,9 @@ call:
   br i1 %asleep, label %ring, label %begin.work
 
 ring:
+  %cpu.p = getelementptr i8, ptr %team, i64 $TEAM_CPU
+  %cpu = call i32 @sched_getcpu()
+  store atomic i32 %cpu, ptr %cpu.p monotonic, align 4
   store atomic i32 0, ptr %sleepers.p monotonic, align 4
   %bell.p = getelementptr i8, ptr %team, i64 $TEAM_BELL
   %rung = atomicrmw add ptr %bell.p, i32 1 seq_cst
@@ -604,9 +612,10 @@ ring:
   br label %begin.work
 
 begin.work:
+  %t.begin = call i64 @now()
   %own = call i64 @work(ptr %team, i64 %epoch, i64 0)
   %t1 = call i64 @now()
-  %busy = sub i64 %t1, %t0
+  %busy = sub i64 %t1, %t.begin
   %own.32 = trunc i64 %own to i32
   %before = atomicrmw sub ptr %left.p, i32 %own.32 acq_rel
   %settled = icmp eq i32 %before, %own.32
@@ -629,14 +638,24 @@ compare:
   %took = sub i64 %t2, %t0
   %product = mul i64 %busy, %chunks
   %one = udiv i64 %product, %own
-  %won = sub i64 %one, %took
+  %gain = sub i64 %one, %took
+  %collided.p = getelementptr i8, ptr %team, i64 $TEAM_COLLIDED
+  %collided = load atomic i32, ptr %collided.p monotonic, align 4
+  %collision = icmp ne i32 %collided, 0
+  br i1 %collision, label %forgive, label %settle
+forgive:
+  store atomic i32 0, ptr %collided.p monotonic, align 4
+  br label %settle
+settle:
+  %won = phi i64 [ %gain, %compare ], [ -$COLLISION_NS, %forgive ]
   %streak.p = getelementptr i8, ptr %team, i64 $TEAM_STREAK
   %streak = load i64, ptr %streak.p
   %owed.p = getelementptr i8, ptr %team, i64 $TEAM_OWED
   %owed = load i64, ptr %owed.p
   %eighth = lshr i64 %one, 3
   %bound = sub i64 0, %eighth
-  %bad = icmp slt i64 %won, %bound
+  %slower = icmp slt i64 %won, %bound
+  %bad = or i1 %slower, %collision
   br i1 %bad, label %lost, label %fine
 
 lost:
@@ -672,11 +691,13 @@ define ptr @wengert_helper(ptr %arg) {
   %bell.p = getelementptr i8, ptr %team, i64 $TEAM_BELL
   %sleepers.p = getelementptr i8, ptr %team, i64 $TEAM_SLEEPERS
   %quit.p = getelementptr i8, ptr %team, i64 $TEAM_QUIT
+  %cpu.p = getelementptr i8, ptr %team, i64 $TEAM_CPU
+  %collided.p = getelementptr i8, ptr %team, i64 $TEAM_COLLIDED
   %mode = call i64 @default_mode()
   br label %idle
 
 idle:
-  %seen = phi i64 [ 0, %0 ], [ %epoch, %worked ], [ %epoch, %told ], [ %seen, %up ]
+  %seen = phi i64 [ 0, %0 ], [ %epoch, %worked ], [ %epoch, %told ], [ %past, %up ]
   %since = call i64 @now()
   br label %spin
 
@@ -703,10 +724,11 @@ still:
   br label %spin
 
 down:
+  %past = phi i64 [ %seen, %time ], [ %epoch.now, %collide ]
   %bell = load atomic i32, ptr %bell.p acquire, align 4
   %counted = atomicrmw add ptr %sleepers.p, i32 1 seq_cst
   %epoch.last = load atomic i64, ptr %epoch.p seq_cst, align 8
-  %same = icmp eq i64 %epoch.last, %seen
+  %same = icmp eq i64 %epoch.last, %past
   br i1 %same, label %sure, label %up
 sure:
   %leave.last = load atomic i32, ptr %quit.p seq_cst, align 4
@@ -714,7 +736,14 @@ sure:
   br i1 %staying, label %rest, label %quit
 rest:
   call void @sleep(ptr %bell.p, i32 %bell)
-  br label %up
+  %here = call i32 @sched_getcpu()
+  %there = load atomic i32, ptr %cpu.p monotonic, align 4
+  %in.the.way = icmp eq i32 %here, %there
+  br i1 %in.the.way, label %collide, label %up
+collide:
+  %epoch.now = load atomic i64, ptr %epoch.p acquire, align 8
+  store atomic i32 1, ptr %collided.p monotonic, align 4
+  br label %down
 up:
   br label %idle
 
