@@ -15,10 +15,11 @@ import numpy as np
 
 from ...core.node import Node
 from .gemm_finish import Finish
-from .gemm_micro import Layout, Product, is_masked
+from .gemm_micro import Layout, Product
 from .gemm_pack import pack
-from .gemm_tiles import heights, panel_width, share_rows
+from .gemm_tiles import heights, is_masked, panel_width, share_rows
 from .lowering import Epilogue, Lowering
+from .matvec import row_product, turned
 from .plan import View
 from .types import F32, Type, storage_type
 
@@ -61,9 +62,16 @@ def product(
     assert type == compute_type(y.dtype)
     *batch, rows, inner = x.shape
     columns = y.shape[-1]
-    finish = Finish(epilogue, len(batch))
     if not math.prod((*batch, rows, columns)):
         return
+    if rows == 1 and not is_outer:
+        row_product(low, x, y, type, epilogue, nodes)
+        return
+    if columns == 1 and not is_outer and (row := turned(epilogue)) is not None:
+        axes = (*range(len(batch)), -1, -2)
+        row_product(low, y.permute(axes), x.permute(axes), type, row, nodes)
+        return
+    finish = Finish(epilogue, len(batch))
     target = low.target
     width = panel_width(target, type)
     panels = -(-columns // width)
@@ -141,6 +149,7 @@ def _columns_from(y: View, start: int) -> View:
 def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int) -> Blocks:
     """Units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few units."""
     height = min(tiles, max(1, BLOCK_BYTES // max(1, tile_bytes)))
+    height = -(-tiles // -(-tiles // height))
     while height > 1 and batch * panels * -(-tiles // height) < UNITS and height * tile_flops > 2 * UNIT_FLOPS:
         height = -(-height // 2)
     width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))

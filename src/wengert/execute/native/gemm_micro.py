@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from .builder import Builder, Value
 from .gemm_finish import Finish, Place
-from .gemm_tiles import WIDE, Tile, heights
-from .types import I64, Target, Type
+from .gemm_tiles import WIDE, Tile, heights, is_masked
+from .types import I64, Type
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,6 @@ class Layout:
     @property
     def finish(self) -> int:
         return self.batch + 4 * self.batch_axes
-
-
-def is_masked(target: Target) -> bool:
-    """Whether vectors under a mask cost no more than whole ones: then the last columns need no panel of their own."""
-    return target.width == 64
 
 
 class Product:

@@ -46,6 +46,11 @@ def panel_width(target: Target, type: Type) -> int:
     return WIDE * target.lanes(type)
 
 
+def is_masked(target: Target) -> bool:
+    """Whether vectors under a mask cost no more than whole ones: then the last columns need no panel of their own."""
+    return target.width == 64
+
+
 def row_cost(rows: int) -> float:
     """What a tile of full width and so many rows costs, in rows: small ones read B for little work."""
     return max(rows, CHAINS // WIDE) + 0.5
