@@ -14,7 +14,7 @@ import numpy as np
 from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
-from ...core.snapshot import located
+from ...core.snapshot import constant_node, located
 from ...passes.cse import cse
 from ...passes.fold import fold
 from ...passes.rewrite import Rule, RuleSet, build, rewrite, with_outputs
@@ -29,7 +29,7 @@ def canonical(graph: Graph) -> Graph:
         if opened is graph:
             break
         graph = opened
-    graph = cse(simplify(fold(graph, _FOLDED)))
+    graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(graph, _RULES)
     graph = cse(simplify(graph))
     for _ in range(_ROUNDS):
@@ -166,6 +166,19 @@ def _picked(node: Node) -> Node | None:
     hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
     return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
 
+
+def _one_number(node: Node) -> Node | None:
+    """An array of one number as that number, broadcast: no memory is read for it, and rules about numbers see it."""
+    value = node.attrs["value"]
+    if value.size < 2 or value.dtype.kind == "V" or value.dtype.kind == "c":
+        return None
+    first = value.flat[0]
+    # As bits, so that NaNs are equal and zeros of different signs are not.
+    same = np.ascontiguousarray(value).view(f"u{value.itemsize}") == np.asarray(first).view(f"u{value.itemsize}")
+    return build("broadcast", (constant_node(np.asarray(first)),), node, shape=node.spec.shape) if same.all() else None
+
+
+_UNIFORM = RuleSet([Rule("one number", frozenset({"constant"}), _one_number)])
 
 _RULES = RuleSet(
     [

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from ...core.graph import Graph
-from . import machine, rules
+from ...core.node import Node
+from . import machine, report, rules, threads
 from .canonical import canonical
 from .kernel import Kernel
 from .lower import GraphLowering
@@ -30,12 +31,18 @@ class Compiled:
         self.target = target if target is not None else machine.host()
         self.optimized = canonical(graph)
         given = donated if donated is not None else [False] * len(graph.inputs)
-        self.plan: Plan = GraphLowering(self.optimized, self.target, given).lower()
+        lowering = GraphLowering(self.optimized, self.target, given)
+        self.grouping = lowering.grouping
+        self.plan: Plan = lowering.lower()
 
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""
         return Program(self.plan)
+
+    def __str__(self) -> str:
+        _ = self.program
+        return report.show(self.plan)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
@@ -45,6 +52,21 @@ class Compiled:
     def kernels(self) -> list[Kernel]:
         """The kernels, each once, in the order of their first step."""
         return list(dict.fromkeys(s.kernel for s in self.plan.steps if isinstance(s.kernel, Kernel)))
+
+    @property
+    def memory(self) -> report.Memory:
+        """Bytes of a run, known before it."""
+        _ = self.program  # arranges the arena
+        return report.memory(self.plan, threads.get_num_threads())
+
+    @property
+    def cost(self) -> report.Cost:
+        """The plan's work."""
+        return report.cost(self.plan)
+
+    def why_not_fused(self, a: Node, b: Node) -> str | None:
+        """Why two nodes of `optimized` are not computed in one kernel; None where they are."""
+        return self.grouping.why_not_fused(a, b)
 
     @property
     def ir(self) -> str:

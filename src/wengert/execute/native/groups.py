@@ -211,32 +211,51 @@ class Grouping:
 
     # -- joining two groups
 
-    def _join(self, a: Group, b: Group) -> bool:
-        """Make one group of `a` and `b`, which takes values from it or reads what it reads."""
+    def _join(self, a: Group, b: Group) -> None:
+        """Make one group of `a` and `b`, which takes values from it or reads what it reads, where that can be."""
+        if a is not b:
+            found = self._together(a, b)
+            if not isinstance(found, str):
+                self._merge(a, b, *found)
+
+    def why_not_fused(self, x: Node, y: Node) -> str | None:
+        """Why two nodes are not in one kernel; None where they are."""
+        for node in (x, y):
+            if node not in self.group:
+                return f"{node.op.name} is not computed in a loop"
+        a, b = self.group[x], self.group[y]
         if a is b:
-            return True
-        if len(a.nodes) + len(b.nodes) > _NODES or len(a.operands | b.operands) > _OPERANDS:
-            return False
+            return None
+        found = self._together(a, b) if a.first <= b.first else self._together(b, a)
+        return (
+            found if isinstance(found, str) else "nothing passes between their groups, and they read nothing in common"
+        )
+
+    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool] | str:
+        """How the groups are joined (dimensions of `b` in `a`'s numbers, the row's dimensions), or why they are not."""
+        if len(a.nodes) + len(b.nodes) > _NODES:
+            return f"one kernel would have more than {_NODES} operations"
+        if len((a.operands | b.operands) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
+            return f"one kernel would read more than {_OPERANDS} arrays"
         pairs = self._pairs(a, b)
         if pairs is None:
-            return False
+            return "they go through a common value along different axes"
         new = len(b.space) - len(pairs)
         missing = len(a.space) - len(pairs)
         if new and missing:
-            return False
+            return f"they loop over different sizes, {a.space} and {b.space}"
         if (new and a.reductions) or (missing and b.reductions):
-            return False
+            return "a reduction would be computed again for every element of a larger loop"
         over = self._over(a, b, pairs)
         if over is None:
-            return False
+            return "reductions over different axes, or one whose result is needed before its loop is over"
         if new and not self._is_worth(a, frozenset(pairs.values()), b, {v: k for k, v in pairs.items()}):
-            return False
+            return "values of the smaller loop would be computed again in every row of the larger one"
         if missing and not self._is_worth(b, frozenset(pairs), a, pairs):
-            return False
+            return "values of the smaller loop would be computed again in every row of the larger one"
         if self._leads_around(a, b) or self._leads_around(b, a):
-            return False
-        self._merge(a, b, pairs, over)
-        return True
+            return "one needs something else that needs the other"
+        return pairs, over
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
         """The dimension of `a` for dimensions of `b`, by the values that pass between them or that both read."""
@@ -377,7 +396,7 @@ class Grouping:
                 push(base)
         return False
 
-    def _merge(self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool | None) -> None:
+    def _merge(self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool) -> None:
         to_a = dict(pairs)
         renumber: dict[int, int] = {}
         for d, n in enumerate(b.space):
@@ -390,7 +409,7 @@ class Grouping:
         for node, dims in b.reductions.items():
             a.reductions[node] = frozenset(to_a[d] for d in dims)
         a.nodes = sorted([*a.nodes, *b.nodes], key=self._position.__getitem__)
-        a.operands |= b.operands
+        a.operands = (a.operands | b.operands) - a.axes.keys()
         a.first, a.last = min(a.first, b.first), max(a.last, b.last)
         if isinstance(over, frozenset):
             a.over = frozenset(renumber.get(d, d) for d in over)

@@ -101,7 +101,7 @@ class Nest(NamedTuple):
         for i in self.instrs:
             what = i.how
             if i.node is not None:
-                taken = [str(e.spec.dtype) if isinstance(e, Node) else repr(e) for e in i.node.inputs]
+                taken = [str(e.spec.dtype) if isinstance(e, Node) else "#" for e in i.node.inputs]
                 what = f"{i.node.op.name} {i.node.attrs or ''} {taken}"
             parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
         parts.append(f"{self.stores} {self.partials}")

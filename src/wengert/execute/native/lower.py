@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ...core.evaluate import compute
 from ...core.graph import Graph
 from ...core.node import Node
@@ -395,11 +393,7 @@ class GraphLowering(Lowering):
             self._group(late)
 
     def _constant(self, node: Node) -> View:
-        value = np.asarray(node.attrs["value"])
-        if value.size > 1 and value.dtype.kind != "V" and (value == value.flat[0]).all():
-            one = self.constant(np.asarray(value.flat[0]))
-            return one.broadcast(value.shape)
-        return self.constant(value)
+        return self.constant(node.attrs["value"])
 
     def _as_view(self, node: Node) -> View:
         x = self.view(node.inputs[0])

@@ -1,0 +1,84 @@
+"""What a plan does, in words: its steps, its memory, its work."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .kernel import Kernel
+from .plan import Plan, Step, View
+
+
+class Memory(NamedTuple):
+    """Bytes of a program while it runs; `peak` is all of them together, known before anything runs."""
+
+    inputs: int
+    outputs: int
+    constants: int
+    arena: int
+    scratch: int
+
+    @property
+    def peak(self) -> int:
+        return sum(self)
+
+    def __str__(self) -> str:
+        rows = [f"{name:<10}{getattr(self, name):>16,} bytes" for name in (*self._fields, "peak")]
+        return "\n".join(rows)
+
+
+def memory(plan: Plan, threads: int = 1) -> Memory:
+    """What a run of the plan needs, the inputs that it is given and the outputs that it gives included."""
+    written_in_place = {v.buffer for v in plan.inputs}
+    outputs = {v.buffer for v in plan.outputs if v.buffer not in written_in_place and v.buffer.kind != "constant"}
+    scratch = max((s.scratch for s in plan.steps), default=0)
+    return Memory(
+        sum(v.buffer.nbytes for v in plan.inputs),
+        sum(b.nbytes for b in outputs),
+        sum(b.nbytes for b in plan.constants),
+        plan.arena,
+        (-(-scratch // 64) * 64) * threads,
+    )
+
+
+class Cost(NamedTuple):
+    """The work of a program: floating-point operations, bytes that its steps read and write, steps."""
+
+    flops: float
+    nbytes: int
+    steps: int
+    host_calls: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.flops:,.0f} operations, {self.nbytes:,} bytes moved, "
+            f"{self.steps} steps, {self.host_calls} of them in Python"
+        )
+
+
+def cost(plan: Plan) -> Cost:
+    """The plan's work."""
+    host = sum(not isinstance(s.kernel, Kernel) for s in plan.steps)
+    return Cost(sum(s.flops for s in plan.steps), sum(s.nbytes for s in plan.steps), len(plan.steps), host)
+
+
+def show(plan: Plan) -> str:
+    """The plan as a table: every step, what it reads and writes, where."""
+    lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
+    for i, step in enumerate(plan.steps):
+        arrays = " ".join(_array(w, step) for w in step.words if isinstance(w, View))
+        name = step.label if isinstance(step.kernel, Kernel) else f"{step.label} (Python)"
+        lines.append(
+            f"{i:>4}  {_cut(name, 43):<44}{step.units:>7}{step.flops / 1e6:>10.3f}{step.nbytes / 1e6:>9.3f}  {arrays}"
+        )
+    lines.append(f"arena: {plan.arena:,} bytes")
+    return "\n".join(lines)
+
+
+def _array(view: View, step: Step) -> str:
+    place = view.buffer.kind[0] + str(view.buffer.place if view.buffer.kind == "temp" else view.buffer.index)
+    mark = "=" if view.buffer in step.writes else ""
+    return f"{mark}{place}:{view.dtype.name}{list(view.shape)}"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

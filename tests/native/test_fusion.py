@@ -1,0 +1,217 @@
+"""Graphs as plans of fused kernels: the same values as the interpreter's, in as few steps as there should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.core.evaluate import run
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+
+from wengert.execute.native import machine
+from wengert.execute.native.compile import Compiled, compile_graph
+from wengert.execute.native.kernel import Kernel
+
+F = wg.nn.functional
+RNG = np.random.default_rng(7)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def compiled(f: Callable[..., Any], *args: Any, **options: Any) -> Compiled:
+    return compile_graph(wg.graph(f)(*args), **options)
+
+
+def check(f: Callable[..., Any], *args: Any, rtol: float = 2e-5, **options: Any) -> Compiled:
+    """Compile, run, and compare with the interpreter; what was compiled."""
+    made = compiled(f, *args, **options)
+    arrays = [np.asarray(a, order="C") for a in wg.tree.leaves(args)]
+    expected = run(made.graph, [a.copy() for a in arrays])
+    for got, want in zip(made.run(arrays), expected, strict=True):
+        want = np.asarray(want)
+        assert got.shape == want.shape and got.dtype == want.dtype
+        scale = float(np.max(np.abs(want), initial=0, where=np.isfinite(want))) if want.dtype.kind == "f" else 0
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * max(scale, 1e-30))
+    return made
+
+
+def kernels(made: Compiled) -> int:
+    return len([s for s in made.plan.steps if isinstance(s.kernel, Kernel)])
+
+
+SHAPES = [(1,), (7,), (16,), (33,), (5000,), (3, 5), (1, 40), (40, 1), (37, 53), (2, 3, 17), (4, 1, 9), (0, 4), ()]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_elementwise_work_is_one_kernel_in_every_shape(shape: tuple[int, ...]) -> None:
+    made = check(lambda x, y: wg.where(x > y, x * y + 0.25, -x), normal(*shape), normal(*shape))
+    assert len(made.plan.steps) == 1
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 1), (1, 2), (0, 2)])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (40, 33, 20), (2, 3, 700), (900, 2, 3)])
+@pytest.mark.parametrize("how", ["sum", "max", "min"])
+def test_reductions_along_any_axes_take_their_operand_in(shape: Any, axis: Any, how: str) -> None:
+    made = check(lambda x: getattr(wg, how)(x * x - x, axis=axis), normal(*shape))
+    assert len(made.plan.steps) <= 2  # the second one adds up partial results
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reductions_of_booleans_and_integers(keepdims: bool) -> None:
+    x = RNG.integers(-3, 4, (37, 21))
+    check(lambda x: wg.sum(x > 0, axis=1, keepdims=keepdims), x)
+    check(lambda x: wg.any(x > 2, axis=0, keepdims=keepdims), x)
+    check(lambda x: wg.all(x > -3, axis=0, keepdims=keepdims), x)
+    check(lambda x: wg.count_nonzero(x, axis=1, keepdims=keepdims), x)
+    check(lambda x: wg.max(x, axis=0, keepdims=keepdims), x)
+
+
+def test_nan_wins_in_extremes_and_infinities_are_values() -> None:
+    x = np.array([[1.0, np.nan, 3.0], [-np.inf, 2.0, np.inf], [-0.0, 0.0, -1.0]], np.float32)
+    check(lambda x: (wg.max(x, axis=1), wg.min(x, axis=1), wg.sum(x, axis=1)), x)
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (37, 53), (300, 1), (2, 3, 129), (1, 2000), (700, 7)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_stay_in_one_kernel(shape: tuple[int, ...], dtype: Any) -> None:
+    x, n = normal(*shape, dtype=dtype), shape[-1]
+    assert len(check(lambda x: F.softmax(x, -1), x).plan.steps) == 1
+    assert len(check(lambda x: F.log_softmax(x, -1), x).plan.steps) == 1
+    made = check(lambda x, g, b: F.layer_norm(x, (n,), g, b), x, normal(n, dtype=dtype), normal(n, dtype=dtype))
+    assert len(made.plan.steps) == 1
+
+
+def test_softmax_along_the_first_axis() -> None:
+    assert len(check(lambda x: F.softmax(x, 0), normal(37, 53)).plan.steps) == 1
+
+
+def test_a_norm_and_a_softmax_and_all_their_gradients_read_their_input_once() -> None:
+    def loss(x: Any, g: Any, b: Any, c: Any) -> Any:
+        return (F.softmax(F.layer_norm(x, (64,), g, b), -1) * c).sum()
+
+    args = normal(300, 64), normal(64), normal(64), normal(300, 64)
+    made = check(wg.value_and_grad(loss, argnums=(0, 1, 2)), *args, rtol=2e-4)
+    big = [s for s in made.plan.steps if s.nbytes > 2 * 300 * 64 * 4]
+    assert len(big) == 1
+
+
+def test_cross_entropy_and_its_gradient() -> None:
+    target = RNG.integers(0, 10, 32)
+    target[3] = -100
+    check(wg.value_and_grad(lambda x, y: F.cross_entropy(x, y)), normal(32, 10), target)
+
+
+def test_transposed_and_sliced_operands_are_read_in_place() -> None:
+    made = check(lambda x, y: x.mT + y, normal(37, 53), normal(53, 37))
+    assert len(made.plan.steps) == 1
+    made = check(lambda x: x[:, 1:3] * x[::2, 0:1].sum(), normal(40, 5))
+    assert all(isinstance(s.kernel, Kernel) for s in made.plan.steps)
+    check(lambda x: wg.flip(x, axis=0) - wg.flip(x, axis=1), normal(6, 50))
+
+
+def test_short_rows_are_done_side_by_side() -> None:
+    check(lambda x: (x * x).sum(-1, keepdims=True) * x, normal(4000, 3))
+    check(lambda x: F.softmax(x, -1), normal(1000, 2, dtype=np.float64))
+
+
+def test_reshapes_between_elementwise_work_cost_nothing() -> None:
+    made = check(lambda x, y: (x * 3.5).reshape(-1, 4) + y, normal(3, 5, 8), normal(30, 4))
+    assert len(made.plan.steps) == 1
+
+
+def test_long_sums_keep_their_accuracy() -> None:
+    x = (RNG.random(1 << 20) + 0.5).astype(np.float32)
+    (total,) = compiled(lambda x: x.sum(), x).run([x])
+    assert abs(float(total) / float(x.astype(np.float64).sum()) - 1) < 1e-6
+
+
+def test_epilogues_follow_products() -> None:
+    def dense(x: Any, w: Any, b: Any) -> Any:
+        return wg.relu(x @ w + b)
+
+    made = check(dense, normal(33, 20), normal(20, 17), normal(17))
+    assert sum("gemm" in s.label for s in made.plan.steps) == 1
+    assert not any("relu" in s.label for s in made.plan.steps)
+    # The update of a weight is made where its gradient is.
+    made = check(lambda w, x, y: w - 0.5 * (x.mT @ y), normal(20, 17), normal(33, 20), normal(33, 17))
+    assert not any("subtract" in s.label for s in made.plan.steps)
+
+
+def test_a_product_used_by_others_too_is_stored_as_well() -> None:
+    check(lambda x, w: ((x @ w) * 2.5, (x @ w).sum(0)), normal(33, 20), normal(20, 17))
+
+
+def test_donated_inputs_are_overwritten_only_after_their_last_use() -> None:
+    def step(w: Any, m: Any, x: Any) -> Any:
+        m = 0.9 * m + x
+        return w - 0.1 * m, m
+
+    w, m, x = normal(30, 20), normal(30, 20), normal(30, 20)
+    made = compiled(step, w, m, x, donated=[True, True, False])
+    expected = run(made.graph, [w.copy(), m.copy(), x])
+    a, b = w.copy(), m.copy()
+    results = made.run([a, b, x])
+    assert results[0] is a or np.shares_memory(results[0], a)
+    for got, want in zip(results, expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+    def tangled(w: Any, x: Any) -> Any:
+        # The product reads all of w while its kernel could already be writing it.
+        return w - 0.1 * (w @ x), wg.sin(w.mT)
+
+    w, x = normal(40, 40), normal(40, 40)
+    made = compiled(tangled, w, x, donated=[True, False])
+    expected = run(made.graph, [w.copy(), x])
+    for got, want in zip(made.run([w.copy(), x]), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_are_no_part_of_the_code() -> None:
+    def f(x: Any) -> Any:
+        return (x / x.mean()).sum(), wg.exp(x).mean()
+
+    keys = [{k.key for k in compiled(f, normal(n)).kernels} for n in (100, 101, 2000, 77777)]
+    assert keys[0] == keys[1] == keys[2] == keys[3] or keys[1] == keys[0]
+
+
+@pytest.mark.parametrize("name", ["avx2", "sse2"])
+def test_lesser_processors_give_the_same(name: str) -> None:
+    if machine.host().width < 32:
+        pytest.skip("the processor has no wider registers than the lesser ones")
+    target = machine.level(name)
+
+    def loss(x: Any, g: Any) -> Any:
+        return (F.softmax(F.layer_norm(x, (37,), g), -1) * x).sum()
+
+    check(wg.value_and_grad(loss, argnums=(0, 1)), normal(50, 37), normal(37), rtol=2e-4, target=target)
+    check(lambda x: wg.max(x, axis=0), normal(50, 37), target=target)
+
+
+def test_code_for_aarch64_is_made() -> None:
+    made = compiled(lambda x: F.softmax(wg.tanh(x), -1), normal(50, 37), target=machine.level("aarch64"))
+    assert "fmla" in made.asm or "fadd" in made.asm
+
+
+def test_why_two_nodes_are_apart() -> None:
+    made = compiled(lambda x, y: (x.sum(0), wg.sin(y).sum(0)), normal(50, 37), normal(49, 38))
+    sums = made.optimized.find("sum")
+    assert made.why_not_fused(sums[0], sums[0]) is None
+    assert "different sizes" in str(made.why_not_fused(*sums)) or "nothing passes" in str(made.why_not_fused(*sums))
+
+
+def test_the_plan_tells_its_steps_and_its_memory() -> None:
+    made = compiled(lambda x, w: wg.relu(x @ w).sum(), normal(33, 20), normal(20, 17))
+    text = str(made)
+    assert "gemm" in text and "arena" in text
+    memory = made.memory
+    assert memory.inputs == (33 * 20 + 20 * 17) * 4 and memory.outputs == 4
+    assert memory.peak == sum(memory)
+    assert "operations" in str(made.cost) and made.cost.host_calls == 0
+    assert made.kernels[0].name in made.ir
