@@ -19,6 +19,7 @@ from ...core.tensor import LEAF, Tensor, wrap
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from .executor import Executor, Interpreted
+from .fast import MISS, shortcut
 from .program import Path
 from .signature import Call, NumberNeeded, Numbers, Statics, arrangement, as_array, take_apart
 from .surroundings import Surroundings, explore
@@ -28,6 +29,8 @@ from .tracing import Argument, Traced, run_trace
 _PROGRAMS = 256
 _PATHS = 128
 _MANY_PATHS = 16
+# Short ways that a call tries, the newest first.
+_SHORT = 8
 # Tracing puts abstract tensors into objects that every thread can see.
 _TRACING = threading.RLock()
 
@@ -56,7 +59,8 @@ class Jit:
         self._around: dict[tuple[Any, ...], Surroundings] = {}
         self._programs: dict[tuple[Any, ...], list[Program]] = {}
         self._log: list[str] = []
-        self._hits = 0
+        self._short: tuple[Callable[[tuple[Any, ...]], Any], ...] = ()
+        self._shortened: dict[tuple[int, int], Any] = {}
         self._hidden: list[Tensor] = []
         functools.update_wrapper(self, fn, updated=())
 
@@ -65,6 +69,11 @@ class Jit:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, made first where there is none."""
+        if not kwargs:
+            for short in self._short:
+                found = short(args)
+                if found is not MISS:
+                    return found
         if get_capture() is not None or get_mode().tracing:
             return self._fn(*args, **kwargs)
         call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
@@ -82,7 +91,7 @@ class Jit:
     def _surroundings(self, call: Call) -> Surroundings:
         owners = tuple(id(x) for _, x in call.owners)
         found = self._around.get(owners)
-        if found is not None and found.holds():
+        if found is not None and _holds(found):
             return found
         with _TRACING:
             roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
@@ -99,7 +108,6 @@ class Jit:
         if bucket is not None:
             for program in bucket:
                 if program.call.structure == call.structure:
-                    self._hits += 1
                     return program
         if self._numbers.notice(call, [p.call for ps in self._programs.values() for p in ps]):
             raise NumberNeeded
@@ -117,7 +125,8 @@ class Jit:
         path = paths[-1] if paths else None
         while path is not None:
             try:
-                feeds = path.feeds(call.leaves, call.positions, around)
+                with _TRACING:
+                    feeds = path.feeds(call.leaves, call.positions, around)
                 course = path.found_first(feeds)
                 if course is path.decisions:
                     outputs, carried = self._outputs(path, feeds, call, around)
@@ -131,6 +140,7 @@ class Jit:
                     program.paths.remove(path)
                     program.paths.append(path)
                 path.commit(outputs, call.leaves, call.positions, around)
+                self._shorten(call, around, path)
                 return path.results(outputs, carried)
             tried.add(id(path))
             path = next((p for p in reversed(paths) if id(p) not in tried and _starts(p, course)), None)
@@ -156,10 +166,23 @@ class Jit:
         if path is None:
             path = Path(traced, self._compile)
             self._add(program, path)
-        feeds = path.feeds(call.leaves, call.positions, around)
+        with _TRACING:
+            feeds = path.feeds(call.leaves, call.positions, around)
         outputs, carried = self._outputs(path, feeds, call, around)
         path.commit(outputs, call.leaves, call.positions, around)
         return path.results(outputs, carried)
+
+    def _shorten(self, call: Call, around: Surroundings, path: Path) -> None:
+        """Make the short way for calls like this one, the second time that there is such a call."""
+        mark = (id(around), id(path))
+        if mark in self._shortened:
+            return
+        if len(self._shortened) >= _PROGRAMS:
+            self._shortened.clear()
+        self._shortened[mark] = around, path  # alive, so that no other has their identities
+        made = shortcut(call, around, path)
+        if made is not None:
+            self._short = (made, *self._short[: _SHORT - 1])
 
     def _add(self, program: Program, path: Path) -> None:
         if len(program.paths) >= _PATHS:
@@ -197,6 +220,13 @@ class Jit:
 
     def _compile(self, graph: Graph) -> Executor:
         return Interpreted(graph)
+
+
+def _holds(around: Surroundings) -> bool:
+    try:
+        return around.holds()
+    except AttributeError:  # another thread is tracing: abstract tensors stand there just now
+        return False
 
 
 def _starts(path: Path, course: tuple[bytes, ...]) -> bool:

@@ -25,6 +25,11 @@ from .surroundings import MISSING, Place, Surroundings
 from .values import Unknown, Values
 
 
+# How often tracing has put abstract tensors into what all threads can see, and put back what was there:
+# odd while they are there.
+epoch = [0]
+
+
 class Argument(NamedTuple):
     """A leaf of the arguments that becomes an input: its value, and what it is to the program."""
 
@@ -198,6 +203,7 @@ def run_trace(
     mode = get_mode()
     mode_token = set_mode(Mode(mode.grad, None, tracing=True))
     token = set_capture(recorder)
+    epoch[0] += 1
     try:
         held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
         held_arguments = [_hold_argument(a, recorder) for a in arguments]
@@ -215,6 +221,7 @@ def run_trace(
         for t, before in saved_grads:
             t._grad = before
         _put_back(around)
+        epoch[0] += 1
 
 
 def _hold_cell(

@@ -1,0 +1,232 @@
+"""The short way through a call: one generated function that checks a call, feeds a program and builds the results.
+
+Taking arguments apart in general costs several microseconds. For the calls that programs are made
+for, again and again with arguments of one kind, a function is generated that knows where every leaf
+stands: it compares types, interned specs and shapes, and gives up (`MISS`) on anything else, for which
+the general way is there. It leaves out whatever is rare: keywords, arguments that are written to or
+collect gradients, results that carry gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.cells import TensorCell
+from ...core.mode import get_mode
+from ...core.spec import Spec
+from ...core.tensor import Tensor, new
+from ...core.tree import Structure, unflatten
+from .program import Path
+from .signature import Call, Static, as_array
+from .surroundings import Surroundings
+from .tracing import Constant, epoch
+
+MISS: Any = object()
+
+# NumPy's flags: elements in C order, at addresses that suit them.
+_PLAIN = 0x0001 | 0x0100
+
+
+class _Rare(Exception):
+    """Something that the short way does not know."""
+
+
+def shortcut(call: Call, around: Surroundings, path: Path) -> Callable[[tuple[Any, ...]], Any] | None:
+    """The function from a call's positional arguments to its result, or MISS; None where there is no short way."""
+    try:
+        return _Writer(call, around, path).compile()
+    except _Rare:
+        return None
+
+
+def _made(data: Any, spec: Spec) -> Tensor:
+    out: Tensor = new(Tensor)
+    out._data = data
+    out._spec = spec
+    out.node = None
+    return out
+
+
+class _Writer:
+    """The text of one function."""
+
+    def __init__(self, call: Call, around: Surroundings, path: Path) -> None:
+        self.call, self.around, self.path = call, around, path
+        self.names: dict[str, Any] = {
+            "MISS": MISS,
+            "mode": get_mode,
+            "grad": get_mode().grad,
+            "epoch": epoch,
+            "holds": around.holds,
+            "run": path.executor.run,
+            "made": _made,
+            "as_array": as_array,
+            "unflatten": unflatten,
+        }
+        self.checks: list[str] = []
+        self.moves: list[str] = []
+        self.leaf_names: list[str] = []
+
+    def value(self, value: Any) -> str:
+        """A name for a value."""
+        name = f"k{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def compile(self) -> Callable[[tuple[Any, ...]], Any]:
+        traced, call = self.path.traced, self.call
+        positional, keywords = call.structure.children
+        rare = traced.argument_writes or traced.argument_grads or traced.place_writes or self.path.first
+        if keywords.children or self.path.carries or rare:
+            raise _Rare
+        self.checks.append(f"len(args) == {len(positional.children)}")
+        for i, child in enumerate(positional.children):
+            self.take(child, f"args[{i}]")
+        feeds = ", ".join(self.feed(kind, i) for kind, i in traced.sources)
+        for (kind, i), there in traced.grads_read:
+            if kind != "cell gradient":
+                raise _Rare
+            owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
+            self.moves.append(f"if ({owner}.grad is not None) is not {there}: return MISS")
+        lines = [
+            "def call(args):",
+            "    m = mode()",
+            "    if m.tracing or m.grad is not grad: return MISS",
+            "    e = epoch[0]",
+            "    try:",
+            *(f"        {line}" for line in self.moves_and_checks()),
+            f"        feeds = [{feeds}]",
+            "    except (AttributeError, KeyError):",  # an abstract tensor, another dict
+            "        return MISS",
+            "    if e & 1 or epoch[0] != e: return MISS",
+            *(f"    {line}" for line in self.running()),
+            *(f"    {line}" for line in self.ending()),
+        ]
+        exec(compile("\n".join(lines), "<wengert call>", "exec"), self.names)
+        made: Callable[[tuple[Any, ...]], Any] = self.names["call"]
+        return made
+
+    # -- arguments
+
+    def moves_and_checks(self) -> list[str]:
+        return [
+            *(f"if not ({c}): return MISS" if not c.startswith("=") else c[1:] for c in self.checks),
+            *self.moves,
+            "if not holds(): return MISS",
+        ]
+
+    def take(self, structure: Structure, place: str) -> None:
+        """Check one argument, and name its leaves."""
+        if structure.kind is None:
+            self.leaf(place)
+            return
+        name = f"n{len(self.checks)}"
+        self.checks.append(f"={name} = {place}")
+        if structure.kind is type(None):
+            self.checks.append(f"{name} is None")
+            return
+        if structure.kind not in (dict, list, tuple):
+            raise _Rare
+        self.checks.append(f"type({name}) is {structure.kind.__name__} and len({name}) == {len(structure.children)}")
+        keys = structure.aux if structure.kind is dict else range(len(structure.children))
+        for key, child in zip(keys, structure.children, strict=True):
+            self.take(child, f"{name}[{self.value(key)}]")
+
+    def leaf(self, place: str) -> None:
+        index = len(self.leaf_names)
+        leaf, name = self.call.leaves[index], f"a{index}"
+        self.leaf_names.append(name)
+        self.checks.append(f"={name} = {place}")
+        kind = type(leaf)
+        if isinstance(leaf, Tensor):
+            if leaf.requires_grad or leaf._data is None:
+                raise _Rare
+            found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)} and {name}.node is None"
+            written = frozenset(
+                id(c.tensor)
+                for i, _ in self.path.traced.cell_writes
+                if isinstance(c := self.around.cells[i], TensorCell)
+            )
+            self.checks.append(f"{found} and id({name}) not in {self.value(written)}" if written else found)
+        elif kind is np.ndarray:
+            self.checks.append(
+                f"type({name}) is {self.value(kind)} and {name}.dtype is {self.value(leaf.dtype)} "
+                f"and {name}.shape == {leaf.shape!r} and {name}.flags.num & {_PLAIN} == {_PLAIN}"
+            )
+            if leaf.flags.num & _PLAIN != _PLAIN or not leaf.dtype.isnative:
+                raise _Rare
+        elif index in self.call.positions:
+            if isinstance(leaf, np.generic):
+                raise _Rare
+            self.checks.append(f"type({name}) is {kind.__name__}")
+        elif any(i == index for i, _ in self.call.owners):
+            self.checks.append(f"{name} is {self.value(leaf)}")
+        elif isinstance(leaf, Static):
+            raise _Rare
+        else:
+            self.checks.append(f"type({name}) is {self.value(kind)} and {name} == {self.value(leaf)}")
+
+    def feed(self, kind: str, i: int) -> str:
+        """The expression of an input's value."""
+        if kind == "argument":
+            index = self.call.positions[i]
+            leaf, name = self.call.leaves[index], self.leaf_names[index]
+            if isinstance(leaf, Tensor):
+                return f"{name}._data"
+            return name if isinstance(leaf, np.ndarray) else f"as_array({name})"
+        cell = self.around.cells[i]
+        if not isinstance(cell, TensorCell):
+            return f"{self.value(cell.get)}()"
+        return f"{self.value(cell.tensor)}.{'_data' if kind == 'cell' else '_grad._data'}"
+
+    # -- results
+
+    def running(self) -> list[str]:
+        if not self.path.decisions:
+            return ["o = run(feeds)"]
+        # What fails may be on a course that this call does not take: the general way finds out.
+        return ["try:", "    o = run(feeds)", "except Exception:", "    return MISS"]
+
+    def ending(self) -> list[str]:
+        """Looking at decisions, writing state, building the result."""
+        traced = self.path.traced
+        specs = [n.spec for n in traced.graph.outputs]
+        lines = [
+            f"if o[{g.output}].tobytes() != {self.value(g.value)}: return MISS"  # nothing was written yet
+            for g in traced.guards
+        ]
+        for i, k in traced.cell_writes:
+            cell = self.around.cells[i]
+            target = self.value(cell.tensor if isinstance(cell, TensorCell) else cell.put)
+            lines.append(f"{target}._data = o[{k}]" if isinstance(cell, TensorCell) else f"{target}(o[{k}])")
+        for i, k in traced.cell_grads:
+            owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
+            lines.append(f"{owner}._grad = {'None' if k is None else f'made(o[{k}], {self.value(specs[k])})'}")
+        leaves = []
+        for r in traced.results:
+            if type(r) is Constant:
+                if isinstance(r.value, np.ndarray):
+                    raise _Rare
+                leaves.append(self.value(r.value))
+            else:
+                leaves.append(f"made(o[{r}], {self.value(specs[r])})")
+        lines.append(f"return {self.build(traced.structure, iter(leaves))}")
+        return lines
+
+    def build(self, structure: Structure, leaves: Any) -> str:
+        if structure.kind is None:
+            found: str = next(leaves)
+            return found
+        if structure.kind is type(None):
+            return "None"
+        parts = [self.build(c, leaves) for c in structure.children] if structure.kind in (tuple, list, dict) else []
+        if structure.kind is tuple:
+            return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+        if structure.kind is list:
+            return f"[{', '.join(parts)}]"
+        if structure.kind is dict:
+            return "{" + ", ".join(f"{self.value(k)}: {p}" for k, p in zip(structure.aux, parts, strict=True)) + "}"
+        return f"unflatten({self.value(structure)}, [{', '.join(next(leaves) for _ in range(structure.count))}])"
