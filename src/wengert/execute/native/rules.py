@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import contractions, conv, gather, moves, products
+from . import contractions, conv, cumulative, gather, moves, products, random_numbers
 
-__all__ = ["contractions", "conv", "gather", "moves", "products"]
+__all__ = ["contractions", "conv", "cumulative", "gather", "moves", "products", "random_numbers"]
