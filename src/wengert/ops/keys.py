@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
+from ..core import tree
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.tensor import Tensor
-from .draws import derived_key
+from .draws import as_key, derived_key, key_words
 from .philox import WORD, Key
 
 R = TypeVar("R")
@@ -24,8 +25,8 @@ class RandomKey:
     """A key of random numbers. It has no position: the same key gives the same numbers every time.
 
     Make one with :func:`key`, more of them with :func:`split` and :func:`fold_in`. Keys compare and
-    hash by value. A key is not a tensor: nodes carry its words as a static attribute; in a compiled
-    function that takes a key they are a tensor, an input.
+    hash by value. A key is not a tensor: nodes carry its words as a static attribute. It is a nest of one,
+    though: where a compiled function takes a key, or a loop carries one, its words are a tensor.
     """
 
     __slots__ = ("words",)
@@ -53,6 +54,26 @@ class RandomKey:
         if isinstance(self.words, Tensor):
             return f"RandomKey({self.words.spec})"
         return f"RandomKey({self.words[0]:#x}, {self.words[1]:#x})"
+
+
+def is_key(x: Any) -> bool:
+    """Whether `x` is a random key: a leaf, for what keeps keys whole."""
+    return isinstance(x, RandomKey)
+
+
+def _words(key: RandomKey) -> tuple[list[Tensor], tuple[str]]:
+    return [as_key(key.words)], ("words",)
+
+
+def _of_words(_: tuple[str], leaves: Sequence[Any]) -> RandomKey:
+    (words,) = leaves
+    value = words._data if isinstance(words, Tensor) else words
+    # Anything may stand in a nest: what is no key's words shows where numbers are drawn with it.
+    return RandomKey(key_words(value) if isinstance(value, np.ndarray) and value.shape == (2,) else words)
+
+
+# What takes nests of tensors (a compiled function, a loop's state) takes a key as its words.
+tree.register(RandomKey, _words, _of_words)
 
 
 def key(seed: int) -> RandomKey:

@@ -137,8 +137,11 @@ class Optimizer:
         """Forget the gradients of all parameters (or set those there are to 0)."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is not None:
-                    p.grad = None if set_to_none else wrap(np.zeros(p.shape, p.grad.dtype))
+                if set_to_none:
+                    # Without a look at it: what a compiled step does not read may be there or not.
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad = wrap(np.zeros(p.shape, p.grad.dtype))
 
     # -- the step
 

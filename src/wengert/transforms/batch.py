@@ -24,6 +24,7 @@ from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
 from ..core.tensor import ALIAS, Tensor, asarray, wrap
 from ..ops.draws import takes_position
+from ..ops.keys import is_key
 from . import batch_rules
 from .batch_rules import Batched
 from .custom_op import CustomOp
@@ -83,7 +84,7 @@ def vmap(
 
     @functools.wraps(fn, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = tree.flatten((args, dict(sorted(kwargs.items()))))
+        leaves, structure = tree.flatten((args, dict(sorted(kwargs.items()))), is_key)
         axes = _input_axes(in_axes, args, kwargs, name)
         tensors = [_tensor(leaf, axis, name) for leaf, axis in zip(leaves, axes, strict=True)]
         size = _axis_size(tensors, axes, axis_size, name)
@@ -215,13 +216,13 @@ def _input_axes(in_axes: Axes, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     axes = [
         a for entry, arg in zip(entries, args, strict=True) for a in _prefix(entry, arg, f"vmap of {name}: in_axes")
     ]
-    return axes + [0 for value in dict(sorted(kwargs.items())).values() for _ in tree.leaves(value)]
+    return axes + [0 for value in dict(sorted(kwargs.items())).values() for _ in tree.flatten(value, is_key)[0]]
 
 
 def _prefix(entry: Axes, nest: Any, what: str) -> list[int | None]:
     """One axis for every leaf of a nest, from a nest of axes that begins like it."""
     if entry is None or isinstance(entry, (int, np.integer)):
-        return [None if entry is None else int(entry)] * len(tree.leaves(nest))
+        return [None if entry is None else int(entry)] * len(tree.flatten(nest, is_key)[0])
     if isinstance(entry, dict) and isinstance(nest, dict):
         if set(entry) != set(nest):
             fail(ShapeError, f"{what} names {sorted(entry)} where the argument has {sorted(nest)}")
