@@ -1,8 +1,8 @@
 """Planning a matrix product: how it is blocked, what is packed, the steps.
 
-What decides is measured: B is read from where it lies if its columns are side by side and its rows
-do not fall on the same few sets of the caches; otherwise it is packed once, as a step of its own,
-and so is A. Small products are one step and nothing else.
+What decides is measured: B is read from where it lies if its columns are side by side, otherwise it
+is packed, as a step of its own. A is packed where it is large and read often. Small products are one
+step and nothing else.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ UNIT_FLOPS = 1e5
 UNITS = 16
 # Addresses that agree in their last 12 bits share a set of the first-level cache.
 PAGE = 4096
+# Packing costs as much as computing about so many panels' part of what it saves.
+REUSE = 8
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
@@ -77,7 +79,7 @@ def product(
     panels = -(-columns // width)
     kinds, counts = heights(target), share_rows(rows, target)
     a, a_place, a_row, a_inner = _left(low, x, type, panels)
-    if _is_packed(y, type, rows):
+    if y.type != type or (y.strides[-1] != 1 and columns > 1):
         b = pack(low, y.permute((*range(len(batch)), -1, -2)), type, (width,), (panels,))
         b_panel, b_inner = width * inner, width
         tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
@@ -93,7 +95,6 @@ def product(
         sum(counts), panels, kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner, math.prod(batch)
     )
     b_strides = b.strides[: len(batch)]
-    axes = zip(batch, a.strides, b_strides, tail_strides)
     layout = Layout(len(kinds), len(batch))
     words = [
         *(a, b, tail, inner, columns, panels),
@@ -102,7 +103,7 @@ def product(
         -1 << (type.bits - 1) if is_outer and type.is_float else 0,
         *counts,
         *a_inner,
-        *(n for axis in axes for n in axis),
+        *(n for axis in zip(batch, a.strides, b_strides, tail_strides) for n in axis),
         *finish.words(),
     ]
     key = f"gemm {type.text} {layout.batch_axes} {finish.key}"
@@ -120,25 +121,21 @@ def product(
 
 
 def _left(low: Lowering, x: View, type: Type, panels: int) -> tuple[View, int, int, list[int]]:
-    """A as the kernel reads it: where, its strides from tile to tile and row to row, those of the inner axis by height."""
+    """A as the kernel reads it: where, its strides from tile to tile, row to row, and of the inner axis by height.
+
+    It is packed where many panels read it again and it does not stay in the cache, for its size or
+    because its lines fall on few sets of it.
+    """
     kinds = heights(low.target)
-    inner = x.shape[-1]
-    *_, row_stride, inner_stride = x.strides
-    clash = abs(row_stride) * type.size % PAGE == 0 and row_stride and x.shape[-2] >= kinds[0]
-    if x.type == type and not (clash and panels > 4):
+    rows, inner = x.shape[-2:]
+    row_stride, inner_stride = x.strides[-2:]
+    lines = ((rows, row_stride), (inner, inner_stride))
+    clash = any(n >= kinds[0] and s and abs(s) * type.size % PAGE == 0 for n, s in lines)
+    large = rows * inner * type.size > BLOCK_BYTES
+    if x.type == type and not (panels >= REUSE and (clash or (large and panels >= 2 * REUSE))):
         return x, row_stride, row_stride, [inner_stride] * len(kinds)
-    packed = pack(low, x, type, kinds, share_rows(x.shape[-2], low.target))
+    packed = pack(low, x, type, kinds, share_rows(rows, low.target))
     return packed, inner, 1, list(kinds)
-
-
-def _is_packed(y: View, type: Type, rows: int) -> bool:
-    """Whether B is to be packed: for its type, for its strides, or for its rows' falling on few sets of the cache."""
-    inner, columns = y.shape[-2:]
-    inner_stride, column_stride = y.strides[-2:]
-    if y.type != type or (column_stride != 1 and columns > 1):
-        return True
-    step = abs(inner_stride) * type.size
-    return rows > 64 and inner * math.gcd(step, 1 << 16) > BLOCK_BYTES
 
 
 def _columns_from(y: View, start: int) -> View:

@@ -2,7 +2,7 @@
 
 A panel holds a few rows of `x` (of A: a tile's rows; of B: a panel's columns, its transpose's rows),
 step by step along the inner axis: element (k, r) of a panel of height h is at `k * h + r`. What lacks
-to a last panel of full height is zeros. Half-precision numbers become float32 on the way.
+to a last panel of full height is anything: no tile stores what comes of it. Half-precision numbers become float32 on the way.
 """
 
 from __future__ import annotations
@@ -71,20 +71,19 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
             to = b.offset(out, part.index, type)
             done = b.index(0)
             if how == "inner":
-                whole = b.icmp("sge", b.sub(have, part.index), b.index(lanes))
-                done = b.select(whole, b.and_(inner, b.index(-lanes)), b.index(0))
+                done = b.and_(inner, b.index(-lanes))
+                last = b.sub(b.sub(have, part.index), b.index(1))
                 with b.loop(0, done, lanes) as block:
-                    _transpose(
-                        b,
-                        source,
-                        type,
-                        b.offset(start, block.index, source),
-                        row_stride,
-                        to,
-                        height,
-                        block.index,
-                        write,
-                    )
+                    at = b.offset(start, block.index, source)
+                    rows = [
+                        b.load(source.vector(lanes), b.offset(at, b.mul(b.imin(b.index(r), last), row_stride), source))
+                        for r in range(lanes)
+                    ]
+                    columns = _transposed(b, [convert(b, row, type) for row in rows])
+                    at = b.offset(to, b.mul(block.index, height), type)
+                    for column in columns:
+                        b.masked_store(column, at, write)
+                        at = b.offset(at, height, type)
             steps = b.mul(b.iota(I64.vector(lanes)), b.splat(row_stride, lanes))
             with b.loop(done, inner) as k:
                 at_k = b.offset(start, b.mul(k.index, inner_stride), source)
@@ -108,24 +107,10 @@ def _panel(b: Builder, heights: Sequence[int], panel: Value) -> tuple[Value, Val
     return height, first
 
 
-def _transpose(
-    b: Builder,
-    source: Type,
-    type: Type,
-    start: Value,
-    row_stride: Value,
-    to: Value,
-    height: Value,
-    k: Value,
-    write: Value,
-) -> None:
-    """A square of as many rows and steps as a vector has lanes, transposed in registers."""
-    lanes = b.target.lanes(type)
-    rows = []
-    for r in range(lanes):
-        rows.append(convert(b, b.load(source.vector(lanes), start), type))
-        start = b.offset(start, row_stride, source) if r < lanes - 1 else start
-    # Eklundh's way: swap the off-diagonal blocks of halves, of quarters, and so on.
+def _transposed(b: Builder, rows: list[Value]) -> list[Value]:
+    """A square of numbers in registers, transposed: Eklundh's way, off-diagonal halves, then quarters, and so on."""
+    lanes = len(rows)
+    rows = list(rows)
     distance = lanes // 2
     while distance:
         low = [j if not j & distance else lanes + j - distance for j in range(lanes)]
@@ -135,7 +120,4 @@ def _transpose(
                 x, y = rows[i], rows[i + distance]
                 rows[i], rows[i + distance] = b.shuffle(x, y, low), b.shuffle(x, y, high)
         distance //= 2
-    at = b.offset(to, b.mul(k, height), type)
-    for i, row in enumerate(rows):
-        b.masked_store(row, at, write)
-        at = b.offset(at, height, type) if i < lanes - 1 else at
+    return rows
