@@ -7,7 +7,7 @@ from math import prod
 
 from ...core.node import Node
 from .conv_correlate import correlate
-from .conv_geometry import SPATIAL, Axes, forward_axes, images, transpose_axes
+from .conv_geometry import SPATIAL, Axes, forward_axes, transpose_axes
 from .conv_weight import weight_gradient
 from .gemm_finish import plain_store
 from .lowering import Lowering, lowers
@@ -23,6 +23,17 @@ def _is_supported(node: Node, *views: View) -> bool:
         and 1 <= len(node.attrs["stride"]) <= SPATIAL
         and all(v.dtype.kind == "f" and v.dtype.itemsize >= 4 for v in views)
     )
+
+
+def _images(low: Lowering, x: View, spatial: int) -> View:
+    """(*batch, C, *S) as (N, C, Z, Y, X)."""
+    lead = len(x.shape) - spatial - 1
+    shape = (prod(x.shape[:lead]), x.shape[lead], *_padded_size(x.shape[lead + 1 :]))
+    found = x.reshape(shape)
+    if found is None:
+        found = low.copy(x).reshape(shape)
+        assert found is not None
+    return found
 
 
 def _by_groups(w: View, groups: int) -> View:
@@ -60,25 +71,23 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
 def convolve(low: Lowering, node: Node) -> Result:
     x, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
-    flat = images(x, len(stride))
-    if flat is None or not _is_supported(node, x, w):
+    if not _is_supported(node, x, w):
         return None
     size = node.spec.shape[-len(stride) :]
     axes = forward_axes(x.shape[-len(stride) :], size, w.shape[2:], (stride, padding, dilation))
-    return _product(low, node, flat, _by_groups(w, groups), size, [axes])
+    return _product(low, node, _images(low, x, len(stride)), _by_groups(w, groups), size, [axes])
 
 
 @lowers("convolve_transpose")
 def convolve_transpose(low: Lowering, node: Node) -> Result:
     y, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
-    flat = images(y, len(stride))
-    if flat is None or not _is_supported(node, y, w):
+    if not _is_supported(node, y, w):
         return None
     size = node.attrs["size"]
     each = list(transpose_axes(size, y.shape[-len(stride) :], w.shape[2:], (stride, padding, dilation)))
     turned = _by_groups(w, groups).permute((0, 2, 1, 3, 4, 5))
-    return _product(low, node, flat, turned, size, each)
+    return _product(low, node, _images(low, y, len(stride)), turned, size, each)
 
 
 @lowers("convolve_kernel")
@@ -86,8 +95,7 @@ def convolve_kernel(low: Lowering, node: Node) -> View | None:
     x, y = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     spatial = len(stride)
-    flat_x, flat_y = images(x, spatial), images(y, spatial)
-    if flat_x is None or flat_y is None or not _is_supported(node, x, y):
+    if not _is_supported(node, x, y):
         return None
     axes = forward_axes(x.shape[-spatial:], y.shape[-spatial:], node.attrs["kernel"], (stride, padding, dilation))
     w = low.temp(node.spec.shape, x.dtype)
@@ -95,5 +103,5 @@ def convolve_kernel(low: Lowering, node: Node) -> View | None:
         shape=(*w.shape[:2], *_padded_size(w.shape[2:])),
         strides=(*w.strides[:2], *(0,) * (SPATIAL - spatial), *w.strides[2:]),
     )
-    weight_gradient(low, flat_x, flat_y, axes, groups, padded, node)
+    weight_gradient(low, _images(low, x, spatial), _images(low, y, spatial), axes, groups, padded, node)
     return w

@@ -15,8 +15,6 @@ from itertools import product
 from math import gcd
 from typing import NamedTuple
 
-from .plan import View
-
 # Arrays have this many spatial axes here; those that are missing have size 1.
 SPATIAL = 3
 
@@ -120,16 +118,6 @@ def transpose_axes(
     each = [list(phases(*p)) for p in _parameters(size, out, kernel, attrs)]
     for axes in product(*each):
         yield Axes(*[POINT] * (SPATIAL - len(axes)), *axes)
-
-
-def images(x: View, spatial: int) -> View | None:
-    """(*batch, C, *S) as (N, C, Z, Y, X); None where the batch's strides cannot say it."""
-    lead = len(x.shape) - spatial - 1
-    count = 1
-    for n in x.shape[:lead]:
-        count *= n
-    missing = (1,) * (SPATIAL - spatial)
-    return x.reshape((count, x.shape[lead], *missing, *x.shape[lead + 1 :]))
 
 
 def tap_runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:

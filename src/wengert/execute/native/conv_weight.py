@@ -25,6 +25,8 @@ from .types import I8, I64, Type
 
 # How much of the images a piece copies to scratch memory, at most.
 REGION_BYTES = 96 << 10
+# Cotangents that more tiles than this read are copied too: a copy that the cache holds is read faster.
+FEW_TILES = 4
 # How many pixels a piece has, at least where there are so many: its sums are read and written once for it.
 PIXELS = 256
 # How many independent pieces of work there are.
@@ -270,12 +272,13 @@ def weight_gradient(low: Lowering, x: View, y: View, axes: Axes, groups: int, w:
     width = nv * target.lanes(type)
     pieces = _pieces(x, axes, count)
     source = reading("x", x, axes, pieces.rows)
+    offsets, run = tap_runs(axes, source.strides, groups, depth)
+    runs, elements = split_two(len(offsets), run, most_sums(target) // nv)
     points = Axes(*(forward(n, n, 1, 1, 0, 1) for n in outputs))
     # Vectors of the cotangent end beside an image's last channels, or are read from a copy.
     fits = target.width == 64 or channels % width == 0
-    cotangent = reading("y", y, points, pieces.rows, fits)
-    offsets, run = tap_runs(axes, source.strides, groups, depth)
-    runs, elements = split_two(len(offsets), run, most_sums(target) // nv)
+    is_read_often = runs.tiles * elements.tiles > FEW_TILES
+    cotangent = reading("y", y, points, pieces.rows, fits and not is_read_often)
     panels_each = -(-channels // width)
     panels = groups * panels_each
     tiles = runs.tiles * elements.tiles * panels
