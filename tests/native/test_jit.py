@@ -245,3 +245,53 @@ def test_an_exception_while_tracing_leaves_everything_as_it_was() -> None:
         assert list(box) == ["h"] and box["h"].tolist() == [1, 1]
     (w * w).sum().backward()
     close(w.grad, [2, 4])
+
+
+def test_why_it_was_traced_again() -> None:
+    state = {"k": 2.0}
+
+    @wg.jit
+    def fn(x: Any, how: str = "sum") -> Any:
+        if x[0] > 0:
+            return getattr(x * state["k"], how)()
+        return x
+
+    assert "not been traced" in fn.why_recompiled()
+    fn(wg.ones(2))
+    fn(wg.ones(3))
+    fn(wg.ones(3), how="mean")
+    state["k"] = 3.0
+    fn(wg.ones(3))
+    fn(-wg.ones(3))
+    text = fn.why_recompiled()
+    for part in (
+        "5 times",
+        "x: (3,) float32 where it was (2,) float32",
+        "'mean'",
+        "3.0 where it was 2.0",
+        "another course",
+    ):
+        assert part in text, text
+    assert text.count(__file__) >= 5
+    assert fn.cache_info() == (4, 5, 5)
+    fn.clear_cache()
+    assert fn.cache_info()[:2] == (0, 0)
+    close(fn(wg.ones(3)), 9.0)
+
+
+def test_ahead_of_time() -> None:
+    count = itertools.count()
+
+    @wg.jit
+    def fn(p: Any, x: Any) -> Any:
+        next(count)
+        return p["w"] * x
+
+    lowered = fn.lower({"w": wg.spec(())}, x=wg.spec((3,)))
+    assert [lowered.graph.names[n] for n in lowered.graph.inputs] == ["p.w", "x"]
+    compiled = lowered.compile()
+    close(compiled({"w": wg.tensor(2.0)}, x=np.ones(3, np.float32)), [2, 2, 2])
+    assert ran(count) == 1
+    assert compiled.graph is lowered.graph
+    with pytest.raises(wg.GraphError, match="needs the value"):
+        wg.jit(lambda x: x if x > 0 else -x).lower(wg.spec(()))

@@ -302,3 +302,29 @@ def test_nothing_is_kept_alive_by_calls() -> None:
         fn(wg.ones(1000))
     gc.collect()
     assert sum(isinstance(o, wg.Tensor) for o in gc.get_objects()) <= before
+
+
+def test_one_tensor_under_several_names() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    @wg.jit
+    def fn(x: Any, y: Any) -> Any:
+        x.add_(1.0)
+        return y * 1
+
+    @wg.jit
+    def loss(v: Any) -> Any:
+        (v * w).sum().backward()
+
+    for _ in range(2):
+        a, b = wg.ones(2), wg.ones(2)
+        close(fn(a, a), [2, 2])
+        close(fn(a, b), [1, 1])
+        close(a, [3, 3])
+    for i in (1, 2):
+        loss(w)
+        close(w.grad, [2 * i, 4 * i])
+    v = wg.tensor([3.0, 4.0], requires_grad=True)
+    loss(v)
+    close(v.grad, [1, 2])
+    close(w.grad, [7, 12])

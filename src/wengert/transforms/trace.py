@@ -72,7 +72,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     leaves, structure = tree.flatten(nest)
     given: list[Given] = []
     static: dict[int, Any] = {}
-    for i, (leaf, path) in enumerate(zip(leaves, _leaf_names(fn, structure), strict=True)):
+    for i, (leaf, path) in enumerate(zip(leaves, leaf_names(fn, structure), strict=True)):
         found = _spec_of_leaf(leaf)
         if found is None:
             static[i] = leaf
@@ -139,7 +139,7 @@ def _no_strangers(made: Graph, count: int, name: str) -> None:
 # -- readable names
 
 
-def _leaf_names(fn: Callable[..., Any], structure: Structure) -> Iterator[str]:
+def leaf_names(fn: Callable[..., Any], structure: Structure) -> Iterator[str]:
     """Names for the leaves of `(args, kwargs)`: `x`, `params.w`, `layers.0.bias`."""
     positional, keywords = structure.children
     names = _argument_names(fn, len(positional.children))

@@ -142,7 +142,7 @@ class _Writer:
         self.checks.append(f"={name} = {place}")
         kind = type(leaf)
         if isinstance(leaf, Tensor):
-            if leaf.requires_grad or leaf._data is None:
+            if leaf.requires_grad or leaf._data is None or (id(leaf),) in self.around.numbers:
                 raise _Rare
             found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)} and {name}.node is None"
             written = frozenset(

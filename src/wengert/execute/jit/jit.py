@@ -12,14 +12,18 @@ from typing import Any
 import numpy as np
 
 from ...core.capture import get_capture
-from ...core.errors import user_location
+from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
 from ...core.mode import get_mode
+from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor, wrap
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
+from ...transforms.trace import leaf_names
 from .executor import Executor, Interpreted
+from .compiled import CacheInfo, Compiled, Inspected, Lowered
 from .fast import MISS, shortcut
+from .history import History, Record, facts_of
 from .program import Path
 from .signature import Call, NumberNeeded, Numbers, Statics, arrangement, as_array, take_apart
 from .surroundings import Surroundings, explore
@@ -47,7 +51,7 @@ class Program:
         self.warned = False
 
 
-class Jit:
+class Jit(Inspected):
     """A compiled function: what :func:`jit` returns."""
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
@@ -58,7 +62,8 @@ class Jit:
         self._numbers = Numbers()
         self._around: dict[tuple[Any, ...], Surroundings] = {}
         self._programs: dict[tuple[Any, ...], list[Program]] = {}
-        self._log: list[str] = []
+        self._history = History(self._name)
+        self._last: Path | None = None
         self._short: tuple[Callable[[tuple[Any, ...]], Any], ...] = ()
         self._shortened: dict[tuple[int, int], Any] = {}
         self._hidden: list[Tensor] = []
@@ -103,7 +108,9 @@ class Jit:
 
     def _program(self, call: Call, around: Surroundings) -> Program:
         mode = get_mode()
-        key = (call.key, around.key, mode.grad)
+        leaves = [call.leaves[i] for i in call.positions]
+        shared = tuple(around.numbers.get((id(x),), -1) for x in leaves) if around.numbers else ()
+        key = (call.key, around.key, shared, mode.grad)
         bucket = self._programs.get(key)
         if bucket is not None:
             for program in bucket:
@@ -140,6 +147,7 @@ class Jit:
                     program.paths.remove(path)
                     program.paths.append(path)
                 path.commit(outputs, call.leaves, call.positions, around)
+                self._last = path
                 self._shorten(call, around, path)
                 return path.results(outputs, carried)
             tried.add(id(path))
@@ -166,6 +174,7 @@ class Jit:
         if path is None:
             path = Path(traced, self._compile)
             self._add(program, path)
+        self._last = path
         with _TRACING:
             feeds = path.feeds(call.leaves, call.positions, around)
         outputs, carried = self._outputs(path, feeds, call, around)
@@ -199,6 +208,51 @@ class Jit:
                 stacklevel=5,
             )
 
+    # -- looking inside
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """Trace for arguments of these kinds, without running: specs (`wg.spec`) stand for tensors to come.
+
+        Decisions on values that hang on a spec are an error: there is nothing to take them by.
+
+        >>> import wengert as wg
+        >>> compiled = wg.jit(lambda x: x * 2 + 1).lower(wg.spec((3,))).compile()
+        >>> compiled(wg.ones(3))
+        tensor([3., 3., 3.])
+        """
+        call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
+        around = self._surroundings(call)
+        program = self._program(call, around)
+        traced = self._trace(call, around)
+
+        def compile() -> Compiled:
+            path = Path(traced, self._compile)
+            self._add(program, path)
+            return Compiled(self, path)
+
+        return Lowered(traced.graph, compile)
+
+    def _shown(self) -> Path:
+        if self._last is None:
+            fail(GraphError, f"{self._name} has no program yet", "Call it first, or use lower(...).compile().")
+        return self._last
+
+    def why_recompiled(self) -> str:
+        """What every trace of the function was made for, and how it differs from the one most like it before."""
+        return self._history.text()
+
+    def cache_info(self) -> CacheInfo:
+        """How many programs and courses are kept, and how often the function was traced."""
+        programs = [p for bucket in self._programs.values() for p in bucket]
+        return CacheInfo(len(programs), sum(len(p.paths) for p in programs), self._history.count)
+
+    def clear_cache(self) -> None:
+        """Forget all programs."""
+        with _TRACING:
+            self._programs.clear()
+            self._around.clear()
+            self._short, self._shortened, self._last = (), {}, None
+
     # -- tracing
 
     def _trace(self, call: Call, around: Surroundings) -> Traced:
@@ -211,11 +265,16 @@ class Jit:
                     raise NumberNeeded from None
                 raise
             self._numbers.succeeded()
-            self._log.append(f"{self._name} was traced at {user_location()}")
+            names = list(leaf_names(self._fn, call.structure))
+            facts = facts_of(names, call.key, around.facts, get_mode().grad)
+            self._history.add(
+                Record(user_location(), facts, tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards))
+            )
             return traced
 
     def _traced(self, call: Call, around: Surroundings) -> Traced:
-        arguments = [_argument(i, call.leaves[i]) for i in call.positions]
+        names = list(leaf_names(self._fn, call.structure))
+        arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
         return run_trace(self._fn, self._name, arrangement(call), arguments, around)
 
     def _compile(self, graph: Graph) -> Executor:
@@ -245,12 +304,17 @@ class Options:
         self.name = options.get("name")
 
 
-def _argument(index: int, leaf: Any) -> Argument:
+def _argument(index: int, name: str, leaf: Any) -> Argument:
+    if isinstance(leaf, Spec):
+        return Argument(index, name, None, leaf, Tensor)
     if isinstance(leaf, Tensor):
         collects = leaf.node is not None and leaf.node.op is LEAF
         tracked = leaf.requires_grad and not collects
-        return Argument(index, "", np.asarray(leaf._data), type(leaf), collects, tracked, False, leaf.grad)
-    return Argument(index, "", as_array(leaf), Tensor, weakly=not isinstance(leaf, (np.ndarray, np.generic)))
+        value = np.asarray(leaf._data)
+        return Argument(index, name, value, leaf.spec, type(leaf), collects, tracked, False, leaf.grad, leaf)
+    value = as_array(leaf)
+    weakly = not isinstance(leaf, (np.ndarray, np.generic))
+    return Argument(index, name, value, spec_of(value.shape, value.dtype), Tensor, weakly=weakly)
 
 
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core import tree
 from ...core.errors import DTypeError, GraphError, fail
+from ...core.spec import Spec, as_dtype
 from ...core.tensor import LEAF, Tensor
 from ...core.tree import Structure
 
@@ -113,7 +114,10 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
             key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1))
             positions.append(i)
         elif isinstance(leaf, (np.ndarray, np.generic)):
-            key.append((np.ndarray, leaf.shape, leaf.dtype))
+            key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1))
+            positions.append(i)
+        elif isinstance(leaf, Spec):  # what a tensor will be
+            key.append((Tensor, leaf.shape, leaf.dtype, 0, -1))
             positions.append(i)
         elif kind in (float, int, complex) and numbers.is_input(kind, (text, i)):
             key.append(kind)

@@ -85,6 +85,7 @@ class Surroundings:
         self.places: list[tuple[Place, Any]] = []
         self.containers: list[tuple[Any, Any, str]] = []
         self.names: dict[tuple[Any, ...], str] = {}
+        self.numbers: dict[tuple[Any, ...], int] = {}
         self.key: tuple[Any, ...] = ()
         self.facts: list[tuple[str, Any]] = []
         self.holds: Callable[[], bool] = _never
@@ -207,6 +208,7 @@ class _Walk:
         if cell.key in found.names:
             return
         found.names[cell.key] = place.path
+        found.numbers[cell.key] = len(found.cells)
         found.cells.append(cell)
         if not isinstance(cell, TensorCell):
             self.note(place, "cell", (type(cell), cell.spec))

@@ -18,7 +18,7 @@ from ...core.node import Node
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
 from ...core.snapshot import Given
-from ...core.spec import bool_
+from ...core.spec import Spec, bool_
 from ...core.tensor import LEAF, Tensor, Unread, WeakScalar, abstract, asarray, leaf_node, new, present, strong, weak
 from ...transforms.reverse import reachable
 from .surroundings import MISSING, Place, Surroundings
@@ -31,23 +31,29 @@ epoch = [0]
 
 
 class Argument(NamedTuple):
-    """A leaf of the arguments that becomes an input: its value, and what it is to the program."""
+    """A leaf of the arguments that becomes an input: its value, and what it is to the program.
 
-    index: int
+    `value` is an array, or None where only the spec is known. `owner` is the tensor itself.
+    """
+
+    leaf: int
     name: str
-    value: Any  # a NumPy array
+    value: Any
+    spec: Spec
     kind: type
     collects: bool = False
     tracked: bool = False
     weakly: bool = False
     grad: Any = None
+    owner: Any = None
 
 
-class Guard(NamedTuple):
-    """A decision by a value: the graph's output that has it, the bytes it had, and where it was taken."""
+class Decision(NamedTuple):
+    """A decision by a value: the graph's output that has it, the value and its bytes, where it was taken."""
 
     output: int
     value: bytes
+    answer: Any
     what: str
     where: str
 
@@ -63,7 +69,7 @@ class Source(NamedTuple):
     """Where an input of the graph comes from: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
 
     kind: str
-    index: int
+    number: int
 
 
 class Traced(NamedTuple):
@@ -80,7 +86,7 @@ class Traced(NamedTuple):
     structure: Any
     tracked: frozenset[int]
     has_effects: bool
-    guards: tuple[Guard, ...]
+    guards: tuple[Decision, ...]
     cell_writes: tuple[Write, ...]
     argument_writes: tuple[Write, ...]
     cell_grads: tuple[Write, ...]
@@ -104,7 +110,7 @@ class Recorder(Capture):
     def __init__(self, name: str) -> None:
         self.name = name
         self.values = Values()
-        self.decisions: list[tuple[Tensor, bytes, str, str]] = []
+        self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
         self.met: dict[int, weakref.ref[Tensor]] = {}
         self.written: dict[int, tuple[Tensor, Any]] = {}
@@ -132,7 +138,7 @@ class Recorder(Capture):
         watched = abstract(node)
         if truth and x.dtype != bool_:
             watched = TABLE["cast"].front(watched, dtype=bool_)
-        self.decisions.append((watched, answer.tobytes(), what, user_location()))
+        self.decisions.append((watched, answer, what, user_location()))
         self.asked[node, truth] = answer
         return answer
 
@@ -206,8 +212,8 @@ def run_trace(
     epoch[0] += 1
     try:
         held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
-        held_arguments = [_hold_argument(a, recorder) for a in arguments]
-        args, kwargs = arrange({a.index: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
+        held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
+        args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
         result = fn(*args, **kwargs)
         return _finish(recorder, result, around, arguments, held_cells, held_arguments)
     finally:
@@ -247,10 +253,26 @@ def _hold_cell(
     return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values))
 
 
+def _hold_arguments(
+    arguments: Sequence[Argument], around: Surroundings, held_cells: Sequence[_Held], recorder: Recorder
+) -> list[_Held]:
+    """What stands for each argument: one thing for a tensor that is given twice, or also found outside."""
+    same = {id(h.tensor): h for h in held_cells if h.tensor is not None}
+    found = []
+    for a in arguments:
+        held = same.get(id(a.owner)) if a.owner is not None else None
+        if held is None:
+            held = _hold_argument(a, recorder)
+            if a.owner is not None:
+                same[id(a.owner)] = held
+        found.append(held)
+    return found
+
+
 def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
-    spec = asarray(a.value, copy=False).spec
-    input = abstract_input(spec, a.name, a.tracked)
-    recorder.values.known[input.node] = a.value  # type: ignore[index]
+    input = abstract_input(a.spec, a.name, a.tracked)
+    if a.value is not None:
+        recorder.values.known[input.node] = a.value  # type: ignore[index]
     if a.weakly:
         return _Held(input, weak(input), None)
     shown: Tensor = new(a.kind)
@@ -344,12 +366,17 @@ def _finish(
     first_guard = len(outs.tensors)
     outputs = [*outs.tensors, *(t for t, *_ in recorder.decisions)]
     guards = tuple(
-        Guard(first_guard + k, value, what, where) for k, (_, value, what, where) in enumerate(recorder.decisions)
+        Decision(first_guard + k, answer.tobytes(), answer.item(), what, where)
+        for k, (_, answer, what, where) in enumerate(recorder.decisions)
     )
     given: list[Given] = []
     sources: list[Source] = []
-    for kind, held_all in (("argument", held_arguments), ("cell", held_cells)):
+    seen: set[int] = set()
+    for kind, held_all in (("cell", held_cells), ("argument", held_arguments)):
         for i, held in enumerate(held_all):
+            if id(held.input) in seen:
+                continue
+            seen.add(id(held.input))
             parameter = kind == "cell" and held.tensor is not None and held.grad is not None
             name = held.input.node.attrs.get("name", "") if held.input.node is not None else ""
             given.append(Given(held.input, name, parameter))

@@ -1,0 +1,99 @@
+"""What there is to see of a compiled function: `compiled.graph`, `.plan`, `.ir`, ..."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ...core.errors import GraphError, fail
+from ...core.graph import Graph
+from .program import Path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class CacheInfo(NamedTuple):
+    """How many programs a function has, how many courses through decisions in all, how often it was traced."""
+
+    programs: int
+    paths: int
+    traces: int
+
+
+class Inspected:
+    """What shows a program: a compiled function the one that ran last, `lower(...).compile()` its own."""
+
+    def _shown(self) -> Path:
+        raise NotImplementedError
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that was traced: arguments and state in; results, new state and decisions out."""
+        return self._shown().graph
+
+    @property
+    def plan(self) -> Any:
+        """The steps that a run makes, in order, and the buffers between them."""
+        return self._native("plan")
+
+    @property
+    def kernels(self) -> Any:
+        """The kernels of the plan, each once."""
+        return self._native("kernels")
+
+    @property
+    def ir(self) -> str:
+        """The LLVM IR of the kernels."""
+        return str(self._native("ir"))
+
+    @property
+    def asm(self) -> str:
+        """The assembly of the kernels."""
+        return str(self._native("asm"))
+
+    @property
+    def memory(self) -> Any:
+        """The memory that a run needs, exact before anything runs."""
+        return self._native("memory")
+
+    @property
+    def cost(self) -> Any:
+        """The work of a run."""
+        return self._native("cost")
+
+    def _native(self, name: str) -> Any:
+        executor = self._shown().executor
+        if not hasattr(executor, name):
+            fail(
+                GraphError,
+                f"there is no .{name}: the program runs through the interpreter",
+                "Native code needs llvmlite (pip install llvmlite) and a processor that it knows.",
+            )
+        return getattr(executor, name)
+
+
+class Compiled(Inspected):
+    """A program made ahead of time: called like the function, with arguments like those it was made for."""
+
+    def __init__(self, fn: Callable[..., Any], path: Path) -> None:
+        self._fn = fn
+        self._path = path
+
+    def _shown(self) -> Path:
+        return self._path
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function; its program is ready."""
+        return self._fn(*args, **kwargs)
+
+
+class Lowered:
+    """A function traced for arguments of given specs: its `graph`; `compile()` makes the program."""
+
+    def __init__(self, graph: Graph, compile: Callable[[], Compiled]) -> None:
+        self.graph = graph
+        self._compile = compile
+
+    def compile(self) -> Compiled:
+        """Make the program now."""
+        return self._compile()
