@@ -19,7 +19,7 @@ from .plan import Buffer, HostCall, Plan, View, dense
 from .types import Target
 
 # Ops whose kernels take epilogues.
-PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose", "convolve_kernel"})
+PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})
 _SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice"})
 _VIEWS = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
 
