@@ -1,0 +1,181 @@
+"""Attention in native code: what its two kernels are given, and how their work is cut up.
+
+Both follow FlashAttention (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691): keys come in
+blocks, and scores never leave the cache. Here vectors run along queries, so that maxima and sums over
+keys are of whole vectors, and keys and values are read where they lie.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+from ...core.node import Node
+from . import attention_backward as backward
+from . import attention_forward as forward
+from .attention_form import Form, MaskKind, Scratch, bits_of, padded
+from .attention_tiles import Tile, tile_for
+from .lowering import Lowering, lowers
+from .moves import joined
+from .plan import Buffer, View
+from .types import Type, storage_type
+from .walk import axis_words
+
+
+@lowers("attention")
+def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
+    """A unit is a group of queries of one head."""
+    arguments = [lowering.view(e) for e in node.inputs]
+    type = _type(arguments)
+    if type is None:
+        return None
+    q, k, v, *mask = arguments
+    q = _adjacent(lowering, q)
+    *lead, m, d = q.shape
+    n, e = v.shape[-2:]
+    out = _in_the_order_of(q, e)
+    lse = lowering.temp((*lead, m), q.dtype)
+    if lse.size == 0:
+        return out, lse
+    tile = tile_for(lowering.target, type)
+    group, width, lines = tile.group, padded(d, tile.group), padded(e, max(tile.rows, tile.lanes))
+    scratch = Scratch(q.dtype.itemsize)
+    scratch.add(rows=group * max(width, lines), turned=group * width)
+    scratch.add(scores=padded(forward.KEYS, tile.rows) * group, sums=group * lines)
+    views = dict(zip(forward.ARRAYS, (q, k, v, out, _column(lse)), strict=True))
+    _add_step(
+        lowering,
+        node,
+        tile,
+        views,
+        mask,
+        forward,
+        forward.build_forward,
+        {"m": m, "n": n, "d": d, "e": e, "width": width, "lines": lines},
+        scratch,
+        groups=-(-m // group),
+        writes=[out, lse],
+        flops=2.0 * (d + e),
+    )
+    return out, lse
+
+
+@lowers("attention_gradients")
+def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
+    """A unit is a head."""
+    arguments = [lowering.view(e) for e in node.inputs]
+    type = _type(arguments)
+    if type is None:
+        return None
+    q, k, v, y, lse, dy, *mask = arguments
+    q, y, dy = (_adjacent(lowering, x) for x in (q, y, dy))
+    m, d = q.shape[-2:]
+    n, e = v.shape[-2:]
+    grads = _in_the_order_of(q, d), _in_the_order_of(k, d), _in_the_order_of(v, e)
+    if all(g.size == 0 for g in grads):
+        return grads
+    tile = tile_for(lowering.target, type)
+    group, block = tile.group, backward.BLOCK_GROUPS * tile.group
+    width_d, width_e, lines = padded(d, group), padded(e, group), padded(d, max(tile.rows, tile.lanes))
+    scratch = Scratch(q.dtype.itemsize)
+    scratch.add(q_rows=block * max(width_d, lines), q_turned=block * width_d)
+    scratch.add(dy_rows=block * width_e, dy_turned=block * width_e, levels=block, deltas=block)
+    scratch.add(weights=padded(backward.KEYS, tile.rows) * block, slopes=padded(backward.KEYS, tile.rows) * block)
+    keys = padded(n, tile.rows)
+    scratch.add(dq_sums=block * lines, dk_sums=keys * width_d, dv_sums=keys * width_e)
+    views = dict(zip(backward.ARRAYS, (q, k, v, y, _column(lse), dy, *grads), strict=True))
+    _add_step(
+        lowering,
+        node,
+        tile,
+        views,
+        mask,
+        backward,
+        backward.build_backward,
+        {"m": m, "n": n, "d": d, "e": e, "width_d": width_d, "width_e": width_e, "lines_d": lines},
+        scratch,
+        groups=None,
+        writes=list(grads),
+        flops=6.0 * d + 4.0 * e,
+    )
+    return grads
+
+
+def _add_step(
+    lowering: Lowering,
+    node: Node,
+    tile: Tile,
+    views: dict[str, View],
+    mask: list[View],
+    kernel: Any,
+    build: Any,
+    sizes: dict[str, int],
+    scratch: Scratch,
+    *,
+    groups: int | None,
+    writes: list[View],
+    flops: float,
+) -> None:
+    """Add the step of a kernel; its units are the leading positions, and where given the groups of queries in each."""
+    m, n = sizes["m"], sizes["n"]
+    if mask:
+        views = {**views, "mask": mask[0]}
+    kind: MaskKind = "none" if not mask else "shared" if m == 1 or mask[0].strides[-2] == 0 else "full"
+    lead = views["q"].shape[:-2]
+    shape, strides = joined(lead, *(v.strides[:-2] for v in views.values()))
+    form = Form(tile, node.attrs["causal"], kind, len(shape), kernel.ARRAYS, kernel.SIZES, kernel.PIECES)
+    if groups is not None:
+        by_query = {"q", "y", "lse", "mask"}
+        shape = [*shape, groups]
+        strides = [
+            [*s, tile.group * v.strides[-2] if name in by_query else 0]
+            for s, (name, v) in zip(strides, views.items(), strict=True)
+        ]
+    arrays: dict[str, int | View] = {}
+    for name, v in views.items():
+        arrays |= {name: v, f"{name}_row": v.strides[-2], f"{name}_column": v.strides[-1]}
+    words = form.record.words(**arrays, **sizes, **scratch.places, scale=bits_of(node.attrs["scale"]))
+    work = flops * math.prod(lead) * m * n
+    lowering.step(
+        lowering.kernel(form.key(node.op.name), partial(build, form)),
+        [*words, *axis_words(shape, *strides)],
+        reads=[v for v in views.values() if v not in writes],
+        writes=writes,
+        units=math.prod(shape),
+        scratch=scratch.total,
+        flops=work / 2 if form.causal else work,
+        nodes=(node,),
+        label=node.op.name,
+    )
+
+
+def _type(arguments: list[View]) -> Type | None:
+    """The floats that kernels compute in; None for others, and for arguments of several types."""
+    types = {storage_type(x.dtype) for x in arguments}
+    found = types.pop()
+    return found if not types and found is not None and found.kind == "f" and found.bits >= 32 else None
+
+
+def _adjacent(lowering: Lowering, x: View) -> View:
+    """The array with the elements of a row next to each other, as vectors read them."""
+    return x if x.shape[-1] == 1 or x.strides[-1] == 1 else lowering.copy(x)
+
+
+def _column(x: View) -> View:
+    """Numbers for rows as rows of one."""
+    return x._replace(shape=(*x.shape, 1), strides=(*x.strides, 1))
+
+
+def _in_the_order_of(like: View, columns: int) -> View:
+    """A new array of rows of `columns` elements, its other axes in memory in the order of another array's.
+
+    So heads that lie side by side in memory give results that do, and joining them is no work.
+    """
+    outer = sorted(range(len(like.shape) - 1), key=lambda i: -abs(like.strides[i]))
+    shape = (*like.shape[:-1], columns)
+    strides, step = [0] * len(outer) + [1], columns
+    for i in reversed(outer):
+        strides[i] = step
+        step *= shape[i]
+    return View(Buffer("temp", step * like.dtype.itemsize), like.dtype, shape, tuple(strides))

@@ -1,0 +1,143 @@
+"""The forward kernel of attention: a unit is a group of queries of one head."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .attention_form import Form, Frame
+from .attention_products import over_keys, pack, turn, unpack, with_keys
+from .attention_tiles import fill, from_lane, strided, transpose
+from .builder import Builder, Value
+from .math_exp import exp
+from .math_log import log
+from .walk import walk
+
+# Keys whose scores are in scratch memory at a time.
+KEYS = 128
+
+ARRAYS = ("q", "k", "v", "y", "lse")
+SIZES = ("m", "n", "d", "e", "width", "lines")
+PIECES = ("rows", "turned", "scores", "sums")
+
+
+def build_forward(form: Form, b: Builder) -> None:
+    """Keys in blocks; sums decay where a later block holds a larger score (Milakov & Gimelshein 2018,
+    arXiv:1805.02867)."""
+    f = Frame(b, form)
+    tile = form.tile
+    group = b.index(tile.group)
+    with walk(b, form.record.end, form.rank + 1, len(form.names)) as position:
+        f.move(position.offsets)
+        first = b.mul(position.coordinates[-1], group)
+        valid = b.imin(b.sub(f.size("m"), first), group)
+        n = f.size("n")
+        keys = b.imin(n, b.add(first, group)) if form.causal else n
+        width = f.size("width")
+        pack(f, "q", b.index(0), valid, tile.group, width, "rows", scaled=True)
+        turn(f, f.piece("rows"), width, f.piece("turned"))
+        fill(b, tile, f.piece("sums"), b.mul(f.size("lines"), group))
+        lowest = [b.const(tile.type, float("-inf"))] * tile.vectors
+        nothing = [b.const(tile.type, 0)] * tile.vectors
+        with b.loop(0, keys, KEYS, (*lowest, *nothing)) as blocks:
+            start, stop = blocks.index, b.imin(b.add(blocks.index, b.index(KEYS)), keys)
+            top, before = blocks.values[: tile.vectors], blocks.values[tile.vectors :]
+            with_keys(f, "k", start, stop, f.size("d"), f.piece("turned"), f.piece("scores"), tile.group)
+            plain = b.imin(b.imax(start, first), stop) if form.causal else stop
+            block = _Block(f, first, valid, start, plain, stop)
+            largest = block.mask_and_maximum(top)
+            level = [_finite_level(b, x) for x in largest]
+            decay = [exp(b, b.fsub(x, y)) for x, y in zip(top, level, strict=True)]
+            total = block.exponentials(level, [b.fmul(x, d) for x, d in zip(before, decay, strict=True)])
+            over_keys(
+                f,
+                "v",
+                f.size("e"),
+                start,
+                plain,
+                stop,
+                f.piece("scores"),
+                tile.group,
+                f.piece("sums"),
+                block.seen,
+                decay,
+            )
+            blocks.carry(*largest, *total)
+        _finish(f, valid, blocks.results[: tile.vectors], blocks.results[tile.vectors :])
+
+
+def _finite_level(b: Builder, top: Value) -> Value:
+    """What is subtracted from scores: their maximum, or 0 where all are -inf."""
+    unseeing = b.fcmp("oeq", top, b.const(top.type, float("-inf")))
+    return b.select(unseeing, b.const(top.type, 0), top)
+
+
+class _Block:
+    """The scores of a group of queries and a block of keys, a row for every key."""
+
+    def __init__(self, f: Frame, first: Value, valid: Value, start: Value, plain: Value, stop: Value) -> None:
+        self.f, self.first, self.valid = f, first, valid
+        self.start, self.plain, self.stop = start, plain, stop
+
+    def seen(self, key: Value) -> list[Value]:
+        """Which queries see a key."""
+        b = self.f.b
+        return from_lane(b, self.f.tile, b.sub(key, self.first))
+
+    def _row(self, key: Value) -> Value:
+        b = self.f.b
+        return strided(b, self.f.piece("scores"), b.sub(key, self.start), self.f.tile.group, self.f.type)
+
+    def mask_and_maximum(self, top: Sequence[Value]) -> Sequence[Value]:
+        top = self._maximum(self.start, self.plain, top, diagonal=False)
+        return self._maximum(self.plain, self.stop, top, diagonal=True) if self.f.form.causal else top
+
+    def _maximum(self, start: Value, stop: Value, top: Sequence[Value], diagonal: bool) -> Sequence[Value]:
+        f, b, tile = self.f, self.f.b, self.f.tile
+        changed = diagonal or f.form.mask != "none"
+        with b.loop(start, stop, 1, top) as loop:
+            row = self._row(loop.index)
+            scores = load_row(f, row)
+            scores = f.masked(scores, loop.index, b.index(0), self.valid)
+            if diagonal:
+                lowest = b.const(tile.type, float("-inf"))
+                scores = [b.select(m, s, lowest) for m, s in zip(self.seen(loop.index), scores, strict=True)]
+            if changed:
+                store_row(f, row, scores)
+            # NaN is passed over here and comes back with the exponentials.
+            loop.carry(*(b.select(b.fcmp("ogt", s, t), s, t) for s, t in zip(scores, loop.values, strict=True)))
+        return loop.results
+
+    def exponentials(self, level: Sequence[Value], total: Sequence[Value]) -> list[Value]:
+        """Scores become weights, not normalised; returns their sums added to `total`."""
+        f, b = self.f, self.f.b
+        with b.loop(self.start, self.stop, 1, total) as loop:
+            row = self._row(loop.index)
+            weights = [exp(b, b.fsub(s, x)) for s, x in zip(load_row(f, row), level, strict=True)]
+            store_row(f, row, weights)
+            loop.carry(*(b.fadd(t, w) for t, w in zip(loop.values, weights, strict=True)))
+        return list(loop.results)
+
+
+def load_row(f: Frame, row: Value) -> list[Value]:
+    return [f.b.load(f.type, f.b.offset(row, v * f.tile.lanes, f.type)) for v in range(f.tile.vectors)]
+
+
+def store_row(f: Frame, row: Value, values: Sequence[Value]) -> None:
+    for v, x in enumerate(values):
+        f.b.store(x, f.b.offset(row, v * f.tile.lanes, f.type))
+
+
+def _finish(f: Frame, valid: Value, top: Sequence[Value], total: Sequence[Value]) -> None:
+    """Divide by the sums of weights, and store: the means, and the log-sum-exp."""
+    b, tile = f.b, f.tile
+    one = b.const(tile.type, 1)
+    total = [b.select(b.fcmp("oeq", t, b.const(tile.type, 0)), one, t) for t in total]
+    sums = f.piece("sums")
+    with b.loop(0, f.size("e")) as loop:
+        row = strided(b, sums, loop.index, tile.group, f.type)
+        store_row(f, row, [b.fdiv(x, t) for x, t in zip(load_row(f, row), total, strict=True)])
+    transpose(b, tile, sums, f.size("lines"), tile.group, tile.group, f.piece("rows"), f.size("lines"))
+    unpack(f, f.piece("rows"), f.size("lines"), "y", f.size("e"), b.index(0), valid, scaled=False)
+    for v, (x, t) in enumerate(zip(top, total, strict=True)):
+        mask = b.tail_mask(b.sub(valid, b.index(v * tile.lanes)), tile.lanes)
+        b.masked_store(b.fadd(_finite_level(b, x), log(b, t)), b.offset(f.array("lse"), v * tile.lanes, f.type), mask)
