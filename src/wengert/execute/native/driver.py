@@ -67,8 +67,9 @@ TEAM_BELL, TEAM_SLEEPERS, TEAM_QUIT, TEAM_CPU, TEAM_COLLIDED = (3 * LINE + 4 * i
 TEAM_THREADS, TEAM_PENALTY, TEAM_OWED, TEAM_STREAK = 4 * LINE, 4 * LINE + 8, 4 * LINE + 16, 4 * LINE + 24
 TEAM_SHARES = 5 * LINE
 
-# How long a helper spins for the next step before it sleeps. Waking one takes about that long.
-SPIN_NS = 50_000
+# How long a helper spins for the next step before it sleeps. Waking one takes 10 to 40 microseconds,
+# and between the calls of a loop in Python there are some tens.
+SPIN_NS = 100_000
 # How many times the calling thread looks for the end of chunks in progress before it sleeps.
 AWAIT_SPINS = 1000
 # The controller: see above. A wait is a loss if it made the step longer than one thread's time by an eighth.
@@ -665,7 +666,12 @@ lost:
   %price = mul i64 %loss, $PAY_BACK
   %doubled = shl i64 %price, %streak
   store i64 %doubled, ptr %penalty.p
-  %streak.next = add i64 %streak, 1
+  ; Helpers that took nothing, rung in vain, did no worse than that.
+  %nothing = icmp eq i64 %own, %chunks
+  %grows = xor i1 %nothing, true
+  %bad.more = or i1 %grows, %collision
+  %one.more = zext i1 %bad.more to i64
+  %streak.next = add i64 %streak, %one.more
   %most = icmp sgt i64 %streak.next, $MOST_DOUBLINGS
   %streak.kept = select i1 %most, i64 $MOST_DOUBLINGS, i64 %streak.next
   store i64 %streak.kept, ptr %streak.p

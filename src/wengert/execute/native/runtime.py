@@ -38,9 +38,11 @@ keep_in(cache.load, cache.keep)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# A step is shared out if it takes one thread that long (in nanoseconds): below, handing it over and
-# meeting again costs more than it saves.
-SHARED_FROM = 20_000
+# A step is shared out if it takes one thread that long (in nanoseconds), and all such steps of the
+# program together so long: handing one over and meeting again costs 1 to 2 microseconds, waking a
+# helper 5 and then 20 more until it is there.
+SHARED_FROM = 8_000
+ALL_SHARED_FROM = 30_000
 # Chunks are about that long, for a thread that loses its processor holds up one chunk; but there are
 # no more of them than that for each thread.
 CHUNK_NS = 10_000
@@ -124,13 +126,15 @@ class Program:
         steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
         base = self._records.ctypes.data
         known = [t if t != UNTIMED else least_time(s) for s, t in zip(self.plan.steps, self.times.tolist())]
+        long = [t for s, t in zip(self.plan.steps, known) if t >= SHARED_FROM and isinstance(s.kernel, Kernel)]
+        share = sum(long) >= ALL_SHARED_FROM
         for i, (step, start, time) in enumerate(zip(self.plan.steps, self._starts, known)):
             native = isinstance(step.kernel, Kernel)
             steps[i] = (
                 step.kernel.address if isinstance(step.kernel, Kernel) else 0,
                 base + 8 * start if start >= 0 else 0,
                 step.units,
-                chunk_of(step.units, step.grain, time, count) if native else 0,
+                chunk_of(step.units, step.grain, time, count) if native and share else 0,
             )
         if not steps[:, 3].any():
             team, count = None, 1
