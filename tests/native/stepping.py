@@ -16,7 +16,7 @@ from wengert.core.node import Node, make_node
 from wengert.core.op import TABLE
 from wengert.core.snapshot import input_node
 from wengert.core.spec import spec_of
-from wengert.execute.native import cumulative, gather, machine, moves, random_numbers
+from wengert.execute.native import cumulative, gather, machine, moves, positions, random_numbers
 from wengert.execute.native.kernel import Kernel
 from wengert.execute.native.lowering import RULES, Lowering
 from wengert.execute.native.plan import ALIGN, FIRST, Buffer, Step, View
@@ -27,7 +27,7 @@ GUARD = 64
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 # The modules whose lowerings are tested by this.
-LOWERINGS = (cumulative, gather, moves, random_numbers)
+LOWERINGS = (cumulative, gather, moves, positions, random_numbers)
 
 TARGETS = ("host", "avx2", "sse2")
 

@@ -14,11 +14,11 @@ import numpy as np
 from ...core.node import Node
 from .builder import Builder, Value
 from .halves import convert
-from .lines import Line, Lines, compute_type, each_line, lines, load, store
+from .lines import Line, Lines, each_line, line_types, lines, load, store
 from .lowering import Lowering, lowers
 from .moves import as_parts
 from .plan import View
-from .types import I64, Type
+from .types import I64
 
 
 def _flipped(x: View, axis: int) -> View:
@@ -61,7 +61,7 @@ def _running(low: Lowering, node: Node) -> View | None:
         x, target = _flipped(x, axis), _flipped(target, axis)
     found, dtype = lines(low, [x, target], axis), x.dtype
     in_vectors = not product and found.columns == 1 and found.strides[0] == found.strides[1] == (-1 if reverse else 1)
-    type = compute_type(dtype)
+    x_type, type = line_types(dtype)
     # The numbers that change nothing: -0 for sums, which +0 would turn into +0.
     unit = 1 if product else -0.0 if type.is_float else 0
 
@@ -72,8 +72,6 @@ def _running(low: Lowering, node: Node) -> View | None:
             after = _multiply(b, before, x) if product else _add(b, before, x)
             store(b, dtype, before if exclusive else after, line.at(b, 1, loop.index, x_type))
             loop.carry(after)
-
-    x_type = x.type
 
     def build(b: Builder) -> None:
         if in_vectors:
@@ -120,12 +118,6 @@ def _sum_line(b: Builder, line: Line, dtype: np.dtype[Any], backwards: bool) -> 
         total = _add(b, rest.values[0], x)
         store(b, dtype, total, line.at(b, 1, rest.index, memory))
         rest.carry(total)
-
-
-def line_types(dtype: np.dtype[Any]) -> tuple[Type, Type]:
-    """The types of a dtype's numbers in memory and in registers."""
-    type = compute_type(dtype)
-    return (type if type.size == dtype.itemsize else Type("i", 8 * dtype.itemsize)), type
 
 
 # -- linear recurrences

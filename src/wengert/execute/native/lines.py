@@ -127,6 +127,13 @@ def compute_type(dtype: np.dtype[Any]) -> Type:
     return I32 if type.kind == "i" and type.bits < 32 else type
 
 
+def line_types(dtype: np.dtype[Any]) -> tuple[Type, Type]:
+    """The types of a dtype's numbers in memory and in registers."""
+    memory = storage_type(dtype)
+    assert memory is not None
+    return memory, compute_type(dtype)
+
+
 def load(b: Builder, dtype: np.dtype[Any], pointer: Value, lanes: int) -> Value:
     """Numbers from memory, in the type that they are computed in."""
     type = storage_type(dtype)

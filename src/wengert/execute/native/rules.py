@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from . import attention, contractions, conv, cumulative, gather, moves, products, random_numbers
+from . import attention, contractions, conv, cumulative, gather, moves, positions, products, random_numbers
 
-__all__ = ["attention", "contractions", "conv", "cumulative", "gather", "moves", "products", "random_numbers"]
+__all__ = ["attention", "contractions", "conv", "cumulative", "gather", "moves", "positions", "products", "random_numbers"]
