@@ -216,7 +216,7 @@ def test_printing_under_transforms(capsys: Any) -> None:
     for make in (lambda f: f, wg.jit):
         close(make(wg.grad(fn))(wg.tensor(3.0)), 6)
         close(make(wg.vmap(fn))(wg.tensor([1.0, 2.0])), [1, 4])
-        assert capsys.readouterr().out == "3\n1\n2\n"
+        assert sorted(capsys.readouterr().out.split()) == ["1", "2", "3"]
 
 
 def test_callbacks_anywhere() -> None:

@@ -119,7 +119,7 @@ def show(text: str, *args: Any) -> Any:
 
     `text` is formatted as by `str.format` with the tensors. Returns the first of them, through which
     gradients flow: in a function that `vmap` or a loop traces, what nothing uses is not computed, so write
-    `x = wg.debug.print("x = {}", x)` there. Under `vmap` it prints for every example.
+    `x = wg.debug.print("x = {}", x)` there. Under `vmap` it prints for every example, in any order.
 
     >>> import wengert as wg
     >>> f = wg.jit(lambda x: wg.debug.print("x is {}, its sum {:.1f}", x, x.sum()) * 2)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...core.evaluate import run
 from ...core.graph import Graph
+from ..native.compile import compile_graph
+from ..native.machine import llvm
 
 
 class Executor(Protocol):
     """A graph made ready: `run` takes arrays for its inputs and gives new arrays for its outputs."""
 
-    def run(self, arrays: Sequence[Any]) -> list[Any]: ...
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The outputs' values, which share memory with nothing else."""
+        ...
 
 
 class Interpreted:
@@ -24,6 +30,26 @@ class Interpreted:
         self.graph = graph
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs' values; none of them shares memory with an input."""
+        """The outputs' values, which share memory with nothing else."""
         outputs = [np.asarray(v) for v in run(self.graph, arrays)]
         return [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in outputs]
+
+
+def executor(graph: Graph) -> Executor:
+    """The graph as native code where that is possible."""
+    if has_native():
+        return compile_graph(graph)
+    return Interpreted(graph)
+
+
+@cache
+def has_native() -> bool:
+    """Whether there is a code generator; where there is none a warning says so, once."""
+    if llvm() is not None:
+        return True
+    warnings.warn(
+        "wg.jit runs through the interpreter: llvmlite is not installed.\nInstall it for native code: pip install llvmlite",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return False

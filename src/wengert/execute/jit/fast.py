@@ -20,14 +20,11 @@ from ...core.spec import Spec
 from ...core.tensor import Tensor, new
 from ...core.tree import Structure, unflatten
 from .program import Path
-from .signature import Call, Static, as_array
+from .signature import PLAIN, Call, Static, as_array
 from .surroundings import Surroundings
 from .tracing import Constant, epoch
 
 MISS: Any = object()
-
-# NumPy's flags: elements in C order, at addresses that suit them.
-_PLAIN = 0x0001 | 0x0100
 
 
 class _Rare(Exception):
@@ -154,9 +151,9 @@ class _Writer:
         elif kind is np.ndarray:
             self.checks.append(
                 f"type({name}) is {self.value(kind)} and {name}.dtype is {self.value(leaf.dtype)} "
-                f"and {name}.shape == {leaf.shape!r} and {name}.flags.num & {_PLAIN} == {_PLAIN}"
+                f"and {name}.shape == {leaf.shape!r} and {name}.flags.num & {PLAIN} == {PLAIN}"
             )
-            if leaf.flags.num & _PLAIN != _PLAIN or not leaf.dtype.isnative:
+            if leaf.flags.num & PLAIN != PLAIN or not leaf.dtype.isnative:
                 raise _Rare
         elif index in self.call.positions:
             if isinstance(leaf, np.generic):
@@ -175,12 +172,17 @@ class _Writer:
             index = self.call.positions[i]
             leaf, name = self.call.leaves[index], self.leaf_names[index]
             if isinstance(leaf, Tensor):
-                return f"{name}._data"
+                return self.plain(f"{name}._data")
             return name if isinstance(leaf, np.ndarray) else f"as_array({name})"
         cell = self.around.cells[i]
         if not isinstance(cell, TensorCell):
-            return f"{self.value(cell.get)}()"
-        return f"{self.value(cell.tensor)}.{'_data' if kind == 'cell' else '_grad._data'}"
+            return self.plain(f"{self.value(cell.get)}()")
+        return self.plain(f"{self.value(cell.tensor)}.{'_data' if kind == 'cell' else '_grad._data'}")
+
+    @staticmethod
+    def plain(array: str) -> str:
+        """The expression of an array, made contiguous where it is not."""
+        return f"(d if (d := {array}).flags.num & {PLAIN} == {PLAIN} else as_array(d))"
 
     # -- results
 

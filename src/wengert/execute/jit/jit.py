@@ -20,7 +20,7 @@ from ...core.tensor import LEAF, Tensor, wrap
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
-from .executor import Executor, Interpreted
+from .executor import Executor, executor
 from .compiled import CacheInfo, Compiled, Inspected, Lowered
 from .fast import MISS, shortcut
 from .history import History, Record, facts_of
@@ -278,7 +278,7 @@ class Jit(Inspected):
         return run_trace(self._fn, self._name, arrangement(call), arguments, around)
 
     def _compile(self, graph: Graph) -> Executor:
-        return Interpreted(graph)
+        return executor(graph)
 
 
 def _holds(around: Surroundings) -> bool:

@@ -53,13 +53,13 @@ class Path:
         for kind, i in self.traced.sources:
             if kind == "argument":
                 leaf = leaves[positions[i]]
-                out.append(leaf._data if isinstance(leaf, Tensor) else as_array(leaf))
+                out.append(as_array(leaf._data if isinstance(leaf, Tensor) else leaf))
             elif kind == "cell":
-                out.append(around.cells[i].get())
+                out.append(as_array(around.cells[i].get()))
             elif kind == "cell gradient":
-                out.append(around.cells[i].tensor.grad._data)  # type: ignore[attr-defined]
+                out.append(as_array(around.cells[i].tensor.grad._data))  # type: ignore[attr-defined]
             else:
-                out.append(leaves[positions[i]].grad._data)
+                out.append(as_array(leaves[positions[i]].grad._data))
         return out
 
     def tensors(

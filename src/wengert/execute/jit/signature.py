@@ -17,6 +17,10 @@ from ...core.tree import Structure
 _PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
 
 
+# NumPy's flags: elements in C order, at addresses that suit them.
+PLAIN = 0x0001 | 0x0100
+
+
 def as_array(leaf: Any) -> Any:
     """An argument as an array of a native dtype, aligned; a Python number in what Python computes in."""
     dtype = _PYTHON.get(type(leaf))
@@ -25,7 +29,7 @@ def as_array(leaf: Any) -> Any:
     a = np.asarray(leaf)
     if not a.dtype.isnative:
         return a.astype(a.dtype.newbyteorder("="))
-    return a if a.flags.aligned else a.copy()
+    return a if a.flags.num & PLAIN == PLAIN else np.array(a, order="C")
 
 
 class Call(NamedTuple):
