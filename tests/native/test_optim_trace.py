@@ -24,6 +24,7 @@ from wengert.core.snapshot import Given
 from wengert.core.tensor import Tensor, asarray
 from wengert.nn import BatchNorm1d, BatchNorm2d
 from wengert.optim import lr_scheduler as schedules
+from wengert.optim.cells import CountCell
 
 
 class Looker(Capture):
@@ -339,6 +340,39 @@ def test_what_decides_the_operations_shows_in_the_static_part() -> None:
     assert not differs()
 
 
+def test_who_has_made_as_many_steps_as_whom_shows_in_the_static_part() -> None:
+    opt = wg.optim.Adam([wg.tensor([1.0], requires_grad=True) for _ in range(2)])
+    g = np.ones(1, np.float32)
+    assert len([c for c in opt.__jit_cells__() if isinstance(c, CountCell)]) == 1
+    seen = opt.__jit_static__()
+    eager_step(opt, [g, g])
+    assert opt.__jit_static__() == seen
+    eager_step(opt, [g, None])
+    assert opt.__jit_static__() != seen
+    assert len([c for c in opt.__jit_cells__() if isinstance(c, CountCell)]) == 2
+    eager_step(opt, [None, g])
+    assert len([c for c in opt.__jit_cells__() if isinstance(c, CountCell)]) == 1
+    assert opt.__jit_static__() == seen
+    eager_step(opt, [g, None])
+    assert opt.__jit_static__() != seen
+
+
+def test_cells_of_an_earlier_trace_serve_another_one() -> None:
+    params = [wg.tensor([1.0], requires_grad=True) for _ in range(2)]
+    opt = wg.optim.Adam(params, lr=0.5)
+    cells = list(opt.__jit_cells__())
+    list(opt.__jit_cells__())
+
+    def step(grad: Tensor) -> None:
+        params[0]._grad, params[1]._grad = grad, None
+        opt.step()
+        params[0]._grad = None
+
+    Program(step, cells, [np.ones(1, np.float32)])(np.ones(1, np.float32))
+    assert [p.tolist() for p in params] == [[0.5], [1.0]]
+    assert [opt.state[p]["step"] for p in params] == [1, 0]
+
+
 def test_the_first_use_and_the_second_find_the_same_cells() -> None:
     w = wg.tensor([1.0], requires_grad=True)
     opt = wg.optim.Adam([w], amsgrad=True)
@@ -546,6 +580,44 @@ def test_a_loop_draws_by_what_its_state_says() -> None:
     got = Program(draws, [], [words])(words)
     key = wg.random.key(7)
     np.testing.assert_array_equal(got, [wg.rand(2, key=wg.random.fold_in(key, i)).numpy() for i in range(4)])
+
+
+def test_a_key_is_a_nest_of_its_words() -> None:
+    key = wg.random.key(3)
+    (words,), structure = wg.tree.flatten(key)
+    assert words.tolist() == [3, 0]
+    assert wg.tree.unflatten(structure, [words]) == key
+    graph = wg.graph(lambda x, key: x + wg.rand(2, key=key))(wg.spec((2,)), key)
+    assert [n.op.name for n in graph.inputs] == ["input", "input"]
+    np.testing.assert_array_equal(graph(wg.zeros(2), wg.tensor(words.numpy())).numpy(), wg.rand(2, key=key).numpy())
+
+
+def test_a_loop_carries_a_key() -> None:
+    def step(key: Any, _: Any) -> Any:
+        key, own = wg.random.split(key)
+        return key, wg.rand((), key=own)
+
+    last, drawn = wg.scan(step, wg.random.key(3), length=3)
+    key = wg.random.key(3)
+    for x in drawn.tolist():
+        key, own = wg.random.split(key)
+        assert float(wg.rand((), key=own)) == x
+    assert last == key
+
+    def in_a_trace(words: Tensor) -> Any:
+        return wg.scan(step, wg.random.RandomKey(words), length=3)[1]
+
+    words = np.array([3, 0], np.uint64)
+    np.testing.assert_array_equal(Program(in_a_trace, [], [words])(words), drawn.numpy())
+
+
+def test_examples_that_bring_keys_draw_with_them() -> None:
+    def draws(words: Tensor) -> Any:
+        return wg.vmap(lambda w: wg.rand(2, key=wg.random.RandomKey(w)))(words)
+
+    words = np.array([[3, 0], [4, 1]], np.uint64)
+    expected = [wg.rand(2, key=wg.random.RandomKey((int(a), int(b)))).numpy() for a, b in words]
+    np.testing.assert_array_equal(Program(draws, [], [words])(words), expected)
 
 
 def test_a_loop_that_would_draw_the_same_in_every_step_is_refused() -> None:

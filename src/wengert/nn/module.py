@@ -440,8 +440,11 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters (or set those there are to 0)."""
         for p in self.parameters():
-            if p.grad is not None:
-                p.grad = None if set_to_none else wrap(np.zeros(p.shape, p.grad.dtype))
+            if set_to_none:
+                # Without a look at it: what a compiled step does not read may be there or not.
+                p.grad = None
+            elif p.grad is not None:
+                p.grad = wrap(np.zeros(p.shape, p.grad.dtype))
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
         """Make all parameters collect gradients, or freeze them. Returns the module."""

@@ -117,10 +117,11 @@ class CountCell(Cell):
     of them, of the first element. They may part ways in a step, where some have no gradient.
     """
 
-    __slots__ = ("states", "input", "counts")
+    __slots__ = ("states", "tracing", "input", "counts")
 
-    def __init__(self, states: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, states: Sequence[dict[str, Any]], tracing: list[CountCell]) -> None:
         self.states = states
+        self.tracing = tracing  # where its optimiser finds it during a trace
         self.input: Tensor | None = None
         self.counts: list[Tensor] = []  # in a trace: before the first step, after it, ...
 
@@ -131,11 +132,6 @@ class CountCell(Cell):
     @property
     def spec(self) -> Spec:
         return spec_of((len(self.states),), int64)
-
-    def agree(self) -> bool:
-        """Whether the parameters still have made equally many steps."""
-        step = self.states[0]["step"]
-        return all(s["step"] == step for s in self.states)
 
     def get(self) -> Array:
         return np.array([s["step"] for s in self.states], int64)
@@ -149,12 +145,14 @@ class CountCell(Cell):
 
     def restore(self, saved: Any) -> None:
         self.input, self.counts = None, []
+        self.tracing.remove(self)
         for state, step in zip(self.states, saved, strict=True):
             state["step"] = step
 
     def hold(self, tensor: Tensor) -> None:
         self.input = tensor
         self.counts = [weak(tensor[0])]
+        self.tracing.append(self)
         for state in self.states:
             state["step"] = self.counts[0]
 

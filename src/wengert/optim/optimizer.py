@@ -58,9 +58,7 @@ class Optimizer:
         self.defaults: Group = dict(defaults)
         self.param_groups: list[Group] = []
         self.state: dict[Tensor, State] = {}
-        self._counts: list[CountCell] = []
-        self._static: tuple[Any, ...] = ()
-        self._seen: list[Any] = []
+        self._forget()
         if isinstance(params, (Tensor, Mapping)) or not isinstance(params, Iterable):
             fail(
                 DTypeError,
@@ -77,6 +75,13 @@ class Optimizer:
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
+
+    def _forget(self) -> None:
+        """What is kept for compiled functions: the cells of a trace at work, and what the static part was made of."""
+        self._counts: list[CountCell] = []
+        self._static: tuple[Any, ...] = ()
+        self._seen: list[Any] = []
+        self._together: list[list[State]] = []
 
     # -- what a rule defines
 
@@ -214,7 +219,7 @@ class Optimizer:
     # -- in a trace
 
     def _trace_one(self, p: Tensor, grad: Tensor, group: Group) -> None:
-        if p not in self.state and any(c.counts for c in self._counts):
+        if p not in self.state and self._counts:
             fail(
                 GraphError,
                 f"a step of a parameter that was frozen when the function was traced, {p.spec}",
@@ -251,20 +256,34 @@ class Optimizer:
                 if p in self.state or p.requires_grad:
                     state = self._state_of(p, group)
                     cells += [ArrayCell(state, name) for name in self._names(group)]
+        self._seen = []
+        return [*cells, *(CountCell(states, self._counts) for states in self._by_count())]
+
+    def _by_count(self) -> list[list[State]]:
+        """The states of parameters that have made equally many steps, together."""
         parts: dict[int, list[State]] = {}
         for p in self._all():
             if p in self.state:
                 parts.setdefault(self.state[p]["step"], []).append(self.state[p])
-        self._counts = [CountCell(states) for states in parts.values()]
-        return [*cells, *self._counts]
+        return list(parts.values())
 
     def __jit_static__(self) -> tuple[Any, ...]:
         seen = [id(self.state), len(self.state)]
         for group in self.param_groups:
             seen += id(group), changes_of(group)
-        if seen != self._seen or not all(c.agree() for c in self._counts):
+        if seen != self._seen or not self._still_together():
+            self._together = self._by_count()
             self._static, self._seen = self._fixed(), seen
         return self._static
+
+    def _still_together(self) -> bool:
+        # Asked before every call of a compiled function: a plain loop is the quickest way.
+        for states in self._together:
+            step = states[0]["step"]
+            for state in states:
+                if state["step"] != step:
+                    return False
+        return True
 
     def _fixed(self) -> tuple[Any, ...]:
         """All that a trace takes for granted: parameters, options, who has made as many steps as whom."""
@@ -274,18 +293,14 @@ class Optimizer:
                 (name, self._enters(name, group) if name in self.numbers else group[name]) for name in self.defaults
             )
             groups.append((id(group), tuple(map(id, group["params"])), options))
-        first: dict[int, int] = {}
-        states = []
-        for i, p in enumerate(self._all()):
-            state = self.state.get(p)
-            states.append(None if state is None else (id(state), first.setdefault(state["step"], i)))
-        return tuple(groups), tuple(states)
+        return tuple(groups), tuple(tuple(map(id, states)) for states in self._together)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_counts", "_static", "_seen")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_counts", "_static", "_seen", "_together")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _counts=[], _static=(), _seen=[])
+        self.__dict__.update(state)
+        self._forget()
 
     def _enters(self, name: str, group: Group) -> bool:
         """Whether a number is computed with: not where its being 0 leaves out what it is for."""
