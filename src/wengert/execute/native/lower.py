@@ -332,7 +332,7 @@ class GraphLowering(Lowering):
         """Whether a consumer, or all that sees the value through it, computes in the group."""
         if consumer in group.axes:
             return True
-        if consumer in self._outputs or edge(consumer).base is consumer:
+        if consumer in self._outputs or isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
             return False
         return all(self._is_in(c, group) for c in self.graph.consumers(consumer))
 
