@@ -1,7 +1,8 @@
 """The lowering of einsum: pairs of operands as stacks of matrix products of permuted views.
 
-Nothing is copied that strides can say. Letters of both operands and the result make the stack, of one operand and the result rows or
-columns, of both operands alone the inner axis. A sum over letters is a product with ones.
+Nothing is copied that strides can say. Letters of both operands and the result make the stack, of one
+operand and the result rows or columns, of both operands alone the inner axis. A sum over letters is a
+product with ones.
 """
 
 from __future__ import annotations

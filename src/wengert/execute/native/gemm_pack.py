@@ -2,7 +2,8 @@
 
 A panel holds a few rows of `x` (of A: a tile's rows; of B: a panel's columns, its transpose's rows),
 step by step along the inner axis: element (k, r) of a panel of height h is at `k * h + r`. What lacks
-to a last panel of full height is anything: no tile stores what comes of it. Half-precision numbers become float32 on the way.
+to a last panel of full height is anything: no tile stores what comes of it. Half-precision numbers
+become float32 on the way.
 """
 
 from __future__ import annotations
@@ -74,16 +75,18 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
                 done = b.and_(inner, b.index(-lanes))
                 last = b.sub(b.sub(have, part.index), b.index(1))
                 with b.loop(0, done, lanes) as block:
-                    at = b.offset(start, block.index, source)
+                    square = b.offset(start, block.index, source)
                     rows = [
-                        b.load(source.vector(lanes), b.offset(at, b.mul(b.imin(b.index(r), last), row_stride), source))
+                        b.load(
+                            source.vector(lanes), b.offset(square, b.mul(b.imin(b.index(r), last), row_stride), source)
+                        )
                         for r in range(lanes)
                     ]
                     columns = _transposed(b, [convert(b, row, type) for row in rows])
-                    at = b.offset(to, b.mul(block.index, height), type)
+                    place = b.offset(to, b.mul(block.index, height), type)
                     for column in columns:
-                        b.masked_store(column, at, write)
-                        at = b.offset(at, height, type)
+                        b.masked_store(column, place, write)
+                        place = b.offset(place, height, type)
             steps = b.mul(b.iota(I64.vector(lanes)), b.splat(row_stride, lanes))
             with b.loop(done, inner) as k:
                 at_k = b.offset(start, b.mul(k.index, inner_stride), source)
