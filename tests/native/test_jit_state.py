@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import operator
 import threading
 from typing import Any
 
@@ -329,3 +331,30 @@ def test_one_tensor_under_several_names() -> None:
     loss(v)
     close(v.grad, [1, 2])
     close(w.grad, [7, 12])
+
+
+def test_a_tensor_that_no_search_finds() -> None:
+    w, total = wg.tensor([1.0, 2.0]), wg.zeros(2)
+    sources = iter([lambda: (w, total)])
+    hidden = functools.reduce(lambda _, f: f, sources)
+    holder = {"deep": hidden}
+    get = operator.attrgetter("__call__")  # no Python code, and no attribute of the tensors' owner
+
+    class Opaque:
+        __slots__ = ("_OTHER",)
+
+    opaque = Opaque()
+    opaque._OTHER = holder
+
+    def fn(x: Any) -> Any:
+        a, b = get(next(iter(getattr(opaque, "_OT" + "HER").values())))()
+        b.add_(x)
+        return a * x
+
+    compiled = wg.jit(fn)
+    close(compiled(wg.ones(2)), [1, 2])
+    close(total, [1, 1])
+    w.mul_(2.0)
+    close(compiled(wg.ones(2)), [2, 4])
+    close(total, [2, 2])
+    assert not total.is_abstract

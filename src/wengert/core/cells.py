@@ -23,7 +23,8 @@ import numpy as np
 
 from .arrays import Array
 from .spec import DType, Spec, spec_of
-from .tensor import Tensor, become, present, weak, wrap
+from .standins import become, present, weak
+from .tensor import Tensor, wrap
 
 
 class Cell:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from .spec import Spec
 
 EMPTY_ATTRS: dict[str, Any] = {}
+_hook_keys = itertools.count()
 
 
 class Freed:
@@ -65,6 +68,29 @@ class Hooked:
         self.saved = saved
         self.hooks: dict[int, Any] = {}
         self.retain: Any = None
+
+
+class RemovableHandle:
+    """Ends a hook: `handle.remove()`."""
+
+    __slots__ = ("_hooked", "key")
+
+    def __init__(self, hooked: Hooked) -> None:
+        self._hooked = hooked
+        self.key = next(_hook_keys)
+
+    def remove(self) -> None:
+        """End the hook. A second call does nothing."""
+        self._hooked.hooks.pop(self.key, None)
+
+
+class Unread:
+    """What stands for a gradient that was there before a trace, until something asks for it."""
+
+    __slots__ = ("read",)
+
+    def __init__(self, read: Callable[[], Any]) -> None:
+        self.read = read
 
 
 class Node:

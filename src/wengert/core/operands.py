@@ -33,7 +33,8 @@ from .spec import (
     scalar_category,
     spec_of,
 )
-from .tensor import Tensor, WeakScalar, abstract, abstract_like, asarray, strong, weak, wrap
+from .standins import WeakScalar, weak
+from .tensor import Tensor, abstract, abstract_like, asarray, wrap
 
 
 def to_operand(value: Any, op: str) -> Any:
@@ -154,7 +155,7 @@ def _with_weak(op: Op, args: Sequence[Any]) -> Tensor:
                 dtype = promote_scalar(dtype, _EXAMPLES[category(a.dtype)])
         return elementwise_general(op, [cast(a, dtype=dtype) if type(a) is WeakScalar else a for a in operands])
     if op.name not in _PYTHON_OPS:
-        return elementwise_general(op, [strong(a) if type(a) is WeakScalar else a for a in operands])
+        return elementwise_general(op, [a.strong() if type(a) is WeakScalar else a for a in operands])
     kind = max(category(a.dtype) if isinstance(a, Tensor) else scalar_category(a) for a in operands)
     python = (default_int, default_int, float64, complex128)[max(kind, 2) if op.accepts == "inexact" else kind]
     plain = [cast(abstract_like(a), dtype=python) if isinstance(a, Tensor) else literal(a, python) for a in operands]
@@ -335,7 +336,7 @@ def promote_tensors(op: str, *args: Any) -> list[Tensor]:
     for i, a in enumerate(operands):
         if type(a) is WeakScalar:
             if dtype is None:
-                operands[i] = a = strong(a)
+                operands[i] = a = a.strong()
             dtype = a.dtype if dtype is None else promote_scalar(dtype, _EXAMPLES[category(a.dtype)])
         elif not isinstance(a, Tensor):
             dtype = asarray(a).dtype if dtype is None else promote_scalar(dtype, a)

@@ -29,7 +29,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import ALIAS, Tensor, WeakScalar, abstract, new, strong, wrap
+from .tensor import ALIAS, Tensor, abstract, new, wrap
 
 SCALARS = frozenset({bool, int, float, complex})
 
@@ -148,9 +148,9 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     if capture is not None:
         capture.meet(args)
         if op.name != "cast":
-            args = [strong(a) if type(a) is WeakScalar else a for a in args]
-        if any(isinstance(v, WeakScalar) for v in attrs.values()):
-            attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, WeakScalar) else v for k, v in attrs.items()}
+            args = [a.strong() if isinstance(a, Tensor) and a.is_weak else a for a in args]
+        if any(isinstance(v, Tensor) for v in attrs.values()):  # a number among the attributes is part of the program
+            attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, Tensor) else v for k, v in attrs.items()}
     specs = op.infer(*(argument_spec(a) for a in args), **attrs)
     mode = get_mode()
     if mode.grad and op.differentiable:

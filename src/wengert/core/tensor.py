@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,21 +13,10 @@ from .arrays import Array, converted, dtype_for, format_tensor, to_numpy
 from .capture import get_capture
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from .mode import get_mode
-from .node import EMPTY_ATTRS, Freed, Hooked, Node, make_node
+from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .op import TABLE, Linear, Op
 from .source import Source
-from .spec import (
-    DType,
-    Shape,
-    Spec,
-    as_dtype,
-    bool_,
-    category,
-    default_complex,
-    default_float,
-    default_int,
-    spec_of,
-)
+from .spec import DType, Shape, Spec, as_dtype, category, spec_of
 
 Scalar = bool | int | float | complex
 
@@ -52,7 +40,6 @@ _NUMPY_NAMES = {
 }
 
 new = object.__new__
-_hook_keys = itertools.count()
 
 
 class Tensor:
@@ -72,9 +59,12 @@ class Tensor:
     _data: Any
     _spec: Spec
     node: Node | None
-    _grad: Tensor | None
+    _grad: Any  # a tensor, None, or what is Unread
 
     __array_priority__ = 1000.0
+
+    # Whether it stands for a Python number, which takes the dtype of what it meets.
+    is_weak = False
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
@@ -358,8 +348,8 @@ class Tensor:
         except AttributeError:
             return None
         if type(found) is Unread:
-            found = self._grad = found.read()
-        return found
+            self._grad = found.read()
+        return self._grad
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -399,23 +389,6 @@ class Tensor:
     @data.setter
     def data(self, value: Any) -> None:
         self.assign_(value)
-
-    def assign_(self, value: Any) -> Tensor:
-        """Give this tensor another value of its own shape, outside any graph. Returns the tensor.
-
-        What was computed from the old value keeps it. The dtype stays. Raises ShapeError.
-        """
-        source = value if isinstance(value, Tensor) else asarray(value)
-        if source.shape != self.shape:
-            fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {self.shape}")
-        if source._data is None or self._data is None:
-            replace(self, asarray(source, dtype=self.dtype))
-            return self
-        data = np.asarray(source._data)
-        self._data = data.astype(self.dtype) if data.dtype != self.dtype else data
-        if self.node is not None and self.node.op.kind != "leaf":
-            self.node = None
-        return self
 
     def retain_grad(self) -> None:
         """Keep the gradient of this non-leaf in `.grad` when `backward()` passes through it."""
@@ -534,38 +507,6 @@ class DataView(Tensor):
         return self.detach().__reduce__()
 
 
-class WeakScalar(Tensor):
-    """An abstract scalar that stands for a Python number: like one, it takes the dtype of what it meets.
-
-    Its own dtype is what Python computes in: float64, int64, complex128.
-    """
-
-    __slots__ = ()
-
-
-class Unread:
-    """What stands for a gradient that was there before a trace, until something asks for it."""
-
-    __slots__ = ("read",)
-
-    def __init__(self, read: Callable[[], Tensor | None]) -> None:
-        self.read = read
-
-
-class RemovableHandle:
-    """Ends a hook: `handle.remove()`."""
-
-    __slots__ = ("_hooked", "key")
-
-    def __init__(self, hooked: Hooked) -> None:
-        self._hooked = hooked
-        self.key = next(_hook_keys)
-
-    def remove(self) -> None:
-        """End the hook. A second call does nothing."""
-        self._hooked.hooks.pop(self.key, None)
-
-
 def _table(name: str) -> Any:
     return TABLE[name]
 
@@ -596,70 +537,6 @@ def abstract(node: Node) -> Tensor:
     out._data = None
     out.node = node
     return out
-
-
-def weak(x: Tensor) -> WeakScalar:
-    """An abstract scalar that stands for a Python number."""
-    out = new(WeakScalar)
-    out._data = None
-    out.node = x.node
-    return out
-
-
-_PYTHON_DTYPES = (bool_, default_int, default_float, default_complex)
-
-
-def strong(x: WeakScalar) -> Tensor:
-    """The tensor that the Python number would be made into."""
-    out: Tensor = _table("cast").front(abstract_like(x), dtype=_PYTHON_DTYPES[category(x.dtype)])
-    return out
-
-
-# -- values that change while a function is traced
-
-
-def replace(t: Tensor, value: Tensor) -> None:
-    """Give `t` another value of its spec, where one of the two is abstract. A leaf stays a leaf.
-
-    Raises GraphError where an abstract value would outlive its trace.
-    """
-    if value._data is None:
-        if t._data is not None:
-            capture = get_capture()
-            if capture is None:
-                leaf = " that requires gradients" if t.requires_grad else ""
-                fail(
-                    GraphError,
-                    f"an abstract value written to a leaf{leaf}, {t.spec}",
-                    "While a function is traced, return the new value and assign it outside.",
-                )
-            capture.write(t)
-        become(t, bind_detach(value))
-        return
-    node = leaf_node(t) if t.node is not None and t.node.op is LEAF else None
-    t._data, t._spec, t.node = value._data, value._spec, node
-
-
-def become(t: Tensor, value: Tensor) -> None:
-    """Let `t` stand for an abstract value, outside any graph; a leaf that collects gradients stays one."""
-    assert value.node is not None
-    node = value.node
-    if t.node is not None and t.node.op is LEAF:
-        node = leaf_node(t)
-        node.inputs = (value.node,)
-    if t._data is not None:
-        t._data = None
-        del t._spec
-    t.node = node
-
-
-def present(t: Tensor) -> Tensor:
-    """The value of a tensor as another tensor, without its history as a leaf."""
-    if t._data is not None:
-        return wrap(t._data, t._spec)
-    node = t.node
-    assert node is not None
-    return abstract(node.inputs[0] if node.op is LEAF else node)
 
 
 def abstract_like(x: Tensor) -> Tensor:
@@ -718,8 +595,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
     want = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
-        if type(data) is WeakScalar:
-            data = strong(data) if want is None else abstract_like(data)
+        if data.is_weak:
+            data = data.strong() if want is None else abstract_like(data)
         if want is None or want == data.dtype:
             if not copy:
                 return data

@@ -22,7 +22,8 @@ from ..core.op import Op
 from ..core.operands import elementwise_general
 from ..core.record import caller
 from ..core.spec import broadcast_shapes, category, show
-from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, replace, wrap
+from ..core.standins import replace
+from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -237,6 +238,25 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
         )
     out: Tensor = broadcast.front(v, shape=x.shape)
     return out
+
+
+@public(method=True, function=False)
+def assign_(x: Tensor, value: Any) -> Tensor:
+    """Give `x` another value of its own shape, outside any graph. Returns `x`.
+
+    What was computed from the old value keeps it. The dtype stays. Raises ShapeError.
+    """
+    source = value if isinstance(value, Tensor) else asarray(value)
+    if source.shape != x.shape:
+        fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")
+    if source._data is None or x._data is None:
+        replace(x, asarray(source, dtype=x.dtype))
+        return x
+    data = np.asarray(source._data)
+    x._data = data.astype(x.dtype) if data.dtype != x.dtype else data
+    if x.node is not None and x.node.op is not LEAF:
+        x.node = None
+    return x
 
 
 # -- augmented assignment

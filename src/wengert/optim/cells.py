@@ -10,7 +10,8 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.cells import Cell
 from ..core.spec import Spec, float64, int64, spec_of
-from ..core.tensor import Tensor, abstract, weak, wrap
+from ..core.standins import weak
+from ..core.tensor import Tensor, abstract, wrap
 
 _NUMBER = spec_of((), float64)
 

@@ -19,7 +19,8 @@ from ..core.cells import ArrayCell, Cell, TensorCell
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
 from ..core.spec import DType, category, float32, real_dtype
-from ..core.tensor import Tensor, asarray, present, wrap
+from ..core.standins import present
+from ..core.tensor import Tensor, asarray, wrap
 from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]
@@ -184,27 +185,29 @@ class Optimizer:
             value, grad, owned = value.astype(dtype), grad.astype(dtype), True
         state = self._state_of(p, group)
         state["step"] = step = state["step"] + 1
-        buffers = {name: state[name] for name in self._names(group)}
         if value.size <= BLOCK and value.dtype.kind != "c":
-            new = np.asarray(value + self._changed(value, grad, buffers, group, step))
+            new = value + self._update(value, grad, state, group, step)
+            if not value.shape:  # arithmetic on 0-d arrays gives scalars
+                new = np.asarray(new)
+                state.update({name: np.asarray(state[name]) for name in self._names(group)})
         else:
             new = value if owned else np.empty(value.shape, value.dtype)
             out, old, g = _flat(new), _flat(value), _flat(grad)
-            flat = {name: _flat(b) for name, b in buffers.items()}
+            buffers = {name: _flat(state[name]) for name in self._names(group)}
             for start in range(0, out.size, BLOCK):
                 part = slice(start, start + BLOCK)
-                change = self._changed(old[part], g[part], {name: b[part] for name, b in flat.items()}, group, step)
-                np.add(old[part], change, out=out[part])
+                self._step_part(out[part], old[part], g[part], {k: b[part] for k, b in buffers.items()}, group, step)
         p._data = new if new.dtype == p.dtype else new.astype(p.dtype)
 
-    def _changed(self, value: Array, grad: Array, buffers: dict[str, Array], group: Group, step: int) -> Array:
-        """The rule on arrays, its buffers written to."""
+    def _step_part(
+        self, out: Array, value: Array, grad: Array, buffers: dict[str, Array], group: Group, step: int
+    ) -> None:
+        """The rule on parts of arrays, which are written to."""
         found = dict(buffers)
-        change: Array = self._update(value, grad, found, group, step)
+        np.add(value, self._update(value, grad, found, group, step), out=out)
         for name, buffer in buffers.items():
             if found[name] is not buffer:
                 buffer[...] = found[name]
-        return change
 
     def _state_of(self, p: Tensor, group: Group) -> State:
         """The parameter's state, with all buffers that these options need."""

@@ -20,12 +20,12 @@ from ...core.tensor import LEAF, Tensor, wrap
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
-from .executor import Executor, executor
 from .compiled import CacheInfo, Compiled, Inspected, Lowered
+from .executor import Executor, executor
 from .fast import MISS, shortcut
 from .history import History, Record, facts_of
 from .program import Path
-from .signature import Call, NumberNeeded, Numbers, Statics, arrangement, as_array, take_apart
+from .signature import Call, CallAgain, Numbers, Statics, arrangement, as_array, take_apart
 from .surroundings import Surroundings, explore
 from .tracing import Argument, Traced, run_trace
 
@@ -88,7 +88,7 @@ class Jit(Inspected):
         try:
             program = self._program(call, around)
             return self._run(program, call, around)
-        except NumberNeeded:
+        except CallAgain:
             return self(*args, **kwargs)
 
     # -- finding the program
@@ -117,7 +117,7 @@ class Jit(Inspected):
                 if program.call.structure == call.structure:
                     return program
         if self._numbers.notice(call, [p.call for ps in self._programs.values() for p in ps]):
-            raise NumberNeeded
+            raise CallAgain
         program = Program(call, around)
         if len(self._programs) >= _PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
@@ -259,10 +259,12 @@ class Jit(Inspected):
         with _TRACING:
             try:
                 traced = self._traced(call, around)
+            except CallAgain:
+                raise
             except Exception:
                 # Perhaps only because a Python number was wanted where an abstract scalar stood.
                 if self._numbers.failed(call):
-                    raise NumberNeeded from None
+                    raise CallAgain from None
                 raise
             self._numbers.succeeded()
             names = list(leaf_names(self._fn, call.structure))
@@ -275,7 +277,12 @@ class Jit(Inspected):
     def _traced(self, call: Call, around: Surroundings) -> Traced:
         names = list(leaf_names(self._fn, call.structure))
         arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
-        return run_trace(self._fn, self._name, arrangement(call), arguments, around)
+        traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
+        if strangers:
+            self._hidden += strangers
+            self._around.clear()
+            raise CallAgain
+        return traced
 
     def _compile(self, graph: Graph) -> Executor:
         return executor(graph)

@@ -47,8 +47,8 @@ class Call(NamedTuple):
     owners: tuple[tuple[int, Any], ...]
 
 
-class NumberNeeded(Exception):
-    """What is known of the numbers among the arguments changed: the call is to be taken apart again."""
+class CallAgain(Exception):
+    """What is known of the function changed, so that the call is to be looked at again from the beginning."""
 
 
 def is_owner(x: Any) -> bool:

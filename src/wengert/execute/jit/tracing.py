@@ -14,16 +14,16 @@ from ...core.cells import Cell, TensorCell
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
 from ...core.mode import Mode, get_mode, reset_mode, set_mode
-from ...core.node import Node
+from ...core.node import Node, Unread
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
 from ...core.snapshot import Given
-from ...core.spec import Spec, bool_
-from ...core.tensor import LEAF, Tensor, Unread, WeakScalar, abstract, asarray, leaf_node, new, present, strong, weak
+from ...core.spec import Spec, bool_, spec_of
+from ...core.standins import WeakScalar, present, weak
+from ...core.tensor import LEAF, Tensor, abstract, leaf_node, new
 from ...transforms.reverse import reachable
 from .surroundings import MISSING, Place, Surroundings
 from .values import Unknown, Values
-
 
 # How often tracing has put abstract tensors into what all threads can see, and put back what was there:
 # odd while they are there.
@@ -93,7 +93,6 @@ class Traced(NamedTuple):
     argument_grads: tuple[Write, ...]
     place_writes: tuple[Write, ...]
     grads_read: tuple[tuple[Source, bool], ...]
-    hidden: tuple[Tensor, ...]
 
 
 class Constant(NamedTuple):
@@ -113,7 +112,7 @@ class Recorder(Capture):
         self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
         self.met: dict[int, weakref.ref[Tensor]] = {}
-        self.written: dict[int, tuple[Tensor, Any]] = {}
+        self.written: dict[int, tuple[weakref.ref[Tensor], Any]] = {}
         self.consumed: set[Node] = set()
         self.effects: list[Tensor] = []
 
@@ -163,7 +162,20 @@ class Recorder(Capture):
         self.consumed.update(reachable(roots))
 
     def write(self, x: Tensor) -> None:
-        self.written.setdefault(id(x), (x, (x._data, x.node)))
+        self.written.setdefault(id(x), (weakref.ref(x), (x._data, x.node)))
+
+    def undo(self) -> None:
+        """Give tensors that the search had not found, and that the program wrote to, their values again."""
+        for ref, (data, node) in self.written.values():
+            t = ref()
+            if t is not None:
+                t._data, t.node = data, node
+                t._spec = spec_of(np.shape(data), data.dtype)
+
+    def strangers(self, around: Surroundings) -> list[Tensor]:
+        """Tensors that the program met, that outlive it, and that the search had not found: state all the same."""
+        refs = {**self.met, **{i: ref for i, (ref, _) in self.written.items()}}
+        return [t for i, ref in refs.items() if (t := ref()) is not None and (i,) not in around.numbers]
 
 
 class _Held(NamedTuple):
@@ -198,10 +210,12 @@ def run_trace(
     arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     arguments: Sequence[Argument],
     around: Surroundings,
-) -> Traced:
+) -> tuple[Traced, list[Tensor]]:
     """Run `fn` on abstract tensors, with abstract tensors in all cells around it; everything is put back after.
 
-    `arrange` gives the call's arguments, with those of some positions replaced.
+    `arrange` gives the call's arguments, with those of some positions replaced. Returns the trace, and
+    tensors with values that turned up in it although nothing leads to them from the function: those are
+    to be among the cells too.
     """
     recorder = Recorder(name)
     saved_cells: list[tuple[Cell, Any]] = []
@@ -214,20 +228,18 @@ def run_trace(
         held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
         held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
         args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
-        result = fn(*args, **kwargs)
-        return _finish(recorder, result, around, arguments, held_cells, held_arguments)
+        traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
     finally:
         reset_capture(token)
         reset_mode(mode_token)
-        for t, (data, node) in recorder.written.values():
-            t._data, t.node = data, node
-            t._spec = asarray(data, copy=False).spec
+        recorder.undo()
         for cell, before in saved_cells:
             cell.restore(before)
         for t, before in saved_grads:
             t._grad = before
         _put_back(around)
         epoch[0] += 1
+    return traced, recorder.strangers(around)
 
 
 def _hold_cell(
@@ -338,7 +350,7 @@ def _finish(
     results: list[Any] = []
     for leaf in leaves:
         if isinstance(leaf, WeakScalar):
-            leaf = strong(leaf)
+            leaf = leaf.strong()
         if isinstance(leaf, Tensor):
             shown = resumed(leaf)
             results.append(outs.add(shown))
@@ -396,9 +408,6 @@ def _finish(
         for i, held in enumerate(held_all)
         if held.grad is not None and held.grad.was_read
     ]
-    known = {id(c.tensor) for c in around.cells if isinstance(c, TensorCell)}
-    hidden = [t for i, ref in recorder.met.items() if (t := ref()) is not None and i not in known]
-    hidden += [t for t, _ in recorder.written.values()]
     return Traced(
         graph,
         tuple(s for _, s in kept),
@@ -413,7 +422,6 @@ def _finish(
         argument_grads,
         place_writes,
         tuple(reads),
-        tuple(hidden),
     )
 
 
@@ -447,7 +455,7 @@ def _place_writes(name: str, around: Surroundings, outs: _Outputs) -> tuple[Writ
 
     def put(place: Place, value: Any) -> None:
         leaves, structure = tree.flatten(value)
-        shown = tuple(outs.add(strong(t) if isinstance(t, WeakScalar) else t) for t in leaves if isinstance(t, Tensor))
+        shown = tuple(outs.add(t.strong() if isinstance(t, WeakScalar) else t) for t in leaves if isinstance(t, Tensor))
         others = tuple(None if isinstance(t, Tensor) else Constant(t) for t in leaves)
         found.setdefault((id(place.holder), place.name), Write((place, structure, others, shown), None))
 
