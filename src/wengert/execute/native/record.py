@@ -14,22 +14,22 @@ class Record:
     """
 
     def __init__(self, names: str) -> None:
-        self._at: dict[str, int] = {}
+        self.places: dict[str, int] = {}
         self._buffers: set[str] = set()
         self.end = 0
         for name in names.split():
             plain = name.removeprefix("*")
-            self._at[plain] = self.end
+            self.places[plain] = self.end
             self.end += 1 + (plain != name)
             if plain != name:
                 self._buffers.add(plain)
 
     def load(self, b: Builder) -> dict[str, Value]:
         """The values in a kernel: pointers of the buffers, words of the rest."""
-        return {n: b.buffer(at) if n in self._buffers else b.word(at) for n, at in self._at.items()}
+        return {n: b.buffer(at) if n in self._buffers else b.word(at) for n, at in self.places.items()}
 
     def words(self, **given: int | View) -> list[int | View]:
         """The words of a step; every name has to be given."""
-        if given.keys() != self._at.keys():
-            raise TypeError(f"a record of {sorted(self._at)} was given {sorted(given)}")
-        return [given[name] for name in self._at]
+        if given.keys() != self.places.keys():
+            raise TypeError(f"a record of {sorted(self.places)} was given {sorted(given)}")
+        return [given[name] for name in self.places]

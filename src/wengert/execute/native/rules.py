@@ -4,4 +4,14 @@ from __future__ import annotations
 
 from . import attention, contractions, conv, cumulative, gather, moves, positions, products, random_numbers
 
-__all__ = ["attention", "contractions", "conv", "cumulative", "gather", "moves", "positions", "products", "random_numbers"]
+__all__ = [
+    "attention",
+    "contractions",
+    "conv",
+    "cumulative",
+    "gather",
+    "moves",
+    "positions",
+    "products",
+    "random_numbers",
+]
