@@ -106,8 +106,9 @@ class Optimizer:
         `value`, `grad` and the buffers are real NumPy arrays of one shape, or tensors in a trace; options
         and `step`, which counts from 1, are Python numbers or stand for some. Buffers are changed by
         augmented assignment, `state["momentum"] *= 0.9`, which writes into an array and rebinds a tensor.
-        `value` and `grad` must not be written to. The value is to decrease along `grad`. For a choice by
-        an option among `switches` ask :func:`is_on`; a choice by `step` is arithmetic.
+        `value` and `grad` must not be written to, and the result is an array of its own. The value is to
+        decrease along `grad`. For a choice by an option among `switches` ask :func:`is_on`; a choice by
+        `step` is arithmetic.
         """
         fail(GraphError, f"{type(self).__name__} defines no update", "Override _update in the class.")
 
@@ -186,7 +187,8 @@ class Optimizer:
         state = self._state_of(p, group)
         state["step"] = step = state["step"] + 1
         if value.size <= BLOCK and value.dtype.kind != "c":
-            new = value + self._update(value, grad, state, group, step)
+            new = self._update(value, grad, state, group, step)
+            new += value
             if not value.shape:  # arithmetic on 0-d arrays gives scalars
                 new = np.asarray(new)
                 state.update({name: np.asarray(state[name]) for name in self._names(group)})
