@@ -149,7 +149,7 @@ def test_units_do_not_matter() -> None:
 
 
 def test_result_lies_as_its_operand() -> None:
-    case = CASES[0]
+    case = CASES[2]
     x = np.zeros(case.shape, np.float32)
     for given, axis in ((x, -1), (last(x), 1)):
         bench = Bench()

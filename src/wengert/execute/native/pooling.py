@@ -253,12 +253,15 @@ def _phase(axes: Axes, kernel: Sequence[int], strides: Sequence[int]) -> list[in
 class _Images:
     """Arrays of one kernel as (a, b, Z, Y, X, channels): how their leading axes are shared out."""
 
-    def __init__(self, low: Lowering, views: Sequence[View], spatial: int) -> None:
+    def __init__(self, low: Lowering, views: Sequence[View], spatial: int, lanes: int) -> None:
         lead = views[0].shape[: len(views[0].shape) - spatial]
         self.channels = lead[-1] if lead else 1
         self.spatial = spatial
         self.outer = prod(lead[:-1])
         self.views = [self._split(low, v) for v in views]
+        if self.channels >= lanes:
+            # Laying channels together costs less than going without vectors.
+            self.views = [v if v.strides[1] == 1 else _channels_last(low, v) for v in self.views]
         self.is_last = self.channels > 1 and all(v.strides[1] == 1 for v in self.views)
 
     def _split(self, low: Lowering, x: View) -> View:
@@ -281,6 +284,17 @@ class _Images:
         return made, self._split(low, made)
 
 
+def _channels_last(low: Lowering, x: View) -> View:
+    """A copy of (a, b, Z, Y, X) with b innermost."""
+    return low.copy(x.permute((0, 2, 3, 4, 1))).permute((0, 4, 1, 2, 3))
+
+
+def _lanes(low: Lowering, type: Type, channels: int) -> int:
+    """Channels taken at once: several vectors where they fit, so that the loops over taps weigh less."""
+    most = low.target.lanes(type)
+    return next((most * n for n in (4, 2) if channels % (most * n) == 0), most)
+
+
 def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transposed: bool) -> View | None:
     """The result of a fold over windows; `given` are what is read at the taps and the winners."""
     attrs = node.attrs
@@ -294,7 +308,7 @@ def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transpos
         phases = list(transpose_axes(out_size, size, kernel, geometry))
     else:
         phases = [forward_axes(size, out_size, kernel, geometry)]
-    images = _Images(low, given, spatial)
+    images = _Images(low, given, spatial, low.target.lanes(fold.compute))
     made, out = images.new(low, shape, fold.result)
     x, winners = images.views[0], images.views[-1]
     padded = (*(1,) * (SPATIAL - spatial), *kernel)
@@ -319,11 +333,11 @@ def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transpos
         bands=bands,
         phases=len(phases),
     )
-    lanes = low.target.lanes(fold.compute) if images.is_last else 1
+    lanes = _lanes(low, fold.compute, images.channels) if images.is_last else 1
     low.step(
         low.kernel(f"{fold.key} {lanes}", lambda b: _Pool(b, fold, lanes).write()),
         [*words, *(w for p in phases for w in _phase(p, padded, out.strides[2:]))],
-        reads=given,
+        reads=images.views,
         writes=[made],
         units=images.outer * (1 if images.is_last else images.channels) * bands,
         flops=float(made.size * prod(kernel)),
