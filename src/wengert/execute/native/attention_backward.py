@@ -7,9 +7,18 @@ that nothing depends on how units are shared out.
 from __future__ import annotations
 
 from .attention_form import Form, Frame
-from .attention_forward import load_row, store_row
-from .attention_products import over_keys, over_queries, pack, turn, unpack, with_keys
-from .attention_tiles import fill, from_lane, strided, transpose
+from .attention_products import (
+    load_row,
+    over_keys,
+    over_queries,
+    pack,
+    segments,
+    store_row,
+    turn,
+    unpack,
+    with_keys,
+)
+from .attention_tiles import fill, strided, transpose
 from .builder import Builder, Value
 from .math_exp import exp
 from .walk import walk
@@ -115,30 +124,26 @@ class _Queries:
         """The weights and the slopes of a group's scores for a block of keys; and what they add to dQ."""
         f, b, tile = self.f, self.b, self.tile
         first = b.add(self.first, at)
-        plain = b.imin(b.imax(start, first), stop) if f.form.causal else stop
-        stop = b.imin(stop, b.add(first, b.index(tile.group))) if f.form.causal else stop
+        seen = segments(f, first, start, stop)
         weights, slopes = (b.offset(f.piece(p), at, f.type) for p in ("weights", "slopes"))
         for name, source, depth, out in (("k", "q", "d", weights), ("v", "dy", "e", slopes)):
             turned = strided(b, f.piece(f"{source}_turned"), at, f.size(f"width_{depth}"), f.type)
-            with_keys(f, name, start, stop, f.size(depth), turned, out, block)
+            with_keys(f, name, seen, f.size(depth), turned, out, block)
         levels, deltas = (load_row(f, b.offset(f.piece(p), at, f.type)) for p in ("levels", "deltas"))
-
-        def seen(key: Value) -> list[Value]:
-            return from_lane(b, tile, b.sub(key, first))
-
         nothing = b.const(tile.type, 0)
-        for begin, end, diagonal in ((start, plain, False), (plain, stop, True))[: 1 + f.form.causal]:
-            with b.loop(begin, end) as keys:
+        for part in seen:
+            with b.loop(part.start, part.stop) as keys:
                 row = b.sub(keys.index, start)
                 w_row, s_row = (strided(b, p, row, block, f.type) for p in (weights, slopes))
-                scores = f.masked(load_row(f, w_row), keys.index, first, b.sub(self.valid, at))
-                found = [exp(b, b.fsub(s, x)) for s, x in zip(scores, levels, strict=True)]
-                steep = [b.fsub(s, x) for s, x in zip(load_row(f, s_row), deltas, strict=True)]
+                scores = load_row(f, w_row, part.first)
+                scores = f.masked(scores, keys.index, first, b.sub(self.valid, at), part.first)
+                found = [exp(b, b.fsub(s, x)) for s, x in zip(scores, levels[part.first :], strict=True)]
+                steep = load_row(f, s_row, part.first)
+                steep = [b.fsub(s, x) for s, x in zip(steep, deltas[part.first :], strict=True)]
                 steep = [b.fmul(s, w) for s, w in zip(steep, found, strict=True)]
-                if diagonal:
-                    masks = seen(keys.index)
-                    found = [b.select(m, w, nothing) for m, w in zip(masks, found, strict=True)]
-                    steep = [b.select(m, s, nothing) for m, s in zip(masks, steep, strict=True)]
-                store_row(f, w_row, found)
-                store_row(f, s_row, steep)
-        over_keys(f, "k", f.size("d"), start, plain, stop, slopes, block, self._dq_sums(at), seen)
+                if part.diagonal:
+                    mask = part.seen(b, tile, keys.index)
+                    found[0], steep[0] = (b.select(mask, x[0], nothing) for x in (found, steep))
+                store_row(f, w_row, found, part.first)
+                store_row(f, s_row, steep, part.first)
+        over_keys(f, "k", f.size("d"), seen, slopes, block, self._dq_sums(at))

@@ -88,8 +88,11 @@ class Frame:
         at = self._at[name]
         return at if row is None else strided(self.b, at, row, self.row(name), self.type)
 
-    def masked(self, scores: Sequence[Value], key: Value, query: Value, valid: Value) -> list[Value]:
-        """Scores of a group from `query` on, of one key, with the mask's numbers added; `valid` queries there are."""
+    def masked(self, scores: Sequence[Value], key: Value, query: Value, valid: Value, first: int) -> list[Value]:
+        """Scores of one key with the mask's numbers added.
+
+        They are those of the group from `query` on, of which there are `valid`, without its `first` vectors.
+        """
         b, tile = self.b, self.tile
         if self.form.mask == "none":
             return list(scores)
@@ -98,8 +101,8 @@ class Frame:
             shared = b.splat(b.load(self.type.scalar, at), tile.lanes)
             return [b.fadd(s, shared) for s in scores]
         found = []
-        for v, s in enumerate(scores):
-            lanes = I64.vector(tile.lanes)
+        lanes = I64.vector(tile.lanes)
+        for v, s in enumerate(scores, first):
             numbers = b.add(b.iota(lanes), b.const(lanes, v * tile.lanes)) if v else b.iota(lanes)
             there = b.mul(numbers, b.splat(self.row("mask"), tile.lanes))
             mask = b.tail_mask(b.sub(valid, b.index(v * tile.lanes)), tile.lanes)

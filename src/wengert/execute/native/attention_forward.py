@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .attention_form import Form, Frame
-from .attention_products import over_keys, pack, turn, unpack, with_keys
-from .attention_tiles import fill, from_lane, strided, transpose
+from .attention_products import Segment, load_row, over_keys, pack, segments, store_row, turn, unpack, with_keys
+from .attention_tiles import fill, strided, transpose
 from .builder import Builder, Value
 from .math_exp import exp
 from .math_log import log
@@ -41,26 +41,14 @@ def build_forward(form: Form, b: Builder) -> None:
         with b.loop(0, keys, KEYS, (*lowest, *nothing)) as blocks:
             start, stop = blocks.index, b.imin(b.add(blocks.index, b.index(KEYS)), keys)
             top, before = blocks.values[: tile.vectors], blocks.values[tile.vectors :]
-            with_keys(f, "k", start, stop, f.size("d"), f.piece("turned"), f.piece("scores"), tile.group)
-            plain = b.imin(b.imax(start, first), stop) if form.causal else stop
-            block = _Block(f, first, valid, start, plain, stop)
+            seen = segments(f, first, start, stop)
+            with_keys(f, "k", seen, f.size("d"), f.piece("turned"), f.piece("scores"), tile.group)
+            block = _Block(f, valid, seen)
             largest = block.mask_and_maximum(top)
             level = [_finite_level(b, x) for x in largest]
             decay = [exp(b, b.fsub(x, y)) for x, y in zip(top, level, strict=True)]
             total = block.exponentials(level, [b.fmul(x, d) for x, d in zip(before, decay, strict=True)])
-            over_keys(
-                f,
-                "v",
-                f.size("e"),
-                start,
-                plain,
-                stop,
-                f.piece("scores"),
-                tile.group,
-                f.piece("sums"),
-                block.seen,
-                decay,
-            )
+            over_keys(f, "v", f.size("e"), seen, f.piece("scores"), tile.group, f.piece("sums"), decay)
             blocks.carry(*largest, *total)
         _finish(f, valid, blocks.results[: tile.vectors], blocks.results[tile.vectors :])
 
@@ -74,57 +62,45 @@ def _finite_level(b: Builder, top: Value) -> Value:
 class _Block:
     """The scores of a group of queries and a block of keys, a row for every key."""
 
-    def __init__(self, f: Frame, first: Value, valid: Value, start: Value, plain: Value, stop: Value) -> None:
-        self.f, self.first, self.valid = f, first, valid
-        self.start, self.plain, self.stop = start, plain, stop
-
-    def seen(self, key: Value) -> list[Value]:
-        """Which queries see a key."""
-        b = self.f.b
-        return from_lane(b, self.f.tile, b.sub(key, self.first))
+    def __init__(self, f: Frame, valid: Value, keys: Sequence[Segment]) -> None:
+        self.f, self.valid, self.keys = f, valid, keys
 
     def _row(self, key: Value) -> Value:
         b = self.f.b
-        return strided(b, self.f.piece("scores"), b.sub(key, self.start), self.f.tile.group, self.f.type)
+        return strided(b, self.f.piece("scores"), b.sub(key, self.keys[0].start), self.f.tile.group, self.f.type)
 
-    def mask_and_maximum(self, top: Sequence[Value]) -> Sequence[Value]:
-        top = self._maximum(self.start, self.plain, top, diagonal=False)
-        return self._maximum(self.plain, self.stop, top, diagonal=True) if self.f.form.causal else top
-
-    def _maximum(self, start: Value, stop: Value, top: Sequence[Value], diagonal: bool) -> Sequence[Value]:
-        f, b, tile = self.f, self.f.b, self.f.tile
-        changed = diagonal or f.form.mask != "none"
-        with b.loop(start, stop, 1, top) as loop:
-            row = self._row(loop.index)
-            scores = load_row(f, row)
-            scores = f.masked(scores, loop.index, b.index(0), self.valid)
-            if diagonal:
-                lowest = b.const(tile.type, float("-inf"))
-                scores = [b.select(m, s, lowest) for m, s in zip(self.seen(loop.index), scores, strict=True)]
-            if changed:
-                store_row(f, row, scores)
-            # NaN is passed over here and comes back with the exponentials.
-            loop.carry(*(b.select(b.fcmp("ogt", s, t), s, t) for s, t in zip(scores, loop.values, strict=True)))
-        return loop.results
+    def mask_and_maximum(self, top: Sequence[Value]) -> list[Value]:
+        """Mask the scores; returns for every query the largest, `top` among them."""
+        f, b = self.f, self.f.b
+        found = list(top)
+        for part in self.keys:
+            with b.loop(part.start, part.stop, 1, found[part.first :]) as loop:
+                row = self._row(loop.index)
+                scores = f.masked(load_row(f, row, part.first), loop.index, b.index(0), self.valid, part.first)
+                if part.diagonal:
+                    mask = part.seen(b, f.tile, loop.index)
+                    scores[0] = b.select(mask, scores[0], b.const(f.type, float("-inf")))
+                if part.diagonal or f.form.mask != "none":
+                    store_row(f, row, scores, part.first)
+                # NaN is passed over here and comes back with the exponentials.
+                loop.carry(*(b.select(b.fcmp("ogt", s, t), s, t) for s, t in zip(scores, loop.values, strict=True)))
+            found[part.first :] = loop.results
+        return found
 
     def exponentials(self, level: Sequence[Value], total: Sequence[Value]) -> list[Value]:
         """Scores become weights, not normalised; returns their sums added to `total`."""
         f, b = self.f, self.f.b
-        with b.loop(self.start, self.stop, 1, total) as loop:
-            row = self._row(loop.index)
-            weights = [exp(b, b.fsub(s, x)) for s, x in zip(load_row(f, row), level, strict=True)]
-            store_row(f, row, weights)
-            loop.carry(*(b.fadd(t, w) for t, w in zip(loop.values, weights, strict=True)))
-        return list(loop.results)
-
-
-def load_row(f: Frame, row: Value) -> list[Value]:
-    return [f.b.load(f.type, f.b.offset(row, v * f.tile.lanes, f.type)) for v in range(f.tile.vectors)]
-
-
-def store_row(f: Frame, row: Value, values: Sequence[Value]) -> None:
-    for v, x in enumerate(values):
-        f.b.store(x, f.b.offset(row, v * f.tile.lanes, f.type))
+        found = list(total)
+        for first in sorted({part.first for part in self.keys}):
+            parts = [part for part in self.keys if part.first == first]
+            with b.loop(parts[0].start, parts[-1].stop, 1, found[first:]) as loop:
+                row = self._row(loop.index)
+                scores = load_row(f, row, first)
+                weights = [exp(b, b.fsub(s, x)) for s, x in zip(scores, level[first:], strict=True)]
+                store_row(f, row, weights, first)
+                loop.carry(*(b.fadd(t, w) for t, w in zip(loop.values, weights, strict=True)))
+            found[first:] = loop.results
+        return found
 
 
 def _finish(f: Frame, valid: Value, top: Sequence[Value], total: Sequence[Value]) -> None:
@@ -133,9 +109,10 @@ def _finish(f: Frame, valid: Value, top: Sequence[Value], total: Sequence[Value]
     one = b.const(tile.type, 1)
     total = [b.select(b.fcmp("oeq", t, b.const(tile.type, 0)), one, t) for t in total]
     sums = f.piece("sums")
+    inverse = [b.fdiv(one, t) for t in total]
     with b.loop(0, f.size("e")) as loop:
         row = strided(b, sums, loop.index, tile.group, f.type)
-        store_row(f, row, [b.fdiv(x, t) for x, t in zip(load_row(f, row), total, strict=True)])
+        store_row(f, row, [b.fmul(x, i) for x, i in zip(load_row(f, row), inverse, strict=True)])
     transpose(b, tile, sums, f.size("lines"), tile.group, tile.group, f.piece("rows"), f.size("lines"))
     unpack(f, f.piece("rows"), f.size("lines"), "y", f.size("e"), b.index(0), valid, scaled=False)
     for v, (x, t) in enumerate(zip(top, total, strict=True)):

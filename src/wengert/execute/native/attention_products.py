@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
 
 from .attention_form import Frame, group_rows
 from .attention_tiles import (
     Factors,
+    Tile,
     fill,
+    from_lane,
     load_tile,
     pack_row,
     rows_of,
@@ -19,7 +23,7 @@ from .attention_tiles import (
     unpack_row,
     zeros,
 )
-from .builder import Value
+from .builder import Builder, Value
 
 
 def pack(f: Frame, name: str, first: Value, valid: Value, rows: int, width: Value, piece: str, scaled: bool) -> None:
@@ -54,41 +58,83 @@ def unpack(
         unpack_row(b, f.tile, row, columns, target, (lambda x: b.fmul(x, scale)) if scaled else (lambda x: x))
 
 
-def with_keys(
-    f: Frame, name: str, start: Value, stop: Value, depth: Value, turned: Value, out: Value, width: int
-) -> None:
-    """The products of keys (or values) `start` to `stop` with a group's turned rows: a row of `out` for each."""
+def load_row(f: Frame, row: Value, first: int = 0) -> list[Value]:
+    """A group's row of numbers from vector `first` on."""
+    return [f.b.load(f.type, f.b.offset(row, v * f.tile.lanes, f.type)) for v in range(first, f.tile.vectors)]
+
+
+def store_row(f: Frame, row: Value, values: Sequence[Value], first: int = 0) -> None:
+    for v, x in enumerate(values, first):
+        f.b.store(x, f.b.offset(row, v * f.tile.lanes, f.type))
+
+
+class Segment(NamedTuple):
+    """Keys `start` to `stop`, seen by a group's queries from vector `first` on.
+
+    On the `diagonal` a query of that vector sees the keys up to its own only.
+    """
+
+    first: int
+    start: Value
+    stop: Value
+    query: Value
+    diagonal: bool
+
+    def tile(self, f: Frame) -> Tile:
+        return f.tile.after(self.first)
+
+    def seen(self, b: Builder, tile: Tile, key: Value) -> Value:
+        """Which queries of the first vector see a key."""
+        return from_lane(b, tile, b.sub(key, self.query))
+
+
+def segments(f: Frame, query: Value, start: Value, stop: Value) -> list[Segment]:
+    """The keys from `start` to `stop` as the queries of a group from `query` on see them."""
     b, tile = f.b, f.tile
+    if not f.form.causal:
+        return [Segment(0, start, stop, query, False)]
+    bounds = [b.add(query, b.index(v * tile.lanes)) for v in range(tile.vectors + 1)]
+    ends = [b.imin(b.imax(x, start), stop) for x in bounds]
+    diagonal = [Segment(v, ends[v], ends[v + 1], bounds[v], True) for v in range(tile.vectors)]
+    return [Segment(0, start, ends[0], query, False), *diagonal]
+
+
+def with_keys(
+    f: Frame, name: str, keys: Sequence[Segment], depth: Value, turned: Value, out: Value, width: int
+) -> None:
+    """The products of keys (or values) with a group's turned rows: a row of `out` for each."""
+    b = f.b
+    origin = keys[0].start
     last = b.sub(f.size("n"), b.index(1))
-    vectors = group_rows(b, tile, turned, tile.group)
     step = f.bytes(f.column(name))
-    with b.loop(start, stop, tile.rows) as loop:
-        factors = Factors(rows_of(b, tile, f.array(name), loop.index, f.row(name), last), step)
-        sums = sum_products(b, tile, zeros(b, tile), b.index(0), depth, factors, vectors)
-        store_tile(b, tile, sums, rows_of(b, tile, out, b.sub(loop.index, start), b.index(width), None))
+    for first in sorted({s.first for s in keys}):
+        parts = [s for s in keys if s.first == first]
+        tile = parts[0].tile(f)
+        skipped = first * tile.lanes
+        vectors = group_rows(b, tile, b.offset(turned, skipped, f.type), f.tile.group)
+        target = b.offset(out, skipped, f.type)
+        with b.loop(parts[0].start, parts[-1].stop, tile.rows) as loop:
+            factors = Factors(rows_of(b, tile, f.array(name), loop.index, f.row(name), last), step)
+            sums = sum_products(b, tile, zeros(b, tile), b.index(0), depth, factors, vectors)
+            store_tile(b, tile, sums, rows_of(b, tile, target, b.sub(loop.index, origin), b.index(width), None))
 
 
 def over_keys(
     f: Frame,
     name: str,
     depth: Value,
-    start: Value,
-    plain: Value,
-    stop: Value,
+    keys: Sequence[Segment],
     weights: Value,
     width: int,
     sums: Value,
-    where: Callable[[Value], Sequence[Value]],
     decay: Sequence[Value] | None = None,
 ) -> None:
     """Add to a group's sums, a row for every column of values (or keys), weights times those columns.
 
-    The weights' rows are those of keys from `start` on; from `plain` to `stop` they count where
-    `where(key)` holds. `decay` scales the sums there were.
+    The weights' rows are those of the keys; `decay` scales the sums there were.
     """
     b, tile = f.b, f.tile
-    base = strided(b, weights, b.sub(b.index(0), start), width, f.type)
-    vectors = group_rows(b, tile, base, width)
+    base = strided(b, weights, b.sub(b.index(0), keys[0].start), width, f.type)
     step = f.bytes(f.row(name))
     last = b.sub(depth, b.index(1))
     with b.loop(0, depth, tile.rows) as loop:
@@ -97,9 +143,14 @@ def over_keys(
         acc = load_tile(b, tile, places)
         if decay is not None:
             acc = [b.fmul(a, decay[i % tile.vectors]) for i, a in enumerate(acc)]
-        acc = sum_products(b, tile, acc, start, plain, factors, vectors)
-        if f.form.causal:
-            acc = sum_products(b, tile, acc, plain, stop, factors, vectors, where)
+        for part in keys:
+            narrow = part.tile(f)
+            vectors = group_rows(b, narrow, b.offset(base, part.first * tile.lanes, f.type), width)
+            taken = [i for i in range(len(acc)) if i % tile.vectors >= part.first]
+            seen = partial(part.seen, b, narrow) if part.diagonal else None
+            added = sum_products(b, narrow, [acc[i] for i in taken], part.start, part.stop, factors, vectors, seen)
+            for i, x in zip(taken, added, strict=True):
+                acc[i] = x
         store_tile(b, tile, acc, places)
 
 

@@ -33,11 +33,15 @@ class Tile(NamedTuple):
     def group(self) -> int:
         return self.vectors * self.type.lanes
 
+    def after(self, vectors: int) -> Tile:
+        """The part of the tile without its first vectors."""
+        return self._replace(vectors=self.vectors - vectors)
+
 
 def tile_for(target: Target, type: Type) -> Tile:
-    """Two vectors, and as many rows as the registers hold twice; a group is a whole number of rows."""
+    """Two vectors, and as many rows as the registers hold twice; a vector is a whole number of rows."""
     vector = type.vector(target.lanes(type))
-    return Tile(vector, min(8 if target.registers >= 32 else 4, 2 * vector.lanes), 2)
+    return Tile(vector, min(8 if target.registers >= 32 else 4, vector.lanes), 2)
 
 
 class Factors(NamedTuple):
@@ -93,11 +97,11 @@ def sum_products(
     stop: Value,
     factors: Factors,
     vectors: Vectors,
-    where: Callable[[Value], Sequence[Value]] | None = None,
+    where: Callable[[Value], Value] | None = None,
 ) -> list[Value]:
     """Add to the tile, for every step t from `start` to `stop`, the outer product of its numbers and vectors.
 
-    `where(t)` gives a mask for each vector: what it does not hold for is left as it is, whatever is
+    `where(t)` gives a mask for the first vector: what it does not hold for is left as it is, whatever is
     multiplied there.
     """
     at = [b.mul(start, factors.step), b.mul(start, vectors.step)]
@@ -107,13 +111,13 @@ def sum_products(
             b.load(tile.type, b.offset(b.offset(vectors.pointer, there, I8), v * tile.lanes, tile.type))
             for v in range(tile.vectors)
         ]
-        masks = where(loop.index) if where is not None else None
+        mask = where(loop.index) if where is not None else None
         for r, pointer in enumerate(factors.pointers):
             factor = b.splat(b.load(tile.type.scalar, b.offset(pointer, here, I8)), tile.lanes)
             for v in range(tile.vectors):
                 i = r * tile.vectors + v
                 added = b.fma(factor, vector[v], acc[i])
-                acc[i] = added if masks is None else b.select(masks[v], added, acc[i])
+                acc[i] = added if mask is None or v else b.select(mask, added, acc[i])
         loop.carry(b.add(here, factors.step), b.add(there, vectors.step), *acc)
     return list(loop.results[2:])
 
@@ -136,19 +140,11 @@ def sum_triangle(
     return acc
 
 
-# -- masks
-
-
-def from_lane(b: Builder, tile: Tile, first: Value) -> list[Value]:
-    """For each vector of a group, which lanes' numbers are `first` or more."""
+def from_lane(b: Builder, tile: Tile, first: Value) -> Value:
+    """Which lanes' numbers are `first` or more."""
     type = I32 if tile.type.bits == 32 else I64
     bound = first if type is I64 else b.cast("trunc", first, I32)
-    ints = type.vector(tile.lanes)
-    wanted = b.splat(bound, tile.lanes)
-    return [
-        b.icmp("sge", b.add(b.iota(ints), b.const(ints, v * tile.lanes)) if v else b.iota(ints), wanted)
-        for v in range(tile.vectors)
-    ]
+    return b.icmp("sge", b.iota(type.vector(tile.lanes)), b.splat(bound, tile.lanes))
 
 
 # -- rows in and out
