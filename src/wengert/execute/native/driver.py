@@ -99,7 +99,7 @@ class Driver(NamedTuple):
 
 def has_threads() -> bool:
     """Whether the driver can share steps out: helpers need POSIX threads and Linux's futex."""
-    return sys.platform == "linux" and platform.machine().lower() in _FUTEX
+    return sys.platform == "linux" and platform.machine() in _FUTEX
 
 
 class _Source(NamedTuple):
@@ -118,9 +118,9 @@ class _Source(NamedTuple):
 @cache
 def driver() -> Driver:
     """The driver, made at first use and the same for all programs."""
-    threads = has_threads()
-    names = ["wengert_run", "wengert_start"] + (["wengert_helper", "wengert_dismiss"] if threads else [])
-    code, _ = kernel.code(_Source(ir(threads), machine.host()))
+    helpers = has_threads()
+    names = ["wengert_run", "wengert_start"] + (["wengert_helper", "wengert_dismiss"] if helpers else [])
+    code, _ = kernel.code(_Source(ir(machine.host(), helpers), machine.host()))
     run, start, *rest = machine.load_all([code], names)
     plain, with_arrays = (ctypes.c_int64, ctypes.c_void_p), (ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
     made = Driver(
@@ -153,19 +153,20 @@ def _reads_arrays(made: Driver) -> bool:
 
 
 # The number of Linux's system call.
-_FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98, "arm64": 98}
+_FUTEX = {"x86_64": 202, "aarch64": 98}
 
 
-def ir(threads: bool) -> str:
+def ir(target: Target, helpers: bool) -> str:
     """The text of the driver's module."""
-    x86 = platform.machine().lower() in ("x86_64", "amd64")
-    parts = [f'target triple = "{machine.host().triple}"', _MODE_X86 if x86 else _MODE_ARM, _RUN, _START]
-    parts.append(_SHARE if threads else _NO_SHARE)
+    processor = target.triple.partition("-")[0]
+    x86 = processor == "x86_64"
+    parts = [f'target triple = "{target.triple}"', _MODE_X86 if x86 else _MODE_ARM, _RUN, _START]
+    parts.append(_SHARE if helpers else _NO_SHARE)
     numbers = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, int)}
     return Template("\n".join(parts)).substitute(
         numbers,
         PAUSE="call void @llvm.x86.sse2.pause()" if x86 else "call void @llvm.aarch64.hint(i32 1)",
-        FUTEX=_FUTEX.get(platform.machine().lower(), 0),
+        FUTEX=_FUTEX.get(processor, 0),
         TUPLE_SIZE=object.__basicsize__,
         TUPLE_ITEMS=tuple.__basicsize__,
         ARRAY_DATA=object.__basicsize__,

@@ -340,7 +340,7 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
         """Grains that the busiest thread does."""
         return math.ceil(math.ceil(pieces / size) / count) * size
 
-    return grain * min(range(smallest, min(largest, 2 * smallest) + 1), key=rounds)
+    return grain * min(range(smallest, min(largest, smallest + count, 2 * smallest) + 1), key=rounds)
 
 
 def _claim_outputs(plan: Plan) -> None:

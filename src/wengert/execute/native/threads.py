@@ -21,6 +21,9 @@ from . import driver
 
 MOST_THREADS = 1024
 
+# Where Linux says in which control groups a process is, and what these may use.
+GROUPS, GROUP_FILES = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
 # Counts the teams there were: who keeps what depends on the team sees here that there is another one.
 generation = 0
 
@@ -148,12 +151,12 @@ def _allowed() -> set[int]:
 def cpu_quota() -> float | None:
     """How many processors' time the control groups that this process is in let it have; None: no limit."""
     quotas = []
-    for line in _text(Path("/proc/self/cgroup")).splitlines():
+    for line in _text(GROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
-            base, read = Path("/sys/fs/cgroup"), _quota_2
+            base, read = GROUP_FILES, _quota_2
         elif "cpu" in controllers.split(","):
-            base, read = Path("/sys/fs/cgroup/cpu"), _quota_1
+            base, read = GROUP_FILES / "cpu", _quota_1
         else:
             continue
         # A group's limit holds for all below it. In a container the path may be the host's, which
