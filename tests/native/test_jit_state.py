@@ -358,3 +358,23 @@ def test_a_tensor_that_no_search_finds() -> None:
     close(compiled(wg.ones(2)), [2, 4])
     close(total, [2, 2])
     assert not total.is_abstract
+
+
+def test_a_state_that_is_kept_carries_gradients_on() -> None:
+    def make() -> Any:
+        w = wg.tensor([0.5, 0.25], requires_grad=True)
+        kept: dict[str, Any] = {"h": wg.ones(2)}
+
+        def step(x: Any) -> Any:
+            kept["h"] = wg.tanh(kept["h"] * w + x)
+            return kept["h"].sum()
+
+        return w, kept, step
+
+    (w, kept, eager), (v, _, fn) = make(), make()
+    compiled = wg.jit(fn)
+    for f in (eager, compiled):
+        for _ in range(3):
+            loss = f(wg.ones(2))
+        loss.backward()
+    close(v.grad, w.grad)

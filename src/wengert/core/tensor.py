@@ -348,8 +348,9 @@ class Tensor:
         except AttributeError:
             return None
         if type(found) is Unread:
-            self._grad = found.read()
-        return self._grad
+            found = self._grad = found.read()
+        kept: Tensor | None = found
+        return kept
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
@@ -596,7 +597,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     want = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
         if data.is_weak:
-            data = data.strong() if want is None else abstract_like(data)
+            number: Any = data
+            data = number.strong() if want is None else abstract_like(data)
         if want is None or want == data.dtype:
             if not copy:
                 return data

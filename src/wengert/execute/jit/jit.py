@@ -57,7 +57,7 @@ class Jit(Inspected):
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn = fn
         self._options = options
-        self._name = options.name or getattr(fn, "__name__", type(fn).__name__)
+        self._name: str = options.name or getattr(fn, "__name__", type(fn).__name__)
         self._statics = Statics(fn, options.static_argnums, options.static_argnames)
         self._numbers = Numbers()
         self._around: dict[tuple[Any, ...], Surroundings] = {}
@@ -146,7 +146,7 @@ class Jit(Inspected):
                 if path is not program.paths[-1]:
                     program.paths.remove(path)
                     program.paths.append(path)
-                path.commit(outputs, call.leaves, call.positions, around)
+                path.commit(outputs, carried, call.leaves, call.positions, around)
                 self._last = path
                 self._shorten(call, around, path)
                 return path.results(outputs, carried)
@@ -178,7 +178,7 @@ class Jit(Inspected):
         with _TRACING:
             feeds = path.feeds(call.leaves, call.positions, around)
         outputs, carried = self._outputs(path, feeds, call, around)
-        path.commit(outputs, call.leaves, call.positions, around)
+        path.commit(outputs, carried, call.leaves, call.positions, around)
         return path.results(outputs, carried)
 
     def _shorten(self, call: Call, around: Surroundings, path: Path) -> None:

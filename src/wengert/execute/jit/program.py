@@ -97,39 +97,44 @@ class Path:
         return self.decisions if self.first is None else _until(self.first.run(feeds), self.decisions)
 
     def commit(
-        self, outputs: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings
+        self,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        around: Surroundings,
     ) -> None:
         """Give everything outside that the program writes to its new value."""
         traced = self.traced
         for i, k in traced.cell_writes:
             around.cells[i].put(np.asarray(outputs[k]))
         for i, k in traced.argument_writes:
-            leaves[positions[i]]._data = np.asarray(outputs[k])
+            owner = leaves[positions[i]]
+            owner._data = np.asarray(outputs[k])
+            if carried is not None and not owner.is_leaf:
+                owner.node = carried[k].node
         for i, k in traced.cell_grads:
             owner = around.cells[i].tensor  # type: ignore[attr-defined]
             owner._grad = None if k is None else wrap(np.asarray(outputs[k]))
         for i, k in traced.argument_grads:
             leaves[positions[i]]._grad = None if k is None else wrap(np.asarray(outputs[k]))
-        for (place, structure, others, shown), _ in traced.place_writes:
-            numbers = iter(shown)
-            found = [wrap(np.asarray(outputs[next(numbers)])) if o is None else o.value for o in others]
-            place.write(tree.unflatten(structure, found))
+        for place, structure, found in traced.place_writes:
+            place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
 
-    def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None = None) -> Any:
-        """What the function returns; of `carried` tensors those that carry gradients are taken as they are."""
-        tracked = self.traced.tracked if carried is not None else ()
-        found = [
-            _constant(r.value)
-            if type(r) is Constant
-            else carried[r]  # type: ignore[index]
-            if r in tracked
-            else wrap(np.asarray(outputs[r]))
-            for r in self.traced.results
-        ]
+    def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
+        """What the function returns."""
+        found = [self.shown(r, outputs, carried) for r in self.traced.results]
         structure = self.traced.structure
-        if structure.kind is None:
-            return found[0]
-        return tree.unflatten(structure, found)
+        return found[0] if structure.kind is None else tree.unflatten(structure, found)
+
+    def shown(self, result: Any, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
+        """A leaf of what is returned or kept; of `carried` tensors those that carry gradients are taken as they are."""
+        if type(result) is Constant:
+            # The caller may write into an array.
+            return result.value.copy() if isinstance(result.value, np.ndarray) else result.value
+        if carried is not None and result in self.traced.tracked:
+            return carried[result]
+        return wrap(np.asarray(outputs[result]))
 
 
 def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -138,8 +143,3 @@ def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, .
         if now != wanted:
             return (*expected[:k], now)
     return expected
-
-
-def _constant(value: Any) -> Any:
-    """A result that is not a tensor; the caller may write into an array."""
-    return value.copy() if isinstance(value, np.ndarray) else value

@@ -251,9 +251,8 @@ class _Walk:
             return
         code = fn.__code__
         self.note(place, "function", id(code))
-        for part in (fn.__defaults__ or (), fn.__kwdefaults__ or {}, fn.__dict__):
-            for item in part.values() if isinstance(part, dict) else part:
-                self.visit(item, Place(None, None, f"{place.path}.<default>"))
+        for item in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values(), *fn.__dict__.values()):
+            self.visit(item, Place(None, None, f"{place.path}.<default>"))
         for name, cell in zip(code.co_freevars, fn.__closure__ or ()):
             held = Place(cell, name, name)
             value = held.read()

@@ -59,10 +59,25 @@ class Decision(NamedTuple):
 
 
 class Write(NamedTuple):
-    """Something outside that a run gives another value: what, and the graph's output (None: nothing, no gradient)."""
+    """A cell or an argument, by its number, that a run gives another value: the graph's output that has it."""
 
-    target: Any
+    number: int
+    output: int
+
+
+class GradientWrite(NamedTuple):
+    """The same for its gradient; None: it has none afterwards."""
+
+    number: int
     output: int | None
+
+
+class PlaceWrite(NamedTuple):
+    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs."""
+
+    place: Place
+    structure: Any
+    leaves: tuple[Any, ...]
 
 
 class Source(NamedTuple):
@@ -89,9 +104,9 @@ class Traced(NamedTuple):
     guards: tuple[Decision, ...]
     cell_writes: tuple[Write, ...]
     argument_writes: tuple[Write, ...]
-    cell_grads: tuple[Write, ...]
-    argument_grads: tuple[Write, ...]
-    place_writes: tuple[Write, ...]
+    cell_grads: tuple[GradientWrite, ...]
+    argument_grads: tuple[GradientWrite, ...]
+    place_writes: tuple[PlaceWrite, ...]
     grads_read: tuple[tuple[Source, bool], ...]
 
 
@@ -179,7 +194,7 @@ class Recorder(Capture):
 
 
 class _Held(NamedTuple):
-    """A cell or an argument during a trace: the input that stands in it, the tensor (if it is one), its gradient's input."""
+    """A cell or an argument during a trace: the input that stands in it; its tensor and the gradient of that, if any."""
 
     input: Tensor
     tensor: Tensor | None
@@ -197,7 +212,7 @@ class _Gradient:
             self.input = abstract_input(before.spec, f"{name}.grad" if name else "")
             values.known[self.input.node] = before._data  # type: ignore[index]
         self.was_read = False
-        owner._grad = Unread(self.read)  # type: ignore[assignment]
+        owner._grad = Unread(self.read)
 
     def read(self) -> Tensor | None:
         self.was_read = True
@@ -307,9 +322,8 @@ def _put_back(around: Surroundings) -> None:
                         container[key] = before[key]
                     else:
                         del container[key]
-        elif len(container) != len(before) or any(a is not b for a, b in zip(container, before)):
-            if any(map(_has_abstract, container)):
-                container[:] = before
+        elif any(map(_has_abstract, container)):
+            container[:] = before
     for place, before in around.places:
         now = place.read()
         if now is not before and _has_abstract(now):
@@ -347,17 +361,18 @@ def _finish(
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: set[int] = set()
-    results: list[Any] = []
-    for leaf in leaves:
+
+    def output(leaf: Any) -> Any:
         if isinstance(leaf, WeakScalar):
             leaf = leaf.strong()
-        if isinstance(leaf, Tensor):
-            shown = resumed(leaf)
-            results.append(outs.add(shown))
-            if leaf.requires_grad and leaf.node not in recorder.consumed:
-                tracked.add(results[-1])
-        else:
-            results.append(Constant(leaf))
+        if not isinstance(leaf, Tensor):
+            return Constant(leaf)
+        number = outs.add(resumed(leaf))
+        if leaf.requires_grad and leaf.node not in recorder.consumed:
+            tracked.add(number)
+        return number
+
+    results = [output(leaf) for leaf in leaves]
     cell_writes: list[Write] = []
     for i, (cell, held) in enumerate(zip(around.cells, held_cells, strict=True)):
         now = cell.held()
@@ -371,9 +386,11 @@ def _finish(
         if now._data is not None or now.node is not held.input.node:
             argument_writes.append(Write(i, outs.add(now)))
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
-    place_writes = _place_writes(recorder.name, around, outs)
+    place_writes = _place_writes(recorder.name, around, output)
     for t in recorder.effects:
-        if recorder.values.can_be_known(t.node):  # else it is of an inner trace, whose transform runs it
+        if t.node is not None and recorder.values.can_be_known(
+            t.node
+        ):  # else it is of an inner trace, whose transform runs it
             outs.add(t)
     first_guard = len(outs.tensors)
     outputs = [*outs.tensors, *(t for t, *_ in recorder.decisions)]
@@ -432,7 +449,7 @@ def _cast(t: Tensor, dtype: Any) -> Tensor:
     return out
 
 
-def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[Write, ...]:
+def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite, ...]:
     """What backward passes left in the `.grad` of leaves."""
     found = []
     for i, held in enumerate(held_all):
@@ -443,21 +460,20 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[Write, ...]:
         if type(now) is Unread:
             continue
         if now is None:
-            found.append(Write(i, None))
+            found.append(GradientWrite(i, None))
         elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
-            found.append(Write(i, outs.add(now)))
+            found.append(GradientWrite(i, outs.add(now)))
     return tuple(found)
 
 
-def _place_writes(name: str, around: Surroundings, outs: _Outputs) -> tuple[Write, ...]:
+def _place_writes(name: str, around: Surroundings, result: Callable[[Any], Any]) -> tuple[PlaceWrite, ...]:
     """The places outside where a tensor now stands that was not there before."""
-    found: dict[tuple[int, Any], Write] = {}
+    found: dict[tuple[int, Any], PlaceWrite] = {}
 
     def put(place: Place, value: Any) -> None:
         leaves, structure = tree.flatten(value)
-        shown = tuple(outs.add(t.strong() if isinstance(t, WeakScalar) else t) for t in leaves if isinstance(t, Tensor))
-        others = tuple(None if isinstance(t, Tensor) else Constant(t) for t in leaves)
-        found.setdefault((id(place.holder), place.name), Write((place, structure, others, shown), None))
+        if (id(place.holder), place.name) not in found:
+            found[id(place.holder), place.name] = PlaceWrite(place, structure, tuple(map(result, leaves)))
 
     for container, before, path in around.containers:
         if isinstance(container, dict):
