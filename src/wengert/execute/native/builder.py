@@ -287,9 +287,13 @@ class Builder:
         return self.value(PTR, f"getelementptr {type.scalar.text}, ptr {pointer.text}, i64 {at}")
 
     def load(self, type: Type, pointer: Value, align: int | None = None) -> Value:
+        if type.kind != "i" and type.bits == 16:
+            return self.cast("bitcast", self.load(as_bits(type), pointer, align), type)
         return self.value(type, f"load {type.text}, ptr {pointer.text}, align {align or type.size}")
 
     def store(self, x: Value, pointer: Value, align: int | None = None) -> None:
+        if x.type.kind != "i" and x.type.bits == 16:
+            x = self.cast("bitcast", x, as_bits(x.type))
         self.emit(f"store {x.type.text} {x.text}, ptr {pointer.text}, align {align or x.type.size}")
 
     def masked_load(self, type: Type, pointer: Value, mask: Value, other: Value | None = None) -> Value:
