@@ -16,7 +16,7 @@ from wengert.core.node import Node, make_node
 from wengert.core.op import TABLE
 from wengert.core.snapshot import input_node
 from wengert.core.spec import spec_of
-from wengert.execute.native import cumulative, gather, machine, moves, positions, random_numbers
+from wengert.execute.native import cumulative, gather, machine, moves, positions, random_numbers, sorting
 from wengert.execute.native.kernel import Kernel
 from wengert.execute.native.lowering import RULES, Lowering
 from wengert.execute.native.plan import ALIGN, FIRST, Buffer, Step, View
@@ -27,7 +27,7 @@ GUARD = 64
 _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 
 # The modules whose lowerings are tested by this.
-LOWERINGS = (cumulative, gather, moves, positions, random_numbers)
+LOWERINGS = (cumulative, gather, moves, positions, random_numbers, sorting)
 
 TARGETS = ("host", "avx2", "sse2")
 
@@ -142,6 +142,8 @@ def same(a: Any, b: Any) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     a, b = np.ascontiguousarray(a).ravel(), np.ascontiguousarray(b).ravel()
+    if a.dtype.name == "bfloat16":
+        a, b = a.astype(np.float32), b.astype(np.float32)
     if a.dtype.kind == "c":
         a, b = a.view(a.real.dtype), b.view(b.real.dtype)
     signs = a.dtype.kind != "f" or np.all((np.signbit(a) == np.signbit(b)) | np.isnan(a))

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
+import ml_dtypes
 from stepping import TARGETS, check, node_of, numbers, strided
 
 import wengert as wg
@@ -39,7 +40,7 @@ def indices_for(rng: Any, shape: tuple[int, ...], shapes: Any, axis: int, dtype:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i8", "c8", "c16", "f2", "?"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i8", "c8", "c16", "f2", "?", ml_dtypes.bfloat16], ids=str)
 def test_index(case: Any, dtype: str, target: str) -> None:
     shape, shapes, axis = case
     rng = np.random.default_rng(1)
@@ -54,7 +55,7 @@ def test_index(case: Any, dtype: str, target: str) -> None:
         check("index", [x, *indices], {"axis": axis}, target)
         check("index_update", [x, ct, *indices], {"axis": axis}, target)
         check("index_is_last", indices, {"sizes": sizes}, target)
-        if dtype not in ("?", "f2"):
+        if dtype != "?":
             check("index_transpose", [ct, *indices], {"axis": axis, "sizes": sizes}, target)
 
 
@@ -73,7 +74,7 @@ ALIGNED: list[tuple[tuple[int, ...], int, int]] = [
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("case", ALIGNED, ids=str)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "u2", "c8", "c16"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "u2", "c8", "c16", "f2", ml_dtypes.bfloat16], ids=str)
 def test_gather(case: Any, dtype: str, target: str) -> None:
     shape, axis, count = case
     rng = np.random.default_rng(2)

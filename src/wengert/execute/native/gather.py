@@ -21,10 +21,11 @@ import numpy as np
 from ...core.node import Node
 from ...ops.index_ops import check_range
 from .builder import Builder, Value
+from .halves import convert
 from .lowering import Lowering, lowers
 from .moves import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined, operand
 from .plan import HostCall, View, dense
-from .types import I1, I8, I64, Type
+from .types import F32, I1, I8, I64, Type, storage_type
 from .walk import axis_words, copy_run, fill_run, partition, walk
 
 # How many pieces a checked pass is cut into at most: each has a flag of its own.
@@ -247,15 +248,19 @@ def _index_update(low: Lowering, node: Node) -> View | None:
 
 
 def addable(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels add elements of this dtype in place: not the 16-bit ones, which are only stored as such."""
-    return dtype.kind in "iuc" or (dtype.kind == "f" and dtype.itemsize in (4, 8))
+    """Whether kernels add elements of this dtype in place."""
+    return dtype.kind == "c" or (storage_type(dtype) is not None and dtype.kind != "b")
 
 
 def accumulate(b: Builder, how: str, type: Type, pointer: Value, x: Value) -> None:
-    """Put the scalar or vector `x` at `pointer`, or add it to what is there."""
+    """Put the scalar or vector `x` at `pointer`, or add it to what is there, rounded each time."""
     if how == "add":
         old = b.load(x.type, pointer, type.size)
-        x = b.fadd(old, x) if type.is_float else b.add(old, x)
+        if type.is_float:
+            work = F32 if type.bits == 16 else type
+            x = convert(b, b.fadd(convert(b, old, work), convert(b, x, work)), type)
+        else:
+            x = b.add(old, x)
     b.store(x, pointer, type.size)
 
 

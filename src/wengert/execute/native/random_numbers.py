@@ -129,7 +129,7 @@ def _position(low: Lowering, node: Node) -> tuple[View, View] | None:
     return low.constant(np.array(node.attrs["key"], np.uint64)), low.constant(np.array(number, np.uint64))
 
 
-def _draw(
+def draw(
     low: Lowering,
     node: Node,
     out: View,
@@ -201,7 +201,7 @@ def _bits(low: Lowering, node: Node) -> View | None:
     out = low.temp(node.spec.shape, node.spec.dtype)
     if out.dtype.itemsize not in (4, 8):
         return None
-    return _draw(
+    return draw(
         low, node, out, f"bits {8 * out.dtype.itemsize}", out.dtype.itemsize, lambda b: _kept(out.dtype.itemsize)
     )
 
@@ -225,7 +225,7 @@ def _uniform(low: Lowering, node: Node) -> View | None:
         return convert(b, b.fmul(x, b.const(x.type, 2.0**-bits)), type)
 
     item = 8 if type == F64 else 4
-    return _draw(
+    return draw(
         low, node, out, f"uniform {out.dtype.name}", item, lambda b: lambda b, words: [one(b, w) for w in words]
     )
 
@@ -247,7 +247,7 @@ def _bernoulli(low: Lowering, node: Node) -> View | None:
 
         return lambda b, words: [one(w) for w in words]
 
-    return _draw(low, node, out, "bernoulli", 4, finish, [threshold])
+    return draw(low, node, out, "bernoulli", 4, finish, [threshold])
 
 
 @lowers("random_integers", "random_integers_at")
@@ -271,7 +271,7 @@ def _integers(low: Lowering, node: Node) -> View | None:
         return lambda b, words: [one(w) for w in words]
 
     how = f"integers {type.text}" + (" every" if every else "")
-    return _draw(low, node, out, how, 8, finish, [lowest, factor])
+    return draw(low, node, out, how, 8, finish, [lowest, factor])
 
 
 # -- normal numbers
@@ -288,7 +288,7 @@ def _normal(low: Lowering, node: Node) -> View | None:
         made = [x for pair in zip(words[::2], words[1::2]) for x in _box_muller(b, *pair, F64 if type == F64 else F32)]
         return [convert(b, x, type) for x in made]
 
-    return _draw(low, node, out, f"normal {out.dtype.name}", item, lambda b: finish)
+    return draw(low, node, out, f"normal {out.dtype.name}", item, lambda b: finish)
 
 
 def _box_muller(b: Builder, first: Value, second: Value, type: Type) -> list[Value]:

@@ -14,4 +14,5 @@ __all__ = [
     "positions",
     "products",
     "random_numbers",
+    "sorting",
 ]
