@@ -83,8 +83,13 @@ def test_layouts(dtype: Any, target: str) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_packed_operands(target: str) -> None:
-    """Rows that fall on the same sets of the cache, which are packed before."""
+    """Rows that fall on the same sets of the cache, which are packed before; inner axes done in stretches."""
     rng = np.random.default_rng(3)
+    x, y = rng.integers(-3, 4, (270, 1100)).astype(np.float32), rng.integers(-3, 4, (1100, 350)).astype(np.float32)
+    check("matmul", [x, y], {}, target)
+    check("matmul", [laid_out(x, "transposed"), laid_out(y, "transposed")], {}, target)
+    x, y = rng.integers(-3, 4, (270, 20)).astype(np.float64), rng.integers(-3, 4, (20, 512)).astype(np.float64)
+    check("matmul", [x, y[:, :290]], {}, target)
     x = rng.integers(-3, 4, (70, 1024)).astype(np.float32)
     y = rng.integers(-3, 4, (1024, 1024)).astype(np.float32)[:, :170]
     check("matmul", [x, y], {}, target)

@@ -1,8 +1,8 @@
 """Planning a matrix product: how it is blocked, what is packed, the steps.
 
-What decides is measured: B is read from where it lies if its columns are side by side, otherwise it
-is packed, as a step of its own. A is packed where it is large and read often. Small products are one
-step and nothing else.
+What decides is measured: B is read from where it lies if its columns are side by side, unless it is
+larger than the cache and read by many rows; otherwise it is packed, as a step of its own. A is packed
+where its lines would push each other out of the cache. Small products are one step and nothing else.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ BLOCK_BYTES = 1 << 19
 UNIT_FLOPS = 1e5
 # Big products are cut to at least so many units, for threads to share.
 UNITS = 16
-# Addresses that agree in their last 12 bits share a set of the first-level cache.
+# Addresses that agree in their last 12 bits share a set of the first-level cache, which holds so many of them.
 PAGE = 4096
-# Packing costs as much as computing about so many panels' part of what it saves.
-REUSE = 8
+WAYS = 12
+# An operand that is packed is read at least for so many columns or rows of the other: the cost is a few percent then.
+REUSE = 256
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
@@ -62,7 +63,7 @@ def product(
     type = compute_type(x.dtype)
     assert type is not None
     assert type == compute_type(y.dtype)
-    *batch, rows, inner = x.shape
+    *batch, rows, _ = x.shape
     columns = y.shape[-1]
     if not math.prod((*batch, rows, columns)):
         return
@@ -73,14 +74,24 @@ def product(
         axes = (*range(len(batch)), -1, -2)
         row_product(low, y.permute(axes), x.permute(axes), type, row, nodes)
         return
+    _gemm(low, x, y, type, epilogue, nodes, is_outer)
+
+
+def _gemm(
+    low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue, nodes: Sequence[Node], is_outer: bool
+) -> None:
+    """Add the step of one product of matrices, and those of packing before it."""
+    *batch, rows, inner = x.shape
+    columns = y.shape[-1]
     finish = Finish(epilogue, len(batch))
     target = low.target
     width = panel_width(target, type)
     panels = -(-columns // width)
     kinds, counts = heights(target), share_rows(rows, target)
-    a, a_place, a_row, a_inner = _left(low, x, type, panels)
-    if y.type != type or (y.strides[-1] != 1 and columns > 1):
-        b = pack(low, y.permute((*range(len(batch)), -1, -2)), type, (width,), (panels,))
+    a, a_place, a_row, a_inner = _left(low, x, type, columns)
+    across = (*range(len(batch)), -1, -2)
+    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_large(y, rows):
+        b = pack(low, y.permute(across), type, (width,), (panels,))
         b_panel, b_inner = width * inner, width
         tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
         tail_strides = b.strides[:-1]
@@ -88,8 +99,8 @@ def product(
         b, b_panel, b_inner = y, width, y.strides[-2]
         tail, tail_inner, tail_strides = y, b_inner, y.strides[:-2]
         if not is_masked(target) and columns % width:
-            last = _columns_from(y, (panels - 1) * width)
-            tail = pack(low, last.permute((*range(len(batch)), -1, -2)), type, (width,), (1,))
+            last = _cut(y, -1, (panels - 1) * width, columns)
+            tail = pack(low, last.permute(across), type, (width,), (1,))
             tail_inner, tail_strides = width, tail.strides[:-1]
     blocks = _blocks(
         sum(counts), panels, kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner, math.prod(batch)
@@ -120,27 +131,37 @@ def product(
     )
 
 
-def _left(low: Lowering, x: View, type: Type, panels: int) -> tuple[View, int, int, list[int]]:
+def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, int, list[int]]:
     """A as the kernel reads it: where, its strides from tile to tile, row to row, and of the inner axis by height.
 
-    It is packed where many panels read it again and it does not stay in the cache, for its size or
-    because its lines fall on few sets of it.
+    It is packed where it is read often and its lines fall on few sets of the cache.
     """
     kinds = heights(low.target)
     rows, inner = x.shape[-2:]
     row_stride, inner_stride = x.strides[-2:]
-    lines = ((rows, row_stride), (inner, inner_stride))
-    clash = any(n >= kinds[0] and s and abs(s) * type.size % PAGE == 0 for n, s in lines)
-    large = rows * inner * type.size > BLOCK_BYTES
-    if x.type == type and not (panels >= REUSE and (clash or (large and panels >= 2 * REUSE))):
+    clash = _clashes(x, -2, type) or _clashes(x, -1, type)
+    if x.type == type and not (clash and columns >= REUSE):
         return x, row_stride, row_stride, [inner_stride] * len(kinds)
     packed = pack(low, x, type, kinds, share_rows(rows, low.target))
     return packed, inner, 1, list(kinds)
 
 
-def _columns_from(y: View, start: int) -> View:
-    """The columns from `start` on."""
-    return y._replace(shape=(*y.shape[:-1], y.shape[-1] - start), offset=y.offset + start * y.strides[-1])
+def _is_large(y: View, rows: int) -> bool:
+    """Whether B does not stay in the cache and is read by enough rows to be packed for that alone."""
+    return rows >= 3 * REUSE and y.shape[-2] * y.shape[-1] * y.type.size > 4 * BLOCK_BYTES
+
+
+def _clashes(x: View, axis: int, type: Type) -> bool:
+    """Whether steps along an axis fall on the same set of the first-level cache, and are more than it holds."""
+    stride = x.strides[axis]
+    return x.shape[axis] > WAYS and stride != 0 and stride * type.size % PAGE == 0
+
+
+def _cut(x: View, axis: int, start: int, stop: int) -> View:
+    """The elements from `start` to `stop` along an axis."""
+    shape = list(x.shape)
+    shape[axis] = stop - start
+    return x._replace(shape=tuple(shape), offset=x.offset + start * x.strides[axis])
 
 
 def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int) -> Blocks:
