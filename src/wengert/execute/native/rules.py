@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import attention, contractions, conv, cumulative, gather, moves, positions, products, random_numbers
+from . import attention, contractions, conv, cumulative, gather, moves, positions, products, random_numbers, sorting
 
 __all__ = [
     "attention",
