@@ -53,8 +53,13 @@ class Split(NamedTuple):
 
 
 def split(size: int, most: int) -> Split:
-    """An axis in as few tiles as have at most `most` elements."""
-    count = max(1, -(-size // most))
+    """An axis in tiles of at most `most` elements: few of them, but rather some more that are all of one size.
+
+    Tiles of one size need one loop body, and common sizes then share it.
+    """
+    fewest = max(1, -(-size // most))
+    even = (n for n in range(fewest, 2 * fewest) if size % n == 0)
+    count = next(even, fewest)
     return Split(size, count, max(1, -(-size // count)))
 
 

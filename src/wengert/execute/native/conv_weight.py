@@ -24,7 +24,7 @@ from .record import Record
 from .types import I8, I64, Type
 
 # How much of the images a piece copies to scratch memory, at most.
-REGION_BYTES = 96 << 10
+REGION_BYTES = 128 << 10
 # Cotangents that more tiles than this read are copied too: a copy that the cache holds is read faster.
 FEW_TILES = 4
 # How many pixels a piece has, at least where there are so many: its sums are read and written once for it.
@@ -241,6 +241,7 @@ def _pieces(x: View, axes: Axes, count: int) -> _Pieces:
     if bands == 1:
         room = max(1, REGION_BYTES // max(1, axes.y.span(rows) * line))
         images = min(count, room, -(-PIXELS // (rows * axes.x.outputs)))
+        images = -(-count // -(-count // images))
     return _Pieces(images, rows, bands, -(-count // images) * axes.z.outputs * bands)
 
 
