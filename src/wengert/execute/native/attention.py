@@ -22,6 +22,9 @@ from .plan import Buffer, View
 from .types import Type, storage_type
 from .walk import axis_words
 
+# At least so many units are wanted of the backward, where there are keys enough.
+UNITS = 32
+
 
 @lowers("attention")
 def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
@@ -54,7 +57,8 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
         forward.build_forward,
         {"m": m, "n": n, "d": d, "e": e, "width": width, "lines": lines},
         scratch,
-        groups=-(-m // group),
+        parts=-(-m // group),
+        moves={"q": group, "y": group, "lse": group, "mask": group},
         writes=[out, lse],
         flops=2.0 * (d + e),
     )
@@ -63,7 +67,7 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
 
 @lowers("attention_gradients")
 def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
-    """A unit is a head."""
+    """A unit is a chunk of the keys of one head; one chunk is all of them where there are heads enough."""
     arguments = [lowering.view(e) for e in node.inputs]
     type = _type(arguments)
     if type is None:
@@ -72,19 +76,22 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
     q, y, dy = (_adjacent(lowering, x) for x in (q, y, dy))
     m, d = q.shape[-2:]
     n, e = v.shape[-2:]
-    grads = _in_the_order_of(q, d), _in_the_order_of(k, d), _in_the_order_of(v, e)
-    if all(g.size == 0 for g in grads):
-        return grads
+    dq, dk, dv = _in_the_order_of(q, d), _in_the_order_of(k, d), _in_the_order_of(v, e)
+    if dq.size == dk.size == dv.size == 0:
+        return dq, dk, dv
     tile = tile_for(lowering.target, type)
     group, block = tile.group, backward.BLOCK_GROUPS * tile.group
+    chunk = _chunk(math.prod(q.shape[:-2]), n, block)
+    count = max(1, -(-n // chunk))
     width_d, width_e, lines = padded(d, group), padded(e, group), padded(d, max(tile.rows, tile.lanes))
     scratch = Scratch(q.dtype.itemsize)
     scratch.add(q_rows=block * max(width_d, lines), q_turned=block * width_d)
     scratch.add(dy_rows=block * width_e, dy_turned=block * width_e, levels=block, deltas=block)
     scratch.add(weights=padded(backward.KEYS, tile.rows) * block, slopes=padded(backward.KEYS, tile.rows) * block)
-    keys = padded(n, tile.rows)
+    keys = padded(min(n, chunk), tile.rows)
     scratch.add(dq_sums=block * lines, dk_sums=keys * width_d, dv_sums=keys * width_e)
-    views = dict(zip(backward.ARRAYS, (q, k, v, y, _column(lse), dy, *grads), strict=True))
+    parts = dq if count == 1 else dq._replace(buffer=Buffer("temp", count * dq.size * dq.dtype.itemsize))
+    views = dict(zip(backward.ARRAYS, (q, k, v, y, _column(lse), dy, parts, dk, dv), strict=True))
     _add_step(
         lowering,
         node,
@@ -93,13 +100,35 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
         mask,
         backward,
         backward.build_backward,
-        {"m": m, "n": n, "d": d, "e": e, "width_d": width_d, "width_e": width_e, "lines_d": lines},
+        {"m": m, "n": n, "d": d, "e": e, "chunk": chunk, "width_d": width_d, "width_e": width_e, "lines_d": lines},
         scratch,
-        groups=None,
-        writes=list(grads),
+        parts=count,
+        moves={},
+        part_of=("dq", dq.size),
+        writes=[parts, dk, dv],
         flops=6.0 * d + 4.0 * e,
     )
-    return grads
+    if count > 1 and dq.size:
+        lowering.step(
+            lowering.kernel(f"sum of parts {type.mangled}", partial(backward.build_sum, tile)),
+            backward.SUM.words(parts=parts, sum=dq, size=dq.size, count=count),
+            reads=[parts],
+            writes=[dq],
+            units=-(-dq.size // backward.SUMMED),
+            flops=float(count * dq.size),
+            nodes=(node,),
+            label="attention_gradients: sum",
+        )
+    return dq, dk, dv
+
+
+def _chunk(heads: int, n: int, block: int) -> int:
+    """How many keys a unit has: all of a head's, or less where there are few heads to share out.
+
+    It depends on nothing but the shape, so that results do not depend on the number of threads.
+    """
+    pieces = max(1, UNITS // max(heads, 1))
+    return max(padded(-(-n // pieces), block), 2 * block)
 
 
 def _add_step(
@@ -113,11 +142,17 @@ def _add_step(
     sizes: dict[str, int],
     scratch: Scratch,
     *,
-    groups: int | None,
+    parts: int,
+    moves: dict[str, int],
     writes: list[View],
     flops: float,
+    part_of: tuple[str, int] | None = None,
 ) -> None:
-    """Add the step of a kernel; its units are the leading positions, and where given the groups of queries in each."""
+    """Add the step of a kernel, whose units are `parts` of every leading position.
+
+    From part to part an array moves by as many rows as `moves` says; `part_of` names one that has a copy
+    for every part, and their distance.
+    """
     m, n = sizes["m"], sizes["n"]
     if mask:
         views = {**views, "mask": mask[0]}
@@ -125,13 +160,10 @@ def _add_step(
     lead = views["q"].shape[:-2]
     shape, strides = joined(lead, *(v.strides[:-2] for v in views.values()))
     form = Form(tile, node.attrs["causal"], kind, len(shape), kernel.ARRAYS, kernel.SIZES, kernel.PIECES)
-    if groups is not None:
-        by_query = {"q", "y", "lse", "mask"}
-        shape = [*shape, groups]
-        strides = [
-            [*s, tile.group * v.strides[-2] if name in by_query else 0]
-            for s, (name, v) in zip(strides, views.items(), strict=True)
-        ]
+    steps = {name: moves.get(name, 0) * v.strides[-2] for name, v in views.items()}
+    if part_of is not None:
+        steps[part_of[0]] = part_of[1]
+    shape, strides = [*shape, parts], [[*s, step] for s, step in zip(strides, steps.values(), strict=True)]
     arrays: dict[str, int | View] = {}
     for name, v in views.items():
         arrays |= {name: v, f"{name}_row": v.strides[-2], f"{name}_column": v.strides[-1]}

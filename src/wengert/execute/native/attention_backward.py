@@ -1,7 +1,8 @@
-"""The backward kernel of attention: a unit is a head, whose queries come in blocks.
+"""The backward kernel of attention: a unit is a chunk of the keys of a head, whose queries come in blocks.
 
-The gradients of keys and values are summed over the blocks in scratch memory, in their order, so
-that nothing depends on how units are shared out.
+The gradients of a chunk's keys and values are summed over the blocks in scratch memory, those of the
+queries over the chunks by a step of its own: always in one order, so that nothing depends on how units
+are shared out.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from .attention_products import (
     unpack,
     with_keys,
 )
-from .attention_tiles import fill, strided, transpose
+from .attention_tiles import Tile, fill, strided, transpose
 from .builder import Builder, Value
 from .math_exp import exp
+from .record import Record
 from .walk import walk
 
 # Queries come in blocks of so many groups, keys in blocks of so many.
@@ -28,7 +30,7 @@ BLOCK_GROUPS = 2
 KEYS = 64
 
 ARRAYS = ("q", "k", "v", "y", "lse", "dy", "dq", "dk", "dv")
-SIZES = ("m", "n", "d", "e", "width_d", "width_e", "lines_d")
+SIZES = ("m", "n", "d", "e", "chunk", "width_d", "width_e", "lines_d")
 PIECES = (
     *("q_rows", "q_turned", "dy_rows", "dy_turned", "levels", "deltas"),
     *("weights", "slopes", "dq_sums", "dk_sums", "dv_sums"),
@@ -40,27 +42,35 @@ def build_backward(form: Form, b: Builder) -> None:
     f = Frame(b, form)
     tile = form.tile
     block = BLOCK_GROUPS * tile.group
-    with walk(b, form.record.end, form.rank, len(form.names)) as position:
+    with walk(b, form.record.end, form.rank + 1, len(form.names)) as position:
         f.move(position.offsets)
-        m, n = f.size("m"), f.size("n")
-        whole = b.mul(b.udiv(b.add(n, b.index(tile.rows - 1)), b.index(tile.rows)), b.index(tile.rows))
+        m, n, zero = f.size("m"), f.size("n"), b.index(0)
+        start = b.mul(position.coordinates[-1], f.size("chunk"))
+        stop = b.imin(n, b.add(start, f.size("chunk")))
+        count = b.sub(stop, start)
+        whole = b.mul(b.udiv(b.add(count, b.index(tile.rows - 1)), b.index(tile.rows)), b.index(tile.rows))
         fill(b, tile, f.piece("dk_sums"), b.mul(whole, f.size("width_d")))
         fill(b, tile, f.piece("dv_sums"), b.mul(whole, f.size("width_e")))
-        with b.loop(0, m, block) as blocks:
+        begin = zero
+        if form.causal:
+            # Queries before the chunk see none of it: their gradients are the zeros that stand there by now.
+            begin = b.imin(start, m)
+            unpack(f, f.piece("dk_sums"), zero, "dq", f.size("d"), zero, begin, scaled=False)
+        with b.loop(begin, m, block) as blocks:
             first = blocks.index
             valid = b.imin(b.sub(m, first), b.index(block))
-            _Queries(f, first, valid).run(block)
-        zero = b.index(0)
-        unpack(f, f.piece("dk_sums"), f.size("width_d"), "dk", f.size("d"), zero, n, scaled=False)
-        unpack(f, f.piece("dv_sums"), f.size("width_e"), "dv", f.size("e"), zero, n, scaled=False)
+            _Queries(f, first, valid, start, stop).run(block)
+        unpack(f, f.piece("dk_sums"), f.size("width_d"), "dk", f.size("d"), start, count, scaled=False)
+        unpack(f, f.piece("dv_sums"), f.size("width_e"), "dv", f.size("e"), start, count, scaled=False)
 
 
 class _Queries:
-    """A block of queries: what it is packed as, and what it adds."""
+    """A block of queries: what it is packed as, and what it adds, for the keys of a chunk."""
 
-    def __init__(self, f: Frame, first: Value, valid: Value) -> None:
+    def __init__(self, f: Frame, first: Value, valid: Value, start: Value, stop: Value) -> None:
         self.f, self.b, self.tile = f, f.b, f.tile
         self.first, self.valid = first, valid
+        self.start, self.stop = start, stop
 
     def run(self, block: int) -> None:
         f, b, tile = self.f, self.b, self.tile
@@ -74,15 +84,14 @@ class _Queries:
                 rows = strided(b, f.piece(f"{name}_rows"), at, f.size(width), f.type)
                 turn(f, rows, f.size(width), strided(b, f.piece(f"{name}_turned"), at, f.size(width), f.type))
             fill(b, tile, self._dq_sums(at), b.mul(f.size("lines_d"), group))
-        n = f.size("n")
-        keys = b.imin(n, b.add(self.first, self.valid)) if f.form.causal else n
-        with b.loop(0, keys, KEYS) as loop:
+        keys = b.imin(self.stop, b.add(self.first, self.valid)) if f.form.causal else self.stop
+        with b.loop(self.start, keys, KEYS) as loop:
             start, stop = loop.index, b.imin(b.add(loop.index, b.index(KEYS)), keys)
             with b.loop(0, self.valid, tile.group) as groups:
                 self._slopes(block, start, stop, groups.index)
             for weights, name, width in (("weights", "dv", "width_e"), ("slopes", "dk", "width_d")):
                 rows = f.piece("dy_rows" if name == "dv" else "q_rows")
-                sums = f.piece(f"{name}_sums")
+                sums = strided(b, f.piece(f"{name}_sums"), b.sub(start, self.start), f.size(width), f.type)
                 over_queries(f, start, stop, self.first, self.valid, f.piece(weights), block, rows, f.size(width), sums)
         with b.loop(0, self.valid, tile.group) as groups:
             at = groups.index
@@ -147,3 +156,22 @@ class _Queries:
                 store_row(f, w_row, found, part.first)
                 store_row(f, s_row, steep, part.first)
         over_keys(f, "k", f.size("d"), seen, slopes, block, self._dq_sums(at))
+
+
+# Elements of a unit of `build_sum`.
+SUMMED = 4096
+SUM = Record("*parts *sum size count")
+
+
+def build_sum(tile: Tile, b: Builder) -> None:
+    """The sum of `count` arrays of `size` elements, one after another in memory."""
+    type = tile.type
+    r = SUM.load(b)
+    stop = b.imin(b.mul(b.hi, b.index(SUMMED)), r["size"])
+    with b.loop(b.mul(b.lo, b.index(SUMMED)), stop, tile.lanes) as loop:
+        mask = b.tail_mask(b.sub(stop, loop.index), tile.lanes)
+        with b.loop(0, r["count"], 1, [b.const(type, 0)]) as parts:
+            at = b.add(loop.index, b.mul(parts.index, r["size"]))
+            part = b.masked_load(type, b.offset(r["parts"], at, type), mask)
+            parts.carry(b.fadd(parts.values[0], part))
+        b.masked_store(parts.results[0], b.offset(r["sum"], loop.index, type), mask)

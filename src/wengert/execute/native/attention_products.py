@@ -166,13 +166,16 @@ def over_queries(
     row_width: Value,
     sums: Value,
 ) -> None:
-    """Add to the sums of keys `start` to `stop` the rows of `valid` queries from `first` on, times weights."""
+    """Add to the sums of keys `start` to `stop` the rows of `valid` queries from `first` on, times weights.
+
+    The weights, `width` apart, and the sums are those of `start` and the keys after it.
+    """
     b, tile = f.b, f.tile
     step = b.index(f.type.scalar.size)
     with b.loop(start, stop, tile.rows) as keys, b.loop(0, row_width, tile.group) as columns:
         factors = Factors(rows_of(b, tile, weights, b.sub(keys.index, start), b.index(width), None), step)
         vectors = group_rows(b, tile, b.offset(rows, columns.index, f.type), row_width)
-        places = rows_of(b, tile, b.offset(sums, columns.index, f.type), keys.index, row_width, None)
+        places = rows_of(b, tile, b.offset(sums, columns.index, f.type), b.sub(keys.index, start), row_width, None)
         acc = load_tile(b, tile, places)
         begin = b.index(0)
         if f.form.causal:
