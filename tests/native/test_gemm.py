@@ -152,6 +152,18 @@ def test_close_to_exact(dtype: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_rounds_to_even(dtype: Any, target: str) -> None:
+    """Products of two numbers are exact in float32, so only the last rounding shows."""
+    rng = np.random.default_rng(12)
+    x = (rng.standard_normal((40, 1)) * 2.0 ** rng.integers(-12, 12, (40, 1))).astype(dtype)
+    y = (rng.standard_normal((1, 70)) * 2.0 ** rng.integers(-12, 12, (1, 70))).astype(dtype)
+    with np.errstate(over="ignore"):
+        exact = (x.astype(np.float32) * y.astype(np.float32)).astype(dtype).astype(np.float32)
+    check("matmul", [x, y], {}, target, lambda a, w: np.array_equal(a.astype(np.float32), exact))
+
+
+@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, ml_dtypes.bfloat16])
 def test_nonfinite_and_tiny(dtype: Any, target: str) -> None:
     info = ml_dtypes.finfo(dtype)
@@ -200,7 +212,9 @@ def test_epilogue(dtype: Any, target: str) -> None:
         (5, 9, 3),
     ):
         x, y = (rng.integers(-3, 4, s).astype(dtype) for s in ((m, k), (k, n)))
-        scalar, row, column, full = (rng.integers(-3, 4, s).astype(dtype) for s in ((), (m,), (n,), (m, n + 3)))
+        scalar, row, column, full = (
+            rng.integers(-3, 4, s).astype(dtype) for s in ((), (m,), (n,), (m, n + 3 * (n > 1)))
+        )
         for left in ("plain", "transposed"):
             for right in ("plain", "transposed"):
                 bench = Bench(target)
