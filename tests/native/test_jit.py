@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 from typing import Any, NamedTuple
 
@@ -33,7 +34,9 @@ def test_nests_of_tensors_arrays_and_numbers() -> None:
     args = ({"w": wg.ones(3), "b": np.arange(3.0)}, (np.float32(2), wg.ones(2)), wg.ones(1), np.arange(2))
     kwargs = {"scale": 3.0, "name": "x", "extra": wg.zeros(2)}
     want, got = fn(*args, **kwargs), wg.jit(fn)(*args, **kwargs)
-    assert got["name"] == "x" and got["none"] is None and type(got["pair"]) is Pair
+    assert got["name"] == "x"
+    assert got["none"] is None
+    assert type(got["pair"]) is Pair
     assert wg.tree.structure(want) == wg.tree.structure(got)
     for a, b in zip(wg.tree.leaves(want), wg.tree.leaves(got), strict=True):
         if isinstance(a, wg.Tensor):
@@ -58,7 +61,8 @@ def test_nests_of_tensors_arrays_and_numbers() -> None:
 def test_arrays_of_any_layout(array: Any) -> None:
     want = wg.asarray(array) * 2
     got = wg.jit(lambda x: x * 2)(array)
-    assert got.dtype == want.dtype and got.shape == want.shape
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
     close(got, want)
 
 
@@ -66,7 +70,8 @@ def test_results_share_nothing_with_the_callers_arrays() -> None:
     x = np.arange(4.0)
     same, view = wg.jit(lambda x: (x, x.reshape(2, 2)))(x)
     x[:] = -1
-    assert same.tolist() == [0, 1, 2, 3] and view.tolist() == [[0, 1], [2, 3]]
+    assert same.tolist() == [0, 1, 2, 3]
+    assert view.tolist() == [[0, 1], [2, 3]]
 
 
 def test_python_numbers_are_weak_and_their_values_no_reason_to_trace_again() -> None:
@@ -133,7 +138,7 @@ def test_what_is_no_value_names_static_argnums() -> None:
     class Odd:
         __hash__ = None  # type: ignore[assignment]
 
-    with pytest.raises(wg.DTypeError, match="(?s)Odd.*static_arg"):
+    with pytest.raises(wg.DTypeError, match=r"(?s)Odd.*static_arg"):
         wg.jit(lambda x, o: x)(wg.ones(1), Odd())
 
 
@@ -162,7 +167,9 @@ def test_results_carry_gradients_on() -> None:
     x = wg.tensor([3.0, 4.0], requires_grad=True)
     fn = wg.jit(lambda x: ((w * x).sum(), x.detach() * 2, x > 0))
     loss, detached, mask = fn(x)
-    assert loss.requires_grad and not detached.requires_grad and not mask.requires_grad
+    assert loss.requires_grad
+    assert not detached.requires_grad
+    assert not mask.requires_grad
     (loss * 2).backward()
     close(w.grad, [6, 8])
     close(x.grad, [2, 4])
@@ -241,8 +248,12 @@ def test_an_exception_while_tracing_leaves_everything_as_it_was() -> None:
     for _ in range(2):
         with pytest.raises(KeyError, match="mine"):
             fn(wg.ones(2))
-        assert w.tolist() == [1, 2] and w.grad is None and w.is_leaf and w.requires_grad
-        assert list(box) == ["h"] and box["h"].tolist() == [1, 1]
+        assert w.tolist() == [1, 2]
+        assert w.grad is None
+        assert w.is_leaf
+        assert w.requires_grad
+        assert list(box) == ["h"]
+        assert box["h"].tolist() == [1, 1]
     (w * w).sum().backward()
     close(w.grad, [2, 4])
 
@@ -295,3 +306,63 @@ def test_ahead_of_time() -> None:
     assert compiled.graph is lowered.graph
     with pytest.raises(wg.GraphError, match="needs the value"):
         wg.jit(lambda x: x if x > 0 else -x).lower(wg.spec(()))
+
+
+def test_verify_names_the_operation_that_differs(monkeypatch: Any) -> None:
+    pytest.importorskip("llvmlite")
+    fn = wg.jit(lambda x: (wg.exp(x) * 2).sum(), verify=True)
+    x = wg.linspace(-1.0, 1.0, 37)
+    close(fn(x), (wg.exp(x) * 2).sum())
+    verify = importlib.import_module("wengert.execute.jit.verify")
+    real = verify.executor
+
+    class Wrong:
+        def __init__(self, graph: Any) -> None:
+            self.graph, self.native = graph, real(graph)
+
+        def run(self, arrays: Any) -> Any:
+            outs = self.native.run(arrays)
+            return [
+                o * 1.01
+                if any(n.op.name == "exp" for n in (node, *node.inputs) if isinstance(n, wg.Node)) or o.ndim == 0
+                else o
+                for o, node in zip(outs, self.graph.outputs)
+            ]
+
+    monkeypatch.setattr(verify, "executor", Wrong)
+    with pytest.raises(wg.GraphError) as caught:
+        wg.jit(lambda x: (wg.exp(x) * 2).sum(), verify=True)(x)
+    first, rest = str(caught.value).split("\n")
+    assert "exp" in first
+    assert "ulp" in first
+    assert __file__ in first
+    assert f"{__file__}:" in rest
+    assert "wg.exp(x)" in rest
+
+
+def test_nothing_flows_where_no_gradient_comes_from() -> None:
+    x = wg.tensor([0.0, 1.0], requires_grad=True)
+    fn = wg.jit(lambda x: (wg.log(x).sum(), (2 * x).sum()))
+    fn(x)[1].backward()
+    close(x.grad, [2, 2])
+
+
+def test_repeated_calls_take_the_short_way_and_are_still_looked_at() -> None:
+    w = wg.ones(2)
+    fn = wg.jit(lambda p, x, k: {"y": p["a"] * x * k + w, "n": None, "s": (x, "text")})
+    p = {"a": wg.full((2,), 3.0)}
+    for _ in range(3):
+        close(fn(p, np.ones(2, np.float32), 2.0)["y"], [7, 7])
+    assert len(fn._short) == 1
+    close(fn({"a": wg.ones(2)}, np.ones(2, np.float32), 2.0)["y"], [3, 3])
+    close(fn({"b": 1, "a": wg.ones(2)}, np.ones(2, np.float32), 2.0)["y"], [3, 3])
+    close(fn(p, np.ones(4, np.float32)[::2], 2.0)["y"], [7, 7])
+    close(fn(p, np.ones((3, 2), np.float32), 2.0)["y"], np.full((3, 2), 7))
+    assert fn(p, np.ones(2), 2.0)["y"].dtype == wg.float64
+    close(wg.vmap(lambda x: fn(p, x, 2.0)["y"])(wg.ones(3, 2)), np.full((3, 2), 7))
+    q = {"a": wg.full((2,), 3.0, dtype=wg.float32).requires_grad_()}
+    assert fn(q, np.ones(2, np.float32), 2.0)["y"].requires_grad
+    w.add_(1.0)
+    close(fn(p, np.ones(2, np.float32), 2.0)["y"], [8, 8])
+    with wg.no_grad():
+        close(fn(p, np.ones(2, np.float32), 3.0)["y"], [11, 11])

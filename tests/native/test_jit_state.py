@@ -93,7 +93,8 @@ def test_arguments_are_written_to() -> None:
         close(fn(x, p), [2 * i, 2 * i])
         close(alias, [i, i])
         close(p.grad, [i * (i + 1) / 2] * 2)
-    assert p.is_leaf and p.requires_grad
+    assert p.is_leaf
+    assert p.requires_grad
 
 
 def test_what_was_computed_from_an_old_value_keeps_it() -> None:
@@ -106,7 +107,9 @@ def test_what_was_computed_from_an_old_value_keeps_it() -> None:
 
     for _ in range(3):
         fn()
-    assert old.tolist() == [1, 2] and view.tolist() == [[1], [2]] and w.tolist() == [4, 5]
+    assert old.tolist() == [1, 2]
+    assert view.tolist() == [[1], [2]]
+    assert w.tolist() == [4, 5]
 
 
 @pytest.mark.parametrize("zero", ["inside", "outside", "none", "to zeros"])
@@ -159,7 +162,8 @@ def test_a_training_step_by_hand() -> None:
         close(compiled(x, y), eager(x, y))
     for p, q in zip(a.parameters(), b.parameters(), strict=True):
         np.testing.assert_allclose(p.detach(), q.detach(), rtol=1e-4, atol=1e-6)
-        assert q.is_leaf and q.requires_grad
+        assert q.is_leaf
+        assert q.requires_grad
 
 
 def test_the_loss_of_a_training_step_hangs_on_nothing() -> None:
@@ -255,7 +259,7 @@ def test_a_growing_list_outside_is_refused() -> None:
         seen.append(x * 2)
         return x
 
-    with pytest.raises(wg.GraphError, match="(?s)length of the list seen.*append"):
+    with pytest.raises(wg.GraphError, match=r"(?s)length of the list seen.*append"):
         fn(wg.ones(2))
     assert not seen
 
@@ -274,7 +278,8 @@ def test_values_of_a_transform_do_not_stay_behind() -> None:
     fn = wg.jit(lambda x: (w * x).sum())
     for _ in range(2):
         close(wg.grad(lambda x: fn(x))(wg.ones(2)).detach(), [1, 2])
-        assert w.grad is None and not w.is_abstract
+        assert w.grad is None
+        assert not w.is_abstract
 
 
 def test_threads_trace_and_run_side_by_side() -> None:
@@ -371,7 +376,7 @@ def test_a_state_that_is_kept_carries_gradients_on() -> None:
 
         return w, kept, step
 
-    (w, kept, eager), (v, _, fn) = make(), make()
+    (w, _kept, eager), (v, _, fn) = make(), make()
     compiled = wg.jit(fn)
     for f in (eager, compiled):
         for _ in range(3):

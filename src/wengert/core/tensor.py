@@ -598,7 +598,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     if isinstance(data, Tensor):
         if data.is_weak:
             number: Any = data
-            data = number.strong() if want is None else abstract_like(data)
+            made: Tensor = number.strong() if want is None else abstract_like(data)
+            data = made
         if want is None or want == data.dtype:
             if not copy:
                 return data

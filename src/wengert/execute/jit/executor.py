@@ -48,7 +48,8 @@ def has_native() -> bool:
     if llvm() is not None:
         return True
     warnings.warn(
-        "wg.jit runs through the interpreter: llvmlite is not installed.\nInstall it for native code: pip install llvmlite",
+        "wg.jit runs through the interpreter: llvmlite is not installed.\n"
+        "Install it for native code: pip install llvmlite",
         RuntimeWarning,
         stacklevel=2,
     )

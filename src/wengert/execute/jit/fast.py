@@ -141,7 +141,8 @@ class _Writer:
         if isinstance(leaf, Tensor):
             if leaf.requires_grad or leaf._data is None or (id(leaf),) in self.around.numbers:
                 raise _Rare
-            found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)} and {name}.node is None"
+            found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)}"
+            found += f" and {name}.node is None"
             written = frozenset(
                 id(c.tensor)
                 for i, _ in self.path.traced.cell_writes
@@ -204,9 +205,9 @@ class _Writer:
             cell = self.around.cells[i]
             target = self.value(cell.tensor if isinstance(cell, TensorCell) else cell.put)
             lines.append(f"{target}._data = o[{k}]" if isinstance(cell, TensorCell) else f"{target}(o[{k}])")
-        for i, k in traced.cell_grads:
+        for i, g in traced.cell_grads:
             owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
-            lines.append(f"{owner}._grad = {'None' if k is None else f'made(o[{k}], {self.value(specs[k])})'}")
+            lines.append(f"{owner}._grad = {'None' if g is None else f'made(o[{g}], {self.value(specs[g])})'}")
         leaves = []
         for r in traced.results:
             if type(r) is Constant:

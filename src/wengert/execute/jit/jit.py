@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...core.capture import get_capture
-from ...core.errors import GraphError, fail, user_location
+from ...core.errors import DTypeError, GraphError, fail, user_location
 from ...core.graph import Graph
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
-from ...core.tensor import LEAF, Tensor, wrap
+from ...core.tensor import LEAF, Tensor
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
@@ -28,6 +28,7 @@ from .program import Path
 from .signature import Call, CallAgain, Numbers, Statics, arrangement, as_array, take_apart
 from .surroundings import Surroundings, explore
 from .tracing import Argument, Traced, run_trace
+from .verify import Verified
 
 # Programs that one function keeps, and courses through its decisions that one program keeps.
 _PROGRAMS = 256
@@ -57,7 +58,7 @@ class Jit(Inspected):
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn = fn
         self._options = options
-        self._name: str = options.name or getattr(fn, "__name__", type(fn).__name__)
+        self._name = options.name or str(getattr(fn, "__name__", type(fn).__name__))
         self._statics = Statics(fn, options.static_argnums, options.static_argnames)
         self._numbers = Numbers()
         self._around: dict[tuple[Any, ...], Surroundings] = {}
@@ -160,7 +161,11 @@ class Jit(Inspected):
         """The values of all outputs, and as tensors that carry gradients on where there are such."""
         if not path.carries:
             return path.executor.run(feeds), None
-        outs = replay(path.graph, path.tensors(feeds, call.leaves, call.positions, around))
+        inputs = path.tensors(feeds, call.leaves, call.positions, around)
+        if path.traced.has_effects:  # which a backward pass is not to repeat
+            outs = replay(path.graph, inputs)
+        else:
+            outs = path.recorded(self._compile, inputs)
         return [t._data for t in outs], outs
 
     def _run_new(self, program: Program, call: Call, around: Surroundings) -> Any:
@@ -201,8 +206,8 @@ class Jit(Inspected):
             program.warned = True
             guard = path.traced.guards[-1]
             warnings.warn(
-                f"{self._name} took {len(program.paths)} different courses by {guard.what} of a tensor ({guard.where}), "
-                "and is traced anew for each.\nWrite wg.while_loop for a loop that ends on a value, wg.where or "
+                f"{self._name} took {len(program.paths)} courses by {guard.what} of a tensor ({guard.where})\n"
+                "It is traced anew for each. Write wg.while_loop for a loop that ends on a value, wg.where or "
                 "wg.cond for a choice.",
                 RuntimeWarning,
                 stacklevel=5,
@@ -220,10 +225,13 @@ class Jit(Inspected):
         >>> compiled(wg.ones(3))
         tensor([3., 3., 3.])
         """
-        call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
-        around = self._surroundings(call)
-        program = self._program(call, around)
-        traced = self._trace(call, around)
+        try:
+            call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
+            around = self._surroundings(call)
+            program = self._program(call, around)
+            traced = self._trace(call, around)
+        except CallAgain:
+            return self.lower(*args, **kwargs)
 
         def compile() -> Compiled:
             path = Path(traced, self._compile)
@@ -285,7 +293,7 @@ class Jit(Inspected):
         return traced
 
     def _compile(self, graph: Graph) -> Executor:
-        return executor(graph)
+        return Verified(graph) if self._options.verify else executor(graph)
 
 
 def _holds(around: Surroundings) -> bool:
@@ -299,16 +307,16 @@ def _starts(path: Path, course: tuple[bytes, ...]) -> bool:
     return path.decisions[: len(course)] == course
 
 
+@dataclass(frozen=True)
 class Options:
     """What `jit` was told."""
 
-    def __init__(self, **options: Any) -> None:
-        self.static_argnums = options.get("static_argnums")
-        self.static_argnames = options.get("static_argnames")
-        self.donate_argnums = options.get("donate_argnums")
-        self.verify = options.get("verify", False)
-        self.reproducible = options.get("reproducible", False)
-        self.name = options.get("name")
+    static_argnums: int | Sequence[int] | None
+    static_argnames: str | Sequence[str] | None
+    donate_argnums: int | Sequence[int] | None
+    verify: bool
+    reproducible: bool
+    name: str | None
 
 
 def _argument(index: int, name: str, leaf: Any) -> Argument:
@@ -324,8 +332,62 @@ def _argument(index: int, name: str, leaf: Any) -> Argument:
     return Argument(index, name, value, spec_of(value.shape, value.dtype), Tensor, weakly=weakly)
 
 
-def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """A compiled function."""
+def jit(
+    fn: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+    donate_argnums: int | Sequence[int] | None = None,
+    verify: bool = False,
+    reproducible: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The function, compiled: traced once for every kind of call, then run as native code.
+
+    Parameters
+    ----------
+    fn: any function of nests of tensors, arrays, numbers, modules and optimisers; a gradient; a
+        whole training step (`loss.backward(); opt.step()`). Left out, `jit` is a decorator with options.
+    static_argnums, static_argnames: arguments that are part of the program, by value: hashable,
+        and traced anew for each value.
+    donate_argnums: arguments that the caller needs no more, whose memory results may take.
+    verify: compute everything by the interpreter too, and raise where native code differs,
+        naming the first operation that does. What prints or calls back does so twice.
+    reproducible: the same bits whatever the number of threads.
+    name: what errors and graphs call it.
+
+    Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
+    read anew in every call, and what it writes to them is written. Python numbers among the arguments
+    may change without a new trace. An `if` or `while` on a tensor's value is decided by the value in
+    each call; every course that the program takes is traced once. Anything else that Python does
+    (print, append to a list) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.
+    NumPy arrays outside are constants of the program: pass what changes as a tensor or an argument.
+
+    Inside `grad`, `vmap`, `scan` and so on, and inside another compiled function, it is traced with the
+    rest; gradients flow through it as through the function.
+
+    The result shows what was made: `graph`, `plan`, `kernels`, `ir`, `asm`, `memory`,
+    `why_recompiled()`, `cache_info()`, `clear_cache()`, and `lower(*specs).compile()` makes a
+    program before the first call.
+
+    Raises GraphError where the function needs a value as Python has it (`item()`, `numpy()`, print).
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, 2.0], requires_grad=True)
+    >>> @wg.jit
+    ... def step(x, lr):
+    ...     loss = ((w * x).sum() - 1) ** 2
+    ...     w.grad = None
+    ...     loss.backward()
+    ...     with wg.no_grad():
+    ...         w.sub_(lr * w.grad)
+    ...     return loss
+    >>> [round(float(step(wg.ones(2), 0.1)), 3) for _ in range(3)]
+    [4.0, 1.44, 0.518]
+    """
+    options = Options(static_argnums, static_argnames, donate_argnums, verify, reproducible, name)
     if fn is None:
-        return functools.partial(jit, **options)
-    return Jit(fn, Options(**options))
+        return lambda inner: Jit(inner, options)
+    if not callable(fn):
+        fail(DTypeError, f"jit of a {type(fn).__name__}, which is not a function")
+    return Jit(fn, options)

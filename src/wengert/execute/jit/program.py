@@ -11,11 +11,11 @@ from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.tensor import Tensor, wrap
+from .executor import Executor
+from .recorded import Recorded
 from .signature import as_array
 from .surroundings import Surroundings
 from .tracing import Constant, Traced
-
-Executor = Any
 
 
 class Path:
@@ -24,7 +24,7 @@ class Path:
     `run` gives all outputs of the graph, the decisions' values among them.
     """
 
-    __slots__ = ("traced", "graph", "executor", "decisions", "first", "writes", "carries")
+    __slots__ = ("traced", "graph", "executor", "decisions", "first", "carries", "records")
 
     def __init__(self, traced: Traced, compile_graph: Callable[[Graph], Executor]) -> None:
         self.traced = traced
@@ -37,13 +37,7 @@ class Path:
             self.first = compile_graph(
                 Graph([traced.graph.outputs[g.output] for g in traced.guards], traced.graph.inputs, traced.graph.name)
             )
-        self.writes = bool(
-            traced.cell_writes
-            or traced.argument_writes
-            or traced.cell_grads
-            or traced.argument_grads
-            or traced.place_writes
-        )
+        self.records: dict[tuple[int, ...], Recorded] = {}
         # Whether results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
 
@@ -88,6 +82,14 @@ class Path:
                 return False
         return True
 
+    def recorded(self, compile_graph: Callable[[Graph], Executor], inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The outputs, recorded as results of one operation."""
+        tracked = tuple(i for i, t in enumerate(inputs) if t.requires_grad)
+        found = self.records.get(tracked)
+        if found is None:
+            found = self.records[tracked] = Recorded(self.graph, self.executor, compile_graph, tracked)
+        return found(inputs)
+
     def found(self, outputs: Sequence[Any]) -> tuple[bytes, ...]:
         """The values of the decisions among the outputs, up to the first that this course does not take."""
         return _until([outputs[g.output] for g in self.traced.guards], self.decisions)
@@ -113,11 +115,10 @@ class Path:
             owner._data = np.asarray(outputs[k])
             if carried is not None and not owner.is_leaf:
                 owner.node = carried[k].node
-        for i, k in traced.cell_grads:
-            owner = around.cells[i].tensor  # type: ignore[attr-defined]
-            owner._grad = None if k is None else wrap(np.asarray(outputs[k]))
-        for i, k in traced.argument_grads:
-            leaves[positions[i]]._grad = None if k is None else wrap(np.asarray(outputs[k]))
+        for i, g in traced.cell_grads:
+            around.cells[i].tensor._grad = None if g is None else wrap(np.asarray(outputs[g]))  # type: ignore[attr-defined]
+        for i, g in traced.argument_grads:
+            leaves[positions[i]]._grad = None if g is None else wrap(np.asarray(outputs[g]))
         for place, structure, found in traced.place_writes:
             place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
 

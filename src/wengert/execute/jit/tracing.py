@@ -22,6 +22,7 @@ from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import WeakScalar, present, weak
 from ...core.tensor import LEAF, Tensor, abstract, leaf_node, new
 from ...transforms.reverse import reachable
+from ...transforms.variables import is_live
 from .surroundings import MISSING, Place, Surroundings
 from .values import Unknown, Values
 
@@ -194,7 +195,7 @@ class Recorder(Capture):
 
 
 class _Held(NamedTuple):
-    """A cell or an argument during a trace: the input that stands in it; its tensor and the gradient of that, if any."""
+    """A cell or an argument during a trace: the input that stands there; its tensor and that one's gradient, if any."""
 
     input: Tensor
     tensor: Tensor | None
@@ -361,6 +362,7 @@ def _finish(
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: set[int] = set()
+    dead: set[Node] = set()
 
     def output(leaf: Any) -> Any:
         if isinstance(leaf, WeakScalar):
@@ -368,7 +370,8 @@ def _finish(
         if not isinstance(leaf, Tensor):
             return Constant(leaf)
         number = outs.add(resumed(leaf))
-        if leaf.requires_grad and leaf.node not in recorder.consumed:
+        node = leaf.node
+        if node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead):
             tracked.add(number)
         return number
 

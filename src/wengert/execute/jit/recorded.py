@@ -1,0 +1,93 @@
+"""A compiled program as one operation of an eager graph, with a compiled derivative.
+
+Where a result of a compiled function carries gradients on, the run is recorded as one node. Its
+backward pass is another compiled program: it computes what it needs of the forward pass again, and
+is made when it is first asked for, one for each set of results that gradients come from (to a result
+that none comes from, nothing flows; a zero in its place could meet an infinite partial). Where the
+backward pass is itself recorded, the program's graph is run on tensors instead, node by node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.graph import Graph
+from ...core.op import Joint, Op
+from ...core.record import bind
+from ...core.tensor import Tensor
+from ...transforms.functional import vjp
+from ...transforms.replay import replay
+from ...transforms.trace import trace
+from .executor import Executor
+from .signature import as_array
+
+
+class Recorded:
+    """The operation that runs a graph; `tracked` are the inputs, by number, that gradients are computed for."""
+
+    def __init__(
+        self, graph: Graph, forward: Executor, compile_graph: Callable[[Graph], Executor], tracked: Sequence[int]
+    ) -> None:
+        self.graph = graph
+        self.tracked = tuple(tracked)
+        self._compile = compile_graph
+        self._backward: dict[tuple[bool, ...], Executor] = {}
+        count = len(graph.outputs)
+        specs = tuple(n.spec for n in graph.outputs)
+
+        def run(*xs: Any) -> Any:
+            outs = forward.run([as_array(x) for x in xs])
+            return tuple(outs) if count != 1 else outs[0]
+
+        self.op = Op(
+            "compiled(*xs)",
+            "general",
+            run,
+            infer=lambda *_: specs if count != 1 else specs[0],
+            facts=Joint(lambda ct, xs: self._pull(ct, xs), absent=True),
+            results=count,
+            doc="A compiled program.",
+            listed=False,
+        )
+
+    def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """Run on tensors; the outputs, recorded."""
+        outs = bind(self.op, inputs)
+        return list(outs) if isinstance(outs, tuple) else [outs]
+
+    def _pull(self, ct: Any, xs: Any) -> list[Any]:
+        cts = ct if isinstance(ct, tuple) else (ct,)
+        present = tuple(c is not None for c in cts)
+        given = [c for c in cts if c is not None]
+        if any(isinstance(v, Tensor) for v in (*xs, *given)):
+            found = list(self._derivative(present)(list(xs), given))
+        else:
+            executor = self._backward.get(present)
+            if executor is None:
+                specs = [n.spec for n in self.graph.inputs]
+                wanted = [n.spec for n, there in zip(self.graph.outputs, present, strict=True) if there]
+                graph = trace(self._derivative(present), (specs, wanted), {})
+                executor = self._backward[present] = self._compile(graph)
+            found = executor.run([as_array(v) for v in (*xs, *given)])
+        grads: list[Any] = [None] * len(self.graph.inputs)
+        for i, g in zip(self.tracked, found, strict=True):
+            grads[i] = g
+        return grads
+
+    def _derivative(self, present: Sequence[bool]) -> Callable[[list[Any], list[Any]], tuple[Any, ...]]:
+        """The function from inputs and present cotangents to gradients."""
+
+        def derivative(xs: list[Any], cts: list[Any]) -> tuple[Any, ...]:
+            def forward(*variables: Any) -> tuple[Any, ...]:
+                full = list(xs)
+                for i, v in zip(self.tracked, variables, strict=True):
+                    full[i] = v
+                outs = replay(self.graph, full)
+                return tuple(o for o, there in zip(outs, present, strict=True) if there)
+
+            _, pull = vjp(forward, *(xs[i] for i in self.tracked))
+            found = pull(tuple(cts))
+            return found if isinstance(found, tuple) else (found,)
+
+        return derivative

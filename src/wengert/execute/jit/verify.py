@@ -1,0 +1,96 @@
+"""Native code and the interpreter side by side: `wg.jit(f, verify=True)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.errors import GraphError, fail
+from ...core.evaluate import compute, run
+from ...core.graph import Graph
+from ...core.node import Node
+from ...core.snapshot import LEAVES
+from ...core.spec import category
+from .executor import Executor, executor
+
+# How far results may lie apart, in units of the last place of the largest element: sums in another
+# order, functions within two ulp, products that round once instead of twice, and what follows from them
+# through a whole program.
+LIMIT = 1 << 14
+# The same for one operation on equal operands, for each element that a result is made of.
+STEP_LIMIT = 16.0
+
+
+class Verified:
+    """An executor that computes everything twice, and raises where native code and interpreter differ."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.native = executor(graph)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.native, name)
+
+    def run(self, arrays: Sequence[Any]) -> list[Any]:
+        """The native outputs, compared. Raises GraphError naming the first node that differs."""
+        found = self.native.run(arrays)
+        expected = run(self.graph, arrays)
+        for node, a, b in zip(self.graph.outputs, found, expected, strict=True):
+            if distance(a, b) > LIMIT:
+                self._explain(arrays, node, distance(a, b))
+        return found
+
+    def _explain(self, arrays: Sequence[Any], output: Node, apart: float) -> None:
+        """Raise for the first operation that native code does otherwise on equal operands."""
+        nodes = [n for n in self.graph.nodes if n.op not in LEAVES and not isinstance(n.spec, tuple)]
+        every: Executor = executor(Graph(nodes, self.graph.inputs, self.graph.name))
+        values: dict[Node, Any] = dict(zip(self.graph.inputs, arrays, strict=True))
+        native = dict(zip(nodes, every.run(arrays), strict=True))
+        for node in self.graph.nodes:
+            if node in values:
+                continue
+            with np.errstate(all="ignore"):
+                values[node] = compute(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+            if node not in native:
+                continue
+            terms = max(
+                (e.spec.size for e in node.inputs if isinstance(e, Node) and not isinstance(e.spec, tuple)), default=1
+            )
+            found = distance(native[node], values[node])
+            if found > STEP_LIMIT * max(1.0, terms / max(1, node.spec.size)):
+                _differ(self.graph, node, found, "")
+            values[node] = native[node]
+        _differ(self.graph, output, apart, "Each operation alone agrees: it is how they are put together.")
+
+
+def _differ(graph: Graph, node: Node, apart: float, mend: str) -> None:
+    made = node.source
+    by = "in where it is infinite or NaN" if np.isinf(apart) else f"by {apart:.3g} ulp of its largest element"
+    fail(
+        GraphError,
+        f"native code and interpreter differ: {node.op.name} {node.spec} ({graph.names[node]}) {by}",
+        (f"It was traced at {made}" + (f": {made.text}" if made.text else "") + ". " if made is not None else "")
+        + mend,
+    )
+
+
+def distance(a: Any, b: Any) -> float:
+    """How far two arrays lie apart: in ulp of the largest element of the second; infinite where one is not finite."""
+    a, b = np.asarray(a), np.asarray(b)
+    if a.size == 0:
+        return 0.0
+    if category(b.dtype) < 2:
+        return 0.0 if np.array_equal(a, b) else float("inf")
+    eps = float(np.finfo(b.dtype).eps) if b.dtype.kind in "fc" else 2.0**-7
+    wide = np.complex128 if b.dtype.kind == "c" else np.float64
+    x, y = a.astype(wide), b.astype(wide)
+    finite = np.isfinite(y)
+    if not np.array_equal(finite, np.isfinite(x)) or not np.array_equal(x[~finite], y[~finite], equal_nan=True):
+        return float("inf")
+    if not finite.any():
+        return 0.0
+    largest = float(np.abs(y[finite]).max())
+    error = float(np.abs(x[finite] - y[finite]).max())
+    return error / (eps * max(largest, float(np.finfo(np.float32).tiny))) if error else 0.0
