@@ -1,0 +1,472 @@
+"""From a canonical graph to a plan: groups and single nodes in order, epilogues into the products that they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.evaluate import compute
+from ...core.graph import Graph
+from ...core.node import Node
+from ...core.record import OUTPUT
+from ...core.snapshot import CONSTANT, specs_of
+from . import scalars
+from .groups import Edge, Group, Grouping, edge
+from .lowering import RULES, Epilogue, Lowering
+from .moves import copy_step
+from .nests import NestBuilder, is_structure, literal_dtype
+from .plan import Buffer, HostCall, Plan, View, dense
+from .types import Target
+
+# Ops whose kernels take epilogues.
+PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})
+_SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice"})
+_VIEWS = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
+
+
+class GraphLowering(Lowering):
+    """Lowers one graph; `donated` says which inputs' memory may be written to."""
+
+    def __init__(self, graph: Graph, target: Target, donated: Sequence[bool]) -> None:
+        super().__init__(target)
+        self.graph = graph
+        self.grouping = Grouping(graph)
+        self._epilogues: dict[Node, Group] = {}
+        self._outputs = frozenset(graph.outputs)
+        self._find_epilogues()
+        self.donated = tuple(donated)
+        self._given = {n for n, given in zip(graph.inputs, donated) if given}
+        self._taken: set[Node] = set()
+        self._now = 0
+        for i, (node, given) in enumerate(zip(graph.inputs, donated, strict=True)):
+            (spec,) = specs_of(node)
+            buffer = Buffer("input", spec.size * spec.dtype.itemsize, i, donated=given)
+            self.views[node] = View(buffer, spec.dtype, spec.shape, dense(spec.shape))
+            self.plan.inputs.append(self.view(node))
+
+    def lower(self) -> Plan:
+        """The plan, its buffers not arranged yet."""
+        order = self._order()
+        self._last_readers(order)
+        for self._now, node in enumerate(order):
+            if isinstance(node, Group):
+                if node.anchor is None:
+                    self._group(node)
+            else:
+                self._node(node)
+        self.plan.outputs = [self.view(n) for n in self.graph.outputs]
+        return self.plan
+
+    # -- the order of steps
+
+    def _order(self) -> list[Any]:
+        """Groups and single nodes, each after what it needs; a product's group stands with the product.
+
+        What may overwrite a donated input comes, where that is possible, after everything else that reads it.
+        """
+        readers: dict[Node, list[Any]] = {n: [] for n, given in zip(self.graph.inputs, self.donated) if given}
+        if readers:
+            for unit in dict.fromkeys(self._unit(n) for n in self.graph.nodes):
+                for base in self._reads(unit):
+                    if base in readers:
+                        readers[base].append(unit)
+        order: list[Any] = []
+        done: set[int] = set()
+        for root in self.graph.outputs:
+            stack: list[Any] = [self._unit(root)]
+            entered: set[int] = set()
+            while stack:
+                unit = stack[-1]
+                if id(unit) in done:
+                    stack.pop()
+                    continue
+                waiting = [u for u in self._needs(unit) if id(u) not in done]
+                if id(unit) not in entered:
+                    entered.add(id(unit))
+                    for base in self._overwrites(unit, readers):
+                        # A reader that is being waited for already needs this unit itself.
+                        waiting += [u for u in readers[base] if id(u) not in done and id(u) not in entered]
+                if waiting:
+                    stack.extend(waiting)
+                    continue
+                stack.pop()
+                done.add(id(unit))
+                order.append(unit)
+        return order
+
+    def _reads(self, unit: Any) -> set[Node]:
+        """The nodes whose arrays a unit reads, seen through views."""
+        if isinstance(unit, Group):
+            return {self._source(n) for n in unit.operands}
+        read = {self._source(e) for e in unit.inputs if isinstance(e, Node)}
+        group = self._epilogues.get(unit)
+        return read | {self._source(n) for n in group.operands} if group is not None else read
+
+    def _source(self, node: Node) -> Node:
+        while node.op.name in _SEEN_THROUGH and isinstance(node.inputs[0], Node):
+            node = node.inputs[0]
+        return node
+
+    def _overwrites(self, unit: Any, donated: dict[Node, list[Any]]) -> list[Node]:
+        """The donated inputs that a group, or what follows a product, could write its results to."""
+        group = unit if isinstance(unit, Group) else self._epilogues.get(unit)
+        if group is None or not donated:
+            return []
+        shapes = {(n.spec.shape, n.spec.dtype) for n in group.nodes if n in self._outputs}
+        return [n for n in group.operands if n in donated and (n.spec.shape, n.spec.dtype) in shapes]
+
+    def _last_readers(self, order: Sequence[Any]) -> None:
+        """When each donated input is read for the last time."""
+        self._last: dict[Node, int] = {}
+        for i, unit in enumerate(order):
+            for base in self._reads(unit):
+                self._last[base] = i
+        for node in self.graph.outputs:
+            # What is itself a result must stay.
+            self._last[self._source(node)] = len(order)
+
+    def _nearest(self, node: Node, group: Group) -> list[Node]:
+        """A group's operands that a member is made of, the nearest first: `p - lr * g` takes the memory of p."""
+        found: dict[Node, None] = {}
+        level, seen = [node], {node}
+        while level:
+            following: list[Node] = []
+            for member in level:
+                for e in self.grouping.edges[member]:
+                    if e is not None and e.base not in seen:
+                        seen.add(e.base)
+                        if e.base in group.axes:
+                            following.append(e.base)
+                        else:
+                            found[e.base] = None
+            level = following
+        return list(found)
+
+    def _in_place(self, node: Node, group: Group) -> View | None:
+        """The donated input whose memory the result of a group's member may take, or None."""
+        if node not in self._outputs or group.reductions:
+            return None
+        wanted = group.result_axes(node)
+        for base in self._nearest(node, group):
+            if base in self._taken or self._last.get(base) != self._now or base not in self._given:
+                continue
+            if base.spec.shape != node.spec.shape or base.spec.dtype != node.spec.dtype:
+                continue
+            others = [n for n in group.operands if n is not base]
+            others += [e for e in group.anchor.inputs if isinstance(e, Node)] if group.anchor is not None else []
+            if any(self._source(n) is base for n in others):
+                continue
+            seen = {group.seen(n, e) for n in group.nodes for e in self.grouping.edges[n] if e and e.base is base}
+            if seen == {wanted}:
+                self._taken.add(base)
+                return self.view(base)
+        return None
+
+    def _unit(self, node: Node) -> Any:
+        group = self.grouping.group.get(node)
+        if group is None:
+            return node
+        return group.anchor if group.anchor is not None else group
+
+    def _needs(self, unit: Any) -> list[Any]:
+        if isinstance(unit, Group):
+            return [self._unit(n) for n in unit.operands if n not in unit.axes]
+        needed = [self._unit(e) for e in unit.inputs if isinstance(e, Node)]
+        group = self._epilogues.get(unit)
+        if group is not None:
+            needed += [self._unit(n) for n in group.operands if n not in group.axes]
+        return [u for u in needed if u is not unit]
+
+    # -- epilogues
+
+    def _find_epilogues(self) -> None:
+        """Groups that only work on a product's elements are computed in its kernel."""
+        for node in self.graph.nodes:
+            if node.op.name not in PRODUCTS or node.op.name not in RULES or isinstance(node.spec, tuple):
+                continue
+            for consumer in self.graph.consumers(node):
+                group = self.grouping.group.get(consumer)
+                if group is not None and group.anchor is None and self._may_follow(node, group):
+                    group.anchor = node
+                    self._epilogues[node] = group
+                    break
+
+    def _may_follow(self, product: Node, group: Group) -> bool:
+        if group.reductions or product not in group.operands or product.spec.size == 0:
+            return False
+        shape = product.spec.shape
+        if sorted(n for n in shape if n > 1) != sorted(group.space):
+            return False
+        orders = set()
+        for node in group.nodes:
+            if node.op.name == "one_hot" or sum(d >= 0 for d in group.axes[node]) != len(group.space):
+                return False
+            for e in self.grouping.edges[node]:
+                if e is not None and e.base is product:
+                    orders.add(group.seen(node, e))
+        return len(orders) == 1 and not self._leads(product, group)
+
+    def _leads(self, product: Node, group: Group) -> bool:
+        """Whether the group needs something else that needs the product."""
+        stack = [n for n in group.operands if n is not product and n not in group.axes]
+        seen: set[Node] = set()
+        first = self.graph.index[product]
+        while stack:
+            node = stack.pop()
+            if node is product:
+                return True
+            if node in seen or self.graph.index[node] < first:
+                other = self.grouping.group.get(node)
+                if node in seen or other is None or other.last < first:
+                    continue
+            seen.add(node)
+            other = self.grouping.group.get(node)
+            if other is group:
+                return True
+            stack.extend(other.operands if other is not None else [e for e in node.inputs if isinstance(e, Node)])
+            if other is not None and other.anchor is not None:
+                stack.extend(e for e in other.anchor.inputs if isinstance(e, Node))
+            follows = self._epilogues.get(node)
+            if follows is not None:
+                stack.extend(follows.operands)
+        return False
+
+    def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
+        group = self._epilogues.get(node)
+        if group is None:
+            return None
+        found = self._epilogue(node, group, tuple(shape), order)
+        if found is None:
+            # The group's loop follows the product as a step of its own.
+            del self._epilogues[node]
+            group.anchor = None
+            self._late = group
+        return found
+
+    _late: Group | None = None
+
+    def _epilogue(
+        self, product: Node, group: Group, shape: tuple[int, ...], memory_order: Sequence[int] | None
+    ) -> Epilogue | None:
+        own = next(
+            group.seen(n, e) for n in group.nodes for e in self.grouping.edges[n] if e is not None and e.base is product
+        )
+        # The product's axes as they follow one another in its kernel's rows and columns.
+        laid = range(len(own)) if memory_order is None else memory_order
+        axes = tuple(own[i] for i in laid)
+        full = tuple(product.spec.shape[i] for i in laid)
+        operands: list[View] = []
+        kinds: list[str] = []
+        numbers: dict[Any, int] = {}
+        refs: dict[tuple[Node, int], Any] = {}
+        for node in group.nodes:
+            for i, e in enumerate(self.grouping.edges[node]):
+                if e is None:
+                    if is_structure(node, node.inputs[i]):
+                        continue
+                    view, taken = self.number(node.inputs[i], literal_dtype(node)), {}
+                elif e.base in group.axes or e.base is product:
+                    continue
+                else:
+                    view = self.base_view(e.base)
+                    taken = dict(zip(group.seen(node, e), view.strides, strict=True))
+                spread = view._replace(shape=full, strides=tuple(taken.get(d, 0) if d >= 0 else 0 for d in axes))
+                seen = spread.reshape(shape)
+                kind = _kind(seen) if seen is not None else None
+                if seen is None or kind is None:
+                    return None
+                key = (seen.buffer, seen.offset, seen.dtype, seen.strides)
+                if key not in numbers:
+                    numbers[key] = len(operands)
+                    operands.append(seen)
+                    kinds.append(kind)
+                refs[node, i] = numbers[key]
+        results = [n for n in group.nodes if self.is_needed(n)]
+        wanted = [product] if self._is_needed_besides(product, group) else []
+        outputs = []
+        for n in (*wanted, *results):
+            given = self._in_place(n, group) if n is not product and memory_order is None else None
+            out = given.reshape(shape) if given is not None else self.temp(shape, n.spec.dtype)
+            assert out is not None
+            outputs.append(out)
+            named = group.result_axes(n) if n is not product else own
+            flat = out.reshape(full)
+            assert flat is not None
+            place = dict(zip(axes, flat.strides, strict=True))
+            self.views[n] = flat._replace(shape=n.spec.shape, strides=tuple(place[d] if d >= 0 else 0 for d in named))
+        nodes, edges = list(group.nodes), self.grouping.edges
+        order = [product, *nodes]
+        stored = [order.index(n) for n in (*wanted, *results)]
+        key = _epilogue_key(product, nodes, edges, refs, stored, operands)
+
+        def emit(b: Any, x: Any, given: Sequence[Any]) -> list[Any]:
+            lanes = x.type.lanes
+            values: dict[Node, Any] = {product: x}
+            for n in nodes:
+                args = []
+                for i, e in enumerate(edges[n]):
+                    if e is None and (n, i) not in refs:
+                        type = scalars.compute_type(literal_dtype(n)).vector(lanes)
+                        args.append(b.const(type, n.inputs[i]))
+                    elif e is not None and e.base in values:
+                        args.append(values[e.base])
+                    else:
+                        k = refs[n, i]
+                        args.append(b.splat(scalars.to_compute(b, given[k], operands[k].dtype), lanes))
+                values[n] = scalars.EMITTERS[n.op.name](b, n, args)
+            return [scalars.to_storage(b, values[order[k]], order[k].spec.dtype) for k in stored]
+
+        return Epilogue(key, operands, kinds, outputs, emit, nodes)
+
+    def _is_needed_besides(self, product: Node, group: Group) -> bool:
+        return product in self._outputs or any(not self._is_in(c, group) for c in self.graph.consumers(product))
+
+    # -- what must be in memory
+
+    def is_needed(self, node: Node) -> bool:
+        """Whether a member's value is used outside its group."""
+        group = self.grouping.group[node]
+        return node in self._outputs or any(not self._is_in(c, group) for c in self.graph.consumers(node))
+
+    def _is_in(self, consumer: Node, group: Group) -> bool:
+        """Whether a consumer, or all that sees the value through it, computes in the group."""
+        if consumer in group.axes:
+            return True
+        if consumer in self._outputs or isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
+            return False
+        return all(self._is_in(c, group) for c in self.graph.consumers(consumer))
+
+    def base_view(self, base: Node) -> View:
+        """The view of what an edge leads to: a node that is computed, or one that is a view of one."""
+        if base not in self.views:
+            self._node(base)
+        return self.view(base)
+
+    # -- steps
+
+    def _group(self, group: Group) -> None:
+        results = [n for n in group.nodes if self.is_needed(n)]
+        builder = NestBuilder(self, group, self.grouping.edges, results, self.base_view, self._place)
+        self.views.update(builder.steps())
+
+    def _place(self, node: Node, order: Sequence[int]) -> View:
+        """New memory for a result, its axes in memory in `order`; results of the graph in their own."""
+        shape = node.spec.shape
+        given = self._in_place(node, self.grouping.group[node])
+        if given is not None:
+            return given
+        if node in self._outputs:
+            return self.temp(shape, node.spec.dtype)
+        laid = self.temp([shape[i] for i in order], node.spec.dtype)
+        back = [0] * len(shape)
+        for at, axis in enumerate(order):
+            back[axis] = at
+        return laid.permute(back)
+
+    def _node(self, node: Node) -> None:
+        if node in self.views:
+            return
+        if node.op is CONSTANT:
+            self.views[node] = self._constant(node)
+            return
+        for e in node.inputs:
+            if isinstance(e, Node) and e not in self.views:
+                self.base_view(e)
+        if node.op is OUTPUT:
+            several = self.views[node.inputs[0]]
+            self.views[node] = several[node.attrs["index"]] if isinstance(several, tuple) else several
+            return
+        if node.op.name in _VIEWS:
+            self.views[node] = self._as_view(node)
+            return
+        rule = RULES.get(node.op.name)
+        found = rule(self, node) if rule is not None else None
+        if found is None:
+            group = self._epilogues.pop(node, None)
+            if group is not None:
+                group.anchor, self._late = None, group
+            found = self._host(node)
+        if node not in self.views:
+            self.views[node] = found
+        if self._late is not None:
+            late, self._late = self._late, None
+            self._group(late)
+
+    def _constant(self, node: Node) -> View:
+        return self.constant(node.attrs["value"])
+
+    def _as_view(self, node: Node) -> View:
+        x = self.view(node.inputs[0])
+        name, shape = node.op.name, node.spec.shape
+        if name == "permute":
+            return x.permute([a % len(shape) for a in node.attrs["axes"]])
+        if name == "broadcast":
+            return x.broadcast(shape)
+        if name == "flip":
+            strides, offset = list(x.strides), x.offset
+            axes = node.attrs["axis"]
+            for a in axes if isinstance(axes, tuple) else (axes,):
+                offset += strides[a] * max(0, shape[a] - 1)
+                strides[a] = -strides[a]
+            return x._replace(strides=tuple(strides), offset=offset)
+        if name == "alias":
+            return x
+        seen = x.reshape(shape)
+        if seen is None:
+            seen = self.copy(x).reshape(shape)
+        assert seen is not None
+        return seen
+
+    def copy(self, x: View) -> View:
+        out = self.temp(x.shape, x.dtype)
+        copy_step(self, x, out)
+        return out
+
+    def _host(self, node: Node) -> Any:
+        """A step that runs the op's own forward."""
+        specs = specs_of(node)
+        reads = [self.base_view(e) for e in node.inputs if isinstance(e, Node)]
+        writes = [self.temp(s.shape, s.dtype) for s in specs]
+        entries = tuple(None if isinstance(e, Node) else e for e in node.inputs)
+        count = len(reads)
+
+        def run(*arrays: Any) -> None:
+            given = iter(arrays[:count])
+            args = [next(given) if e is None else e for e in entries]
+            results = compute(node, args)
+            for out, value in zip(arrays[count:], results if isinstance(results, tuple) else (results,), strict=True):
+                out[...] = value
+
+        self.step(HostCall(node.op.name, run), [*reads, *writes], reads=reads, writes=writes, nodes=[node])
+        return tuple(writes) if isinstance(node.spec, tuple) else writes[0]
+
+
+def _kind(x: View) -> str | None:
+    """How a product's kernel reads an operand of its epilogue; None where it cannot."""
+    strides = [0 if n == 1 else s for n, s in zip(x.shape, x.strides)]
+    if not any(strides):
+        return "scalar"
+    if strides[-1] == 0:
+        return "row" if x.shape[-1] > 1 or len(x.shape) > 1 else None
+    if strides[-1] != 1:
+        return None
+    return "full" if any(strides[:-1]) else "column"
+
+
+def _epilogue_key(
+    product: Node,
+    nodes: Sequence[Node],
+    edges: dict[Node, tuple[Edge | None, ...]],
+    refs: dict[tuple[Node, int], int],
+    stored: Sequence[int],
+    operands: Sequence[View],
+) -> str:
+    numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
+    parts = [str(v.dtype) for v in operands]
+    for n in nodes:
+        args = [
+            f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
+            for i, e in enumerate(edges[n])
+        ]
+        parts.append(f"{n.op.name} {n.attrs or ''} {args} {n.spec.dtype}")
+    return "; ".join([*parts, str(list(stored))])
