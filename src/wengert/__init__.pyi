@@ -56,6 +56,7 @@ from .transforms.trace import graph as graph
 from .transforms.trace import spec as spec
 from . import autograd as autograd
 from . import data as data
+from . import debug as debug
 from . import distributions as distributions
 from . import explain as explain
 from . import fft as fft
@@ -69,6 +70,7 @@ from . import special as special
 from . import symbolic as symbolic
 from . import train as train
 from .execute.static import Placeholder as Placeholder
+from .transforms.host import callback as callback
 from .explain.gradcheck import check_grads as check_grads
 from .transforms.checkpoint import checkpoint as checkpoint
 from .transforms.checkpoint import checkpoint_policies as checkpoint_policies
@@ -80,6 +82,7 @@ from .transforms.elimination import elimination_cost as elimination_cost
 from .transforms.flow import fori_loop as fori_loop
 from .execute.static import function as function
 from .transforms.jacobian import gauss_newton_product as gauss_newton_product
+from .execute.native.threads import get_num_threads as get_num_threads
 from .transforms.jacobian import hessian as hessian
 from .transforms.sparsity import hessian_sparsity as hessian_sparsity
 from .transforms.jacobian import hvp as hvp
@@ -92,6 +95,7 @@ from .transforms.tangents import linearize as linearize
 from .transforms.flow import map as map
 from .execute.static import placeholder as placeholder
 from .transforms.flow import scan as scan
+from .execute.native.threads import set_num_threads as set_num_threads
 from .transforms.sparse_derivatives import sparse_hessian as sparse_hessian
 from .transforms.sparse_derivatives import sparse_jacobian as sparse_jacobian
 from .transforms.sparsity import sparsity as sparsity

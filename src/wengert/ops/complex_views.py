@@ -94,7 +94,7 @@ def view_as_complex(x: Any) -> Tensor:
 
     >>> import wengert as wg
     >>> wg.view_as_complex(wg.tensor([1.0, 2.0]))
-    tensor(1.+2.j, dtype=complex64)
+    tensor(1.+2.j)
     """
     t = asarray(x)
     _infer_complex(t.spec)
