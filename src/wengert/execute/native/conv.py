@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+import numpy as np
+
 from ...core.node import Node
 from .conv_correlate import correlate
 from .conv_geometry import SPATIAL, Axes, forward_axes, transpose_axes
@@ -17,11 +19,11 @@ Result = View | tuple[View, ...] | None
 
 
 def _is_supported(node: Node, *views: View) -> bool:
-    """Whether there are kernels for it: floating point, at most three dimensions, something to compute."""
+    """Whether there are kernels for it: float32 or float64, at most three dimensions, something to compute."""
     return (
         all(v.size for v in views)
         and 1 <= len(node.attrs["stride"]) <= SPATIAL
-        and all(v.dtype.kind == "f" and v.dtype.itemsize >= 4 for v in views)
+        and all(v.dtype == views[0].dtype and v.dtype in (np.float32, np.float64) for v in views)
     )
 
 
