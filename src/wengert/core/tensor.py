@@ -596,17 +596,17 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
     want = None if dtype is None else as_dtype(dtype)
     if isinstance(data, Tensor):
-        if data.is_weak:
-            number: Any = data
-            made: Tensor = number.strong() if want is None else abstract_like(data)
-            data = made
-        if want is None or want == data.dtype:
+        given: Tensor = data
+        if given.is_weak:
+            number: Any = given
+            given = number.strong() if want is None else abstract_like(given)
+        if want is None or want == given.dtype:
             if not copy:
-                return data
-            return wrap(np.array(data._value("a copy")), data._spec)
+                return given
+            return wrap(np.array(given._value("a copy")), given._spec)
         if copy is False:
-            raise ValueError(f"a copy is needed to convert {data.dtype} to {want}")
-        out: Tensor = _table("cast").front(data, dtype=want)
+            raise ValueError(f"a copy is needed to convert {given.dtype} to {want}")
+        out: Tensor = _table("cast").front(given, dtype=want)
         return out
     value = to_numpy(data)
     native = want if want is not None else dtype_for(data, value)
