@@ -366,3 +366,17 @@ def test_repeated_calls_take_the_short_way_and_are_still_looked_at() -> None:
     close(fn(p, np.ones(2, np.float32), 2.0)["y"], [8, 8])
     with wg.no_grad():
         close(fn(p, np.ones(2, np.float32), 3.0)["y"], [11, 11])
+
+
+def test_without_a_code_generator_the_interpreter_runs_and_says_so_once(monkeypatch: Any) -> None:
+    module = importlib.import_module("wengert.execute.jit.executor")
+    monkeypatch.setattr(module, "llvm", lambda: None)
+    module.has_native.cache_clear()
+    with pytest.warns(RuntimeWarning, match="llvmlite") as seen:
+        fn = wg.jit(lambda x: x * 2)
+        close(fn(wg.ones(2)), [2, 2])
+        close(fn(wg.ones(3)), [2, 2, 2])
+    module.has_native.cache_clear()
+    assert len(seen) == 1
+    with pytest.raises(wg.GraphError, match="interpreter"):
+        _ = fn.plan
