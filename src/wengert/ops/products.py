@@ -40,7 +40,7 @@ xlogy: Op = elementwise(
     public="",
     samples=_samples,
     reference="scipy.special.xlogy",
-    native=Missing("a product behind a comparison"),
+    native="xlogy",
     onnx=_NO_ONNX,
 )
 xlog1py: Op = elementwise(
@@ -55,6 +55,6 @@ xlog1py: Op = elementwise(
     public="",
     samples=_samples,
     reference="scipy.special.xlog1py",
-    native=Missing("a product behind a comparison"),
+    native="xlog1py",
     onnx=_NO_ONNX,
 )

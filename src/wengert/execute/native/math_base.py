@@ -94,7 +94,11 @@ def sqrt(b: Builder, x: Value) -> Value:
 
 
 def copysign(b: Builder, x: Value, sign: Value) -> Value:
-    return b.intrinsic("copysign", x, sign)
+    """The magnitude of x with the sign of the other, by the bits: LLVM's own aborts where that was a float16."""
+    mask = format_of(x.type).sign
+    ints = int_type(x.type)
+    magnitude = b.and_(bits_of(b, x), b.const(ints, mask - 1))
+    return float_of(b, b.or_(magnitude, b.and_(bits_of(b, sign), b.const(ints, mask))))
 
 
 def clamp_below(b: Builder, x: Value, low: float) -> Value:

@@ -129,7 +129,8 @@ def acosh(b: Builder, x: Value) -> Value:
     """log1p(t + sqrt(t*t + 2t)) with t = x - 1."""
     t = b.fsub(x, b.const(x.type, 1.0))
     inner = b.fadd(t, sqrt(b, b.fmul(t, b.fadd(t, b.const(x.type, 2.0)))))
-    return _log1p_or_double(b, x, inner)
+    out = _log1p_or_double(b, x, inner)
+    return b.select(b.fcmp("oge", x, b.const(x.type, 1.0)), out, b.const(x.type, math.nan))
 
 
 def _log1p_or_double(b: Builder, x: Value, inner: Value) -> Value:
@@ -144,4 +145,6 @@ def atanh(b: Builder, x: Value) -> Value:
     size = fabs(b, x)
     twice = b.fadd(size, size)
     rest = b.fdiv(b.fmul(twice, size), b.fsub(b.const(x.type, 1.0), size))
-    return copysign(b, b.fmul(log1p(b, b.fadd(twice, rest)), b.const(x.type, 0.5)), x)
+    out = b.fmul(log1p(b, b.fadd(twice, rest)), b.const(x.type, 0.5))
+    out = b.select(b.fcmp("ole", size, b.const(x.type, 1.0)), out, b.const(x.type, math.nan))
+    return copysign(b, out, x)

@@ -87,12 +87,11 @@ def _wide_power(b: Builder, x: Value, y: Value) -> Value:
     """For float64 x >= 0."""
     type = x.type
     high, low = _log_in_two(b, x)
+    high = _with_ends(b, x, high)
     product, error = two_product(b, y, high)
     error = b.fma(y, low, error)
     # Where the product is not finite, its error is not a number.
-    meant = b.fcmp("olt", fabs(b, product), b.const(type, 1000.0))
-    error = b.select(meant, error, b.const(type, 0.0))
-    product = b.select(meant, product, b.fmul(y, _with_ends(b, x, high)))
+    error = b.select(b.fcmp("olt", fabs(b, product), b.const(type, 1000.0)), error, b.const(type, 0.0))
     return _exp_of_two(b, clamp_above(b, clamp_below(b, product, -746.0), 711.0), error)
 
 
@@ -143,9 +142,9 @@ def hypot(b: Builder, x: Value, y: Value) -> Value:
     x, y = fabs(b, x), fabs(b, y)
     larger = b.select(b.fcmp("ogt", x, y), x, y)
     exponent = b.and_(bits_of(b, larger), b.const(ints, form.infinity))
-    lowest = b.const(ints, 1 << form.fraction)
-    # Of 0 and denormals: as for the smallest normal number.
-    exponent = b.select(b.icmp("eq", exponent, b.const(ints, 0)), lowest, exponent)
+    # Both its power and its reciprocal's are normal numbers.
+    lowest, highest = (b.const(ints, e << form.fraction) for e in (1, 2 * form.bias - 1))
+    exponent = b.imin(b.imax(exponent, lowest), highest)
     shrink = float_of(b, b.sub(b.const(ints, 2 * form.bias << form.fraction), exponent))
     a, c = b.fmul(x, shrink), b.fmul(y, shrink)
     out = b.fmul(sqrt(b, b.fma(a, a, b.fmul(c, c))), float_of(b, exponent))
