@@ -372,10 +372,11 @@ def test_without_a_code_generator_the_interpreter_runs_and_says_so_once(monkeypa
     module = importlib.import_module("wengert.execute.jit.executor")
     monkeypatch.setattr(module, "llvm", lambda: None)
     module.has_native.cache_clear()
+    fn = wg.jit(lambda x: x * 2)
     with pytest.warns(RuntimeWarning, match="llvmlite") as seen:
-        fn = wg.jit(lambda x: x * 2)
-        close(fn(wg.ones(2)), [2, 2])
-        close(fn(wg.ones(3)), [2, 2, 2])
+        found = [fn(wg.ones(2)), fn(wg.ones(3))]
+    close(found[0], [2, 2])
+    close(found[1], [2, 2, 2])
     module.has_native.cache_clear()
     assert len(seen) == 1
     with pytest.raises(wg.GraphError, match="interpreter"):
