@@ -13,7 +13,7 @@ from ...core.snapshot import CONSTANT, specs_of
 from . import scalars
 from .groups import Edge, Group, Grouping, edge
 from .lowering import RULES, Epilogue, Lowering
-from .moves import copy_step
+from .moves import copy_step, sliced
 from .nests import NestBuilder, is_structure, literal_dtype
 from .plan import Buffer, HostCall, Plan, View, dense
 from .types import Target
@@ -21,7 +21,7 @@ from .types import Target
 # Ops whose kernels take epilogues.
 PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})
 _SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice"})
-_VIEWS = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
+_VIEWS = frozenset({"slice", "reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
 
 
 class GraphLowering(Lowering):
@@ -411,6 +411,8 @@ class GraphLowering(Lowering):
             return x._replace(strides=tuple(strides), offset=offset)
         if name == "alias":
             return x
+        if name == "slice":
+            return sliced(x, node.attrs["entries"])
         seen = x.reshape(shape)
         if seen is None:
             seen = self.copy(x).reshape(shape)
