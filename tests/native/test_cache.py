@@ -278,25 +278,20 @@ def test_processes_that_write_and_clear_at_once() -> None:
     assert [0 <= result(p) <= 12 for p in processes] == [True] * 2
 
 
-def test_another_generator_makes_another_edition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = cache.edition()
-    assert re.fullmatch("[0-9a-f]{16}", before)
-    package = tmp_path / "native"
-    package.mkdir()
-    source = Path(cache.__file__).parent
-    for file in source.glob("*.py"):
-        (package / file.name).write_bytes(file.read_bytes())
-    monkeypatch.setattr(cache, "__file__", str(package / "cache.py"))
-    cache.edition.cache_clear()
-    try:
-        assert cache.edition() == before
-        with open(package / "builder.py", "a") as file:
-            file.write("# changed\n")
-        cache.edition.cache_clear()
-        assert cache.edition() != before
-    finally:
-        monkeypatch.undo()
-        cache.edition.cache_clear()
+def test_another_generator_makes_another_edition(tmp_path: Path) -> None:
+    assert re.fullmatch("[0-9a-f]{16}", cache.edition())
+    (tmp_path / "a.py").write_text("one")
+    (tmp_path / "b.py").write_text("two")
+    (tmp_path / "c.txt").write_text("three")
+    digests = [cache.digest_of_sources(str(tmp_path))]
+    (tmp_path / "c.txt").write_text("four")
+    assert cache.digest_of_sources(str(tmp_path)) == digests[0]
+    (tmp_path / "b.py").write_text("too")
+    digests.append(cache.digest_of_sources(str(tmp_path)))
+    (tmp_path / "b.py").rename(tmp_path / "d.py")
+    digests.append(cache.digest_of_sources(str(tmp_path)))
+    assert len(set(digests)) == 3
+    assert cache.digest_of_sources(str(tmp_path / "nowhere")) not in digests
 
 
 # -- the command line

@@ -71,17 +71,15 @@ def size_limit() -> int:
         return DEFAULT_SIZE
 
 
-@cache
-def edition() -> str:
-    """A digest of all that decides code besides what a kernel's name stands for."""
-    binding = llvm()
-    digest = hashlib.sha256(f"{__version__} {sys.modules['llvmlite'].__version__} {binding.llvm_version_info}".encode())
-    with contextlib.suppress(OSError):  # in an archive there are no files to read, and the version must do
-        for source in sorted(os.scandir(os.path.dirname(__file__)), key=lambda entry: entry.name):
+def digest_of_sources(place: str) -> bytes:
+    """A digest of the Python files in a folder; the same for all where there are none to read, as in an archive."""
+    digest = hashlib.sha256()
+    with contextlib.suppress(OSError):
+        for source in sorted(os.scandir(place), key=lambda entry: entry.name):
             if source.name.endswith(".py"):
                 digest.update(f"\n{source.name}\n".encode())
                 digest.update(_contents(source.path)[0])
-    return digest.hexdigest()[:16]
+    return digest.digest()
 
 
 def load(name: str, target: Target) -> bytes | None:
@@ -154,6 +152,18 @@ def _write(path: str, contents: bytes) -> None:
 def _private(path: str, flags: int) -> int:
     """Open a file that is nobody else's."""
     return os.open(path, flags, 0o600)
+
+
+# Read when this is loaded, beside the generators: later there might be other files, of another version.
+_sources = digest_of_sources(os.path.dirname(__file__))
+
+
+@cache
+def edition() -> str:
+    """A digest of all that decides code besides what a kernel's name stands for."""
+    binding = llvm()
+    versions = f"{__version__} {sys.modules['llvmlite'].__version__} {binding.llvm_version_info}"
+    return hashlib.sha256(versions.encode() + _sources).hexdigest()[:16]
 
 
 class Entry(NamedTuple):

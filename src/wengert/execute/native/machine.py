@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import threading
 from collections.abc import Sequence
@@ -12,6 +13,9 @@ from .types import Target
 
 # LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it.
 _lock = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    # A child process finds no compilation half done by a thread that it does not have.
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
 
 
 @cache

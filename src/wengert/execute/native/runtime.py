@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from .driver import (
     CALL_TEAM,
     CALL_TIMES,
     CALL_WORDS,
-    MOST_CHUNKS,
+    STEP_CHUNK,
     STEP_WORDS,
     Driver,
     driver,
@@ -32,6 +33,7 @@ from .driver import (
 )
 from .kernel import Kernel, keep_in, prepare
 from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Plan, Step, View
+from .sharing import MOST_CHUNKS
 
 # What programs compile is kept on disk.
 keep_in(cache.load, cache.keep)
@@ -68,7 +70,7 @@ class _Layout(NamedTuple):
     threads: int
     steps: np.ndarray[Any, np.dtype[np.int64]]
     timed: bool
-    held: bool
+    start: Callable[[int, tuple[Array, ...]], int]
 
 
 class Program:
@@ -80,11 +82,14 @@ class Program:
         self.plan = plan
         self._driver: Driver = driver()
         prepare(step.kernel for step in plan.steps if isinstance(step.kernel, Kernel))
-        self._direct = [v.buffer.kind == "output" and v.buffer.index == i for i, v in enumerate(plan.outputs)]
-        self._fresh = [_allocation(v) if direct else None for v, direct in zip(plan.outputs, self._direct)]
+        # What makes the array of each output; None where it is copied from elsewhere.
+        self._makers: list[Any] = [
+            _maker(v) if v.buffer.kind == "output" and v.buffer.index == i else None for i, v in enumerate(plan.outputs)
+        ]
+        self._all_direct = None not in self._makers
         self._entries: dict[Buffer, int] = {view.buffer: FIRST + i for i, view in enumerate(plan.inputs)}
-        for view, direct in zip(plan.outputs, self._direct):
-            if direct:
+        for view, make in zip(plan.outputs, self._makers):
+            if make is not None:
                 self._entries[view.buffer] = FIRST + len(self._entries)
         self._given = len(self._entries)
         for buffer in plan.constants:
@@ -136,10 +141,11 @@ class Program:
                 step.units,
                 chunk_of(step.units, step.grain, time, count) if native and share else 0,
             )
-        if not steps[:, 3].any():
+        if not steps[:, STEP_CHUNK].any():
             team, count = None, 1
         timed = has_threads() and self._timed_calls < TIMED_CALLS
-        return _Layout(generation, team, count, steps, timed, not timed and sum(known) < HELD_BELOW)
+        entry = self._driver.held_start if not timed and sum(known) < HELD_BELOW else self._driver.start
+        return _Layout(generation, team, count, steps, timed, entry)
 
     @property
     def nbytes(self) -> int:
@@ -156,48 +162,63 @@ class Program:
         layout = self._layout
         if layout.generation != threads.generation:
             layout = self._layout = self._divided()
-        given = outputs if outputs is not None else (None,) * len(self._fresh)
-        results = [
-            None if fresh is None else to if to is not None and to.strides == fresh.strides else fresh.array()
-            for fresh, to in zip(self._fresh, given)
-        ]
-        arrays = (*inputs, *(r for r in results if r is not None))
+        results: list[Any]
+        if outputs is None and self._all_direct:
+            results = [make() for make in self._makers]
+            arrays = (*inputs, *results)
+        else:
+            results = [*self._places(outputs if outputs is not None else (None,) * len(self._makers))]
+            arrays = (*inputs, *(r for r in results if r is not None))
         try:
             instance = self._idle.pop()
         except IndexError:
             instance = _Instance(self)
         block = None
         try:
-            block = instance.begin(layout)
-            self._run(instance, layout, arrays)
-            answer = self._answer(instance, inputs, results, given)
+            if instance.layout is not layout:
+                instance.adopt(layout)
+            if instance.own is None:
+                block = instance.borrow()
+            at = layout.start(instance.address, arrays)
+            if at < len(self._starts):
+                self._go_on(instance, at)
+            if outputs is not None or not self._all_direct:
+                results = self._answer(instance, inputs, results, outputs)
         finally:
-            instance.end(block)
+            if block is not None:
+                _give_back(block, instance.nbytes)
             if len(self._idle) < IDLE:
                 self._idle.append(instance)
         if layout.timed:
             self._timed_calls += 1
             if self._timed_calls >= TIMED_CALLS and self._layout is layout:
                 self._layout = self._divided()
-        return answer
+        return results
 
-    def _run(self, instance: _Instance, layout: _Layout, arrays: tuple[Array, ...]) -> None:
-        native = self._driver
-        start = native.held_start if layout.held else native.start
-        go = native.held_run if layout.held else native.run
-        if start is not None:
-            at = start(instance.address, arrays)
-        else:
-            instance.table[FIRST : FIRST + len(arrays)] = [a.ctypes.data for a in arrays]
-            at = go(instance.address)
-        steps = self.plan.steps
-        while at < len(steps):
-            host = steps[at].kernel
-            assert isinstance(host, HostCall)
-            written = set(steps[at].writes)
-            host.run(*(self._seen(instance, v, v.buffer in written) for v in steps[at].words if isinstance(v, View)))
-            instance.call[CALL_FIRST] = at + 1
-            at = go(instance.address)
+    def _places(self, given: Sequence[Array | None]) -> list[Array | None]:
+        """Where the program writes its outputs; None for those that are copied from elsewhere after it."""
+        places: list[Array | None] = []
+        for view, to in zip(self.plan.outputs, given):
+            make = self._makers[len(places)]
+            if make is not None and to is not None and _lies_as(to, view):
+                places.append(to)
+            else:
+                places.append(None if make is None else make())
+        return places
+
+    def _go_on(self, instance: _Instance, at: int) -> None:
+        """Do the step of Python's at which the driver stopped, and go on from there."""
+        steps, go = self.plan.steps, self._driver.run
+        try:
+            while at < len(steps):
+                host = steps[at].kernel
+                assert isinstance(host, HostCall)
+                views = [word for word in steps[at].words if isinstance(word, View)]
+                host.run(*(self._seen(instance, view, view.buffer in steps[at].writes) for view in views))
+                instance.call[CALL_FIRST] = at + 1
+                at = go(instance.address)
+        finally:
+            instance.call[CALL_FIRST] = 0
 
     def _seen(self, instance: _Instance, view: View, writable: bool) -> Array:
         """A view as an array over the memory of the call in progress."""
@@ -209,11 +230,11 @@ class Program:
         instance: _Instance,
         inputs: Sequence[Array],
         results: list[Array | None],
-        given: Sequence[Array | None],
+        given: Sequence[Array | None] | None,
     ) -> list[Array]:
         """The results, those copied that lie in memory that is not theirs alone."""
         answer: list[Array] = []
-        for view, result, to in zip(self.plan.outputs, results, given):
+        for view, result, to in zip(self.plan.outputs, results, given or (None,) * len(results)):
             if result is None:
                 source = view.buffer
                 if source.kind == "input" and source.donated and view == self.plan.inputs[source.index]:
@@ -242,39 +263,30 @@ class _Instance:
         for i, buffer in enumerate(program.plan.constants):
             self.table[FIRST + program._given + i] = buffer.array.ctypes.data
         self._program = program
-        self._layout: _Layout | None = None
-        self._own: Array | None = None
-        self._nbytes = 0
+        self.layout: _Layout | None = None
+        self.own: Array | None = None
+        self.nbytes = 0
 
-    def begin(self, layout: _Layout) -> _Block | None:
-        """Get ready for a call; the memory that is borrowed for it."""
-        if layout is not self._layout:
-            self._adopt(layout)
-        if self._own is not None:
-            return None
-        block = _borrow(self._nbytes)
-        self._lay_out(block.memory)
-        return block
-
-    def end(self, block: _Block | None) -> None:
-        """Give back what was borrowed, and be ready for the next call even if this one failed."""
-        self.call[CALL_FIRST] = 0
-        if block is not None:
-            _give_back(block, self._nbytes)
-
-    def _adopt(self, layout: _Layout) -> None:
+    def adopt(self, layout: _Layout) -> None:
+        """Be ready for calls by another division of the steps."""
         program = self._program
-        self._layout = layout
+        self.layout = layout
         self.call[CALL_STEPS] = layout.steps.ctypes.data
         self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
         self.call[CALL_TIMES] = program.times.ctypes.data if layout.timed else 0
         stride = _stride(program._scratch)
         self.table[SCRATCH_STRIDE] = stride
-        self._nbytes = program.plan.arena + layout.threads * stride
-        self._own = None
-        if self._nbytes <= OWN_ARENA:
-            self._own = threads.aligned(self._nbytes, ALIGN)
-            self._lay_out(self._own)
+        self.nbytes = program.plan.arena + layout.threads * stride
+        self.own = None
+        if self.nbytes <= OWN_ARENA:
+            self.own = threads.aligned(self.nbytes, ALIGN)
+            self._lay_out(self.own)
+
+    def borrow(self) -> _Block:
+        """Memory for one call."""
+        block = _borrow(self.nbytes)
+        self._lay_out(block.memory)
+        return block
 
     def _lay_out(self, memory: Array) -> None:
         address = memory.ctypes.data
@@ -362,22 +374,21 @@ def _order(view: View) -> tuple[int, ...] | None:
     return axes if view.size == 0 or view.permute(axes).is_contiguous else None
 
 
-class _allocation:
-    """How to make the array of an output: one that lies in memory as the view says."""
+def _maker(view: View) -> Callable[[], Array]:
+    """What makes an array that lies in memory as an output's view says."""
+    order = _order(view)
+    assert order is not None
+    shape = tuple(view.shape[a] for a in order)
+    if order == tuple(range(len(order))):
+        return partial(np.empty, shape, view.dtype)
+    axes = tuple(np.argsort(order).tolist())
+    return lambda: np.empty(shape, view.dtype).transpose(axes)
 
-    __slots__ = ("strides", "_shape", "_dtype", "_axes")
 
-    def __init__(self, view: View) -> None:
-        order = _order(view)
-        assert order is not None
-        self._dtype = view.dtype
-        self._shape = tuple(view.shape[a] for a in order)
-        self._axes = None if order == tuple(range(len(order))) else tuple(int(a) for a in np.argsort(order))
-        self.strides = self.array().strides
-
-    def array(self) -> Array:
-        made = np.empty(self._shape, self._dtype)
-        return made if self._axes is None else made.transpose(self._axes)
+def _lies_as(array: Array, view: View) -> bool:
+    """Whether an array's elements lie in memory as the view says."""
+    item = view.dtype.itemsize
+    return all(n == 1 or have == s * item for n, have, s in zip(view.shape, array.strides, view.strides))
 
 
 _memory_view = ctypes.pythonapi.PyMemoryView_FromMemory

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ...core.errors import WengertError, fail
-from . import driver
+from . import driver, sharing
 
 MOST_THREADS = 1024
 
@@ -36,8 +36,8 @@ class Team:
     """Helpers, with the memory through which the driver talks to them."""
 
     def __init__(self, threads: int) -> None:
-        lines = driver.TEAM_SHARES // driver.LINE + 2 * threads
-        self._memory = aligned(lines * driver.LINE, driver.LINE)
+        lines = sharing.TEAM_SHARES // sharing.LINE + 2 * threads
+        self._memory = aligned(lines * sharing.LINE, sharing.LINE)
         self._memory[:] = 0
         words = self._memory.view(np.int64)
         self.address: int = self._memory.ctypes.data
@@ -47,7 +47,7 @@ class Team:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             for i in range(1, threads):
-                at = driver.TEAM_SHARES + (threads + i) * driver.LINE
+                at = sharing.TEAM_SHARES + (threads + i) * sharing.LINE
                 words[at // 8] = self.address
                 words[at // 8 + 1] = i
                 pthread = ctypes.c_ulong()
@@ -58,7 +58,7 @@ class Team:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self.threads = len(self._pthreads) + 1
-        words[driver.TEAM_THREADS // 8] = self.threads
+        words[sharing.TEAM_THREADS // 8] = self.threads
 
     def close(self) -> None:
         """Have the helpers return. A call in progress goes on without them."""
