@@ -19,6 +19,7 @@ from ...passes.cse import cse
 from ...passes.fold import fold
 from ...passes.rewrite import Rule, RuleSet, build, rewrite, with_outputs
 from ...passes.simplify import simplify
+from .components import components
 from .lowering import RULES
 
 
@@ -31,7 +32,7 @@ def canonical(graph: Graph) -> Graph:
         graph = opened
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(graph, _RULES)
-    graph = cse(simplify(graph))
+    graph = cse(simplify(components(cse(simplify(graph)))))
     for _ in range(_ROUNDS):
         before, graph = graph, _reshapes_first(graph)
         if graph is before:
