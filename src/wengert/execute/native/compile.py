@@ -46,7 +46,7 @@ class Compiled:
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
-        return self.program.run(inputs, outputs if outputs is not None else [None] * len(self.graph.outputs))
+        return self.program.run(inputs, outputs)
 
     @property
     def kernels(self) -> list[Kernel]:

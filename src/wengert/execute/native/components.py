@@ -24,7 +24,7 @@ from ...passes.rewrite import build, with_outputs
 
 # The longest axis that is taken apart. Longer ones fill vectors themselves.
 _LONGEST = 16
-# Regions of less than so many elements gain nothing.
+# Components of less than so many elements would not fill a vector.
 _FEWEST = 8
 
 # One component: a node, or None where it is zero because nothing was ever there.
@@ -122,7 +122,8 @@ class _Regions:
         sizes: dict[Node, int] = {}
         for node in self._parent:
             root = self._root(node)
-            sizes[root] = max(sizes.get(root, 0), node.spec.size)
+            short = node if _short(node) else node.inputs[0]
+            sizes[root] = max(sizes.get(root, 0), short.spec.size // (short.spec.shape or (1,))[-1])
         self.chosen = {n for n in self._parent if self._root(n) in seeds and sizes[self._root(n)] >= _FEWEST}
 
     def _root(self, node: Node) -> Node:

@@ -183,6 +183,7 @@ class Grouping:
         self.group: dict[Node, Group] = {}
         self.edges: dict[Node, tuple[Edge | None, ...]] = {}
         self._readers: dict[Node, list[Node]] = {}
+        self._scalars: list[Node] = []
         self._position = {n: i for i, n in enumerate(graph.nodes)}
         self._outputs = frozenset(graph.outputs)
         for node in graph.nodes:
@@ -208,6 +209,11 @@ class Grouping:
                 for other in readers[-_NEIGHBOURS:]:
                     self._join(self.group[other], self.group[node])
                 readers.append(node)
+        if not self.group[node].space:
+            # Scalars have nothing to loop over: one kernel for several saves their calls.
+            for other in self._scalars[-_NEIGHBOURS:]:
+                self._join(self.group[other], self.group[node])
+            self._scalars.append(node)
 
     # -- joining two groups
 

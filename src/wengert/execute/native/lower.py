@@ -25,27 +25,51 @@ _VIEWS = frozenset({"slice", "reshape", "permute", "broadcast", "squeeze", "expa
 
 
 class GraphLowering(Lowering):
-    """Lowers one graph; `donated` says which inputs' memory may be written to."""
+    """Lowers one graph; `donated` says which inputs' memory may be written to.
 
-    def __init__(self, graph: Graph, target: Target, donated: Sequence[bool]) -> None:
-        super().__init__(target)
+    A graph inside another is `given` the arrays of its inputs, and may be told where results should
+    be written (`places`, by position among its outputs): that is a wish.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        donated: Sequence[bool],
+        outer: Lowering | None = None,
+        given: Sequence[View] = (),
+        places: Sequence[View | None] = (),
+    ) -> None:
+        super().__init__(target, outer)
         self.graph = graph
+        self._places = {n: place for n, place in zip(graph.outputs, places) if place is not None}
         self.grouping = Grouping(graph)
         self._epilogues: dict[Node, Group] = {}
         self._outputs = frozenset(graph.outputs)
         self._find_epilogues()
+        self._pieces: dict[Node, tuple[Node, int]] = {}
+        self._containers: dict[Node, View] = {}
+        self._find_pieces()
         self.donated = tuple(donated)
-        self._given = {n for n, given in zip(graph.inputs, donated) if given}
+        self._given = {n for n, gives in zip(graph.inputs, donated) if gives}
         self._taken: set[Node] = set()
         self._now = 0
-        for i, (node, given) in enumerate(zip(graph.inputs, donated, strict=True)):
+        if outer is not None:
+            self.views.update(zip(graph.inputs, given, strict=True))
+            return
+        for i, (node, gives) in enumerate(zip(graph.inputs, donated, strict=True)):
             (spec,) = specs_of(node)
-            buffer = Buffer("input", spec.size * spec.dtype.itemsize, i, donated=given)
+            buffer = Buffer("input", spec.size * spec.dtype.itemsize, i, donated=gives)
             self.views[node] = View(buffer, spec.dtype, spec.shape, dense(spec.shape))
             self.plan.inputs.append(self.view(node))
 
     def lower(self) -> Plan:
         """The plan, its buffers not arranged yet."""
+        self.plan.outputs = self.results()
+        return self.plan
+
+    def results(self) -> list[View]:
+        """Add all steps; the arrays of the graph's outputs."""
         order = self._order()
         self._last_readers(order)
         for self._now, node in enumerate(order):
@@ -54,8 +78,7 @@ class GraphLowering(Lowering):
                     self._group(node)
             else:
                 self._node(node)
-        self.plan.outputs = [self.view(n) for n in self.graph.outputs]
-        return self.plan
+        return [self.view(n) for n in self.graph.outputs]
 
     # -- the order of steps
 
@@ -176,6 +199,55 @@ class GraphLowering(Lowering):
         if group is not None:
             needed += [self._unit(n) for n in group.operands if n not in group.axes]
         return [u for u in needed if u is not unit]
+
+    # -- results that are pieces of another array
+
+    def _find_pieces(self) -> None:
+        """Results that are only to be laid side by side are stored where they belong at once."""
+        for node in self.graph.nodes:
+            if node.op.name not in ("stack", "concat"):
+                continue
+            for i, piece in enumerate(node.inputs):
+                if not isinstance(piece, Node) or piece in self._pieces or piece in self._outputs:
+                    continue
+                if piece in self.grouping.group or piece.op.name in ("stack", "concat"):
+                    self._pieces[piece] = (node, i)
+
+    def _container(self, node: Node) -> View:
+        """The array that a stack or a concatenation fills."""
+        found = self._containers.get(node)
+        if found is None:
+            found = self._destination(node)
+            if found is None:
+                found = self.temp(node.spec.shape, node.spec.dtype)
+            self._containers[node] = found
+        return found
+
+    def _destination(self, node: Node) -> View | None:
+        """Where a result belongs, if it is a piece of another array."""
+        place = self._pieces.get(node)
+        return None if place is None else self._piece(*place)
+
+    def _piece(self, node: Node, index: int) -> View:
+        """The part of a stack's or concatenation's array that its operand `index` fills."""
+        whole, axis = self._container(node), node.attrs["axis"] % node.spec.ndim
+        if node.op.name == "stack":
+            keep = [a for a in range(node.spec.ndim) if a != axis]
+            part = whole._replace(offset=whole.offset + index * whole.strides[axis])
+            return part._replace(
+                shape=tuple(whole.shape[a] for a in keep), strides=tuple(whole.strides[a] for a in keep)
+            )
+        before = sum(e.spec.shape[axis] for e in node.inputs[:index])
+        part = whole._replace(offset=whole.offset + before * whole.strides[axis])
+        return part._replace(shape=node.inputs[index].spec.shape)
+
+    def _side_by_side(self, node: Node) -> View:
+        """A stack or a concatenation: what is not there yet is copied."""
+        for i, piece in enumerate(node.inputs):
+            target, source = self._piece(node, i), self.base_view(piece)
+            if (source.buffer, source.offset, source.strides) != (target.buffer, target.offset, target.strides):
+                copy_step(self, source, target)
+        return self._container(node)
 
     # -- epilogues
 
@@ -353,8 +425,12 @@ class GraphLowering(Lowering):
         """New memory for a result, its axes in memory in `order`; results of the graph in their own."""
         shape = node.spec.shape
         given = self._in_place(node, self.grouping.group[node])
+        if given is None:
+            given = self._destination(node)
         if given is not None:
             return given
+        if node in self._places:
+            return self._places[node]
         if node in self._outputs:
             return self.temp(shape, node.spec.dtype)
         laid = self.temp([shape[i] for i in order], node.spec.dtype)
@@ -378,6 +454,9 @@ class GraphLowering(Lowering):
             return
         if node.op.name in _VIEWS:
             self.views[node] = self._as_view(node)
+            return
+        if node.op.name in ("stack", "concat") and all(isinstance(e, Node) for e in node.inputs):
+            self.views[node] = self._side_by_side(node)
             return
         rule = RULES.get(node.op.name)
         found = rule(self, node) if rule is not None else None
