@@ -1,8 +1,8 @@
 """The driver: the native loop that runs a program's steps, alone or shared out among threads.
 
 It is written as LLVM IR, by hand. A *call* block says what to run (`CALL_WORDS`), an array of
-`STEP_WORDS` words for each step how. A step without a kernel is Python's: the loop returns its
-number, the caller runs it and comes back for the rest.
+`STEP_WORDS` words for each step how. A step without a kernel is a jump or Python's: then the loop
+returns its number, the caller runs it and comes back for the rest.
 
 **Floating-point modes.** Kernels run in IEEE's default mode (no flushing of denormals, rounding to
 nearest), whatever mode the caller's thread or the helper's creator is in: results must not depend
@@ -27,18 +27,21 @@ from .plan import FIRST
 from .types import Target
 
 # The words of a call: the steps, the first to run, their number, the table of addresses, the team
-# (0: alone), and where to note the least time of each step in nanoseconds (0: take no times).
-CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES = range(6)
-# The words of a step: the kernel's address (0: it is Python's), its record, its units, the units of
-# a chunk (0: it is not shared out). The record of a step of Python's (0: there is none) names a
-# buffer and a number of words in it: it is done where one of them is not 0.
-STEP_WORDS = _, _, _, STEP_CHUNK = range(4)
+# (0: alone), where to note the least time of each step in nanoseconds (0: take no times), and how many
+# turns of loops to run before Python has its say (signals are seen to there).
+CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS = range(7)
+# The words of a step: the kernel's address (0: it is Python's, or a jump), its record, its units (of a
+# jump: the step to go on with), the units of a chunk (0: it is not shared out; of a jump: 1). The record
+# of a step of Python's or a jump (0: there is none) names a buffer and a number of words in it: it is
+# done where one of them is not 0.
+STEP_WORDS = STEP_KERNEL, _, _, STEP_CHUNK = range(4)
 
 
 class Driver(NamedTuple):
     """The native functions.
 
-    `run(call)` runs steps until the end or one of Python's, and returns that step's number;
+    `run(call)` runs steps until the end or one of Python's (or a jump that Python is asked before), and
+    returns that step's number;
     `start(call, arrays)` puts the addresses of a tuple's arrays into the table's entries after the
     first ones, then does the same. `held_start` keeps the interpreter's lock: for programs of
     microseconds, where giving it up and waiting for it again would take longer than they do.
@@ -189,7 +192,7 @@ define internal void @set_mode(i64 %old) {
 
 _RUN = """
 %Step = type { ptr, ptr, i64, i64 }
-%Call = type { ptr, i64, i64, ptr, ptr, ptr }
+%Call = type { ptr, i64, i64, ptr, ptr, ptr, i64 }
 
 define i64 @wengert_run(ptr %call) {
   %steps = load ptr, ptr %call
@@ -210,7 +213,8 @@ define i64 @wengert_run(ptr %call) {
   br label %next
 
 next:
-  %i = phi i64 [ %first, %0 ], [ %i.alone, %alone ], [ %i.slow, %slow.done ], [ %i.skip, %skip ]
+  %i = phi i64 [ %first, %0 ], [ %i.alone, %alone ], [ %i.slow, %slow.done ], [ %i.skip, %skip ],
+             [ %target, %jump ], [ %target, %turn ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %step, label %end
 
@@ -257,7 +261,7 @@ condition:
   %words.p = getelementptr %Step, ptr %s, i64 0, i32 1
   %words = load ptr, ptr %words.p
   %always = icmp eq ptr %words, null
-  br i1 %always, label %end, label %where
+  br i1 %always, label %do, label %where
 where:
   %entry = load i64, ptr %words
   %base.p = getelementptr ptr, ptr %table, i64 %entry
@@ -277,9 +281,27 @@ answer:
   %told = load i64, ptr %answer.p
   %j.next = add i64 %j, 1
   %yes = icmp ne i64 %told, 0
-  br i1 %yes, label %end, label %ask
+  br i1 %yes, label %do, label %ask
 skip:
   %i.skip = add i64 %i, 1
+  br label %next
+
+do:
+  %jumps = icmp ne i64 %chunk, 0
+  br i1 %jumps, label %jump, label %end
+jump:
+  %target.p = getelementptr %Step, ptr %s, i64 0, i32 2
+  %target = load i64, ptr %target.p
+  %back = icmp sle i64 %target, %i
+  br i1 %back, label %count.turn, label %next
+count.turn:
+  %turns.p = getelementptr %Call, ptr %call, i64 0, i32 6
+  %turns = load i64, ptr %turns.p
+  %spent = icmp sle i64 %turns, 0
+  br i1 %spent, label %end, label %turn
+turn:
+  %turns.left = sub i64 %turns, 1
+  store i64 %turns.left, ptr %turns.p
   br label %next
 
 end:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.node import Node
 from .kernel import Build, Kernel, kernel
-from .plan import Buffer, HostCall, Plan, Step, View, dense
+from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
 from .types import Target
 
 # op name to its lowering: a function of (lowering, node) that adds steps and gives the result's view
@@ -61,13 +61,16 @@ class Epilogue:
 
 
 class Lowering:
-    """A graph on its way to a plan: the views of what is already computed, and how to add steps."""
+    """A graph on its way to a plan: the views of what is already computed, and how to add steps.
 
-    def __init__(self, target: Target) -> None:
+    A graph inside another, the body of a loop say, adds its steps to the plan of the one around it, `outer`.
+    """
+
+    def __init__(self, target: Target, outer: Lowering | None = None) -> None:
         self.target = target
-        self.plan = Plan()
+        self.plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
-        self._numbers: dict[Any, View] = {}
+        self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
     def view(self, entry: Any) -> View:
         """The array of a node that is computed by now, as it lies in memory (any strides)."""
@@ -100,7 +103,7 @@ class Lowering:
         """The kernel of this key for the lowering's target."""
         return kernel(key, build, self.target)
 
-    def step(self, kernel: Kernel | HostCall, words: Sequence[int | View], **rest: Any) -> None:
+    def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
         """Add a step; the arguments are those of :class:`Step`."""
         self.plan.steps.append(Step(kernel, words, **rest))
 

@@ -27,19 +27,21 @@ class Buffer:
     """A piece of memory of the program.
 
     `input` and `output` buffers are given at every call (`index` counts them); a `constant` holds
-    `array`; a `temp` gets its place in the arena by `arrange`. `donated` inputs may be written to
-    once nothing reads them any more.
+    `array`; a `temp` gets its place in the arena by `arrange`. A `window` is a piece of another
+    buffer, `of`, that steps move while the program runs. `donated` inputs may be written to once
+    nothing reads them any more.
     """
 
-    __slots__ = ("kind", "nbytes", "index", "array", "place", "donated")
+    __slots__ = ("kind", "nbytes", "index", "array", "place", "donated", "of")
 
     def __init__(
         self,
-        kind: Literal["input", "output", "constant", "temp"],
+        kind: Literal["input", "output", "constant", "temp", "window"],
         nbytes: int,
         index: int = 0,
         array: Any = None,
         donated: bool = False,
+        of: Buffer | None = None,
     ) -> None:
         self.kind = kind
         self.nbytes = nbytes
@@ -47,6 +49,12 @@ class Buffer:
         self.array = array
         self.place = -1
         self.donated = donated
+        self.of = of
+
+    @property
+    def whole(self) -> Buffer:
+        """The buffer whose memory it is."""
+        return self if self.of is None else self.of.whole
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.index if self.kind != 'temp' else self.place} of {self.nbytes} bytes>"
@@ -148,7 +156,7 @@ class Step:
 
     def __init__(
         self,
-        kernel: Kernel | HostCall,
+        kernel: Kernel | HostCall | Jump,
         words: Sequence[int | View],
         *,
         reads: Sequence[View],
@@ -190,6 +198,20 @@ class HostCall:
         self.when = when
 
 
+class Jump:
+    """A step that says where to go on: at step `target` where one of the 64-bit words `when` is not 0 (None: always).
+
+    Steps before it write the words. A jump back makes a loop: see `Plan.loops`.
+    """
+
+    __slots__ = ("name", "when", "target")
+
+    def __init__(self, name: str, when: View | None = None, target: int = -1) -> None:
+        self.name = name
+        self.when = when
+        self.target = target
+
+
 class Plan:
     """Steps in order, over buffers; what `lower` makes of a graph.
 
@@ -203,6 +225,9 @@ class Plan:
         self.inputs: list[View] = []
         self.outputs: list[View] = []
         self.constants: list[Buffer] = []
+        self.windows: list[Buffer] = []
+        # The first and last steps of loops, inner ones before those around them.
+        self.loops: list[tuple[int, int]] = []
         self.arena = 0
 
     def arrange(self) -> None:
@@ -210,7 +235,7 @@ class Plan:
         born: dict[Buffer, int] = {}
         dies: dict[Buffer, int] = {}
         for i, step in enumerate(self.steps):
-            for buffer in (*step.reads, *step.writes):
+            for buffer in (b.whole for b in (*step.reads, *step.writes)):
                 if buffer.kind == "temp":
                     born.setdefault(buffer, i)
                     dies[buffer] = i
@@ -218,7 +243,17 @@ class Plan:
             if view.buffer.kind == "temp":
                 born.setdefault(view.buffer, len(self.steps))
                 dies[view.buffer] = len(self.steps)
+        self._keep_through_loops(born, dies)
         self.arena = _place(born, dies)
+
+    def _keep_through_loops(self, born: dict[Buffer, int], dies: dict[Buffer, int]) -> None:
+        """What a loop uses and what is outside of it uses too lives through all of its turns."""
+        for first, last in self.loops:
+            used = {b.whole for step in self.steps[first : last + 1] for b in (*step.reads, *step.writes)}
+            for buffer in used:
+                if buffer.kind == "temp" and (born[buffer] < first or dies[buffer] > last):
+                    born[buffer] = min(born[buffer], first)
+                    dies[buffer] = max(dies[buffer], last)
 
 
 def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:

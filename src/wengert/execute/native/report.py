@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .kernel import Kernel
-from .plan import Plan, Step, View
+from .plan import HostCall, Jump, Plan, Step, View
 
 
 class Memory(NamedTuple):
@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 
 def cost(plan: Plan) -> Cost:
     """The plan's work."""
-    host = sum(not isinstance(s.kernel, Kernel) for s in plan.steps)
+    host = sum(isinstance(s.kernel, HostCall) for s in plan.steps)
     return Cost(sum(s.flops for s in plan.steps), sum(s.nbytes for s in plan.steps), len(plan.steps), host)
 
 
@@ -66,12 +66,18 @@ def show(plan: Plan) -> str:
     lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
     for i, step in enumerate(plan.steps):
         arrays = " ".join(_array(w, step) for w in step.words if isinstance(w, View))
-        name = step.label if isinstance(step.kernel, Kernel) else f"{step.label} (Python)"
+        name = _named(step)
         lines.append(
             f"{i:>4}  {_cut(name, 43):<44}{step.units:>7}{step.flops / 1e6:>10.3f}{step.nbytes / 1e6:>9.3f}  {arrays}"
         )
     lines.append(f"arena: {plan.arena:,} bytes")
     return "\n".join(lines)
+
+
+def _named(step: Step) -> str:
+    if isinstance(step.kernel, Jump):
+        return f"{step.label}: to {step.kernel.target}{'' if step.kernel.when is None else ' if'}"
+    return step.label if isinstance(step.kernel, Kernel) else f"{step.label} (Python)"
 
 
 def _array(view: View, step: Step) -> str:

@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from . import attention, contractions, conv, cumulative, gather, moves, positions, products, random_numbers, sorting
+from . import (
+    attention,
+    contractions,
+    control,
+    conv,
+    cumulative,
+    gather,
+    moves,
+    positions,
+    products,
+    random_numbers,
+    sorting,
+)
 
 __all__ = [
     "attention",
     "contractions",
+    "control",
     "conv",
     "cumulative",
     "gather",

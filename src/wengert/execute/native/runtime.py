@@ -24,15 +24,17 @@ from .driver import (
     CALL_TABLE,
     CALL_TEAM,
     CALL_TIMES,
+    CALL_TURNS,
     CALL_WORDS,
     STEP_CHUNK,
+    STEP_KERNEL,
     STEP_WORDS,
     Driver,
     driver,
     has_threads,
 )
 from .kernel import Kernel, keep_in, prepare
-from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Plan, Step, View
+from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
 from .sharing import MOST_CHUNKS
 
 # What programs compile is kept on disk.
@@ -56,6 +58,9 @@ TIMED_CALLS = 3
 UNTIMED = np.iinfo(np.int64).max
 # Until a step was timed, it takes at least as long as a very fast processor would need.
 FLOPS_PER_NS, BYTES_PER_NS = 200.0, 40.0
+# About how long loops run before signals are seen to, and how many turns that is at most.
+SIGNALS_NS = 50_000_000
+MOST_TURNS = 1 << 16
 # An arena of at most so many bytes belongs to its instance; larger ones are shared.
 OWN_ARENA = 1 << 16
 # How many instances, and how many large arenas, wait for calls.
@@ -70,6 +75,7 @@ class _Layout(NamedTuple):
     threads: int
     steps: np.ndarray[Any, np.dtype[np.int64]]
     timed: bool
+    turns: int
     start: Callable[[int, tuple[Array, ...]], int]
 
 
@@ -93,6 +99,8 @@ class Program:
                 self._entries[view.buffer] = FIRST + len(self._entries)
         self._given = len(self._entries)
         for buffer in plan.constants:
+            self._entries[buffer] = FIRST + len(self._entries)
+        for buffer in plan.windows:
             self._entries[buffer] = FIRST + len(self._entries)
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
@@ -135,17 +143,23 @@ class Program:
         share = sum(long) >= ALL_SHARED_FROM
         for i, (step, start, time) in enumerate(zip(self.plan.steps, self._starts, known)):
             native = isinstance(step.kernel, Kernel)
+            record = base + 8 * start if start >= 0 else 0
+            if isinstance(step.kernel, Jump):
+                steps[i] = 0, record, step.kernel.target, 1
+                continue
             steps[i] = (
                 step.kernel.address if isinstance(step.kernel, Kernel) else 0,
-                base + 8 * start if start >= 0 else 0,
+                record,
                 step.units,
                 chunk_of(step.units, step.grain, time, count) if native and share else 0,
             )
-        if not steps[:, STEP_CHUNK].any():
+        if not steps[steps[:, STEP_KERNEL] != 0, STEP_CHUNK].any():
             team, count = None, 1
         timed = has_threads() and self._timed_calls < TIMED_CALLS
-        entry = self._driver.held_start if not timed and sum(known) < HELD_BELOW else self._driver.start
-        return _Layout(generation, team, count, steps, timed, entry)
+        short = sum(known) < HELD_BELOW and not self.plan.loops
+        entry = self._driver.held_start if not timed and short else self._driver.start
+        turns = min(MOST_TURNS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
+        return _Layout(generation, team, count, steps, timed, turns, entry)
 
     @property
     def nbytes(self) -> int:
@@ -212,10 +226,14 @@ class Program:
         try:
             while at < len(steps):
                 host = steps[at].kernel
-                assert isinstance(host, HostCall)
-                views = [word for word in steps[at].words if isinstance(word, View)]
-                host.run(*(self._seen(instance, view, view.buffer in steps[at].writes) for view in views))
-                instance.call[CALL_FIRST] = at + 1
+                if isinstance(host, HostCall):
+                    views = [word for word in steps[at].words if isinstance(word, View)]
+                    host.run(*(self._seen(instance, view, view.buffer in steps[at].writes) for view in views))
+                    at += 1
+                else:
+                    # A loop has run for long: signals were seen to by now, and the jump is still to be done.
+                    instance.call[CALL_TURNS] = self._layout.turns
+                instance.call[CALL_FIRST] = at
                 at = go(instance.address)
         finally:
             instance.call[CALL_FIRST] = 0
@@ -273,6 +291,7 @@ class _Instance:
         self.layout = layout
         self.call[CALL_STEPS] = layout.steps.ctypes.data
         self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
+        self.call[CALL_TURNS] = layout.turns
         self.call[CALL_TIMES] = program.times.ctypes.data if layout.timed else 0
         stride = _stride(program._scratch)
         self.table[SCRATCH_STRIDE] = stride
