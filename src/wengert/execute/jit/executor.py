@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Protocol
 
@@ -23,6 +23,10 @@ class Executor(Protocol):
         ...
 
 
+# From a graph, and which of its inputs are donated, to what runs it.
+CompileGraph = Callable[[Graph, Sequence[bool] | None], Executor]
+
+
 class Interpreted:
     """A graph run node by node."""
 
@@ -35,10 +39,10 @@ class Interpreted:
         return [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in outputs]
 
 
-def executor(graph: Graph) -> Executor:
-    """The graph as native code where that is possible."""
+def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:
+    """The graph as native code where that is possible; results may take the memory of `donated` inputs."""
     if has_native():
-        return compile_graph(graph)
+        return compile_graph(graph, donated)
     return Interpreted(graph)
 
 

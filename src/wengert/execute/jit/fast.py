@@ -19,6 +19,7 @@ from ...core.mode import get_mode
 from ...core.spec import Spec
 from ...core.tensor import Tensor, new
 from ...core.tree import Structure, unflatten
+from . import donation
 from .program import Path
 from .signature import PLAIN, Call, Static, as_array
 from .surroundings import Surroundings
@@ -59,6 +60,11 @@ class _Writer:
             "epoch": epoch,
             "holds": around.holds,
             "run": path.executor.run,
+            "copy": np.array,
+            "of_tensor": donation.of_tensor,
+            "of_gradient": donation.of_gradient,
+            "of_cell": donation.of_cell,
+            "kill": donation.kill,
             "made": _made,
             "as_array": as_array,
             "unflatten": unflatten,
@@ -82,7 +88,11 @@ class _Writer:
         self.checks.append(f"len(args) == {len(positional.children)}")
         for i, child in enumerate(positional.children):
             self.take(child, f"args[{i}]")
-        feeds = ", ".join(self.feed(kind, i) for kind, i in traced.sources)
+        tensors = {i: name for i, name in enumerate(self.leaf_names) if isinstance(call.leaves[i], Tensor)}
+        if self.path.given and len(tensors) > 1:  # no two may be one
+            self.checks.append(f"len({{{', '.join(f'id({name})' for name in tensors.values())}}}) == {len(tensors)}")
+        sources = zip(traced.sources, self.path.donated, strict=True)
+        feeds = ", ".join(self.feed(kind, i, donated) for (kind, i), donated in sources)
         for (kind, i), there in traced.grads_read:
             if kind != "cell gradient":
                 raise _Rare
@@ -141,6 +151,8 @@ class _Writer:
         if isinstance(leaf, Tensor):
             if leaf.requires_grad or leaf._data is None or (id(leaf),) in self.around.numbers:
                 raise _Rare
+            if any(leaf is other for other in self.call.leaves[:index]):  # one input for both
+                raise _Rare
             found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)}"
             found += f" and {name}.node is None"
             written = frozenset(
@@ -167,15 +179,21 @@ class _Writer:
         else:
             self.checks.append(f"type({name}) is {self.value(kind)} and {name} == {self.value(leaf)}")
 
-    def feed(self, kind: str, i: int) -> str:
+    def feed(self, kind: str, i: int, donated: bool) -> str:
         """The expression of an input's value."""
         if kind == "argument":
             index = self.call.positions[i]
             leaf, name = self.call.leaves[index], self.leaf_names[index]
+            if donated:
+                return f"of_tensor({name})" if isinstance(leaf, Tensor) else f"copy(as_array({name}))"
             if isinstance(leaf, Tensor):
                 return self.plain(f"{name}._data")
             return name if isinstance(leaf, np.ndarray) else f"as_array({name})"
         cell = self.around.cells[i]
+        if donated:
+            if kind == "cell":
+                return f"of_cell({self.value(cell)})"
+            return f"of_gradient({self.value(cell.tensor)})"  # type: ignore[attr-defined]
         if not isinstance(cell, TensorCell):
             return self.plain(f"{self.value(cell.get)}()")
         return self.plain(f"{self.value(cell.tensor)}.{'_data' if kind == 'cell' else '_grad._data'}")
@@ -208,6 +226,9 @@ class _Writer:
         for i, g in traced.cell_grads:
             owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
             lines.append(f"{owner}._grad = {'None' if g is None else f'made(o[{g}], {self.value(specs[g])})'}")
+        for i, where in self.path.given.items():
+            if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
+                lines.append(f"kill({self.leaf_names[self.call.positions[i]]}, {where!r})")
         leaves = []
         for r in traced.results:
             if type(r) is Constant:

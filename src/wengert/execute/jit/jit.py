@@ -25,7 +25,17 @@ from .executor import Executor, executor
 from .fast import MISS, shortcut
 from .history import History, Record, facts_of
 from .program import Path
-from .signature import Call, CallAgain, Numbers, Statics, arrangement, as_array, take_apart
+from .signature import (
+    Call,
+    CallAgain,
+    Numbers,
+    Statics,
+    argument_numbers,
+    arrangement,
+    as_array,
+    as_tuple,
+    take_apart,
+)
 from .surroundings import Surroundings, explore
 from .tracing import Argument, Traced, run_trace
 from .verify import Verified
@@ -59,6 +69,7 @@ class Jit(Inspected):
         self._fn = fn
         self._options = options
         self._name = options.name or str(getattr(fn, "__name__", type(fn).__name__))
+        self._donated = frozenset(as_tuple(options.donate_argnums))
         self._statics = Statics(fn, options.static_argnums, options.static_argnames)
         self._numbers = Numbers()
         self._around: dict[tuple[Any, ...], Surroundings] = {}
@@ -147,9 +158,9 @@ class Jit(Inspected):
                 if path is not program.paths[-1]:
                     program.paths.remove(path)
                     program.paths.append(path)
-                path.commit(outputs, carried, call.leaves, call.positions, around)
                 self._last = path
                 self._shorten(call, around, path)
+                path.commit(outputs, carried, call.leaves, call.positions, around)
                 return path.results(outputs, carried)
             tried.add(id(path))
             path = next((p for p in reversed(paths) if id(p) not in tried and _starts(p, course)), None)
@@ -177,7 +188,7 @@ class Jit(Inspected):
             None,
         )
         if path is None:
-            path = Path(traced, self._compile)
+            path = self._path(traced, call)
             self._add(program, path)
         self._last = path
         with _TRACING:
@@ -234,7 +245,7 @@ class Jit(Inspected):
             return self.lower(*args, **kwargs)
 
         def compile() -> Compiled:
-            path = Path(traced, self._compile)
+            path = self._path(traced, call)
             self._add(program, path)
             return Compiled(self, path)
 
@@ -292,8 +303,25 @@ class Jit(Inspected):
             raise CallAgain
         return traced
 
-    def _compile(self, graph: Graph) -> Executor:
-        return Verified(graph) if self._options.verify else executor(graph)
+    def _compile(self, graph: Graph, donated: Sequence[bool] | None) -> Executor:
+        # What is computed twice needs its inputs twice.
+        return Verified(graph) if self._options.verify else executor(graph, donated)
+
+    def _path(self, traced: Traced, call: Call) -> Path:
+        """The program for a trace of a call."""
+        given = {}
+        if self._donated:
+            numbers = argument_numbers(call.structure, self._statics.parameters)
+            written = {i for i, _ in (*traced.argument_writes, *traced.argument_grads)}
+            for kind, i in traced.sources:
+                leaf = call.positions[i] if kind == "argument" else -1
+                if kind != "argument" or i in written or numbers[leaf] not in self._donated:
+                    continue
+                if isinstance(call.leaves[leaf], (Tensor, Spec)) and not getattr(
+                    call.leaves[leaf], "requires_grad", False
+                ):
+                    given[i] = f"as argument {numbers[leaf]} of {self._name}"
+        return Path(traced, self._compile, given)
 
 
 def _holds(around: Surroundings) -> bool:

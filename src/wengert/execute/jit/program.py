@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.tensor import Tensor, wrap
-from .executor import Executor
+from . import donation
+from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
 from .surroundings import Surroundings
@@ -24,18 +25,25 @@ class Path:
     `run` gives all outputs of the graph, the decisions' values among them.
     """
 
-    __slots__ = ("traced", "graph", "executor", "decisions", "first", "carries", "records")
+    __slots__ = ("traced", "graph", "executor", "donated", "given", "decisions", "first", "carries", "records")
 
-    def __init__(self, traced: Traced, compile_graph: Callable[[Graph], Executor]) -> None:
+    def __init__(self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str]) -> None:
         self.traced = traced
         self.graph = traced.graph
-        self.executor = compile_graph(traced.graph)
+        # The arguments, by their numbers, that the caller gives away, each with what to say of that.
+        self.given = {} if traced.tracked or traced.guards else given
+        self.donated = donation.donated_inputs(traced, self.given)
+        self.executor = compile_graph(traced.graph, self.donated)
+        if donation.fails_after_writing(self.executor):
+            self.donated = (False,) * len(self.donated)
+            self.executor = compile_graph(traced.graph, None)
         self.decisions = tuple(g.value for g in traced.guards)
         # What others see happens only on the course that is taken: the decisions are looked at first.
         self.first: Executor | None = None
         if traced.has_effects and traced.guards:
             self.first = compile_graph(
-                Graph([traced.graph.outputs[g.output] for g in traced.guards], traced.graph.inputs, traced.graph.name)
+                Graph([traced.graph.outputs[g.output] for g in traced.guards], traced.graph.inputs, traced.graph.name),
+                None,
             )
         self.records: dict[tuple[int, ...], Recorded] = {}
         # Whether results carry gradients on to what is outside.
@@ -44,14 +52,19 @@ class Path:
     def feeds(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Any]:
         """The values of the inputs now: arrays, in the graph's order."""
         out = []
-        for kind, i in self.traced.sources:
+        for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
             if kind == "argument":
                 leaf = leaves[positions[i]]
+                if donated:
+                    out.append(donation.of_tensor(leaf) if isinstance(leaf, Tensor) else np.array(as_array(leaf)))
+                    continue
                 out.append(as_array(leaf._data if isinstance(leaf, Tensor) else leaf))
             elif kind == "cell":
-                out.append(as_array(around.cells[i].get()))
+                cell = around.cells[i]
+                out.append(donation.of_cell(cell) if donated else as_array(cell.get()))
             elif kind == "cell gradient":
-                out.append(as_array(around.cells[i].tensor.grad._data))  # type: ignore[attr-defined]
+                owner = around.cells[i].tensor  # type: ignore[attr-defined]
+                out.append(donation.of_gradient(owner) if donated else as_array(owner.grad._data))
             else:
                 out.append(as_array(leaves[positions[i]].grad._data))
         return out
@@ -82,7 +95,7 @@ class Path:
                 return False
         return True
 
-    def recorded(self, compile_graph: Callable[[Graph], Executor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    def recorded(self, compile_graph: CompileGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The outputs, recorded as results of one operation."""
         tracked = tuple(i for i, t in enumerate(inputs) if t.requires_grad)
         found = self.records.get(tracked)
@@ -119,6 +132,10 @@ class Path:
             around.cells[i].tensor._grad = None if g is None else wrap(np.asarray(outputs[g]))  # type: ignore[attr-defined]
         for i, g in traced.argument_grads:
             leaves[positions[i]]._grad = None if g is None else wrap(np.asarray(outputs[g]))
+        for i, where in self.given.items():
+            leaf = leaves[positions[i]]
+            if isinstance(leaf, Tensor):
+                donation.kill(leaf, where)
         for place, structure, found in traced.place_writes:
             place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
 

@@ -19,16 +19,14 @@ from ...core.tensor import Tensor
 from ...transforms.functional import vjp
 from ...transforms.replay import replay
 from ...transforms.trace import trace
-from .executor import Executor
+from .executor import CompileGraph, Executor
 from .signature import as_array
 
 
 class Recorded:
     """The operation that runs a graph; `tracked` are the inputs, by number, that gradients are computed for."""
 
-    def __init__(
-        self, graph: Graph, forward: Executor, compile_graph: Callable[[Graph], Executor], tracked: Sequence[int]
-    ) -> None:
+    def __init__(self, graph: Graph, forward: Executor, compile_graph: CompileGraph, tracked: Sequence[int]) -> None:
         self.graph = graph
         self.tracked = tuple(tracked)
         self._compile = compile_graph
@@ -68,7 +66,7 @@ class Recorded:
                 specs = [n.spec for n in self.graph.inputs]
                 wanted = [n.spec for n, there in zip(self.graph.outputs, present, strict=True) if there]
                 graph = trace(self._derivative(present), (specs, wanted), {})
-                executor = self._backward[present] = self._compile(graph)
+                executor = self._backward[present] = self._compile(graph, None)
             found = executor.run([as_array(v) for v in (*xs, *given)])
         grads: list[Any] = [None] * len(self.graph.inputs)
         for i, g in zip(self.tracked, found, strict=True):

@@ -148,8 +148,8 @@ class Statics:
     """The arguments that `static_argnums` and `static_argnames` name: part of the program, by value."""
 
     def __init__(self, fn: Callable[..., Any], numbers: Any, names: Any) -> None:
-        self.numbers = frozenset(_as_tuple(numbers))
-        self.names = frozenset(_as_tuple(names))
+        self.numbers = frozenset(as_tuple(numbers))
+        self.names = frozenset(as_tuple(names))
         self.parameters: list[str] = []
         try:
             signature = inspect.signature(fn)
@@ -202,7 +202,17 @@ class Static:
         return isinstance(other, Static) and type(self.value) is type(other.value) and self.value == other.value
 
 
-def _as_tuple(value: Any) -> tuple[Any, ...]:
+def argument_numbers(structure: Structure, parameters: Sequence[str]) -> list[int]:
+    """For every leaf of a call, the number of the argument that it is part of; -1 for keywords without a number."""
+    positional, keywords = structure.children
+    numbers = {name: i for i, name in enumerate(parameters)}
+    found = [i for i, child in enumerate(positional.children) for _ in range(child.count)]
+    for name, child in zip(keywords.aux, keywords.children, strict=True):
+        found += [numbers.get(name, -1)] * child.count
+    return found
+
+
+def as_tuple(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     return (value,) if isinstance(value, (int, str)) else tuple(value)

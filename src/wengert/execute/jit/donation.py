@@ -1,0 +1,138 @@
+"""Memory that a program may write its results into: whose arrays those are, and who else may see them.
+
+State that a program reads and writes (parameters, an optimiser's buffers, gradients) is *donated* to it:
+the new values are written where the old ones stood, and a step allocates nothing. An array that
+anything but its place refers to (a view, another tensor, a recorded graph) is copied first, so nobody
+ever sees a value change. Arguments are donated where `donate_argnums` says so; their tensors are then dead.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Container, MutableMapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...core.cells import ArrayCell, Cell, TensorCell
+from ...core.errors import GraphError, fail
+from ...core.tensor import Tensor
+from ..native.compile import Compiled
+from ..native.kernel import Kernel
+from .executor import Executor
+from .signature import PLAIN
+from .tracing import Traced
+
+_WRITEABLE = 0x0400
+_OWNS_DATA = 0x0004
+# What an array has to be, to be written into: plain, writeable, and the owner of its memory.
+OWNED = PLAIN | _WRITEABLE | _OWNS_DATA
+
+
+def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...]:
+    """Which inputs' memory results may take; `arguments` are the donated ones, by their numbers.
+
+    None where a run may yet turn out to be of no use: what it writes to must then be as before.
+    """
+    if traced.guards or traced.tracked:
+        return (False,) * len(traced.sources)
+    cells = {i for i, _ in traced.cell_writes}
+    gradients = {i for i, _ in traced.cell_grads}
+    return tuple(
+        (kind == "cell" and i in cells)
+        or (kind == "cell gradient" and i in gradients)
+        or (kind == "argument" and i in arguments)
+        for kind, i in traced.sources
+    )
+
+
+def fails_after_writing(executor: Executor) -> bool:
+    """Whether a step of Python's, which may raise, comes after one that writes into an input."""
+    if not isinstance(executor, Compiled):
+        return False
+    written = False
+    for step in executor.plan.steps:
+        if written and not isinstance(step.kernel, Kernel):
+            return True
+        written = written or any(b.kind == "input" for b in step.writes)
+    return False
+
+
+# Without the global lock another thread's references may come between the count and the writing.
+_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+class _Holder:
+    __slots__ = ("value",)
+
+    value: Any
+
+
+# References to an object that only one place holds, counted as here.
+_holder = _Holder()
+_holder.value = np.zeros(1)
+_ALONE = sys.getrefcount(_holder.value)
+
+
+def _is_free(a: Any) -> bool:
+    return type(a) is np.ndarray and a.flags.num & OWNED == OWNED and a.base is None
+
+
+def of_tensor(t: Tensor) -> Any:
+    """A tensor's array where nothing but the tensor refers to it, else a copy."""
+    if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data):
+        return t._data
+    return np.array(t._data, order="C")
+
+
+def of_gradient(t: Tensor) -> Any:
+    """The same for the array of a leaf's gradient."""
+    if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
+        return of_tensor(t._grad)
+    return np.array(t._grad._data, order="C")
+
+
+def of_item(items: MutableMapping[str, Any], name: str) -> Any:
+    """The same for an array in a dict."""
+    if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and _is_free(items[name]):
+        return items[name]
+    return np.array(items[name], order="C")
+
+
+def of_cell(cell: Cell) -> Any:
+    """The same for whatever stands in a cell."""
+    if isinstance(cell, TensorCell):
+        return of_tensor(cell.tensor)
+    if isinstance(cell, ArrayCell):
+        return of_item(cell.items, cell.name)
+    return np.array(cell.get(), order="C")
+
+
+class Donated(Tensor):
+    """What becomes of a donated argument: a tensor without a value, which says so however it is used."""
+
+    __slots__ = ()
+
+    def _dead(self) -> NoReturn:
+        fail(
+            GraphError,
+            f"a tensor that was donated, {_where(self)}, is used again",
+            "Its memory holds a result of that call: use the result, or call without donate_argnums.",
+        )
+
+    _data = _spec = node = _grad = property(_dead)
+
+    def __repr__(self) -> str:
+        return f"<a tensor that was donated, {_where(self)}>"
+
+
+_where: Callable[[Tensor], Any] = Tensor.__dict__["_data"].__get__
+_set_where = Tensor.__dict__["_data"].__set__
+_set_node = Tensor.__dict__["node"].__set__
+
+
+def kill(t: Tensor, where: str) -> None:
+    """Make a donated tensor say that it was donated, and where, to whoever uses it."""
+    t.__class__ = Donated
+    _set_where(t, where)
+    _set_node(t, None)
