@@ -215,3 +215,20 @@ def test_the_plan_tells_its_steps_and_its_memory() -> None:
     assert memory.peak == sum(memory)
     assert "operations" in str(made.cost) and made.cost.host_calls == 0
     assert made.kernels[0].name in made.ir
+
+
+def test_safer_forms_are_used() -> None:
+    x = np.array([[1000.0, 0.0, -1000.0]], np.float32)
+    made = compiled(lambda x: (wg.log(F.softmax(x, -1)), wg.log(wg.exp(x).sum(-1)), wg.log(1 + x * 0 + 1e-10)), x)
+    logs, level, small = made.run([x])
+    np.testing.assert_allclose(logs, [[0.0, -1000.0, -2000.0]])
+    np.testing.assert_allclose(level, [1000.0])
+    np.testing.assert_allclose(compiled(lambda x: wg.exp(x) - 1, x * 0 + 1e-10).run([x * 0 + 1e-10])[0], 1e-10 + x * 0)
+
+
+def test_every_node_knows_what_it_was_made_from() -> None:
+    made = compiled(lambda x: x.mean() + 0 * wg.log(F.softmax(x, -1)).sum(), normal(5, 7))
+    rewrites = {why for node in made.optimized.nodes for why, _ in made.history(node)}
+    assert {"mean as sum", "logsumexp in the open"} <= rewrites
+    # What stood in a composite says so by its scope.
+    assert any(n.scope is not None and n.scope.name == "log_softmax" for n in made.optimized.computations)

@@ -16,6 +16,7 @@ from .dce import dce
 from .fold import fold
 from .rewrite import Rule, RuleSet, rewrite
 from .rules import FINITE, VALUE_SAFE
+from .safer import SAFER
 from .simplify import optimize, simplify
 
-__all__ = ["FINITE", "VALUE_SAFE", "Rule", "RuleSet", "cse", "dce", "fold", "optimize", "rewrite", "simplify"]
+__all__ = ["FINITE", "SAFER", "VALUE_SAFE", "Rule", "RuleSet", "cse", "dce", "fold", "optimize", "rewrite", "simplify"]

@@ -8,6 +8,7 @@ from ..core.graph import Graph
 from ..core.graph_values import array_bytes, encode, opaque
 from ..core.node import Node
 from ..core.snapshot import CONSTANT, LEAVES, with_inputs
+from .origins import note
 from .rewrite import with_outputs
 
 # Commutative ops whose result does not depend on the order in any bit: of maximum and minimum
@@ -48,7 +49,8 @@ def cse(graph: Graph) -> Graph:
             continue
         same = all(a is b for a, b in zip(inputs, node.inputs))
         made = node if same else with_inputs(node, inputs)
-        replace[node] = seen.setdefault(_key(made), made)
+        replace[node] = kept = seen.setdefault(_key(made), made)
+        note(kept, "" if kept is made else "common subexpression", node)
     return with_outputs(graph, [replace[n] for n in graph.outputs])
 
 

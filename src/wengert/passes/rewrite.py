@@ -12,6 +12,7 @@ from ..core.graph import Graph
 from ..core.node import Node
 from ..core.op import TABLE, Op
 from ..core.snapshot import CONSTANT, located, with_inputs
+from .origins import note
 
 # A rule looks at one node and gives the node that takes its place, or None where it does not apply.
 Rewrite = Callable[[Node], Node | None]
@@ -78,7 +79,9 @@ def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) ->
     for node in graph.nodes:
         inputs = tuple([replace[e] if isinstance(e, Node) else e for e in node.inputs])
         same = all(a is b for a, b in zip(inputs, node.inputs))
-        replace[node] = settled(node if same else with_inputs(node, inputs), rules, counts)
+        moved = node if same else with_inputs(node, inputs)
+        note(moved, "", node)
+        replace[node] = settled(moved, rules, counts)
     outputs = [replace[n] for n in graph.outputs]
     if all(a is b for a, b in zip(outputs, graph.outputs)):
         return graph
@@ -96,6 +99,7 @@ def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> N
                 fail(GraphError, f"the rule {rule.name!r} made {found.spec} of {node.op.name}, which is {node.spec}")
             if counts is not None:
                 counts[rule.name] += 1
+            note(found, rule.name, node)
             node = found
             break
         else:

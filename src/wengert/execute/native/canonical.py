@@ -17,7 +17,9 @@ from ...core.record import OUTPUT
 from ...core.snapshot import constant_node, located
 from ...passes.cse import cse
 from ...passes.fold import fold
+from ...passes.origins import note
 from ...passes.rewrite import Rule, RuleSet, build, rewrite, with_outputs
+from ...passes.safer import SAFER
 from ...passes.simplify import simplify
 from .components import components
 from .lowering import RULES
@@ -25,6 +27,7 @@ from .lowering import RULES
 
 def canonical(graph: Graph) -> Graph:
     """The graph in the form that :mod:`wengert.execute.native.groups` takes."""
+    graph = rewrite(graph, SAFER)
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
         if opened is graph:
@@ -215,7 +218,9 @@ def _reshapes_first(graph: Graph) -> Graph:
             moved = _moved(made, made.inputs[0])
             if moved is not None:
                 changed = True
+                note(moved, "a view before elementwise work", made)
                 made = moved
+        note(made, "", node)
         replace[node] = made
     if not changed:
         return graph

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...core.graph import Graph
 from ...core.node import Node
+from ...passes.origins import recording
 from . import machine, report, rules, threads
 from .canonical import canonical
 from .kernel import Kernel
@@ -29,7 +30,8 @@ class Compiled:
     def __init__(self, graph: Graph, donated: Sequence[bool] | None = None, target: Target | None = None) -> None:
         self.graph = graph
         self.target = target if target is not None else machine.host()
-        self.optimized = canonical(graph)
+        with recording() as self._origins:
+            self.optimized = canonical(graph)
         given = donated if donated is not None else [False] * len(graph.inputs)
         lowering = GraphLowering(self.optimized, self.target, given)
         self.grouping = lowering.grouping
@@ -63,6 +65,10 @@ class Compiled:
     def cost(self) -> report.Cost:
         """The plan's work."""
         return report.cost(self.plan)
+
+    def history(self, node: Node) -> list[tuple[str, Node]]:
+        """The rewrites behind a node of `optimized`, the last first: (which, the node before it)."""
+        return self._origins.history(node)
 
     def why_not_fused(self, a: Node, b: Node) -> str | None:
         """Why two nodes of `optimized` are not computed in one kernel; None where they are."""

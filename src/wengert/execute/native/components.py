@@ -20,6 +20,7 @@ import numpy as np
 from ...core.graph import Graph
 from ...core.node import Node
 from ...core.snapshot import CONSTANT, constant_node, located
+from ...passes.origins import note
 from ...passes.rewrite import build, with_outputs
 
 # The longest axis that is taken apart. Longer ones fill vectors themselves.
@@ -57,7 +58,9 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _last_entry(entries: Sequence[Any]) -> Any:
-    """The one entry, of the last axis; False where others do something too."""
+    """The one entry, of the last axis; False where others do something too, or none does anything."""
+    if not entries:
+        return False
     *others, last = entries
     return last if all(e == (None, None, None) for e in others) else False
 
@@ -150,6 +153,9 @@ class _TakenApart:
                 self._parts[node] = self._components(node)
             else:
                 self._whole[node] = self._without_axis(node)
+            for made in self._parts.get(node) or (self._whole[node],):
+                if made is not None:
+                    note(made, "component of a short axis" if node in chosen else "", node)
         self.graph = with_outputs(graph, [self._of(n) for n in graph.outputs])
 
     def _rebuilt(self, node: Node) -> Node:
