@@ -131,7 +131,7 @@ def difference(got: Any, want: Any, samples: Sequence[Any]) -> str | None:
         wrong = ~(same | free | (np.abs(have - expected) <= allowed))
     if not wrong.any():
         return None
-    at = tuple(int(i[0]) for i in np.nonzero(wrong))
+    at = tuple(int(i) for i in np.argwhere(wrong)[0])
     return (
         f"{int(wrong.sum())} of {want.size} elements, first at {at}: "
         f"{have[at]!r} instead of {expected[at]!r}, allowed {allowed[at]:.3g}"

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ...core.graph import Graph
 from ...core.node import Node
 from . import scalars
+from .loops import cost
 from .types import storage_type
 
 # A kernel with more than these would be slow to compile, and its values would not fit the registers.
@@ -32,11 +33,8 @@ _SEARCH = 400
 _NEIGHBOURS = 4
 
 REDUCTIONS = frozenset({"sum", "max", "min", "prod", "any", "all", "count_nonzero"})
-# Where an elementwise result costs more than reading it back.
-COSTLY = frozenset(
-    "exp expm1 log log1p log2 log10 logaddexp sigmoid sin cos tan asin acos atan atan2 sinh cosh tanh asinh acosh "
-    "atanh erf erfc pow lgamma digamma erfinv ndtr ndtri log_ndtr divide remainder floor_divide hypot sqrt rsqrt".split()
-)
+# From what cost on an operation is not done again in every row of a larger loop.
+_COSTLY = 4
 
 
 class Edge(NamedTuple):
@@ -124,7 +122,9 @@ def is_reduction(node: Node) -> bool:
 
 
 def is_elementwise(node: Node) -> bool:
-    """Whether loops can compute the node."""
+    """Whether loops compute the node. What is empty is no reason for one."""
+    if isinstance(node.spec, tuple) or node.spec.size == 0:
+        return False
     if node.op.name == "one_hot":
         return _has_type(node)
     if node.op.kind != "elementwise" and node.op.name != "cast":
@@ -152,7 +152,7 @@ def edge(entry: Node) -> Edge:
             ]
         elif name == "permute":
             inner = entry.inputs[0]
-            kept = [a % inner.spec.ndim for a in entry.attrs["axes"]]
+            kept = permutation(entry)
         elif name in ("reshape", "squeeze", "expand_dims"):
             inner = entry.inputs[0]
             if not isinstance(inner, Node):
@@ -165,6 +165,12 @@ def edge(entry: Node) -> Edge:
             return Edge(entry, axes)
         axes = tuple(-1 if a < 0 else kept[a] for a in axes)
         entry = inner
+
+
+def permutation(node: Node) -> list[int]:
+    """The axes of a `permute`, all of them and from the left: it names the last ones, from the right."""
+    ndim, axes = node.spec.ndim, node.attrs["axes"]
+    return [*range(ndim - len(axes)), *(a % ndim for a in axes)]
 
 
 def _ones(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
@@ -278,15 +284,13 @@ class Grouping:
 
         for node in small.nodes:
             for e in self.edges[node]:
-                if e is not None and e.base in large.axes:
-                    if not same(small.seen(node, e), large.result_axes(e.base)):
-                        return None
+                if e is not None and e.base in large.axes and not same(small.seen(node, e), large.result_axes(e.base)):
+                    return None
         if small.axes.keys() & large.operands:
             for node in large.nodes:
                 for e in self.edges[node]:
-                    if e is not None and e.base in small.axes:
-                        if not same(small.result_axes(e.base), large.seen(node, e)):
-                            return None
+                    if e and e.base in small.axes and not same(small.result_axes(e.base), large.seen(node, e)):
+                        return None
         for base in small.operands & large.operands:
             if base.spec.size > 1:
                 self._pair_readers(base, small, large, pairs)
@@ -362,7 +366,7 @@ class Grouping:
         inner = large.over if large.over is not None else frozenset([len(large.space) - 1])
         if not spanned & inner:
             return True
-        if len(small.nodes) > 4 or any(n.op.name in COSTLY for n in small.nodes):
+        if len(small.nodes) > 4 or any(cost(n) >= _COSTLY for n in small.nodes):
             return False
         return all(
             n not in self._outputs and all(self._is_inside(c, small, large) for c in self.graph.consumers(n))

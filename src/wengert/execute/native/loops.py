@@ -126,28 +126,30 @@ class Passes:
             known = max((self.when[a] for a in i.values), default=0)
             self.when.append(known + (i.kind == "reduce" and i.over == "row"))
             own = cost(i.node) if i.kind == "op" and i.node is not None else 0
-            costs.append(own + sum(costs[a] for a in i.values) if i.kind != "reduce" else 0)
+            # What is the same all along the row is never computed again.
+            costs.append(own + sum(costs[a] for a in i.values) if i.level == INNER and i.kind != "reduce" else 0)
+        self._costs = costs
         self.stored = {v: a for v, a in nest.stores if _is_exact(nest.instrs[v].dtype)}
         self.saved: list[int] = []
         self.count = 1
-        for p in range(max(self.when, default=0) + 1):
+        for p in reversed(range(max(self.when, default=0) + 1)):
             roots = self.roots(p)
             if roots:
-                self.count = p + 1
+                self.count = max(self.count, p + 1)
             seen: set[int] = set()
-            stack = list(roots)
+            # Later passes come first: what they read back is made in this one, of what is kept from earlier ones.
+            stack = [*roots, *(v for v in self.saved if self.when[v] == p)]
             while stack:
                 v = stack.pop()
                 i = nest.instrs[v]
                 if v in seen or i.level != INNER:
                     continue
                 seen.add(v)
-                if self.when[v] < p and costs[v] >= KEPT:
+                if self.is_kept(v, p):
                     if v not in self.stored and v not in self.saved:
                         self.saved.append(v)
                     continue
                 stack.extend(i.values)
-        self._costs = costs
 
     def roots(self, p: int) -> list[int]:
         """The INNER values that pass `p` is for: what it stores, and what it reduces."""

@@ -11,7 +11,7 @@ from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
 from . import scalars
-from .groups import Edge, Group, Grouping, edge
+from .groups import Edge, Group, Grouping, edge, permutation
 from .lowering import RULES, Epilogue, Lowering
 from .moves import copy_step, sliced
 from .nests import NestBuilder, is_structure, literal_dtype
@@ -459,7 +459,10 @@ class GraphLowering(Lowering):
             self.views[node] = self._side_by_side(node)
             return
         rule = RULES.get(node.op.name)
-        found = rule(self, node) if rule is not None else None
+        if node.op.kind == "elementwise" and not isinstance(node.spec, tuple) and node.spec.size == 0:
+            found: Any = self.temp(node.spec.shape, node.spec.dtype)
+        else:
+            found = rule(self, node) if rule is not None else None
         if found is None:
             group = self._epilogues.pop(node, None)
             if group is not None:
@@ -478,7 +481,7 @@ class GraphLowering(Lowering):
         x = self.view(node.inputs[0])
         name, shape = node.op.name, node.spec.shape
         if name == "permute":
-            return x.permute([a % len(shape) for a in node.attrs["axes"]])
+            return x.permute(permutation(node))
         if name == "broadcast":
             return x.broadcast(shape)
         if name == "flip":

@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ...core.node import Node
 from ...core.snapshot import CONSTANT
 from . import loops
@@ -18,6 +20,7 @@ from .groups import REDUCTIONS, Edge, Group
 from .loops import INNER, ROW, UNIFORM, Array, Instr, Nest
 from .lowering import Lowering
 from .plan import View, dense
+from .types import BF16, F16, storage_type
 
 # A piece of a row that is cut, in elements.
 _PIECE = 4096
@@ -350,23 +353,25 @@ class NestBuilder:
     def _partial(self, node: Node, inner: list[_Axis], units: int) -> View:
         """The array of a reduction's partial results: (units, kept elements in the order of the inner dimensions)."""
         group = self.group
+        # 16-bit floats are not rounded before the end.
+        dtype = np.dtype(np.float32) if storage_type(node.spec.dtype) in (F16, BF16) else node.spec.dtype
         if group.reductions[node] == frozenset(range(len(group.space))):
-            return self.low.temp((units, 1), node.spec.dtype)
+            return self.low.temp((units, 1), dtype)
         self._kept = [d for a in inner for d in a.dims]
-        return self.low.temp((units, *(group.space[d] for d in self._kept)), node.spec.dtype)
+        return self.low.temp((units, *(group.space[d] for d in self._kept)), dtype)
 
     def _combined(self, node: Node, part: View, units: int) -> View:
         """The result of a reduction from its partial results."""
         group = self.group
         shape = node.spec.shape
         flat = part
-        if units > 1:
-            flat = self.low.temp((1, *part.shape[1:]), part.dtype)
+        if units > 1 or part.dtype != node.spec.dtype:
+            flat = self.low.temp((1, *part.shape[1:]), node.spec.dtype)
             combine_step(self.low, part, flat, node)
         axes = group.result_axes(node)
         if math.prod(shape) == 1:
             return flat._replace(shape=shape, strides=dense(shape))
-        place = {d: s for d, s in zip(self._kept, flat.strides[1:])}
+        place = dict(zip(self._kept, flat.strides[1:], strict=True))
         return flat._replace(shape=shape, strides=tuple(place[d] if d >= 0 else 0 for d in axes))
 
 
@@ -378,7 +383,7 @@ def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
     reduce = Instr("reduce", (0,), part.dtype, ROW, None, node.op.name, "row")
     arrays = (
         Array(part.dtype, (True,) if many else (), (True,), True),
-        Array(part.dtype, (True,) if many else (), (False,), many),
+        Array(out.dtype, (True,) if many else (), (False,), many),
     )
     nest = Nest("rows" if many else "inner", int(many), 1, arrays, (load, reduce), ((1, 1),), (), many)
     lanes = loops.lanes_of(nest, low.target.width)
