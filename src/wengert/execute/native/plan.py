@@ -7,6 +7,7 @@ peak is known before anything runs.
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
@@ -257,20 +258,48 @@ class Plan:
 
 
 def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:
-    """First fit by decreasing size; returns the arena's bytes. Few buffers live at a time, so few collide."""
+    """Places for buffers that live from step to step; returns the arena's bytes.
+
+    In order of time, the largest of a step first, each takes the smallest gap that it fits in (best
+    fit: Wilson et al., "Dynamic Storage Allocation", 1995), or grows the arena. The gaps are few.
+    """
+    arriving: dict[int, list[Buffer]] = {}
+    leaving: dict[int, list[Buffer]] = {}
+    for buffer, first in born.items():
+        arriving.setdefault(first, []).append(buffer)
+        leaving.setdefault(dies[buffer] + 1, []).append(buffer)
+    gaps: list[tuple[int, int]] = []  # (place, bytes), by place, no two of them touching
     top = 0
-    by_step: dict[int, list[Buffer]] = {}
-    for buffer in sorted(born, key=lambda b: -b.nbytes):
-        taken: set[Buffer] = set()
-        for i in range(born[buffer], dies[buffer] + 1):
-            taken.update(by_step.get(i, ()))
-        place = 0
-        for other in sorted(taken, key=lambda b: b.place):
-            if place + buffer.nbytes <= other.place:
-                break
-            place = max(place, -(-(other.place + other.nbytes) // ALIGN) * ALIGN)
-        buffer.place = place
-        top = max(top, place + buffer.nbytes)
-        for i in range(born[buffer], dies[buffer] + 1):
-            by_step.setdefault(i, []).append(buffer)
-    return -(-top // ALIGN) * ALIGN
+    for step in sorted({*arriving, *leaving}):
+        for buffer in leaving.get(step, ()):
+            top = _free(gaps, buffer.place, _rounded(buffer.nbytes), top)
+        for buffer in sorted(arriving.get(step, ()), key=lambda b: -b.nbytes):
+            nbytes = _rounded(buffer.nbytes)
+            fitting = [(size, i) for i, (_, size) in enumerate(gaps) if size >= nbytes]
+            if fitting:
+                size, i = min(fitting)
+                buffer.place = gaps[i][0]
+                gaps[i : i + 1] = [(buffer.place + nbytes, size - nbytes)] if size > nbytes else []
+                continue
+            buffer.place = top
+            top += nbytes
+    return max((b.place + _rounded(b.nbytes) for b in born), default=0)
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // ALIGN) * ALIGN
+
+
+def _free(gaps: list[tuple[int, int]], place: int, nbytes: int, top: int) -> int:
+    """Make `nbytes` at `place` free again; returns the end of what is in use."""
+    i = bisect.bisect(gaps, (place, 0))
+    if i < len(gaps) and gaps[i][0] == place + nbytes:
+        nbytes += gaps.pop(i)[1]
+    if i and sum(gaps[i - 1]) == place:
+        i -= 1
+        place, before = gaps.pop(i)
+        nbytes += before
+    if place + nbytes == top:
+        return place
+    gaps.insert(i, (place, nbytes))
+    return top
