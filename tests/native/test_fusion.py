@@ -52,7 +52,7 @@ SHAPES = [(1,), (7,), (16,), (33,), (5000,), (3, 5), (1, 40), (40, 1), (37, 53),
 @pytest.mark.parametrize("shape", SHAPES)
 def test_elementwise_work_is_one_kernel_in_every_shape(shape: tuple[int, ...]) -> None:
     made = check(lambda x, y: wg.where(x > y, x * y + 0.25, -x), normal(*shape), normal(*shape))
-    assert len(made.plan.steps) == 1
+    assert len(made.plan.steps) == (0 not in shape)
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, 2, (0, 1), (1, 2), (0, 2)])

@@ -31,9 +31,9 @@ UNIFORM, ROW, INNER = 0, 1, 2
 KEPT = 5
 _COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
 _FREE = frozenset({"cast", "copy", "where", "stop_gradient", "negative", "relu", "abs", "square"})
-_SIMPLE = frozenset(
-    "add subtract multiply maximum minimum equal not_equal less less_equal greater greater_equal logical_and "
-    "logical_or logical_not logical_xor isnan isinf isfinite sign clip positive".split()
+_SIMPLE = frozenset({"add", "subtract", "multiply", "maximum", "minimum", "sign", "clip", "positive"}) | frozenset(
+    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"}
+    | {"logical_and", "logical_or", "logical_not", "logical_xor"}
 )
 
 

@@ -347,12 +347,12 @@ class GraphLowering(Lowering):
                 kind = _kind(seen) if seen is not None else None
                 if seen is None or kind is None:
                     return None
-                key = (seen.buffer, seen.offset, seen.dtype, seen.strides)
-                if key not in numbers:
-                    numbers[key] = len(operands)
+                place = (seen.buffer, seen.offset, seen.dtype, seen.strides)
+                if place not in numbers:
+                    numbers[place] = len(operands)
                     operands.append(seen)
                     kinds.append(kind)
-                refs[node, i] = numbers[key]
+                refs[node, i] = numbers[place]
         results = [n for n in group.nodes if self.is_needed(n)]
         wanted = [product] if self._is_needed_besides(product, group) else []
         outputs = []

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...core.node import Node
 from ...core.snapshot import CONSTANT
-from . import loops
+from . import loops, scalars
 from .groups import REDUCTIONS, Edge, Group
 from .loops import INNER, ROW, UNIFORM, Array, Instr, Nest
 from .lowering import Lowering
@@ -324,7 +324,7 @@ class NestBuilder:
         passes = loops.Passes(nest)
         kept = 0
         if passes.saved:
-            widest = max(8, *(loops.scalars.compute_type(self.instrs[v].dtype).size for v in passes.saved))
+            widest = max(8, *(scalars.compute_type(self.instrs[v].dtype).size for v in passes.saved))
             kept = -(-(row * (lanes if in_rows else 1) + 2 * lanes) * widest // 64) * 64
         words: list[int | View] = [per, items, splits, length, kept]
         words += [a.size for a in rows]

@@ -52,7 +52,7 @@ I1, I8, I16, I32, I64 = Type("i", 1), Type("i", 8), Type("i", 16), Type("i", 32)
 PTR = Type("p", 64)
 
 
-def storage_type(dtype: np.dtype) -> Type | None:  # type: ignore[type-arg]
+def storage_type(dtype: np.dtype) -> Type | None:
     """The type of an array's elements in memory; None for what kernels do not hold (complex numbers)."""
     if dtype.name == "bfloat16":
         return BF16
