@@ -22,7 +22,7 @@ from wengert.execute.native import machine
 from wengert.execute.native.compile import Compiled, compile_graph
 from wengert.execute.native.plan import HostCall
 
-wg.scan  # noqa: B018 - control flow is declared where it is first asked for
+_ = wg.scan  # control flow is declared where it is first asked for
 RNG = np.random.default_rng(11)
 
 
@@ -37,7 +37,7 @@ def check(f: Callable[..., Any], *args: Any, rtol: float = 1e-12, host_calls: in
     for _ in range(2):  # what one call leaves behind must not show in the next
         for got, want in zip(made.run(arrays), expected, strict=True):
             want = np.asarray(want)
-            assert got.shape == want.shape and got.dtype == want.dtype
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
             np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
     assert sum(isinstance(s.kernel, HostCall) for s in made.plan.steps) == host_calls
     return made
@@ -46,6 +46,7 @@ def check(f: Callable[..., Any], *args: Any, rtol: float = 1e-12, host_calls: in
 @pytest.mark.parametrize("name", ["scan", "while_loop", "switch"])
 def test_the_samples_of_the_ops(name: str) -> None:
     op = TABLE[name]
+    assert op.samples is not None
     for call in op.samples(np.random.default_rng(3)):
         check(lambda *a, call=call: tuple(bind(op, list(a), dict(call.attrs))), *call.args)
 

@@ -21,6 +21,8 @@ def _multiply(b: Builder, x: Value, y: Value) -> Value:
 
 def _extreme(b: Builder, x: Value, y: Value, how: str) -> Value:
     """The larger or smaller of two; a NaN wins over everything."""
+    if x.type.bits == 1:
+        return b.or_(x, y) if how == "sgt" else b.and_(x, y)
     if not x.type.is_float:
         return b.select(b.icmp(how, x, y), x, y)
     wins = b.or_(b.fcmp(how, x, y), b.fcmp("uno", x, x))

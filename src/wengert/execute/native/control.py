@@ -223,7 +223,7 @@ def _switch(low: Lowering, node: Node) -> tuple[View, ...] | None:
     given = _operands(low, node, branches[0], 1)
     results = _fresh(low, branches[0], len(branches[0].outputs))
     others = low.temp((len(branches),), np.int64)
-    words = [index, others, len(branches)]
+    words: list[int | View] = [index, others, len(branches)]
     low.step(_kernel(low, _others), words, reads=[index], writes=[others], nodes=[node], label="switch")
     ends = []
     for i, branch in enumerate(branches):

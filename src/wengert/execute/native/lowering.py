@@ -68,7 +68,7 @@ class Lowering:
 
     def __init__(self, target: Target, outer: Lowering | None = None) -> None:
         self.target = target
-        self.plan = outer.plan if outer is not None else Plan()
+        self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 

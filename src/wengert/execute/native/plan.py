@@ -117,31 +117,25 @@ def reshaped_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence
     """Strides that read the same elements in the same order in shape `new`; None where there are none."""
     if math.prod(shape) == 0:
         return dense(new)
-    old = [(n, s) for n, s in zip(shape, strides) if n != 1]
+    # Runs of axes that continue each other, from the inside out: new axes are cut from one run each.
+    runs: list[tuple[int, int]] = []
+    for n, s in zip(reversed(shape), reversed(strides)):
+        if runs and s == runs[-1][0] * runs[-1][1]:
+            runs[-1] = (runs[-1][0] * n, runs[-1][1])
+        elif n != 1:
+            runs.append((n, s))
     result: list[int] = []
-    i = 0
-    left_n, left_s = 1, 0  # the part of the old axes that new ones are cut from, from the inside out
+    left, step = 1, 0
     for n in reversed(new):
         if n == 1:
             result.append(0)
             continue
-        if left_n == 1:
-            if i == len(old):
-                return None
-            i += 1
-            left_n, left_s = old[-i]
-        while left_n % n:
-            # The next axis outward must continue this one.
-            if n % left_n or i == len(old):
-                return None
-            outer_n, outer_s = old[-(i + 1)]
-            if outer_s != left_s * left_n:
-                return None
-            i += 1
-            left_n *= outer_n
-        result.append(left_s)
-        left_s *= n
-        left_n //= n
+        if left == 1:
+            left, step = runs.pop(0)
+        if left % n:
+            return None
+        result.append(step)
+        left, step = left // n, step * n
     return tuple(reversed(result))
 
 
