@@ -408,10 +408,12 @@ class Grouping:
 
     def _merge(self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool) -> None:
         to_a = dict(pairs)
+        # New dimensions follow `a`'s without gaps; `over` names them as `_over` does.
         renumber: dict[int, int] = {}
+        first = len(a.space)
         for d, n in enumerate(b.space):
             if d not in to_a:
-                renumber[len(a.space) + d] = to_a[d] = len(a.space)
+                renumber[first + d] = to_a[d] = len(a.space)
                 a.space.append(n)
         for node in b.nodes:
             a.axes[node] = tuple(to_a[d] if d >= 0 else -1 for d in b.axes[node])
