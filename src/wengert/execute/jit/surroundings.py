@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,6 +63,52 @@ class Place(NamedTuple):
             setattr(holder, self.name, value)
 
 
+class Check(NamedTuple):
+    """One thing to look at before every run: what stands at `name` of `holder` has to be `value`.
+
+    kinds: "cell", "item", "entry", "attribute": the contents of a closure's cell, an item of a dict, an
+    entry of a list, an attribute; "length": of a container; "tensor": `value` its spec and node;
+    "static": what an object's `__jit_static__` gives, by equality.
+    """
+
+    kind: str
+    holder: Any
+    name: Any
+    value: Any
+
+    def text(self, name: Callable[[Any], str]) -> str:
+        """The check in Python; `name` gives the names of values."""
+        h, v = name(self.holder), name(self.value)
+        if self.kind == "cell":
+            return f"{h}.cell_contents is {v}"
+        if self.kind == "item":
+            return f"{h}.get({name(self.name)}) is {v}"
+        if self.kind == "entry":
+            return f"{h}[{self.name}] is {v}"
+        if self.kind == "attribute":
+            return f"getattr({h}, {name(self.name)}, None) is {v}"
+        if self.kind == "length":
+            return f"len({h}) == {self.value}"
+        if self.kind == "tensor":
+            spec, node = self.value
+            return f"{h}._spec is {name(spec)} and {h}.node is {name(node)}"
+        return f"{h}.__jit_static__() == {v}"
+
+
+def checker(checks: Sequence[Check]) -> Callable[[], bool]:
+    """A function that makes the checks."""
+    values: dict[str, Any] = {}
+
+    def name(value: Any) -> str:
+        values[f"v{len(values)}"] = value
+        return f"v{len(values) - 1}"
+
+    source = "def holds():\n    return " + " and ".join([f"({c.text(name)})" for c in checks] or ["True"])
+    exec(compile(source, "<wengert guards>", "exec"), values)
+    found: Callable[[], bool] = values["holds"]
+    return found
+
+
 class _Missing:
     def __repr__(self) -> str:
         return "nothing"
@@ -88,6 +134,7 @@ class Surroundings:
         self.numbers: dict[tuple[Any, ...], int] = {}
         self.key: tuple[Any, ...] = ()
         self.facts: list[tuple[str, Any]] = []
+        self.checks: list[Check] = []
         self.holds: Callable[[], bool] = _never
         self.alive: list[Any] = []  # identities in the key stay taken
 
@@ -121,44 +168,36 @@ class _Walk:
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []  # what was seen stays alive, so that no other object takes its id
         self.key: list[Any] = []
-        self.checks: list[str] = []
-        self.values: dict[str, Any] = {}
+        self.checks: list[Check] = []
 
     def finish(self) -> Surroundings:
         found = self.found
         found.key = tuple(self.key)
         found.alive = self.alive
-        source = "def holds():\n    return " + " and ".join([f"({c})" for c in self.checks] or ["True"])
-        exec(compile(source, "<wengert guards>", "exec"), self.values)
-        found.holds = self.values["holds"]
+        found.checks = self.checks
+        found.holds = checker(self.checks)
         return found
-
-    def name(self, value: Any) -> str:
-        """A name for a value in the text of the checks."""
-        name = f"v{len(self.values)}"
-        self.values[name] = value
-        return name
 
     def note(self, place: Place, kind: str, value: Any) -> None:
         """Something that the program depends on."""
         self.key.append((place.path, kind, value))
         self.found.facts.append((f"{place.path}: {kind}", value))
 
-    def watch(self, place: Place, value: Any, same: bool = True) -> None:
+    def check(self, kind: str, holder: Any, name: Any, value: Any) -> None:
+        self.checks.append(Check(kind, holder, name, value))
+
+    def watch(self, place: Place, value: Any) -> None:
         """Check before every run that `value` is still in its place."""
         holder = place.holder
         if holder is None:
             return
-        h, k, v = self.name(holder), self.name(place.name), self.name(value)
         if type(holder) is types.CellType:
-            now = f"{h}.cell_contents"
+            kind = "cell"
         elif isinstance(holder, dict):
-            now = f"{h}.get({k})"
-        elif isinstance(holder, list):
-            now = f"{h}[{k}]"
+            kind = "item"
         else:
-            now = f"getattr({h}, {k}, None)"
-        self.checks.append(f"{now} is {v}" if same else f"{now} is {v} or {now} == {v}")
+            kind = "entry" if isinstance(holder, list) else "attribute"
+        self.check(kind, holder, place.name, value)
 
     # -- what there is
 
@@ -219,13 +258,12 @@ class _Walk:
         collects = t.node is not None and t.node.op is LEAF
         self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad))
         if t._data is not None:
-            name, spec, node = self.name(t), self.name(t._spec), self.name(t.node)
-            self.checks.append(f"{name}._spec is {spec} and {name}.node is {node}")
+            self.check("tensor", t, None, (t._spec, t.node))
 
     def container(self, value: Any, place: Place) -> None:
         self.note(place, type(value).__name__, len(value))
-        name = self.name(value)
-        self.checks.append(f"len({name}) == {len(value)}")
+        if isinstance(value, (dict, list, set)):
+            self.check("length", value, None, len(value))
         if isinstance(value, dict):
             self.found.containers.append((value, dict(value), place.path))
             for key, item in list(value.items()):
@@ -300,7 +338,7 @@ class _Walk:
                 self.cell(cell, place)
             static = value.__jit_static__()
             self.note(place, kind.__name__, static)
-            self.checks.append(f"{self.name(value)}.__jit_static__() == {self.name(static)}")
+            self.check("static", value, None, static)
             return
         wrapped = getattr(value, "__wrapped__", None)
         if wrapped is not None:
@@ -321,7 +359,7 @@ class _Walk:
             return
         self.found.containers.append((own, dict(own), place.path))
         if is_module:  # a new part would change what runs
-            self.checks.append(f"len({self.name(own)}) == {len(own)}")
+            self.check("length", own, None, len(own))
         for name, item in list(own.items()):
             # Everything in a module steers it, whoever wrote its code; its caches are its own business.
             if name in self.known or (is_module and (not name.startswith("_") or name in _REGISTRIES)):
