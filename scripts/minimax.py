@@ -191,8 +191,45 @@ def _tables() -> dict[str, tuple[Function, Function, Any, Any, int, int]]:
     # erfc(x) = exp(-x * x) p(t) / (1 + 2 x) with t = (x - 3.75) / (x + 3.75).
     slow = lambda t: _scaled_erfc(mp.mpf("3.75") * (1 + t) / (1 - t))
     out["ERFC_32"] = (slow, lambda t: 1 / slow(t), mp.mpf("-0.77"), mp.mpf("0.48"), 13, 32)
-    out["ERFC_64"] = (slow, lambda t: 1 / slow(t), mp.mpf("-0.77"), mp.mpf("0.77"), 22, 64)
+    out["ERFC_64"] = (slow, lambda t: 1 / slow(t), mp.mpf("-0.77"), mp.mpf("0.9999"), 24, 64)
+
+    # lgamma(2 + s) = s p(s), and digamma(x) = (x - root) p(x - 7/4); float32 is computed in float64.
+    zetas = [1 - mp.euler] + [(-1) ** k * (mp.zeta(k) - 1) / k for k in range(2, 40)]
+    near_two = _smooth(lambda s: mp.loggamma(2 + s) / s, zetas, 1e-3)
+    out["LGAMMA_64"] = (near_two, lambda s: 1 / near_two(s), -0.5, 0.5, 18, 64)
+    root = mp.findroot(mp.digamma, 1.4616)
+    middle = mp.mpf("1.75")
+    slope = [mp.diff(mp.digamma, root, k + 1) / mp.factorial(k + 1) for k in range(8)]
+    about_root = _smooth(lambda d: mp.digamma(root + d) / d, slope, 1e-4)
+    psi = lambda u: about_root(u + middle - root)
+    out["DIGAMMA_64"] = (psi, lambda u: 1 / psi(u), -0.75, 0.75, 28, 64)
+
+    # erfinv(y) = y p(y * y) near 0; further out erfcinv(exp(-t * t)) = t p(v), v = (t - 3) / (t + 3), to be refined.
+    inverse = _smooth(lambda z: mp.erfinv(mp.sqrt(z)) / mp.sqrt(z), _inverse_erf_series(), 1e-3)
+    quantile = lambda v: _erfcinv_of_exp(3 * (1 + v) / (1 - v))
+    out["ERFINV_64"] = (inverse, lambda z: 1 / inverse(z), 0, mp.mpf("0.2501"), 15, 64)
+    out["ERFCINV_64"] = (quantile, lambda v: 1 / quantile(v), mp.mpf("-0.57"), mp.mpf("0.803"), 16, 64)
     return out
+
+
+def _inverse_erf_series() -> list[Any]:
+    """Of erfinv(sqrt(z)) / sqrt(z), by inverting erf's series."""
+    c = [mp.mpf(1)]
+    for k in range(1, 30):
+        c.append(sum(c[m] * c[k - 1 - m] / ((m + 1) * (2 * m + 1)) for m in range(k)))
+    return [c[k] / (2 * k + 1) * (mp.sqrt(mp.pi) / 2) ** (2 * k + 1) for k in range(30)]
+
+
+def _erfcinv_of_exp(t: Any) -> Any:
+    """erfcinv(exp(-t * t)) / t, by Newton's method on log erfc, which is nearly a parabola."""
+    with mp.workdps(60):
+        x = t / 2
+        for _ in range(100):
+            step = (mp.log(mp.erfc(x)) + t * t) * mp.erfc(x) * mp.exp(x * x) * mp.sqrt(mp.pi) / 2
+            x += step
+            if abs(step) < mp.mpf(10) ** -50:
+                break
+        return x / t
 
 
 def _scaled_erfc(x: Any) -> Any:

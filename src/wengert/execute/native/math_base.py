@@ -8,7 +8,7 @@ the C library, one lane at a time. Coefficients are minimax fits (`scripts/minim
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from .builder import Builder, Value
@@ -301,3 +301,13 @@ def widened(b: Builder, x: Value) -> Value:
 def narrowed(b: Builder, x: Value) -> Value:
     """A float64 as float32."""
     return b.cast("fptrunc", x, F32)
+
+
+def in_float64(function: Callable[[Builder, Value], Value]) -> Callable[[Builder, Value], Value]:
+    """A function of float64 as one of float32 too."""
+
+    def either(b: Builder, x: Value) -> Value:
+        return function(b, x) if x.type.bits == 64 else narrowed(b, function(b, widened(b, x)))
+
+    either.__doc__ = function.__doc__
+    return either

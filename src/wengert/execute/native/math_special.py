@@ -1,4 +1,4 @@
-"""Native special functions: the error function and its complement."""
+"""Native special functions: the error function, the normal distribution's, and their inverses."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from .coefficients import (
     ERF_64,
     ERFC_32,
     ERFC_64,
+    ERFCINV_64,
+    ERFINV_64,
     LOG_ERFC_32,
     LOG_ERFC_64,
 )
-from .math_base import clamp_above, copysign, fabs, pick, polynomial, two_product
+from .math_base import clamp_above, copysign, fabs, in_float64, pick, polynomial, sqrt, two_product
 from .math_exp import exp_normal, times_exp
+from .math_log import log, log1p
 
 
 def _erf_near(b: Builder, x: Value) -> Value:
@@ -70,3 +73,71 @@ def ndtr(b: Builder, x: Value) -> Value:
     far = b.select(positive, b.fsub(b.const(x.type, 1.0), tail), tail)
     near = b.fma(half, _erf_near(b, b.fmul(x, b.const(x.type, math.sqrt(0.5)))), half)
     return b.select(b.fcmp("olt", size, b.const(x.type, 0.7)), near, far)
+
+
+@in_float64
+def log_ndtr(b: Builder, x: Value) -> Value:
+    """log(ndtr(x)), right also where ndtr(x) is 0."""
+    const = lambda c: b.const(x.type, c)
+    half = const(0.5)
+    # Far out only the square counts.
+    size = clamp_above(b, fabs(b, x), 2.0**200)
+    factor = b.fmul(half, _erfcx(b, b.fmul(size, const(math.sqrt(0.5)))))
+    square, error = two_product(b, size, size)
+    exponent = b.fmul(square, const(-0.5))
+    far = b.fadd(log(b, factor), b.fmul(b.fmul(x, x), const(-0.5)))
+    tail = times_exp(b, b.fsub(factor, b.fmul(factor, b.fmul(half, error))), exponent)
+    inner = b.fma(b.fneg(half), _erf_near(b, b.fmul(size, const(math.sqrt(0.5)))), half)
+    tail = b.select(b.fcmp("olt", size, const(0.7)), inner, tail)
+    near = log1p(b, b.select(b.fcmp("ogt", x, const(0.0)), b.fneg(tail), b.fsub(tail, const(1.0))))
+    return b.select(b.fcmp("olt", x, const(-1.0)), far, near)
+
+
+# -- inverses
+
+
+@in_float64
+def erfinv(b: Builder, y: Value) -> Value:
+    """The inverse of the error function; NaN outside of [-1, 1]."""
+    const = lambda c: b.const(y.type, c)
+    size = fabs(b, y)
+    far = _inverse_of_log_erfc(b, log(b, b.fsub(const(1.0), size)))
+    out = copysign(b, b.select(b.fcmp("ole", size, const(0.5)), _erfinv_near(b, size), far), y)
+    return b.select(b.fcmp("ole", size, const(1.0)), out, const(math.nan))
+
+
+@in_float64
+def ndtri(b: Builder, p: Value) -> Value:
+    """The normal distribution's quantile function; NaN outside of [0, 1]."""
+    const = lambda c: b.const(p.type, c)
+    root = const(math.sqrt(2.0))
+    upper = b.fcmp("ogt", p, const(0.5))
+    tail = b.select(upper, b.fsub(const(1.0), p), p)
+    far = b.fmul(root, _inverse_of_log_erfc(b, log(b, b.fadd(tail, tail))))
+    far = b.select(upper, far, b.fneg(far))
+    near = b.fmul(root, _erfinv_near(b, b.fsub(b.fadd(p, p), const(1.0))))
+    out = b.select(b.fcmp("ole", fabs(b, b.fsub(p, const(0.5))), const(0.25)), near, far)
+    inside = b.and_(b.fcmp("oge", p, const(0.0)), b.fcmp("ole", p, const(1.0)))
+    return b.select(inside, out, const(math.nan))
+
+
+def _erfinv_near(b: Builder, y: Value) -> Value:
+    """For |y| <= 1/2."""
+    return b.fmul(y, polynomial(b, b.fmul(y, y), ERFINV_64))
+
+
+def _inverse_of_log_erfc(b: Builder, level: Value) -> Value:
+    """The x at which log erfc(x) is `level` <= log(1/2): a polynomial, and one of Halley's steps."""
+    const = lambda c: b.const(level.type, c)
+    t = sqrt(b, b.fneg(level))
+    three = const(3.0)
+    x = b.fmul(t, polynomial(b, b.fdiv(b.fsub(t, three), b.fadd(t, three)), ERFCINV_64))
+    factor = _erfcx(b, x)
+    square, error = two_product(b, x, x)
+    # The function less the level, over its slope -2 / (sqrt(pi) factor).
+    value = b.fsub(b.fsub(log(b, factor), b.fadd(square, level)), error)
+    slope = b.fdiv(const(-2.0 / math.sqrt(math.pi)), factor)
+    step = b.fdiv(value, slope)
+    bend = b.fadd(x, b.fmul(slope, const(0.5)))
+    refined = b.fsub(x, b.fdiv(step, b.fma(step, bend, const(1.0))))
+    return b.select(b.fcmp("oeq", level, const(-math.inf)), const(math.inf), refined)

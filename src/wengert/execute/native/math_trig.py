@@ -223,12 +223,17 @@ def _signed_by(b: Builder, x: Value, n: Value) -> Value:
     return float_of(b, b.xor(bits_of(b, x), flip))
 
 
+def sine_near(b: Builder, x: Value) -> Value:
+    """The sine of x in [-pi/2, pi/2]."""
+    return odd(b, x, pick(x.type, SIN_32, SIN_64))
+
+
 def _sine(b: Builder, angle: _Angle) -> Value:
     """The sine of an angle in [-pi/2, pi/2]."""
     r = angle.high
-    coefficients = pick(r.type, SIN_32, SIN_64)
     if angle.low is None:
-        return odd(b, r, coefficients)
+        return sine_near(b, r)
+    coefficients = pick(r.type, SIN_32, SIN_64)
     z = b.fmul(r, r)
     # The sine's slope at r, times what r lacks.
     slope = b.fma(z, b.fma(z, b.const(r.type, 1 / 24), b.const(r.type, -0.5)), b.const(r.type, 1.0))

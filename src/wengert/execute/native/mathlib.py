@@ -9,14 +9,15 @@ from __future__ import annotations
 from .math_base import ceil, copysign, fabs, floor, rint, sqrt, trunc
 from .math_division import floor_divide, fmod, int_divide, remainder
 from .math_exp import cosh, exp, exp2, exp_normal, expm1, sigmoid, sinh, tanh
+from .math_gamma import digamma, lgamma
 from .math_log import acosh, asinh, atanh, log, log1p, log2, log10, logaddexp
 from .math_pow import hypot, pow
-from .math_special import erf, erfc, ndtr
+from .math_special import erf, erfc, erfinv, log_ndtr, ndtr, ndtri
 from .math_trig import acos, asin, atan, atan2, cos, sin, tan
 
 __all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "erf", "erfc",
-    "exp", "exp2", "exp_normal", "expm1", "fabs", "floor", "floor_divide", "fmod", "hypot", "int_divide", "log",
-    "log10", "log1p", "log2", "logaddexp", "ndtr", "pow", "remainder", "rint", "sigmoid", "sin", "sinh", "sqrt",
-    "tan", "tanh", "trunc",
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos", "cosh", "digamma", "erf",
+    "erfc", "erfinv", "exp", "exp2", "exp_normal", "expm1", "fabs", "floor", "floor_divide", "fmod", "hypot",
+    "int_divide", "lgamma", "log", "log10", "log1p", "log2", "log_ndtr", "logaddexp", "ndtr", "ndtri", "pow",
+    "remainder", "rint", "sigmoid", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 ]  # fmt: skip

@@ -97,7 +97,12 @@ _UNARY = {
     "atanh": m.atanh,
     "erf": m.erf,
     "erfc": m.erfc,
+    "erfinv": m.erfinv,
     "ndtr": m.ndtr,
+    "ndtri": m.ndtri,
+    "log_ndtr": m.log_ndtr,
+    "lgamma": m.lgamma,
+    "digamma": m.digamma,
 }
 _BINARY = {"hypot": m.hypot, "atan2": m.atan2, "copysign": m.copysign, "logaddexp": m.logaddexp}
 
