@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
@@ -25,8 +27,8 @@ def test_native_code_and_interpreter_agree(first: int) -> None:
         assert found is None, f"seed {seed}: {found[1]}\n{found[0]}"
 
 
-def program(inputs: dict[str, str], steps: dict[str, str], outputs: str, **options: str) -> Program:
-    return Program(tuple(inputs.items()), tuple(steps.items()), tuple(outputs.split()), **options)  # type: ignore[arg-type]
+def program(inputs: dict[str, str], steps: dict[str, str], outputs: str, **options: Any) -> Program:
+    return Program(tuple(inputs.items()), tuple(steps.items()), tuple(outputs.split()), **options)
 
 
 # The smallest programs that went wrong once.
@@ -57,6 +59,14 @@ FOUND = {
     ),
     "a sum of 16-bit floats over everything": program(
         {"v2": "np.ones((9, 48), 'float16')"}, {"v4": "wg.sum(v2, axis=None, keepdims=True)"}, "v4"
+    ),
+    "16-bit floats from one block of the code in another": program(
+        {"v0": "np.ones((33, 1), bfloat16)", "v2": "np.ones((1,), bfloat16)"},
+        {"v3": "v0 @ v2", "v4": "v3 + v3", "v13": "wg.broadcast_to(v4, (3, *v4.shape))"},
+        "v13 v3",
+    ),
+    "a donated input is a result twice": program(
+        {"v1": "np.ones((12, 48), 'float32')"}, {}, "v1 v1", donated=frozenset({"v1"})
     ),
 }
 

@@ -54,6 +54,8 @@ class Builder:
         self._globals: dict[str, str] = {}
         self._count = 0
         self._blocks = 0
+        # What each result of a bitcast was made from.
+        self._bits_of: dict[str, Value] = {}
         self._label = "entry"
         self.ptrs = Value("%ptrs", PTR)
         self.rec = Value("%rec", PTR)
@@ -252,7 +254,17 @@ class Builder:
     def cast(self, op: str, x: Value, type: Type) -> Value:
         """LLVM's conversion `op` (fpext, sitofp, zext, bitcast, ...) to the element of `type`, lane by lane."""
         to = type if op == "bitcast" else type.vector(x.type.lanes)
-        return x if to == x.type else self.value(to, f"{op} {x.type.text} {x.text} to {to.text}")
+        if to == x.type:
+            return x
+        # Back again is the value itself. So no value of a 16-bit float type outlives its block, where
+        # processors without registers for them need functions of a library that is not there.
+        before = self._bits_of.get(x.text) if op == "bitcast" else None
+        if before is not None and before.type == to:
+            return before
+        made = self.value(to, f"{op} {x.type.text} {x.text} to {to.text}")
+        if op == "bitcast":
+            self._bits_of[made.text] = x
+        return made
 
     def intrinsic(self, name: str, x: Value, *more: Value) -> Value:
         """`llvm.name` of arguments of one type, which the result has too (sqrt, fabs, floor, fma, smin, ...)."""

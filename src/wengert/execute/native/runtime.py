@@ -252,10 +252,13 @@ class Program:
     ) -> list[Array]:
         """The results, those copied that lie in memory that is not theirs alone."""
         answer: list[Array] = []
+        handed: set[int] = set()
         for view, result, to in zip(self.plan.outputs, results, given or (None,) * len(results)):
             if result is None:
                 source = view.buffer
-                if source.kind == "input" and source.donated and view == self.plan.inputs[source.index]:
+                whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
+                if whole and source.index not in handed:
+                    handed.add(source.index)
                     result = inputs[source.index]
                 else:
                     seen = self._seen(instance, view, False)
