@@ -44,7 +44,7 @@ class Compiled:
 
     def __str__(self) -> str:
         _ = self.program
-        return report.show(self.plan)
+        return str(self.plan)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""

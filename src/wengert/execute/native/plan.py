@@ -225,6 +225,17 @@ class Plan:
         self.loops: list[tuple[int, int]] = []
         self.arena = 0
 
+    def __str__(self) -> str:
+        """The plan as a table: every step, its work, the arrays that it reads and (marked =) writes."""
+        lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
+        for i, step in enumerate(self.steps):
+            arrays = " ".join(_shown(w, step) for w in step.words if isinstance(w, View))
+            name = step.label if isinstance(step.kernel, Kernel) else f"{step.label} (Python)"
+            name = name if len(name) <= 43 else name[:42] + "…"
+            numbers = f"{step.units:>7}{step.flops / 1e6:>10.3f}{step.nbytes / 1e6:>9.3f}"
+            lines.append(f"{i:>4}  {name:<44}{numbers}  {arrays}")
+        return "\n".join([*lines, f"arena: {self.arena:,} bytes"])
+
     def arrange(self) -> None:
         """Give every temporary its place: greedy by size among those that live at the same time."""
         born: dict[Buffer, int] = {}
@@ -249,6 +260,12 @@ class Plan:
                 if buffer.kind == "temp" and (born[buffer] < first or dies[buffer] > last):
                     born[buffer] = min(born[buffer], first)
                     dies[buffer] = max(dies[buffer], last)
+
+
+def _shown(view: View, step: Step) -> str:
+    buffer = view.buffer
+    place = buffer.kind[0] + str(buffer.place if buffer.kind == "temp" else buffer.index)
+    return f"{'=' if buffer in step.writes else ''}{place}:{view.dtype.name}{list(view.shape)}"
 
 
 def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:

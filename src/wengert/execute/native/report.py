@@ -1,4 +1,4 @@
-"""What a plan does, in words: its steps, its memory, its work."""
+"""What a plan needs: its memory, its work."""
 
 from __future__ import annotations
 
@@ -59,32 +59,3 @@ def cost(plan: Plan) -> Cost:
     """The plan's work."""
     host = sum(isinstance(s.kernel, HostCall) for s in plan.steps)
     return Cost(sum(s.flops for s in plan.steps), sum(s.nbytes for s in plan.steps), len(plan.steps), host)
-
-
-def show(plan: Plan) -> str:
-    """The plan as a table: every step, what it reads and writes, where."""
-    lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
-    for i, step in enumerate(plan.steps):
-        arrays = " ".join(_array(w, step) for w in step.words if isinstance(w, View))
-        name = _named(step)
-        lines.append(
-            f"{i:>4}  {_cut(name, 43):<44}{step.units:>7}{step.flops / 1e6:>10.3f}{step.nbytes / 1e6:>9.3f}  {arrays}"
-        )
-    lines.append(f"arena: {plan.arena:,} bytes")
-    return "\n".join(lines)
-
-
-def _named(step: Step) -> str:
-    if isinstance(step.kernel, Jump):
-        return f"{step.label}: to {step.kernel.target}{'' if step.kernel.when is None else ' if'}"
-    return step.label if isinstance(step.kernel, Kernel) else f"{step.label} (Python)"
-
-
-def _array(view: View, step: Step) -> str:
-    place = view.buffer.kind[0] + str(view.buffer.place if view.buffer.kind == "temp" else view.buffer.index)
-    mark = "=" if view.buffer in step.writes else ""
-    return f"{mark}{place}:{view.dtype.name}{list(view.shape)}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
