@@ -232,3 +232,41 @@ def test_every_node_knows_what_it_was_made_from() -> None:
     assert {"mean as sum", "logsumexp in the open"} <= rewrites
     # What stood in a composite says so by its scope.
     assert any(n.scope is not None and n.scope.name == "log_softmax" for n in made.optimized.computations)
+
+
+# Rows side by side, reduced in pieces: as many as there are divisors for, none (a prime), and too few to share out.
+NARROW = [(40, 16, 30, 20), (3, 5, 7, 11), (65537, 3), (16, 200, 50, 4), (2, 1, 9, 9000)]
+
+
+@pytest.mark.parametrize("shape", NARROW)
+@pytest.mark.parametrize("how", ["sum", "max", "prod"])
+def test_reductions_that_keep_channels_are_in_pieces(shape: tuple[int, ...], how: str) -> None:
+    axes = (0, *range(2, len(shape)))
+
+    def f(x: Any) -> Any:
+        # The channels last in memory, as convolutions leave them.
+        y = wg.permute(x, (0, len(shape) - 1, *range(1, len(shape) - 1)))
+        return getattr(wg, how)(wg.sign(y) if how == "prod" else y, axes), wg.sum(wg.exp(y), axes), y.max()
+
+    check(f, normal(shape[0], *shape[2:], shape[1]))
+
+
+def test_pieces_of_narrow_rows_are_shared_out_and_results_in_16_bits_are_rounded_once() -> None:
+    x = RNG.uniform(0, 1e-2, (64, 40, 40, 16)).astype(np.float16)
+    made = compiled(lambda x: wg.sum(x, (0, 1, 2)), x)
+    assert made.plan.steps[0].units >= 16
+    np.testing.assert_array_equal(made.run([x])[0], x.astype(np.float64).sum((0, 1, 2)).astype(np.float16))
+
+
+def test_statistics_of_long_rows_apart_are_not_computed_row_by_row() -> None:
+    def normalised(x: Any) -> Any:
+        mean = wg.mean(x, (0, 2, 3), keepdims=True)
+        deviation = x - mean
+        return deviation / wg.sqrt(wg.mean(deviation * deviation, (0, 2, 3), keepdims=True) + 1e-5)
+
+    made = check(normalised, normal(16, 8, 40, 40))
+    largest = [s for s in made.plan.steps if s.nbytes > 500_000]
+    assert len(largest) == 3
+    assert all(s.units >= 4 for s in largest)
+    # Few elements stay together: one kernel, whose later passes find them in the cache.
+    assert len(check(normalised, normal(4, 32, 5, 5)).plan.steps) == 1

@@ -27,6 +27,9 @@ from .types import storage_type
 _NODES, _OPERANDS = 192, 28
 # Spaces up to this many elements are one row where that lets a total be used in its own group.
 _SMALL = 4096
+# Rows whose elements lie apart are gone through side by side: a loop that needs their results has at least
+# so many, or few elements in all, and no longer ones, whose second pass would find them in no cache.
+_SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
 # How far a possible cycle is looked for before two groups are left apart.
 _SEARCH = 400
 # How many earlier readers of an array a node is joined with, at most.
@@ -343,11 +346,15 @@ class Grouping:
         everything = frozenset(to_a[d] for d in range(len(b.space))) | frozenset(range(len(a.space)))
         if rows:
             (over,) = rows
-            if (
-                len(over) == total
-                and math.prod([*a.space, *(b.space[d] for d in to_a if to_a[d] >= len(a.space))]) > _SMALL
-            ):
+            sizes = [*a.space, *(b.space[d] for d in to_a if to_a[d] >= len(a.space))]
+            length, size = math.prod(sizes[d] for d in over), math.prod(sizes)
+            if len(over) == total and size > _SMALL:
                 return None
+            if (size > _FEW and size // length < _SIDE) or length > _LONG:
+                along = [[d for d in a.axes[n] if d >= 0] for n in a.reductions if reductions[n] == over]
+                along += [[to_a[d] for d in b.axes[n] if d >= 0] for n in b.reductions if reductions[n] == over]
+                if any(not over.issuperset(axes[-len(over) :]) for axes in along):
+                    return None
         else:
             partial = [dims for dims in reductions.values() if len(dims) != total]
             over = partial[0] if partial else frozenset()

@@ -26,6 +26,10 @@ from .types import BF16, F16, storage_type
 _PIECE = 4096
 # The work of a unit, in simple operations on elements, and the most units that leave partial results.
 _UNIT, _PARTIALS = 32768, 64
+# The most pieces that rows are cut into, and the fewest units that are worth sharing out.
+_CUTS, _SHARED = 256, 16
+# Rows that lie side by side in memory, up to this many elements, are reduced in registers: all of them are in one page.
+_NARROW = 512
 
 
 @dataclass
@@ -75,10 +79,10 @@ class NestBuilder:
         """Add the steps; the results' views."""
         group = self.group
         self._take_operands()
-        self._choose_roles()
-        order = self._order()
+        order = self._order_by_memory()
+        self._choose_roles(order)
         self.out: dict[Node, View] = {}
-        stored = [n for n in self.results if not self._is_partial(n)]
+        stored = [n for n in self.results if not self._is_apart(n)]
         places = []
         for node in stored:
             axes = group.result_axes(node)
@@ -86,10 +90,22 @@ class NestBuilder:
             self.out[node] = view = self.place(node, ranked)
             places.append(self._add_array(view, _along(axes, view.strides, len(group.space))))
         rows, inner = self._collapsed(order)
+        pieces = self._pieces(rows, inner)
+        if not pieces:
+            # What is kept of the reductions is a row.
+            self.over = frozenset(range(len(group.space))) - self.over
+            rows, inner = self._collapsed(order)
+        elif pieces > 1:
+            rows, inner = _cut(rows, inner, pieces)
         in_rows = self._is_vector_of_rows(rows, inner)
         self._write_instrs(rows, inner)
         stores = [(self._spread(self.value[n], self._span_level(n)), k) for n, k in zip(stored, places, strict=True)]
+        parts = {n: self._add_part(n, rows, inner) for n in self.results if self._is_apart(n) and self._is_of_rows(n)}
+        stores += [(self._spread(self.value[n], ROW), k) for n, k in parts.items()]
         self._emit(rows, inner, in_rows, stores)
+        kept = [d for a in rows for d in a.dims]
+        for node, k in parts.items():
+            self.out[node] = self._combined(node, self.arrays[k].view, kept)
         return self.out
 
     # -- operands and roles
@@ -117,11 +133,20 @@ class NestBuilder:
             self.arrays.append(_Operand(view, strides))
         return found
 
-    def _is_partial(self, node: Node) -> bool:
-        dims = self.group.reductions.get(node)
-        return bool(dims) and dims != self.over
+    def _is_of_rows(self, node: Node) -> bool:
+        """Whether it is a reduction along the rows."""
+        return self.group.reductions.get(node) == self.over
 
-    def _choose_roles(self) -> None:
+    def _is_partial(self, node: Node) -> bool:
+        """Whether it is a reduction over the rows: every unit has a part of the result."""
+        return bool(self.group.reductions.get(node)) and not self._is_of_rows(node)
+
+    def _is_apart(self, node: Node) -> bool:
+        """Whether it is a reduction whose result nothing in the group takes: it may be computed in parts."""
+        dims = self.group.reductions.get(node)
+        return bool(dims) and dims != self.group.over
+
+    def _choose_roles(self, order: Sequence[int]) -> None:
         """`over`: the dimensions of a row; empty where nothing is reduced along one."""
         group = self.group
         everything = frozenset(range(len(group.space)))
@@ -133,9 +158,15 @@ class NestBuilder:
             self.over = frozenset()
             return
         reduced = partial[0]
-        order = self._order_by_memory()
-        # Along memory where that is possible: a row if the innermost dimension is reduced, else columns.
-        self.over = reduced if order[-1] in reduced else everything - reduced
+        side = 1
+        for d in reversed(order):
+            if d in reduced:
+                break
+            side *= group.space[d]
+        # Along memory where that is possible: a row if the innermost dimension is reduced, or narrow rows
+        # side by side; else what is kept is a row, to which others are added.
+        narrow = side <= _NARROW and all(d in (reduced, everything) for d in group.reductions.values() if d)
+        self.over = reduced if order[-1] in reduced or narrow else everything - reduced
         if any(d not in (self.over, everything, everything - self.over) for d in group.reductions.values()):
             self.over = reduced
 
@@ -161,16 +192,11 @@ class NestBuilder:
         seen = [d for d in group.axes[widest] if d >= 0]
         return [d for d in range(len(group.space)) if d not in seen] + seen
 
-    def _order(self) -> list[int]:
-        """Rows first, then what a row is over; each as it lies in memory."""
-        order = self._order_by_memory()
-        return [d for d in order if d not in self.over] + [d for d in order if d in self.over]
-
     def _collapsed(self, order: Sequence[int]) -> tuple[list[_Axis], list[_Axis]]:
-        """Rows and inner dimensions, those that all arrays run through in one go as one."""
+        """Rows and inner dimensions, each as it lies in memory, those that all arrays run through in one go as one."""
         space = self.group.space
         axes: list[_Axis] = []
-        for d in order:
+        for d in sorted(order, key=lambda d: d in self.over):
             strides = [a.strides[d] for a in self.arrays]
             n = space[d]
             if axes and d not in self._indexed and not self._indexed & set(axes[-1].dims):
@@ -187,6 +213,34 @@ class NestBuilder:
             return rows, [a for a in axes if a.dims[0] in self.over]
         return axes[:-1], axes[-1:]
 
+    def _pieces(self, rows: list[_Axis], inner: list[_Axis]) -> int:
+        """How many pieces rows are cut into, so that there are enough units; 0: they should be cut and cannot be."""
+        reductions = self.group.reductions
+        if not self.over or not any(self._is_apart(n) and self._is_of_rows(n) for n in reductions):
+            return 1
+        if any(self._is_partial(n) and len(d) < len(self.group.space) for n, d in reductions.items()):
+            return 1
+        sideways = self._is_vector_of_rows(rows, inner)
+        units = math.prod(a.size for a in (rows[:-1] if sideways else rows))
+        wanted = min(_CUTS, self.group.size * len(self.group.nodes) // _UNIT) // units
+        if units >= _SHARED or wanted <= 1:
+            return 1
+        first = inner[0]
+        whole = not self._indexed & set(first.dims)
+        found = max(d for d in range(1, min(wanted, first.size) + 1) if first.size % d == 0) if whole else 1
+        return found if not sideways or units * found >= min(_SHARED, units * wanted) else 0
+
+    def _add_part(self, node: Node, rows: list[_Axis], inner: list[_Axis]) -> int:
+        """A new array for a reduction along rows: (pieces, the rows' dimensions in their order)."""
+        kept = [self.group.space[d] for a in rows for d in a.dims]
+        pieces = math.prod(a.size for a in rows) // math.prod(kept)
+        self.arrays.append(_Operand(self.low.temp((pieces, *kept), _part_dtype(node)), []))
+        for axis, stride in zip(rows, dense([a.size for a in rows]), strict=True):
+            axis.strides = [*axis.strides, stride]
+        for axis in inner:
+            axis.strides = [*axis.strides, 0]
+        return len(self.arrays) - 1
+
     def _is_vector_of_rows(self, rows: list[_Axis], inner: list[_Axis]) -> bool:
         """Whether rows side by side fill vectors better than the elements of one row."""
         if not rows or not inner:
@@ -201,7 +255,10 @@ class NestBuilder:
 
         def score(axis: _Axis, sideways: bool) -> float:
             fill = axis.size / (-(-axis.size // lanes) * lanes)
-            speed = [1.0 if s in (0, 1) else 0.15 for s in axis.strides]
+            # What does not vary along a row is read once a row.
+            speed = [
+                1.0 if s in (0, 1) else 0.15 for k, s in enumerate(axis.strides) if any(a.strides[k] for a in inner)
+            ]
             total = fill * sum(speed) / max(1, len(speed))
             # The lanes of a sum are added up once a row.
             return total * axis.size / (axis.size + 2 * lanes) if has_rows and not sideways else total
@@ -347,32 +404,42 @@ class NestBuilder:
             nodes=self.group.nodes,
             label=_label(self.group),
         )
+        kept = [d for a in inner for d in a.dims]
         for node, part in zip(partials, parts, strict=True):
-            self.out[node] = self._combined(node, part, units)
+            self.out[node] = self._combined(node, part, kept)
 
     def _partial(self, node: Node, inner: list[_Axis], units: int) -> View:
         """The array of a reduction's partial results: (units, kept elements in the order of the inner dimensions)."""
-        group = self.group
-        # 16-bit floats are not rounded before the end.
-        dtype = np.dtype(np.float32) if storage_type(node.spec.dtype) in (F16, BF16) else node.spec.dtype
-        if group.reductions[node] == frozenset(range(len(group.space))):
-            return self.low.temp((units, 1), dtype)
-        self._kept = [d for a in inner for d in a.dims]
-        return self.low.temp((units, *(group.space[d] for d in self._kept)), dtype)
+        whole = self.group.reductions[node] == frozenset(range(len(self.group.space)))
+        kept = [1] if whole else [self.group.space[d] for a in inner for d in a.dims]
+        return self.low.temp((units, *kept), _part_dtype(node))
 
-    def _combined(self, node: Node, part: View, units: int) -> View:
-        """The result of a reduction from its partial results."""
+    def _combined(self, node: Node, part: View, kept: Sequence[int]) -> View:
+        """The result of a reduction from its partial results, an axis of parts before the dimensions `kept`."""
         group = self.group
         shape = node.spec.shape
         flat = part
-        if units > 1 or part.dtype != node.spec.dtype:
+        if part.shape[0] > 1 or part.dtype != node.spec.dtype:
             flat = self.low.temp((1, *part.shape[1:]), node.spec.dtype)
             combine_step(self.low, part, flat, node)
         axes = group.result_axes(node)
         if math.prod(shape) == 1:
             return flat._replace(shape=shape, strides=dense(shape))
-        place = dict(zip(self._kept, flat.strides[1:], strict=True))
+        place = dict(zip(kept, flat.strides[1:], strict=True))
         return flat._replace(shape=shape, strides=tuple(place[d] if d >= 0 else 0 for d in axes))
+
+
+def _part_dtype(node: Node) -> Any:
+    """The dtype of a reduction's parts: 16-bit floats are not rounded before the end."""
+    return np.dtype(np.float32) if storage_type(node.spec.dtype) in (F16, BF16) else node.spec.dtype
+
+
+def _cut(rows: list[_Axis], inner: list[_Axis], pieces: int) -> tuple[list[_Axis], list[_Axis]]:
+    """The rows in so many pieces, which are rows themselves: the outermost inner axis is cut."""
+    first = inner[0]
+    size = first.size // pieces
+    cut = _Axis(pieces, [s * size for s in first.strides])
+    return [cut, *rows], [_Axis(size, first.strides, first.dims), *inner[1:]]
 
 
 def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
