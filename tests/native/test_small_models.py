@@ -1,0 +1,175 @@
+"""Recurrent and small models: what their plans must not do, and that they give the interpreter's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.core.evaluate import run
+
+pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+
+from wengert.execute.native import machine
+from wengert.execute.native.compile import Compiled, compile_graph
+
+_ = wg.scan  # control flow is declared where it is first asked for
+RNG = np.random.default_rng(5)
+
+
+def normal(*shape: int, dtype: Any = np.float64) -> Any:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def check(f: Callable[..., Any], *args: Any, rtol: float = 1e-11, level: str = "") -> Compiled:
+    target = machine.level(level) if level else None
+    made = compile_graph(wg.graph(f)(*args), target=target)
+    arrays = [np.asarray(a, order="C") for a in wg.tree.leaves(args)]
+    expected = run(made.graph, [a.copy() for a in arrays])
+    for _ in range(2):  # what one call leaves behind must not show in the next
+        for got, want in zip(made.run(arrays), expected, strict=True):
+            want = np.asarray(want)
+            assert (got.shape, got.dtype) == (want.shape, want.dtype)
+            np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol)
+    return made
+
+
+def scans_of(made: Compiled) -> list[Any]:
+    return made.optimized.find("scan")
+
+
+def ops_of(body: Any) -> list[str]:
+    return [n.op.name for n in body.nodes]
+
+
+def recurrent(reverse: bool = False) -> Callable[..., Any]:
+    def loss(w: Any, u: Any, h: Any, xs: Any) -> Any:
+        def cell(h: Any, x: Any) -> Any:
+            h = wg.tanh(h @ w + x @ u)
+            return h, h.sum()
+
+        last, sums = wg.scan(cell, h, xs, reverse=reverse)
+        return (last * last).sum() + (sums * sums).sum()
+
+    return loss
+
+
+# -- scans
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("steps", [1, 2, 7])
+def test_derivatives_of_scans(reverse: bool, steps: int) -> None:
+    args = normal(5, 5), normal(3, 5), normal(4, 5), normal(steps, 4, 3)
+    check(wg.value_and_grad(recurrent(reverse), argnums=(0, 1, 2, 3)), *args)
+
+
+def test_what_a_scan_computed_its_derivative_reads() -> None:
+    made = check(wg.grad(recurrent(), argnums=(0, 1)), normal(5, 5), normal(3, 5), normal(4, 5), normal(7, 4, 3))
+    _, back = scans_of(made)
+    assert "tanh" not in ops_of(back.attrs["body"])
+    # The products that are left bring the gradient to the state before: one in every step.
+    assert ops_of(back.attrs["body"]).count("matmul") == 1
+
+
+def test_gradients_of_shared_weights_are_products_after_the_loop() -> None:
+    made = check(wg.grad(recurrent(), argnums=(0, 1)), normal(5, 5), normal(3, 5), normal(4, 5), normal(7, 4, 3))
+    _, back = scans_of(made)
+    assert back.attrs["carries"] == 1
+    assert any("28" in s.label for s in made.plan.steps)  # 7 steps of 4 rows
+
+
+def test_large_products_stay_in_the_loop() -> None:
+    rows = 200
+    made = check(wg.grad(recurrent(), argnums=(0,)), normal(5, 5), normal(3, 5), normal(rows, 5), normal(3, rows, 3))
+    assert scans_of(made)[1].attrs["carries"] == 2
+
+
+def test_cheap_values_are_made_again_rather_than_kept() -> None:
+    def loss(w: Any, h: Any, xs: Any) -> Any:
+        last, _ = wg.scan(lambda h, x: (h * w + x * x * w, None), h, xs)
+        return last.sum()
+
+    made = check(wg.grad(loss), normal(6), normal(6), normal(5, 6))
+    first, _ = scans_of(made)
+    # Nothing but the states is kept.
+    assert len(first.attrs["body"].outputs) == 2
+
+
+def test_states_and_results_that_nothing_uses_are_left_out() -> None:
+    def f(a: Any, b: Any, xs: Any) -> Any:
+        def cell(state: Any, x: Any) -> Any:
+            a, b, c = state
+            return (a * x, b + wg.exp(a), c + x), (a, wg.sin(b), x * 2)
+
+        (a, _, c), (_, _, twice) = wg.scan(cell, (a, b, a), xs)
+        return a, twice, c
+
+    made = check(f, normal(4), normal(4), normal(6, 4))
+    (scan,) = scans_of(made)
+    assert (scan.attrs["carries"], len(scan.attrs["body"].outputs)) == (2, 3)
+    assert "exp" not in ops_of(scan.attrs["body"])
+
+
+def test_a_state_that_another_needs_is_kept() -> None:
+    def f(a: Any, b: Any, xs: Any) -> Any:
+        (a, _), _ = wg.scan(lambda s, x: ((s[0] + s[1], s[1] * x), s[1]), (a, b), xs)
+        return a
+
+    check(f, normal(4), normal(4), normal(6, 4))
+
+
+def test_an_operand_given_twice() -> None:
+    def f(h: Any, xs: Any, w: Any) -> Any:
+        return wg.scan(lambda c, x: (c + x[0] * w, x[1] * w), h, (xs, xs))
+
+    (scan,) = scans_of(check(f, normal(4), normal(6, 4), normal(4)))
+    assert scan.attrs["sequences"] == 1
+
+
+def test_a_sum_that_the_loop_looks_at_stays_in_it() -> None:
+    def f(total: Any, xs: Any, ys: Any) -> Any:
+        def cell(total: Any, rows: Any) -> Any:
+            x, y = rows
+            return total + x.mT @ y, total.sum()
+
+        return wg.scan(cell, total, (xs, ys))
+
+    check(f, normal(3, 2), normal(5, 4, 3), normal(5, 4, 2))
+
+
+def test_a_sum_of_several_products_and_one_that_is_a_result() -> None:
+    def f(total: Any, other: Any, xs: Any, ys: Any) -> Any:
+        def cell(state: Any, rows: Any) -> Any:
+            total, other = state
+            x, y = rows
+            product = x.mT @ y
+            return ((x * 2).mT @ y + (total + wg.sin(x).mT @ wg.cos(y)), other + product), product
+
+        return wg.scan(cell, (total, other), (xs, ys))
+
+    (scan,) = scans_of(check(f, normal(3, 2), normal(3, 2), normal(5, 4, 3), normal(5, 4, 2)))
+    assert scan.attrs["carries"] == 1
+
+
+def test_second_derivatives_of_scans() -> None:
+    w, h, xs = normal(3, 3), normal(2, 3), normal(4, 2, 3)
+
+    def loss(w: Any) -> Any:
+        return wg.scan(lambda h, x: (wg.tanh(h @ w + x), None), h, xs)[0].sum()
+
+    check(lambda w, v: wg.jvp(wg.grad(loss), (w,), (v,))[1], w, normal(3, 3))
+    check(wg.grad(lambda w: (wg.grad(loss)(w) ** 2).sum()), w)
+
+
+def test_scans_inside_scans() -> None:
+    def f(h: Any, xs: Any, w: Any) -> Any:
+        def outer(h: Any, rows: Any) -> Any:
+            return wg.scan(lambda h, x: (wg.tanh(h @ w + x), None), h, rows)[0], None
+
+        return wg.scan(outer, h, xs)[0].sum()
+
+    check(wg.grad(f, argnums=(0, 2)), normal(2, 3), normal(3, 4, 2, 3), normal(3, 3))
