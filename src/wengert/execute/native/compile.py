@@ -35,15 +35,21 @@ class Compiled:
         given = donated if donated is not None else [False] * len(graph.inputs)
         lowering = GraphLowering(self.optimized, self.target, given)
         self.grouping = lowering.grouping
-        self.plan: Plan = lowering.lower()
+        self._plan: Plan = lowering.lower()
+
+    @property
+    def plan(self) -> Plan:
+        """The steps; every buffer has its place."""
+        if self.target == machine.host():
+            return self.program.plan
+        return self._plan
 
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""
-        return Program(self.plan)
+        return Program(self._plan)
 
     def __str__(self) -> str:
-        _ = self.program
         return str(self.plan)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
@@ -53,18 +59,17 @@ class Compiled:
     @property
     def kernels(self) -> list[Kernel]:
         """The kernels, each once, in the order of their first step."""
-        return list(dict.fromkeys(s.kernel for s in self.plan.steps if isinstance(s.kernel, Kernel)))
+        return list(dict.fromkeys(s.kernel for s in self._plan.steps if isinstance(s.kernel, Kernel)))
 
     @property
     def memory(self) -> report.Memory:
         """Bytes of a run, known before it."""
-        _ = self.program  # arranges the arena
         return report.memory(self.plan, threads.get_num_threads())
 
     @property
     def cost(self) -> report.Cost:
         """The plan's work."""
-        return report.cost(self.plan)
+        return report.cost(self._plan)
 
     def history(self, node: Node) -> list[tuple[str, Node]]:
         """The rewrites behind a node of `optimized`, the last first: (which, the node before it)."""

@@ -200,6 +200,9 @@ class LoopKernel:
         for array in nest.arrays:
             self.bases.append(self._buffer())
             self.strides.append(tuple([self._word() if f else None for f in flags] for flags in array[1:3]))  # type: ignore[arg-type]
+        for array, (along_rows, along_inner) in zip(nest.arrays, self.strides):
+            if array.unit:
+                (along_rows if self.in_rows else along_inner)[-1] = b.index(1)
         self.partial_bases = [self._buffer() for _ in nest.partials]
         self.columns = b.index(1)
         for n in self.inner_sizes:
@@ -293,7 +296,8 @@ class LoopKernel:
         b = self.b
         for stride, index in zip(strides, at, strict=False):
             if stride is not None:
-                pointer = b.offset(pointer, b.mul(stride, index), self._memory(k))
+                at_element = index if stride.text == "1" else b.mul(stride, index)
+                pointer = b.offset(pointer, at_element, self._memory(k))
         return pointer
 
     def _memory(self, k: int) -> Type:
