@@ -317,7 +317,7 @@ class NestBuilder:
         if e.base in self.value:
             return self.value[e.base]
         if e.base.op is CONSTANT and e.base.spec.size == 1:
-            number = e.base.attrs["value"].item() if e.base.spec.dtype.kind in "fiub" else math.pi
+            number = e.base.attrs["value"].item()
             if is_structure(node, number):
                 return self._add(Instr("literal", (number,), e.base.spec.dtype, UNIFORM))
         k = self._operand(node, e)

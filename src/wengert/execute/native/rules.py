@@ -15,6 +15,7 @@ from . import (
     products,
     random_numbers,
     sorting,
+    views,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "products",
     "random_numbers",
     "sorting",
+    "views",
 ]
