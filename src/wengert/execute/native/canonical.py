@@ -23,12 +23,11 @@ from ...passes.safer import SAFER
 from ...passes.simplify import simplify
 from .components import components
 from .lowering import RULES
-from .scans import scans
 
 
 def canonical(graph: Graph) -> Graph:
     """The graph in the form that :mod:`wengert.execute.native.groups` takes."""
-    graph = scans(rewrite(graph, SAFER))
+    graph = rewrite(graph, SAFER)
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
         if opened is graph:
@@ -54,6 +53,26 @@ _ROUNDS = 8
 
 def _float32_or_64(node: Node) -> bool:
     return bool(node.spec.dtype.kind == "f" and node.spec.dtype.itemsize >= 4)
+
+
+# Ops whose value is their first operand's: they are there for derivatives and for checkpoints.
+_SAME = frozenset(
+    {"checkpoint_name", "clip_gradient", "clip_gradient_norm", "scale_gradient", "stop_gradient", "straight_through"}
+)
+
+
+def _same(node: Node) -> Node | None:
+    x = node.inputs[0]
+    return x if isinstance(x, Node) and x.spec == node.spec else None
+
+
+def _of_nothing(node: Node) -> Node | None:
+    """A sum or product over an axis of size 0 is 0 or 1 everywhere."""
+    (x,) = node.inputs
+    if not isinstance(x, Node) or x.spec.size or not node.spec.size:
+        return None
+    value = constant_node(np.asarray(node.op.name in ("prod", "all"), node.spec.dtype))
+    return build("broadcast", (value,), node, shape=node.spec.shape) if node.spec.shape else value
 
 
 def _like(value: Node, x: Node) -> Node:
@@ -187,6 +206,8 @@ _UNIFORM = RuleSet([Rule("one number", frozenset({"constant"}), _one_number)])
 
 _RULES = RuleSet(
     [
+        Rule("value for derivatives", _SAME, _same),
+        Rule("reduction of nothing", frozenset({"sum", "prod", "any", "all"}), _of_nothing),
         Rule("reduction over single axes", frozenset({"sum", "prod", "max", "min", "any", "all"}), _over_single_axes),
         Rule("sum in the result's dtype", frozenset({"sum", "prod"}), _sum_of_wider),
         Rule("truth before any and all", frozenset({"any", "all"}), _any_or_all),
