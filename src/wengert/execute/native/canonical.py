@@ -23,11 +23,12 @@ from ...passes.safer import SAFER
 from ...passes.simplify import simplify
 from .components import components
 from .lowering import RULES
+from .scans import scans
 
 
 def canonical(graph: Graph) -> Graph:
     """The graph in the form that :mod:`wengert.execute.native.groups` takes."""
-    graph = rewrite(graph, SAFER)
+    graph = scans(rewrite(graph, SAFER))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
         if opened is graph:
