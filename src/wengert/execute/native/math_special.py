@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from .builder import Builder, Value
 from .coefficients import (
@@ -15,7 +16,7 @@ from .coefficients import (
     LOG_ERFC_32,
     LOG_ERFC_64,
 )
-from .math_base import clamp_above, copysign, fabs, in_float64, pick, polynomial, sqrt, two_product
+from .math_base import clamp_above, copysign, fabs, in_float64, narrowed, pick, polynomial, sqrt, two_product, widened
 from .math_exp import exp_normal, times_exp
 from .math_log import log, log1p
 
@@ -96,24 +97,40 @@ def log_ndtr(b: Builder, x: Value) -> Value:
 # -- inverses
 
 
-@in_float64
 def erfinv(b: Builder, y: Value) -> Value:
     """The inverse of the error function; NaN outside of [-1, 1]."""
+    return _quantile(b, y, _erfinv)
+
+
+def ndtri(b: Builder, p: Value) -> Value:
+    """The normal distribution's quantile function; NaN outside of [0, 1]."""
+    return _quantile(b, p, _ndtri)
+
+
+Inverse = Callable[[Builder, Value], Value]
+
+
+def _quantile(b: Builder, x: Value, function: Callable[[Builder, Value, Inverse], Value]) -> Value:
+    """For float32 in float64, where the first estimate of the inverse has all digits that remain."""
+    if x.type.bits == 32:
+        return narrowed(b, function(b, widened(b, x), _inverse_estimate))
+    return function(b, x, _inverse_of_log_erfc)
+
+
+def _erfinv(b: Builder, y: Value, inverse: Inverse) -> Value:
     const = lambda c: b.const(y.type, c)
     size = fabs(b, y)
-    far = _inverse_of_log_erfc(b, log(b, b.fsub(const(1.0), size)))
+    far = inverse(b, log(b, b.fsub(const(1.0), size)))
     out = copysign(b, b.select(b.fcmp("ole", size, const(0.5)), _erfinv_near(b, size), far), y)
     return b.select(b.fcmp("ole", size, const(1.0)), out, const(math.nan))
 
 
-@in_float64
-def ndtri(b: Builder, p: Value) -> Value:
-    """The normal distribution's quantile function; NaN outside of [0, 1]."""
+def _ndtri(b: Builder, p: Value, inverse: Inverse) -> Value:
     const = lambda c: b.const(p.type, c)
     root = const(math.sqrt(2.0))
     upper = b.fcmp("ogt", p, const(0.5))
     tail = b.select(upper, b.fsub(const(1.0), p), p)
-    far = b.fmul(root, _inverse_of_log_erfc(b, log(b, b.fadd(tail, tail))))
+    far = b.fmul(root, inverse(b, log(b, b.fadd(tail, tail))))
     far = b.select(upper, far, b.fneg(far))
     near = b.fmul(root, _erfinv_near(b, b.fsub(b.fadd(p, p), const(1.0))))
     out = b.select(b.fcmp("ole", fabs(b, b.fsub(p, const(0.5))), const(0.25)), near, far)
@@ -126,18 +143,24 @@ def _erfinv_near(b: Builder, y: Value) -> Value:
     return b.fmul(y, polynomial(b, b.fmul(y, y), ERFINV_64))
 
 
-def _inverse_of_log_erfc(b: Builder, level: Value) -> Value:
-    """The x at which log erfc(x) is `level` <= log(1/2): a polynomial, and one of Halley's steps."""
-    const = lambda c: b.const(level.type, c)
+def _inverse_estimate(b: Builder, level: Value) -> Value:
+    """The x at which log erfc(x) is `level` <= log(1/2), to 2**-30."""
     t = sqrt(b, b.fneg(level))
-    three = const(3.0)
+    three = b.const(level.type, 3.0)
     x = b.fmul(t, polynomial(b, b.fdiv(b.fsub(t, three), b.fadd(t, three)), ERFCINV_64))
+    infinity = b.const(level.type, math.inf)
+    return b.select(b.fcmp("oeq", level, b.fneg(infinity)), infinity, x)
+
+
+def _inverse_of_log_erfc(b: Builder, level: Value) -> Value:
+    """The same to all digits, by one of Halley's steps."""
+    const = lambda c: b.const(level.type, c)
+    x = _inverse_estimate(b, level)
     factor = _erfcx(b, x)
     square, error = two_product(b, x, x)
     # The function less the level, over its slope -2 / (sqrt(pi) factor).
     value = b.fsub(b.fsub(log(b, factor), b.fadd(square, level)), error)
-    slope = b.fdiv(const(-2.0 / math.sqrt(math.pi)), factor)
-    step = b.fdiv(value, slope)
-    bend = b.fadd(x, b.fmul(slope, const(0.5)))
+    step = b.fmul(b.fmul(value, factor), const(-0.5 * math.sqrt(math.pi)))
+    bend = b.fsub(x, b.fdiv(const(1.0 / math.sqrt(math.pi)), factor))
     refined = b.fsub(x, b.fdiv(step, b.fma(step, bend, const(1.0))))
-    return b.select(b.fcmp("oeq", level, const(-math.inf)), const(math.inf), refined)
+    return b.select(b.fcmp("olt", x, const(math.inf)), refined, x)

@@ -248,7 +248,7 @@ def _pow(b: Builder, node: Node, args: Sequence[Value]) -> Value:
         root = m.sqrt(b, b.fadd(x, b.const(x.type, 0.0)))
         below = b.fcmp("oeq", x, b.const(x.type, -math.inf))
         return b.select(below, b.const(x.type, 0.0), b.fdiv(b.const(x.type, 1.0), root))
-    if exponent is not None and float(exponent).is_integer() and abs(exponent) <= _MOST_PRODUCTS:
+    if exponent is not None and exponent in _BY_PRODUCTS:
         if exponent < 0:
             # The reciprocal first: the power itself may overflow where its reciprocal is a denormal number.
             x = b.fdiv(b.const(x.type, 1.0), x)
@@ -256,8 +256,8 @@ def _pow(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return m.pow(b, x, y)
 
 
-# Each product is one more rounding.
-_MOST_PRODUCTS = 4
+# Each product is one more rounding, and so is a reciprocal: with more of them the logarithm is the better way.
+_BY_PRODUCTS = (-2, -1, 0, 1, 2, 3, 4)
 
 
 def _whole_exponent(node: Node) -> int | None:
