@@ -346,8 +346,8 @@ class Grouping:
         everything = frozenset(to_a[d] for d in range(len(b.space))) | frozenset(range(len(a.space)))
         if rows:
             (over,) = rows
-            sizes = [*a.space, *(b.space[d] for d in to_a if to_a[d] >= len(a.space))]
-            length, size = math.prod(sizes[d] for d in over), math.prod(sizes)
+            sizes = dict(enumerate(a.space)) | {i: b.space[d] for d, i in to_a.items()}
+            length, size = math.prod(sizes[d] for d in over), math.prod(sizes.values())
             if len(over) == total and size > _SMALL:
                 return None
             if (size > _FEW and size // length < _SIDE) or length > _LONG:
