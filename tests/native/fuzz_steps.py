@@ -221,7 +221,8 @@ def ordered(w: Writer) -> Any:
             (
                 f"wg.sort({x}, axis={axis}, descending={w.chance(0.5)})",
                 f"wg.argsort({x}, axis={axis}, descending={w.chance(0.5)})",
-                f"wg.top_k({x}, {k}, axis={axis})[{w.below(2)}]",
+                # Which of equals are chosen is not said.
+                f"wg.stop_gradient(wg.top_k({x}, {k}, axis={axis})[0])",
                 f"wg.cumsum({x}, axis={axis})",
                 f"wg.cumprod({x}, axis={axis})",
                 f"wg.median({x}, axis={axis})",

@@ -68,6 +68,40 @@ FOUND = {
     "a donated input is a result twice": program(
         {"v1": "np.ones((12, 48), 'float32')"}, {}, "v1 v1", donated=frozenset({"v1"})
     ),
+    "a bias of one number": program(
+        {"v0": "np.ones((33, 18), 'float32')", "v1": "np.ones((33,), 'float32')", "v2": "np.ones((9, 18), 'float32')"},
+        {"v3": "F.linear(v2, v0, v1)"},
+        "v3",
+        transform="jvp",
+    ),
+    "a bias with numbers between": program(
+        {"v0": "np.ones((33, 18), 'float32')", "v1": "np.arange(99, dtype='float32')", "v2": "np.ones((9, 18), 'float32')"},
+        {"v3": "F.linear(v2, v0, v1[::-3])"},
+        "v3",
+    ),
+    "a sum with a short axis before the one that it is over": program(
+        {"v3": "np.ones((9, 7, 9, 7))"},
+        {"v4": "wg.chunk(v3, 2, 3)[1]", "v5": "wg.cosine_similarity(v4, v4, 3)"},
+        "v5",
+        transform="grad",
+    ),
+    "an axis of size 1 added to nothing": program(
+        {"v2": "np.ones((4, 0, 0), 'float32')"},
+        {"v4": "F.scaled_dot_product_attention(v2, v2, v2)"},
+        "v4",
+        transform="jvp",
+    ),
+    "short axes that hold zeros of both signs": program(
+        {"v0": "np.ones((20, 2), 'float32')"},
+        {"v1": "1 / wg.stack([v0[:, 0] * wg.asarray(np.array([0.0, -0.0] * 10, 'float32')), v0[:, 1]], axis=-1)"},
+        "v1",
+    ),
+    "an empty slice of a short axis": program(
+        {"v0": "np.ones((20, 3), 'float32')"},
+        {"v1": "wg.stack([v0[:, 0], v0[:, 1]], axis=-1)[:, 2:]", "v2": "v1 + 1"},
+        "v2",
+    ),
+    "bounds of a 16-bit type": program({"v5": "np.ones((8, 32), bfloat16)"}, {"v7": "wg.clip(v5, None, 3.0)"}, "v7"),
 }
 
 

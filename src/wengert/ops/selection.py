@@ -249,7 +249,7 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     lowest, highest = _limits(x.dtype)
     low = lowest if min is None else given.pop(0)
     high = highest if max is None else given.pop(0)
-    return run_elementwise(clip_op, [x, low, high])
+    return run_elementwise(clip_op, promote_operands(clip_op, [x, low, high]))
 
 
 def _limits(dtype: DType) -> tuple[float, float]:

@@ -68,6 +68,8 @@ def _last_entry(entries: Sequence[Any]) -> Any:
 def _part(node: Node) -> str:
     """What a node is to a region: "inner" passes components on, "seed" makes it worth it, "" is outside."""
     name = node.op.name
+    if isinstance(node.spec, tuple) or node.spec.size == 0:
+        return ""
     if name in ("stack", "concat"):
         return "seed" if node.attrs["axis"] == -1 and _short(node) else ""
     if name == "slice_transpose":
@@ -228,7 +230,9 @@ class _TakenApart:
         if name == "slice_transpose":
             return self._padded(node)
         if name in ("sum", "max", "min", "prod"):
-            return [self._reduced(node)]
+            total = self._reduced(node)
+            # Without the axis there is another last one.
+            return [total] if node.attrs["keepdims"] else self._of_components_of(self._filled(total, node))
         if name == "broadcast":
             return self._spread(node)
         if name == "reshape":
@@ -322,7 +326,7 @@ def _full(value: Any, like: Node) -> Node:
 
 
 def _constant(value: Any, like: Node) -> Node:
-    if value.size > 1 and (value == value.flat[0]).all():
+    if value.size > 1 and value.tobytes() == value.flat[0].tobytes() * value.size:
         return _number(value.flat[0], like, value.shape)
     return constant_node(value)
 

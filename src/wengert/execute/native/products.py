@@ -44,6 +44,8 @@ def _dot(low: Lowering, node: Node) -> Result:
 @lowers("linear")
 def _linear(low: Lowering, node: Node) -> Result:
     x, weight, *bias = (low.view(n) for n in node.inputs)
+    # A kernel reads its numbers side by side, or one number.
+    bias = [v if v.strides[0] in (0, 1) else low.contiguous(v) for v in bias]
     x = x if len(x.shape) > 1 else _with_axis(x, 0)
     return _multiply(low, node, x, weight.permute((1, 0)), *bias)
 
@@ -81,7 +83,9 @@ def plus_bias(out: View, bias: View) -> Epilogue:
         add = b.fadd if product.type.is_float else b.add
         return [convert(b, add(product, convert(b, operands[0], product.type)), out.type)]
 
-    return Epilogue("bias", [bias.broadcast(out.shape)], ["column"], [out], emit)
+    (stride,) = bias.strides
+    kind = "scalar" if stride == 0 else "column"
+    return Epilogue("bias", [bias.broadcast(out.shape)], [kind], [out], emit)
 
 
 def merged_stacks(x: View, y: View) -> tuple[View, View]:
