@@ -95,6 +95,7 @@ from .transforms.tangents import linearize as linearize
 from .transforms.flow import map as map
 from .execute.static import placeholder as placeholder
 from .transforms.flow import scan as scan
+from .core.kernels import set_eager_kernels as set_eager_kernels
 from .execute.native.threads import set_num_threads as set_num_threads
 from .transforms.sparse_derivatives import sparse_hessian as sparse_hessian
 from .transforms.sparse_derivatives import sparse_jacobian as sparse_jacobian

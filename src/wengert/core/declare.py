@@ -13,6 +13,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
+from . import kernels
 from .errors import (
     DTypeError,
     ShapeError,
@@ -22,7 +23,7 @@ from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, elementwise_general, result_dtype
-from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, resumed
+from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed
 from .spec import (
     Spec,
     broadcast_shapes,
@@ -324,13 +325,16 @@ def composite(
     *,
     forward: Callable[..., Any] | None = None,
     facts: Mapping[str, Fact] | Joint | None = None,
+    check: Callable[..., None] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare a composite: a plain function of ops that stays one node in graphs.
 
     The decorated body takes the tensors in order (None for an absent optional one) and the
     attributes by name. With `forward` (NumPy) and `facts` eager execution runs those, fused; without
-    them it runs the body, and its nodes are folded into one when a graph is closed.
+    them it runs the body, and its nodes are folded into one when a graph is closed. Where there are
+    kernels (see :mod:`wengert.core.kernels`) they stand in for `forward`; `check` raises for the
+    values, given as to `forward`, that it refuses.
     """
 
     def register(body: Callable[..., Any]) -> Op:
@@ -353,7 +357,7 @@ def composite(
             body=body,
             **declared,
         )
-        made.front = _composite_front(made, fused=forward is not None)
+        made.front = _composite_front(made, forward is not None, check)
         return made
 
     return register
@@ -380,10 +384,12 @@ def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
     return forward
 
 
-def _composite_front(op: Op, fused: bool) -> Callable[..., Any]:
+def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> Callable[..., Any]:
     body = op.body
     assert body is not None
     real = op.accepts in _REAL
+    # One that draws has its position among its attributes: a kernel for every call.
+    fit = not op.draws
 
     def front(*args: Any, **attrs: Any) -> Any:
         if real:
@@ -397,10 +403,14 @@ def _composite_front(op: Op, fused: bool) -> Callable[..., Any]:
                 or not any(a.requires_grad for a in tensors)
             ):
                 return bind(op, args, attrs)
-        elif fused:
-            return bind(op, args, attrs)
-        elif not mode.grad or not any(a.requires_grad for a in tensors):
-            return body(*args, **attrs)
+        elif (plain := not mode.grad or not any(a.requires_grad for a in tensors)) or fused:
+            values = [a._data for a in tensors]
+            found = kernels.kernels.forward(op, values, attrs) if fit and len(values) == len(args) else None
+            if found is not None:
+                if check is not None:
+                    check(*values, **attrs)
+                return record(op, args, values, found, attrs, not plain and op.differentiable)
+            return bind(op, args, attrs) if fused else body(*args, **attrs)
         if mode.grad:
             args = tuple(map(resumed, args))
         code, offset = caller()

@@ -70,7 +70,11 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
         if has_dims(tuple(attrs.values())):  # values are there, but a size that an attribute names is not
             return _bind_abstract(op, args, attrs)
         raise
-    tracked = tracked and op.differentiable and get_mode().grad
+    return record(op, args, values, data, attrs, tracked and op.differentiable and get_mode().grad)
+
+
+def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Mapping[str, Any], tracked: bool) -> Any:
+    """The result `data` of an op, already computed, as a tensor (or a tuple of them); recorded where `tracked`."""
     if op.results != 1:
         specs = tuple(spec_of(d.shape, d.dtype) for d in data)
         if not tracked:

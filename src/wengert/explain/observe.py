@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import evaluate, tree
+from ..core import evaluate, kernels, tree
 from ..core.errors import is_internal, user_frame
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node
@@ -235,7 +235,8 @@ def _install() -> None:
     _replace(scheduler, "_Run", _one_worker)
     _replace(Tensor, "__getitem__", _watched_getitem)
     _replace(Tensor, "__setitem__", _watched_setitem)
-    # Two fast paths run NumPy themselves: they step aside for the general ones.
+    # Kernels, and two fast paths that run NumPy themselves, step aside for what is watched.
+    _set(kernels, "kernels", kernels.Off())
     _replace(selection, "_where_alike", _aside(lambda *args: None))
     _replace(contract, "new", _aside(_not_quick))
     for name in _METHODS:

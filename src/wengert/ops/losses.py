@@ -264,6 +264,9 @@ def _class_samples(rng: Any) -> list[Call]:
     "cross_entropy(logits, target; ignore_index, smoothing, mean)",
     accepts="real_inexact",
     forward=_class_numpy,
+    check=lambda logits, target, ignore_index, **_: check_classes(
+        "cross_entropy", target, logits.shape[-1], ignore_index
+    ),
     facts={"logits": Vjp(_class_pull), "target": _AN_INDEX},
     doc="Minus the log-probability of the target class, by softmax over the last axis.",
     source="label smoothing: Szegedy et al. 2015, arXiv:1512.00567",

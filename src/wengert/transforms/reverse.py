@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core import kernels
 from ..core.errors import GradientError, ShapeError, fail, user_location
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node, Recomputed
@@ -183,8 +184,12 @@ def _pull_node(
         ct = tuple(ct)
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
+    found: Sequence[Any] | None = None
+    if op.kind == "composite" and not lib.recording:
+        wanted = [type(n) is Node and (needed is None or n in needed) for n in inputs]
+        found = kernels.kernels.pull(node, ct, values, wanted)
     if op.joint is not None:
-        pulled = op.joint.pull(ct, values, node, 0)
+        pulled = op.joint.pull(ct, values, node, 0) if found is None else found
         for entry, g in zip(inputs, pulled, strict=True):
             if type(entry) is Node and g is not None and (needed is None or entry in needed):
                 _accumulate(lib, cts, masks, entry, fitted(g, entry.spec), None)
@@ -198,12 +203,12 @@ def _pull_node(
         kind = type(fact)
         own: Mask | None = None
         if kind is Partial:
-            g = lib.scale(ct, fact.pull(ct, values, node, i))
+            g = lib.scale(ct, fact.pull(ct, values, node, i)) if found is None else found[i]
             if mask is not None:
                 own = mask
                 g = lib.select(g, mask)
         elif kind is Linear:
-            g = fact.pull(ct, values, node, i)
+            g = fact.pull(ct, values, node, i) if found is None else found[i]
             if mask is not None or (fact.selects and not fact.covers):
                 own = _moved_mask(lib, op, fact, ct, values, node, i, mask)
         elif kind is Route:
@@ -212,7 +217,7 @@ def _pull_node(
             g = lib.where(passes, g)
             own = routed(lib, passes, entry.spec.shape, mask)
         elif kind is Vjp:
-            g = fact.pull(ct, values, node, i)
+            g = fact.pull(ct, values, node, i) if found is None else found[i]
             if mask is not None and op.results == 1 and node.spec.shape == ():
                 # Nothing flows into a scalar: nothing flows into what it was made of. For results of
                 # more elements a rule does not say which of them an element of its argument reaches.
