@@ -78,7 +78,7 @@ def test_what_others_hold_never_changes(hold: str) -> None:
 
 
 def test_updates_in_place_are_those_of_eager_steps() -> None:
-    (model, opt, step, x, y), (other, rule, _, _, _) = training(), training()
+    (model, _, step, x, y), (other, rule, _, _, _) = training(), training()
     for _ in range(8):
         loss = nn.functional.cross_entropy(other(x), y)
         rule.zero_grad()
@@ -155,9 +155,9 @@ def test_donated_arguments(nest: Any) -> None:
         np.testing.assert_allclose(leaves(state)[0], q, rtol=1e-6)
         np.testing.assert_allclose(leaves(state)[1], p, rtol=1e-6)
         for t in old:
-            for use in (lambda t: t + 1, lambda t: t.shape, lambda t: t.numpy(), lambda t: wg.sin(t), step):
-                with pytest.raises(wg.GraphError, match="^a tensor that was donated, as argument 0 of step, is used"):
-                    use(t) if use is not step else step((t, t), x)
+            for use in (lambda t: t + 1, lambda t: t.shape, lambda t: t.numpy(), wg.sin, lambda t: step((t, t), x)):
+                with pytest.raises(wg.GraphError, match=r"\Aa tensor that was donated, as argument 0 of step, is used"):
+                    use(t)
             assert "donated" in repr(t)
     assert x.shape == (5,)
 

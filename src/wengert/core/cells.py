@@ -11,12 +11,18 @@ with two methods:
 that the first call and the second find the same cells.
 
 `__jit_static__()` gives a hashable value of all that decides *which* operations run (options, never
-numbers that only enter them): a function is traced again where it differs.
+numbers that only enter them): a function is traced again where it differs. None in place of the method:
+nothing does.
+
+`__jit_watched__()`, where there is one, names all that this value was made of, as triples that are quick to look
+at: while every one of them is the same object, the value is. `("item", dict, key)`, `("entry", list, index)`,
+`("length", container, None)`, `("slot", object, name)`; and `("equal", items, None)`: ints of dicts, (dict, key)
+each, that have to be equal. None: ask for the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,6 +60,11 @@ class Cell:
     def put(self, array: Array) -> None:
         """Give the place another value, an array of its spec that is the place's own from now on."""
         raise NotImplementedError
+
+    @property
+    def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        """The items of dicts whose numbers make up the value, one for each element; empty where it is not made so."""
+        return ()
 
     def save(self) -> Any:
         """All that stands in the place, for `restore`."""
@@ -138,6 +149,10 @@ class ItemCell(Cell):
     @property
     def spec(self) -> Spec:
         return spec_of((), self.dtype)
+
+    @property
+    def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return ((self.items, self.name),)
 
     def get(self) -> Array:
         return np.asarray(self.items[self.name], self.dtype)

@@ -146,8 +146,7 @@ class Generator:
     def __jit_cells__(self) -> Iterable[Cell]:
         return (_StateCell(self),)
 
-    def __jit_static__(self) -> None:
-        return None
+    __jit_static__: None = None
 
     def split(self, count: int = 2) -> tuple[Generator, ...]:
         """`count` generators, independent of this one, of each other and of any split before.

@@ -85,6 +85,10 @@ class OptionCell(Cell):
     def spec(self) -> Spec:
         return _NUMBER
 
+    @property
+    def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return ((self.group, self.name),) if self.index is None else ()
+
     def get(self) -> Array:
         return np.asarray(self.save(), float64)
 
@@ -133,6 +137,10 @@ class CountCell(Cell):
     @property
     def spec(self) -> Spec:
         return spec_of((len(self.states),), int64)
+
+    @property
+    def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return [(s, "step") for s in self.states]
 
     def get(self) -> Array:
         return np.array([s["step"] for s in self.states], int64)

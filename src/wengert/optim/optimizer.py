@@ -281,6 +281,16 @@ class Optimizer:
             self._static, self._seen = self._fixed(), seen
         return self._static
 
+    def __jit_watched__(self) -> list[tuple[str, Any, Any]] | None:
+        if any(type(group) is not Options for group in self.param_groups):
+            return None
+        own, groups = self.__dict__, self.param_groups
+        watched: list[tuple[str, Any, Any]] = [("item", own, "state"), ("length", self.state, None)]
+        watched += [("item", own, "param_groups"), ("length", groups, None)]
+        watched += [("entry", groups, i) for i in range(len(groups))]
+        watched += [("slot", group, "changes") for group in groups]
+        return watched + [("equal", [(s, "step") for s in states], None) for states in self._by_count()]
+
     def _still_together(self) -> bool:
         # Asked before every call of a compiled function: a plain loop is the quickest way.
         for states in self._together:

@@ -32,7 +32,7 @@ class _Rare(Exception):
     """Something that the short way does not know."""
 
 
-def shortcut(call: Call, around: Surroundings, path: Path) -> Callable[[tuple[Any, ...]], Any] | None:
+def shortcut(call: Call, around: Surroundings, path: Path) -> Callable[..., Any] | None:
     """The function from a call's positional arguments to its result, or MISS; None where there is no short way."""
     try:
         return _Writer(call, around, path).compile()
@@ -79,7 +79,7 @@ class _Writer:
         self.names[name] = value
         return name
 
-    def compile(self) -> Callable[[tuple[Any, ...]], Any]:
+    def compile(self) -> Callable[..., Any]:
         traced, call = self.path.traced, self.call
         positional, keywords = call.structure.children
         rare = traced.argument_writes or traced.argument_grads or traced.place_writes or self.path.first
@@ -99,7 +99,7 @@ class _Writer:
             owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
             self.moves.append(f"if ({owner}.grad is not None) is not {there}: return MISS")
         lines = [
-            "def call(args):",
+            "def call(*args):",
             "    m = mode()",
             "    if m.tracing or m.grad is not grad: return MISS",
             "    e = epoch[0]",
@@ -113,7 +113,7 @@ class _Writer:
             *(f"    {line}" for line in self.ending()),
         ]
         exec(compile("\n".join(lines), "<wengert call>", "exec"), self.names)
-        made: Callable[[tuple[Any, ...]], Any] = self.names["call"]
+        made: Callable[..., Any] = self.names["call"]
         return made
 
     # -- arguments

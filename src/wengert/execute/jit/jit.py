@@ -21,6 +21,7 @@ from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
 from .compiled import CacheInfo, Compiled, Inspected, Lowered
+from .entry import compiled_call
 from .executor import Executor, executor
 from .fast import MISS, shortcut
 from .history import History, Record, facts_of
@@ -76,7 +77,7 @@ class Jit(Inspected):
         self._programs: dict[tuple[Any, ...], list[Program]] = {}
         self._history = History(self._name)
         self._last: Path | None = None
-        self._short: tuple[Callable[[tuple[Any, ...]], Any], ...] = ()
+        self._short: tuple[Callable[..., Any], ...] = ()
         self._shortened: dict[tuple[int, int], Any] = {}
         self._hidden: list[Tensor] = []
         functools.update_wrapper(self, fn, updated=())
@@ -88,7 +89,7 @@ class Jit(Inspected):
         """Run the program for these arguments, made first where there is none."""
         if not kwargs:
             for short in self._short:
-                found = short(args)
+                found = short(*args)
                 if found is not MISS:
                     return found
         if get_capture() is not None or get_mode().tracing:
@@ -200,14 +201,13 @@ class Jit(Inspected):
     def _shorten(self, call: Call, around: Surroundings, path: Path) -> None:
         """Make the short way for calls like this one, the second time that there is such a call."""
         mark = (id(around), id(path))
-        if mark in self._shortened:
+        if mark in self._shortened or not path.is_settled:
             return
         if len(self._shortened) >= _PROGRAMS:
             self._shortened.clear()
         self._shortened[mark] = around, path  # alive, so that no other has their identities
-        made = shortcut(call, around, path)
-        if made is not None:
-            self._short = (made, *self._short[: _SHORT - 1])
+        made = [f for f in (compiled_call(call, around, path, MISS), shortcut(call, around, path)) if f is not None]
+        self._short = (*made, *self._short[: _SHORT - len(made)])
 
     def _add(self, program: Program, path: Path) -> None:
         if len(program.paths) >= _PATHS:

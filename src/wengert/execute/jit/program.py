@@ -11,6 +11,7 @@ from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.tensor import Tensor, wrap
+from ..native.compile import Compiled
 from . import donation
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
@@ -48,6 +49,11 @@ class Path:
         self.records: dict[tuple[int, ...], Recorded] = {}
         # Whether results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is known how the program runs, so that calls may be made to measure."""
+        return not isinstance(self.executor, Compiled) or self.executor.program.is_settled
 
     def feeds(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Any]:
         """The values of the inputs now: arrays, in the graph's order."""

@@ -336,6 +336,9 @@ class _Walk:
         if hasattr(kind, "__jit_cells__"):
             for cell in value.__jit_cells__():
                 self.cell(cell, place)
+            if kind.__jit_static__ is None:
+                self.note(place, kind.__name__, None)
+                return
             static = value.__jit_static__()
             self.note(place, kind.__name__, static)
             self.check("static", value, None, static)

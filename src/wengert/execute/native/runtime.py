@@ -209,6 +209,47 @@ class Program:
                 self._layout = self._divided()
         return results
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether all is known by which steps are shared out."""
+        return not self._layout.timed
+
+    def seat(self) -> Seat:
+        """A place for calls, good as long as the number of threads stays."""
+        if self._layout.generation != threads.generation:
+            self._layout = self._divided()
+        layout, instance = self._layout, _Instance(self)
+        instance.adopt(layout)
+
+        def whole() -> None:
+            block = instance.borrow() if instance.own is None else None
+            try:
+                at = self._driver.run(instance.address)
+                if at < len(self._starts):
+                    self._go_on(instance, at)
+            finally:
+                if block is not None:
+                    _give_back(block, instance.nbytes)
+
+        def renew() -> bool:
+            if self._layout.generation != threads.generation:
+                self._layout = self._divided()
+            was_own = instance.own is not None
+            instance.adopt(self._layout)
+            return not was_own or instance.own is not None
+
+        is_plain = instance.own is not None and all(isinstance(s.kernel, Kernel) for s in self.plan.steps)
+        return Seat(
+            instance.address,
+            instance.table,
+            ctypes.cast(self._driver.run, ctypes.c_void_p).value or 0,  # type: ignore[arg-type]
+            layout.start is self._driver.held_start,
+            tuple(self._entries[v.buffer] for v in self.plan.inputs),
+            tuple(self._entries[v.buffer] if make else None for v, make in zip(self.plan.outputs, self._makers)),
+            None if is_plain else whole,
+            renew,
+        )
+
     def _places(self, given: Sequence[Array | None]) -> list[Array | None]:
         """Where the program writes its outputs; None for those that are copied from elsewhere after it."""
         places: list[Array | None] = []
@@ -268,6 +309,25 @@ class Program:
                 result = to
             answer.append(result)
         return answer
+
+
+class Seat(NamedTuple):
+    """A place at a program for calls that put addresses into its table themselves.
+
+    `call` is what the driver's function at `run` takes, `table` the table of addresses, in which inputs, and
+    the outputs that are arrays of their own, have the entries given here. `whole` says how to run where it
+    takes more than that function; `renew` makes the place good again after the number of threads has changed, if
+    it can. One call at a time.
+    """
+
+    call: int
+    table: np.ndarray[Any, np.dtype[np.int64]]
+    run: int
+    is_held: bool
+    inputs: tuple[int, ...]
+    outputs: tuple[int | None, ...]
+    whole: Callable[[], None] | None
+    renew: Callable[[], bool]
 
 
 class _Instance:

@@ -1,0 +1,509 @@
+"""The shortest way through a call: a native function that checks it, feeds the program, runs it and answers.
+
+What `fast` writes in Python, this writes as a recipe for the compiled entry (`native/entry.py`): the same
+calls, a few nanoseconds for each thing that is looked at. What guards the program is looked at where
+it stands: a dict that was not changed since, by its version; what can only be asked, by Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core.cells import ArrayCell, Cell, TensorCell
+from ...core.mode import get_mode
+from ...core.spec import Spec, spec_of
+from ...core.tensor import Tensor
+from ...core.tree import Structure, unflatten
+from ..native import entry, threads
+from ..native.compile import Compiled
+from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
+from . import donation
+from .program import Path
+from .signature import PLAIN, Call
+from .surroundings import Check, Surroundings, checker
+from .tracing import Constant
+
+
+class Rare(Exception):
+    """Something that no short way knows."""
+
+
+def compiled_call(call: Call, around: Surroundings, path: Path, missed: Any) -> Callable[..., Any] | None:
+    """The function of a call's positional arguments, which returns `missed` where it gives up; None: there is none."""
+    found = entry.entry()
+    if found is None or not isinstance(path.executor, Compiled):
+        return None
+    try:
+        return _Cook(found, call, around, path).function(missed)
+    except Rare:
+        return None
+
+
+class _Cook:
+    """Writes one recipe."""
+
+    def __init__(self, found: entry.Entry, call: Call, around: Surroundings, path: Path) -> None:
+        assert isinstance(path.executor, Compiled)
+        self.call, self.around, self.path, self.at = call, around, path, found.layout
+        self.traced, self.plan = path.traced, path.executor.plan
+        self.program = path.executor.program
+        self.recipe = Recipe(found, len(call.structure.children[0].children))
+        self.do = self.recipe.do
+        self.leaves: list[Word] = []
+        # What changes an operand of the function, once there is one.
+        self.change: list[Callable[[int, int, Operand], None]] = []
+        # By the number of an output: the word that holds its array, or the memory of its numbers.
+        self.results: dict[int, Word] = {}
+        self.numbers: dict[int, np.ndarray[Any, Any]] = {}
+        # By the number of an input: the word that holds its array.
+        self.fed: dict[int, Word] = {}
+        # By the number of a donated argument: the word that holds its tensor.
+        self.kept: dict[int, Word] = {}
+        # By the number of an input: the memory that its Python numbers are copied to.
+        self.copied: dict[int, np.ndarray[Any, Any]] = {}
+
+    def function(self, missed: Any) -> Callable[..., Any]:
+        traced, call = self.traced, self.call
+        keywords = call.structure.children[1]
+        if (
+            keywords.children
+            or self.path.carries
+            or self.path.first is not None
+            or traced.argument_writes
+            or traced.argument_grads
+            or traced.place_writes
+        ):
+            raise Rare
+        self.seat = self.program.seat()
+        self.asked()
+        self.do("mode", Object(get_mode.__self__), Object(get_mode().grad))  # type: ignore[attr-defined]
+        for i, child in enumerate(call.structure.children[0].children):
+            self.argument(child, Word("values", i))
+        self.guards()
+        self.feeds()
+        self.outputs()
+        self.run()
+        self.writes()
+        self.answer()
+        made, change = self.recipe.function(missed)
+        self.change.append(change)
+        self.recipe.kept["seat"] = self.seat
+        return made
+
+    # -- arguments
+
+    def argument(self, structure: Structure, word: Word) -> None:
+        """Check one argument, and find its leaves."""
+        if structure.kind is None:
+            self.leaf(word)
+        elif structure.kind is type(None):
+            self.do("is", word, Object(None))
+        elif structure.kind in (tuple, list):
+            count = len(structure.children)
+            items = self.recipe.value(*[0] * max(1, count))
+            self.do(structure.kind.__name__, word, count, items)
+            for i, child in enumerate(structure.children):
+                self.argument(child, Word("values", items.number + i))
+        elif structure.kind is dict:
+            self.do("dict", word, len(structure.children))
+            for key, child in zip(structure.aux, structure.children, strict=True):
+                item = self.recipe.value()
+                self.do("value", word, Object(_plain_key(key)), item)
+                self.argument(child, item)
+        else:
+            raise Rare
+
+    def leaf(self, word: Word) -> None:
+        index = len(self.leaves)
+        leaf = self.call.leaves[index]
+        self.leaves.append(word)
+        if isinstance(leaf, Tensor):
+            known = (id(leaf),) in self.around.numbers or any(leaf is x for x in self.call.leaves[:index])
+            if leaf.requires_grad or leaf._data is None or known:
+                raise Rare
+            self.do("is_tensor", word, Object(type(leaf)), Object(leaf._spec))
+        elif type(leaf) is np.ndarray:
+            if leaf.flags.num & PLAIN != PLAIN or not leaf.dtype.isnative:
+                raise Rare
+            self.do("is_array", word, *_kind(leaf.dtype, leaf.shape))
+        elif isinstance(leaf, np.generic):
+            raise Rare
+        elif index in self.call.positions:
+            if type(leaf) not in (int, float):
+                raise Rare
+        elif any(i == index for i, _ in self.call.owners):
+            self.do("is", word, Object(leaf))
+        else:
+            # Only what compares without running code of users'.
+            self.do("equals" if type(leaf) in (bool, int, float, complex, str, bytes) else "is", word, Object(leaf))
+
+    # -- guards
+
+    def asked(self) -> None:
+        """What takes Python to find out comes first: other threads may run meanwhile."""
+        rest = [c for c in self.around.checks if not self.is_seen(c)]
+        if rest:
+            self.do("asks", Object(checker(rest)))
+        for c in self.around.checks:
+            if c.kind == "static":
+                self.static(c)
+        threads_now = threads.__dict__
+        self.watched([("item", threads_now, "generation")], self.seat.renew)
+
+    def is_seen(self, c: Check) -> bool:
+        """Whether the entry can look at what a check is about."""
+        if c.kind == "item":
+            return type(c.holder) is dict and type(c.name) is str
+        if c.kind == "entry":
+            return type(c.holder) is list
+        if c.kind == "length":
+            return type(c.holder) in (dict, list)
+        return c.kind in ("cell", "tensor", "static")
+
+    def static(self, c: Check) -> None:
+        """An object's decisions: where all is as it was when it was asked last, it need not be asked."""
+        ask = getattr(type(c.holder), "__jit_watched__", None)
+        watched = ask(c.holder) if ask is not None else None
+        holder, value = c.holder, c.value
+        if watched is None:
+            self.do("asks", Object(lambda: holder.__jit_static__() == value))
+        else:
+            self.watched(watched, lambda: holder.__jit_static__() == value)
+
+    def watched(self, places: Sequence[tuple[str, Any, Any]], ask: Callable[[], bool]) -> None:
+        """Look at places; where one has changed, ask, and if the answer is yes take what is there now for right."""
+        changed, end = Label(), Label()
+        refreshed: list[tuple[int, int, Callable[[], Operand]]] = []
+        for kind, holder, name in places:
+            number, k, now = self.watch(kind, holder, name, changed)
+            refreshed.append((number, k, now))
+        self.do("jump", otherwise=end)
+
+        change = self.change
+
+        def again() -> bool:
+            if not ask():
+                return False
+            for number, k, now in refreshed:
+                if k >= 0:
+                    change[0](number, k, now())
+            return True
+
+        self.recipe.place(changed)
+        self.do("asks", Object(again))
+        self.recipe.place(end)
+
+    def watch(self, kind: str, holder: Any, name: Any, changed: Label) -> tuple[int, int, Callable[[], Operand]]:
+        """Look at one place: the instruction, its operand that has the value, and what that would be now."""
+        if kind == "item":
+
+            def now() -> Operand:
+                return Object(holder[name])
+
+            return self.do("item", Object(holder), Object(name), now(), otherwise=changed), 2, now
+        if kind == "length":
+
+            def now() -> Operand:
+                return len(holder)
+
+            return self.do("word", Object(holder), self.at.size, now(), otherwise=changed), 2, now
+        if kind == "entry":
+
+            def now() -> Operand:
+                return Object(holder[name])
+
+            return self.do("element", Object(holder), name, now(), otherwise=changed), 2, now
+        if kind == "slot":
+            offset = entry.slot_of(holder, name)
+            if offset is None:
+                raise Rare
+
+            def now() -> Operand:
+                return Object(getattr(holder, name))
+
+            return self.do("word", Object(holder), offset, now(), otherwise=changed), 2, now
+        found = np.zeros(len(holder), np.int64)
+        for i, (items, key) in enumerate(holder):
+            word = self.recipe.value()
+            self.do("value", self.recipe.value(Object(items)), Object(key), word, otherwise=changed)
+            self.do("int", word, Memory(found[i:]), otherwise=changed)
+        return self.do("all_equal", Memory(found), len(found), otherwise=changed), -1, lambda: 0
+
+    def guards(self) -> None:
+        """What can be looked at: by dict, where the dict itself says whether it was changed."""
+        by_dict: dict[int, list[Check]] = {}
+        for c in self.around.checks:
+            if not self.is_seen(c) or c.kind == "static":
+                continue
+            if type(c.holder) is dict and self.at.dict_version:
+                by_dict.setdefault(id(c.holder), []).append(c)
+            else:
+                self.guard(c)
+        for checks in by_dict.values():
+            same, version = Label(), self.recipe.value()
+            self.do("changed", Object(checks[0].holder), version, otherwise=same)
+            for c in checks:
+                self.guard(c)
+            self.do("note", Object(checks[0].holder), version)
+            self.recipe.place(same)
+
+    def guard(self, c: Check) -> None:
+        if c.kind == "item":
+            self.do("item", Object(c.holder), Object(c.name), Object(c.value))
+        elif c.kind == "entry":
+            self.do("element", Object(c.holder), c.name, Object(c.value))
+        elif c.kind == "length":
+            self.do("word", Object(c.holder), self.at.size, c.value)
+        elif c.kind == "cell":
+            self.do("word", Object(c.holder), self.at.cell_contents, Object(c.value))
+        else:
+            spec, node = c.value
+            self.do("word", Object(c.holder), self.at.tensor_spec, Object(spec))
+            self.do("word", Object(c.holder), self.at.tensor_node, Object(node))
+
+    # -- inputs
+
+    def feeds(self) -> None:
+        """Reads before takes: what this call reads is held, and is copied where it is also to be written into."""
+        for (kind, i), there in self.traced.grads_read:
+            if kind != "cell gradient":
+                raise Rare
+            owner = self.recipe.value(Object(self.around.cells[i].tensor))  # type: ignore[attr-defined]
+            if there:
+                self.do("has_gradient", owner)
+            else:
+                none = Label()
+                self.do("has_gradient", owner, otherwise=none)
+                self.do("jump")
+                self.recipe.place(none)
+        written = {b for step in self.plan.steps for b in step.writes}
+        inputs = list(enumerate(zip(self.traced.sources, self.path.donated, strict=True)))
+        taken = [d and self.plan.inputs[k].buffer in written for k, (_, d) in inputs]
+        # What Python gives first of all.
+        order = sorted(inputs, key=lambda x: (taken[x[0]], not self.is_called(*x[1][0])))
+        for k, ((kind, i), _) in order:
+            self.feed(k, kind, i, taken[k])
+        for i in self.path.given:
+            self.kept[i] = self.recipe.hold()
+            self.do("keep", self.leaves[self.call.positions[i]], self.kept[i])
+
+    def is_called(self, kind: str, i: int) -> bool:
+        cell = self.around.cells[i] if kind == "cell" else None
+        return cell is not None and not isinstance(cell, (TensorCell, ArrayCell)) and not _numbers(cell)
+
+    def feed(self, k: int, kind: str, i: int, taken: bool) -> None:
+        place = Memory(self.seat.table[self.seat.inputs[k] :])
+        size = (self.plan.inputs[k].buffer.nbytes,) if taken else ()
+        how = "take" if taken else "feed"
+        if kind == "argument":
+            leaf, word = self.call.leaves[self.call.positions[i]], self.leaves[self.call.positions[i]]
+            if isinstance(leaf, Tensor):
+                self.do(f"{how}_tensor", word, place, self.hold(k), *size)
+            elif isinstance(leaf, np.ndarray):
+                if taken:
+                    raise Rare
+                self.do("feed_array", word, place, self.hold(k))
+            else:
+                memory = self.memory(self.seat.inputs[k], 1)
+                self.do(type(leaf).__name__, word, Memory(memory))
+            return
+        cell = self.around.cells[i]
+        if kind == "cell gradient":
+            assert isinstance(cell, TensorCell)
+            word = self.recipe.value()
+            self.gradient(cell.tensor, self.plan.inputs[k].dtype, self.plan.inputs[k].shape, word)
+            self.do("take_gradient" if taken else "feed_tensor", word, place, self.hold(k), *size)
+        elif kind != "cell":
+            raise Rare
+        elif isinstance(cell, TensorCell):
+            self.do(f"{how}_tensor", self.recipe.value(Object(cell.tensor)), place, self.hold(k), *size)
+        elif isinstance(cell, ArrayCell) and type(cell.items) is dict:
+            kinds = _kind(cell.spec.dtype, cell.spec.shape)
+            self.do(f"{how}_item", Object(cell.items), Object(cell.name), place, self.hold(k), *kinds, *size)
+        elif numbers := _numbers(cell):
+            memory = self.copied[k] = self.memory(self.seat.inputs[k], len(numbers))
+            for n, (items, key) in enumerate(numbers):
+                word = self.recipe.value()
+                self.do("value", self.recipe.value(Object(items)), Object(key), word)
+                self.do(_python_type(cell), word, Memory(memory[n:]))
+        elif taken:
+            raise Rare
+        else:
+            kinds = _kind(cell.spec.dtype, cell.spec.shape)
+            self.do("feed_call", Object(cell.get), place, self.hold(k), *kinds)
+
+    def hold(self, k: int) -> Word:
+        """The word that holds an input's array."""
+        self.fed[k] = self.recipe.hold()
+        return self.fed[k]
+
+    def memory(self, entry: int, count: int) -> np.ndarray[Any, Any]:
+        """Memory of the recipe's own, at an entry of the table."""
+        made = np.zeros(count, np.int64)
+        self.seat.table[entry] = made.ctypes.data
+        return made
+
+    def gradient(self, owner: Tensor, dtype: Any, shape: Any, word: Word, otherwise: Label | None = None) -> None:
+        spec = spec_of(shape, dtype)
+        self.do("gradient", self.recipe.value(Object(owner)), Object(Tensor), Object(spec), word, otherwise=otherwise)
+
+    # -- outputs
+
+    def outputs(self) -> None:
+        """Where each output goes: into the memory of an input, the place of an old gradient, a new array."""
+        arrays = {r for r in self.traced.results if type(r) is not Constant}
+        numbers = {
+            k: cell
+            for i, k in self.traced.cell_writes
+            if not isinstance(cell := self.around.cells[i], (TensorCell, ArrayCell)) and _numbers(cell)
+        }
+        gradients = {g: i for i, g in self.traced.cell_grads if g is not None}
+        decisions = {g.output: g for g in self.traced.guards}
+        for k, view in enumerate(self.plan.outputs):
+            entry_number = self.seat.outputs[k]
+            if entry_number is None:
+                source = view.buffer
+                if source.kind != "input" or not source.donated or view != self.plan.inputs[source.index]:
+                    raise Rare
+                if source.index in self.fed:
+                    self.results[k] = self.fed[source.index]
+                elif k in numbers and k not in arrays:
+                    self.numbers[k] = self.copied[source.index]
+                else:
+                    raise Rare
+            elif k in decisions or k in numbers:
+                if k in arrays or view.size * view.dtype.itemsize > 8 * view.size:
+                    raise Rare
+                self.numbers[k] = self.memory(entry_number, max(1, view.size))
+            else:
+                place = Memory(self.seat.table[entry_number:])
+                word = self.results[k] = self.recipe.hold()
+                item, end = view.dtype.itemsize, Label()
+                if k in gradients and k not in arrays and self.seat.whole is None and view.is_contiguous:
+                    old, fresh = self.recipe.value(), Label()
+                    owner = self.around.cells[gradients[k]].tensor  # type: ignore[attr-defined]
+                    self.gradient(owner, view.dtype, view.shape, old, fresh)
+                    self.do("reuse", old, place, word, otherwise=fresh)
+                    self.do("jump", otherwise=end)
+                    self.recipe.place(fresh)
+                dtype, axes, sizes = _kind(view.dtype, view.shape)
+                strides = np.array([s * item for s in view.strides], np.int64)
+                by = 0 if view.is_contiguous else Memory(strides)
+                self.do("fresh", dtype, axes, sizes, by, place, word)
+                self.recipe.place(end)
+
+    def run(self) -> None:
+        if self.seat.whole is not None:
+            self.do("run_python", Object(self.seat.whole))
+        else:
+            self.do("run" if self.seat.is_held else "run_free", self.seat.run, self.seat.call)
+        for g in self.traced.guards:
+            bits = int.from_bytes(g.value, "little")
+            if len(g.value) > 8 or bits >= 1 << 63:
+                raise Rare
+            self.do("decided", Memory(self.numbers[g.output]), bits)
+
+    def writes(self) -> None:
+        for i, k in self.traced.cell_writes:
+            cell = self.around.cells[i]
+            if isinstance(cell, TensorCell):
+                self.do("write_tensor", Object(cell.tensor), self.results[k])
+            elif isinstance(cell, ArrayCell) and type(cell.items) is dict:
+                kept = any(s == ("cell", i) and self.fed.get(n) == self.results[k] for n, s in self.sources())
+                name = "write_copied" if kept else "write_item"
+                self.do(name, Object(cell.items), Object(cell.name), self.results[k])
+            elif k not in self.numbers:
+                self.do("write_call", Object(cell.put), self.results[k])
+            elif all(type(items) is dict for items, _ in cell.numbers):
+                for n, (items, key) in enumerate(cell.numbers):
+                    self.do(f"write_{_python_type(cell)}", Object(items), Object(key), Memory(self.numbers[k][n:]))
+            else:
+                raise Rare
+        for i, g in self.traced.cell_grads:
+            owner = Object(self.around.cells[i].tensor)  # type: ignore[attr-defined]
+            if g is None:
+                self.do("write_none", owner)
+            else:
+                self.do("write_gradient", owner, Object(Tensor), Object(self.spec(g)), self.results[g])
+
+    def sources(self) -> Iterator[tuple[int, tuple[str, int]]]:
+        return ((n, (s.kind, s.number)) for n, s in enumerate(self.traced.sources))
+
+    def spec(self, k: int) -> Spec:
+        found = self.traced.graph.outputs[k].spec
+        assert isinstance(found, Spec)
+        return found
+
+    # -- the answer
+
+    def answer(self) -> None:
+        made = Word("held", 0)
+        self.build(self.traced.structure, iter(self.traced.results), made)
+        # Last, for a result may be the very array of an argument.
+        for i, where in self.path.given.items():
+            if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
+                self.do("kill", self.kept[i], Object(donation.Donated), Object(where))
+        self.do("return")
+
+    def build(self, structure: Structure, results: Iterator[Any], to: Word) -> None:
+        """Make a nest of results, held by a word."""
+        if structure.kind is None:
+            r = next(results)
+            if type(r) is not Constant:
+                self.do("made", Object(Tensor), Object(self.spec(r)), self.results[r], to)
+            elif isinstance(r.value, np.ndarray):
+                raise Rare
+            else:
+                self.do("constant", Object(r.value), to)
+        elif structure.kind is type(None):
+            self.do("constant", Object(None), to)
+        elif structure.kind in (tuple, list):
+            count = len(structure.children)
+            parts = self.recipe.hold(max(1, count))
+            for n, child in enumerate(structure.children):
+                self.build(child, results, Word("held", parts.number + n))
+            self.do(f"pack_{structure.kind.__name__}", count, parts, to)
+        elif structure.kind is dict:
+            self.do("pack_dict", to)
+            for key, child in zip(structure.aux, structure.children, strict=True):
+                part = self.recipe.hold()
+                self.build(child, results, part)
+                self.do("add_item", to, Object(_plain_key(key)), part)
+        else:
+            count = structure.count
+            parts, together = self.recipe.hold(max(1, count)), self.recipe.hold()
+            for n in range(count):
+                self.build(_LEAF, results, Word("held", parts.number + n))
+            self.do("pack_list", count, parts, together)
+            self.do("convert", Object(lambda leaves: unflatten(structure, leaves)), together, to)
+
+
+_LEAF = Structure(None, None, (), None)
+
+
+def _kind(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Operand, Operand, Operand]:
+    """A dtype and a shape as three operands."""
+    return Object(dtype), len(shape), Memory(np.array(shape, np.int64))
+
+
+def _plain_key(key: Any) -> Any:
+    """A key whose hash and equality run no code of users'."""
+    if type(key) not in (str, int, bytes, bool, type(None)):
+        raise Rare
+    return key
+
+
+def _python_type(cell: Cell) -> str:
+    return {"f": "float", "i": "int"}[cell.spec.dtype.kind]
+
+
+def _numbers(cell: Cell) -> Sequence[tuple[Any, str]]:
+    """The Python numbers that make up a cell's value, where they are of the type that goes with its dtype."""
+    kind = {"float64": float, "int64": int}.get(cell.spec.dtype.name)
+    numbers = cell.numbers
+    if any(type(items.get(name)) is not kind for items, name in numbers):
+        return ()
+    return numbers if all(isinstance(items, dict) for items, _ in numbers) else ()

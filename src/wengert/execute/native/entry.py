@@ -1,0 +1,351 @@
+"""Where the compiled entry finds things in objects, whether it does, and functions made of it."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import types
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core.mode import Mode
+from ...core.tensor import Tensor, new
+from . import entry_code, machine
+from .entry_code import ARGUMENTS, FIRST, HELD, HELD_COUNT, MISS, VALUES, WORDS, Layout
+
+# CPython's version tags of dicts, which every change renews, by release: they are gone from 3.13 on.
+_DICT_VERSION = {(3, 11): 24, (3, 12): 24}
+_HEADER = object.__basicsize__
+
+
+class _MethodDef(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    )
+
+
+_FASTCALL = 0x0080
+
+
+class Entry(NamedTuple):
+    """The native entry: the addresses of its handlers, where things are in objects."""
+
+    handlers: dict[str, int]
+    layout: Layout
+    method: _MethodDef
+
+
+@cache
+def entry() -> Entry | None:
+    """The compiled entry; None where objects are not laid out as it takes them to be."""
+    if (
+        platform.python_implementation() != "CPython"
+        or not getattr(sys, "_is_gil_enabled", lambda: True)()
+        or sys.byteorder != "little"
+        or ctypes.sizeof(ctypes.c_void_p) != 8
+        or not machine.is_supported()
+    ):
+        return None
+    layout, api = _layout(), _numpy_functions()
+    if layout is None or api is None:
+        return None
+    symbols = {f"wengert_{name}": id(x) for name, x in entry_code.OBJECTS.items()} | api
+    for name in entry_code.PYTHON_API:
+        if not hasattr(ctypes.pythonapi, name):
+            return None
+        symbols[name] = _address(getattr(ctypes.pythonapi, name))
+    handlers = entry_code.load(layout, symbols)
+    made = Entry(handlers, layout, _MethodDef(b"compiled", handlers["entry"], _FASTCALL, None))
+    return made if _works(made) else None
+
+
+class Word(NamedTuple):
+    """A word of a recipe's data, by its number; as an operand its address."""
+
+    area: str
+    number: int
+
+
+class Label:
+    """A place in a recipe's instructions, known once it is placed."""
+
+    __slots__ = ("at",)
+
+    def __init__(self) -> None:
+        self.at = -1
+
+
+class Object(NamedTuple):
+    """An object; as an operand its address, and the function keeps it alive."""
+
+    value: Any
+
+
+class Memory(NamedTuple):
+    """An array; as an operand the address of its memory."""
+
+    array: np.ndarray[Any, Any]
+
+
+Operand = int | Word | Object | Memory
+
+
+class _Words(np.ndarray[Any, np.dtype[np.int64]]):
+    """The words of a function, which keeps by them what they name."""
+
+    kept: dict[Any, Any]
+
+
+class Recipe:
+    """Instructions in the making: what a compiled entry does in a call of so many arguments.
+
+    Words of two kinds come with them: `values`, for objects that are only looked at, and the `held`, for
+    references that are given back at the end. The first of the held ones is what the call returns.
+    """
+
+    def __init__(self, found: Entry, arguments: int) -> None:
+        self.entry = found
+        self.arguments = arguments
+        self.values: list[Operand] = [0] * arguments
+        self.held = 1
+        self.code: list[tuple[str, Label | None, tuple[Operand, ...]]] = []
+        # What is to stay alive, by what needs it.
+        self.kept: dict[Any, Any] = {}
+
+    def value(self, first: Operand = 0, *more: Operand) -> Word:
+        """New words, with these contents to begin with: the first of them."""
+        self.values += [first, *more]
+        return Word("values", len(self.values) - 1 - len(more))
+
+    def hold(self, count: int = 1) -> Word:
+        """New words for references: the first of them."""
+        self.held += count
+        return Word("held", self.held - count)
+
+    def do(self, name: str, *operands: Operand, otherwise: Label | None = None) -> int:
+        """Another instruction; its number. Where it fails the call goes on at a label, or is given up."""
+        self.code.append((name, otherwise, operands))
+        return len(self.code) - 1
+
+    def place(self, label: Label) -> None:
+        label.at = len(self.code)
+
+    def function(self, missed: Any) -> tuple[Callable[..., Any], Callable[[int, int, Operand], None]]:
+        """The function, which returns `missed` for calls that it gives up, and what changes an operand of it."""
+        header, count = len(entry_code.HEADER), len(self.values) + self.held
+        words = np.zeros(header + count + len(self.code) * WORDS, np.int64).view(_Words)
+        words.kept = self.kept
+        base = words.ctypes.data
+        start = {"values": base + 8 * header, "held": base + 8 * (header + len(self.values))}
+        first = base + 8 * (header + count)
+
+        def number(operand: Operand, place: Any) -> int:
+            """An operand as a word, in the place where it stands."""
+            if isinstance(operand, Object):
+                self.kept[place] = operand.value
+                return id(operand.value)
+            if isinstance(operand, Memory):
+                self.kept[place] = operand.array
+                return int(operand.array.ctypes.data)
+            return start[operand.area] + 8 * operand.number if isinstance(operand, Word) else operand
+
+        words[ARGUMENTS] = self.arguments
+        words[VALUES], words[HELD], words[HELD_COUNT] = start["values"], start["held"], self.held
+        words[FIRST], words[MISS] = first, number(Object(missed), MISS)
+        for i, x in enumerate(self.values):
+            words[header + i] = number(x, header + i)
+        for i, (name, otherwise, operands) in enumerate(self.code):
+            at = header + count + i * WORDS
+            words[at] = self.entry.handlers[name]
+            words[at + 1] = 0 if otherwise is None else first + 8 * WORDS * otherwise.at
+            for k, x in enumerate(operands):
+                words[at + 2 + k] = number(x, at + 2 + k)
+
+        def change(i: int, k: int, operand: Operand) -> None:
+            at = header + count + i * WORDS + 2 + k
+            words[at] = number(operand, at)
+
+        return _new_function(ctypes.byref(self.entry.method), words, None), change
+
+
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.restype = ctypes.py_object
+_new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+
+
+def _address(f: Any) -> int:
+    found = ctypes.cast(f, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+# -- finding out
+
+
+def _words_of(x: Any, size: int) -> list[int]:
+    return [ctypes.c_int64.from_address(id(x) + 8 * i).value for i in range(size // 8)]
+
+
+def _slot(x: Any, name: str, value: Any) -> int:
+    """The byte of an object at which the slot of a name stands, found by putting something there."""
+    before = _words_of(x, type(x).__basicsize__)
+    setattr(x, name, value)
+    after = _words_of(x, type(x).__basicsize__)
+    places = [i for i, (a, b) in enumerate(zip(before, after)) if a != b and b == id(value)]
+    return 8 * places[0] if len(places) == 1 else -1
+
+
+def _layout() -> Layout | None:
+    """Where things are in objects, as far as looking tells."""
+    t, mode = new(Tensor), Mode(True, None)
+    cell = types.CellType(probe := object())
+    contents = _words_of(cell, types.CellType.__basicsize__)
+    layout = Layout(
+        type=_HEADER - 8,
+        size=_HEADER,
+        list_items=_HEADER + 8,
+        tuple_items=tuple.__basicsize__,
+        cell_contents=8 * contents.index(id(probe)) if id(probe) in contents else -1,
+        float_value=_HEADER,
+        dict_version=_DICT_VERSION.get(sys.version_info[:2], 0),
+        array_data=_HEADER,
+        array_nd=_HEADER + 8,
+        array_dims=_HEADER + 16,
+        array_base=_HEADER + 32,
+        array_descr=_HEADER + 40,
+        array_flags=_HEADER + 48,
+        tensor_data=_slot(t, "_data", object()),
+        tensor_spec=_slot(t, "_spec", object()),
+        tensor_node=_slot(t, "node", object()),
+        tensor_grad=_slot(t, "_grad", object()),
+        mode_grad=_slot(mode, "grad", object()),
+        mode_tracing=_slot(mode, "tracing", object()),
+    )
+    return layout if min(layout) >= 0 and _is_right(layout) else None
+
+
+def _read(x: Any, offset: int, type: Any = ctypes.c_int64) -> Any:
+    return type.from_address(id(x) + offset).value
+
+
+def slot_of(x: Any, name: str) -> int | None:
+    """The byte of an object at which the value of one of its slots stands; None where it cannot be told."""
+    value = getattr(x, name)
+    found = [i for i, word in enumerate(_words_of(x, type(x).__basicsize__)) if word == id(value)]
+    return 8 * found[0] if len(found) == 1 and name in getattr(type(x), "__slots__", ()) else None
+
+
+def _is_right(at: Layout) -> bool:
+    """Whether objects are laid out so."""
+    base = np.arange(24.0)
+    for a in (base, base[3:], base.reshape(4, 6).T, np.empty((0, 2), np.int8), np.array(7), base.astype(">f4")):
+        dims = (ctypes.c_int64 * a.ndim).from_address(_read(a, at.array_dims)) if a.ndim else ()
+        if (
+            _read(a, at.array_data) != a.ctypes.data
+            or _read(a, at.array_nd, ctypes.c_int32) != a.ndim
+            or tuple(dims) != a.shape
+            or (_read(a, at.array_base) == 0) is not (a.base is None)
+            or _read(a, at.array_descr) != id(a.dtype)
+            or _read(a, at.array_flags, ctypes.c_int32) & 0x7FFF != a.flags.num & 0x7FFF
+            or _read(a, at.type) != id(np.ndarray)
+        ):
+            return False
+    items = (object(), object(), object())
+    entries = list(items)
+    for i, x in enumerate(items):
+        if _read(items, at.tuple_items + 8 * i) != id(x):
+            return False
+        if ctypes.c_int64.from_address(_read(entries, at.list_items) + 8 * i).value != id(x):
+            return False
+    number = 0.1
+    if _read(number, at.float_value, ctypes.c_double) != number:
+        return False
+    if any(_read(x, at.size) != len(x) for x in (items, entries, {}, {1: 2}, dict.fromkeys(range(100)))):
+        return False
+    return not at.dict_version or _dicts_have_versions(at.dict_version)
+
+
+def _dicts_have_versions(offset: int) -> bool:
+    """Whether the word changes with a dict, however that is changed, and only with it."""
+
+    class Thing:
+        pass
+
+    thing, plain = Thing(), {"a": object(), "b": object()}
+    thing.a = object()  # type: ignore[attr-defined]
+    for d in (plain, thing.__dict__):
+        seen = {_read(d, offset)}
+        for change in (
+            lambda d: d.update(a=object()),
+            lambda d: d.__setitem__("a", object()),
+            lambda d: d.__setitem__("c", object()),
+            lambda d: d.pop("c"),
+            lambda d: setattr(thing, "a", object()) if d is thing.__dict__ else d.__setitem__("a", object()),
+            lambda d: d.setdefault("e", object()),
+            lambda d: d.clear(),
+        ):
+            if d.get("a") is d.get("z") or _read(d, offset) not in seen:
+                return False
+            change(d)
+            if _read(d, offset) in seen:
+                return False
+            seen.add(_read(d, offset))
+    return True
+
+
+def _numpy_functions() -> dict[str, int] | None:
+    """The addresses of functions that NumPy gives to C."""
+    capsule = getattr(getattr(np, "_core", None), "multiarray", None)
+    table = getattr(capsule, "_ARRAY_API", None)
+    if table is None:
+        return None
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    functions = (ctypes.c_void_p * 300).from_address(pointer(table, None))
+    # Entry 2 is ndarray itself in every NumPy.
+    if functions[2] != id(np.ndarray):
+        return None
+    return {name: found for name, i in entry_code.NUMPY_API.items() if (found := functions[i]) is not None}
+
+
+def _works(found: Entry) -> bool:
+    """Whether a small recipe does what it should: a tensor and a copy of its array, in a tuple."""
+    spec = Tensor(np.arange(3.0))
+    array, shape = spec._data, np.array([3], np.int64)
+    missed = object()
+    r = Recipe(found, 1)
+    entry_word, made, pair = r.value(), r.hold(), r.hold(2)
+    second = Word("held", pair.number + 1)
+    given = Word("values", 0)
+    r.do("is_tensor", given, Object(Tensor), Object(spec._spec))
+    r.do("feed_tensor", given, entry_word, r.hold())
+    r.do("fresh", Object(array.dtype), 1, shape.ctypes.data, 0, r.value(), made)
+    r.do("made", Object(Tensor), Object(spec._spec), made, pair)
+    r.do("constant", Object(missed), second)
+    r.do("pack_tuple", 2, pair, Word("held", 0))
+    r.do("return")
+    call, _ = r.function(missed)
+    before = sys.getrefcount(array), sys.getrefcount(spec)
+    for wrong in ((), (spec, spec), (1,), (Tensor(np.arange(4.0)),)):
+        if call(*wrong) is not missed:
+            return False
+    result = call(spec)
+    if type(result) is not tuple or result[1] is not missed or type(result[0]) is not Tensor:
+        return False
+    new_array = result[0]._data
+    return (
+        result[0]._spec is spec._spec
+        and type(new_array) is np.ndarray
+        and new_array.shape == (3,)
+        and new_array.dtype == array.dtype
+        and bool(new_array.flags.owndata)
+        and sys.getrefcount(new_array) == 3
+        and (sys.getrefcount(array), sys.getrefcount(spec)) == before
+    )
