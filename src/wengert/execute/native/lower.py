@@ -167,7 +167,7 @@ class GraphLowering(Lowering):
 
     def _in_place(self, node: Node, group: Group) -> View | None:
         """The donated input whose memory the result of a group's member may take, or None."""
-        if node not in self._outputs or group.reductions:
+        if node not in self._outputs or node in group.reductions:
             return None
         wanted = group.result_axes(node)
         for base in self._nearest(node, group):
@@ -180,10 +180,16 @@ class GraphLowering(Lowering):
             if any(self._source(n) is base for n in others):
                 continue
             seen = {group.seen(n, e) for n in group.nodes for e in self.grouping.edges[n] if e and e.base is base}
-            if seen == {wanted}:
+            if seen == {wanted} and (not group.reductions or self._is_read_only_for(base, node, group)):
                 self._taken.add(base)
                 return self.view(base)
         return None
+
+    def _is_read_only_for(self, base: Node, node: Node, group: Group) -> bool:
+        """Whether an array is read for one result of a group alone, which no later pass along a row computes again."""
+        edges = self.grouping.edges
+        readers = {n for n in group.nodes for e in edges[n] if e is not None and e.base is base}
+        return readers == {node} and not any(e is not None and e.base is node for n in group.nodes for e in edges[n])
 
     def _unit(self, node: Node) -> Any:
         group = self.grouping.group.get(node)
@@ -218,6 +224,8 @@ class GraphLowering(Lowering):
         found = self._containers.get(node)
         if found is None:
             found = self._destination(node)
+            if found is None:
+                found = self._places.get(node)
             if found is None:
                 found = self.temp(node.spec.shape, node.spec.dtype)
             self._containers[node] = found
@@ -507,10 +515,13 @@ class GraphLowering(Lowering):
         return out
 
     def _host(self, node: Node) -> Any:
-        """A step that runs the op's own forward."""
-        specs = specs_of(node)
+        """The results of a step in Python."""
+        writes = [self.temp(s.shape, s.dtype) for s in specs_of(node)]
+        self.forward(node, writes)
+        return tuple(writes) if isinstance(node.spec, tuple) else writes[0]
+
+    def forward(self, node: Node, writes: Sequence[View], when: View | None = None) -> None:
         reads = [self.base_view(e) for e in node.inputs if isinstance(e, Node)]
-        writes = [self.temp(s.shape, s.dtype) for s in specs]
         entries = tuple(None if isinstance(e, Node) else e for e in node.inputs)
         count = len(reads)
 
@@ -521,8 +532,9 @@ class GraphLowering(Lowering):
             for out, value in zip(arrays[count:], results if isinstance(results, tuple) else (results,), strict=True):
                 out[...] = value
 
-        self.step(HostCall(node.op.name, run), [*reads, *writes], reads=reads, writes=writes, nodes=[node])
-        return tuple(writes) if isinstance(node.spec, tuple) else writes[0]
+        asked = [] if when is None else [when]
+        host = HostCall(node.op.name, run, when)
+        self.step(host, [*reads, *writes], reads=[*reads, *asked], writes=writes, nodes=[node])
 
 
 def _kind(x: View) -> str | None:

@@ -115,6 +115,10 @@ class Lowering:
         """A contiguous copy."""
         raise NotImplementedError
 
+    def forward(self, node: Node, writes: Sequence[View], when: View | None = None) -> None:
+        """A step that runs the op's own forward, in Python; only where one of the 64-bit words `when` is not 0."""
+        raise NotImplementedError
+
     def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
         """What follows the product `node`, to be computed in its kernel; None: store the product.
 

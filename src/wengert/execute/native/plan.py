@@ -181,8 +181,9 @@ class HostCall:
     """A step that Python runs: `run(*arrays)` on the views of the record, results written into the last ones.
 
     `reads` are handed over as NumPy arrays over the program's memory, then `writes`, which `run`
-    fills. A check, which raises or does nothing, may have a condition: it is called only where one
-    of the 64-bit words `when`, which a step before it wrote, is not 0.
+    fills. One that is rarely needed (a check that raises, cases that a kernel leaves alone) may have a
+    condition: it is called only where one of the 64-bit words `when`, which a step before it wrote,
+    is not 0.
     """
 
     __slots__ = ("name", "run", "when")
