@@ -31,6 +31,11 @@ _NAME = re.compile(r"\bv\d+\b")
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
+def words(text: str) -> tuple[str, ...]:
+    """The words of a text."""
+    return tuple(text.split())
+
+
 @dataclass(frozen=True)
 class Program:
     """Lines `name = expression`: the arrays that go in, the steps, and the names of what comes out.

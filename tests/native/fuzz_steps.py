@@ -7,19 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from fuzz_programs import FLOATS, Program, TooLarge, Writer, words
 
-from fuzz_programs import FLOATS, Program, TooLarge, Writer
-
-UNARY = (
+UNARY = words(
     "exp expm1 log log1p log2 log10 sigmoid sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf erfc "
     "sqrt rsqrt square abs negative reciprocal relu floor ceil round trunc sign positive lgamma digamma"
-).split()
-TAME = "tanh sigmoid sin cos erf abs relu negative square atan asinh sign".split()
-ACTIVATIONS = "gelu silu softplus logsigmoid elu celu selu leaky_relu hardtanh hardswish mish softsign relu6".split()
-BINARY = "add subtract multiply divide maximum minimum add multiply subtract hypot atan2 copysign logaddexp".split()
-RARE_BINARY = "remainder floor_divide nextafter".split()
-COMPARE = "less less_equal greater greater_equal equal not_equal".split()
-REDUCE = "sum mean max min prod sum mean max logsumexp var std sum".split()
+)
+TAME = words("tanh sigmoid sin cos erf abs relu negative square atan asinh sign")
+ACTIVATIONS = words("gelu silu softplus logsigmoid elu celu selu leaky_relu hardtanh hardswish mish softsign relu6")
+BINARY = words("add subtract multiply divide maximum minimum add multiply subtract hypot atan2 copysign logaddexp")
+RARE_BINARY = words("remainder floor_divide nextafter")
+COMPARE = words("less less_equal greater greater_equal equal not_equal")
+REDUCE = words("sum mean max min prod sum mean max logsumexp var std sum")
 NUMBERS = ("2.0", "-1.0", "0.5", "0.0", "3", "1", "-0.25", "10.0", "-2")
 WHOLE_DTYPES = ("int64", "int32", "int8", "uint8", "int16", "uint32")
 
@@ -273,7 +272,7 @@ def image(w: Writer) -> Any:
     dtype = "float64" if w.dtype == "float64" else "float32"
     x = x or w.input((w.of((1, 2, 3)), w.of((1, 2, 3, 8, 17)), size, w.of((size, 6))), dtype)
     dtype = w.values[x].dtype.name
-    c, h, wide = w.values[x].shape[1:]
+    c = w.values[x].shape[1]
     if w.values[x].size > 3000:
         return None
     k = w.of((1, 2, 3, 3))

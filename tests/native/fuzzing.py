@@ -19,9 +19,9 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from fuzz_programs import Array, Program, evaluate, words
 
 import wengert as wg
-from fuzz_programs import Array, Program, evaluate
 from wengert.core.evaluate import compute, run
 from wengert.core.node import Node
 from wengert.execute.native import machine, runtime
@@ -30,12 +30,15 @@ from wengert.execute.native.types import Target
 
 # What moves or chooses numbers, and rounds none.
 EXACT = frozenset(
-    "leaf alias input parameter constant output reshape broadcast concat split stack unstack permute squeeze expand_dims "
-    "flip roll tril triu diagonal embed_diagonal shift pad tile repeat slice slice_transpose slice_update index "
-    "index_update gather max min argmax argmin any all count_nonzero where maximum minimum relu clip floor ceil round "
-    "trunc sign abs copysign negative positive copy stop_gradient equal not_equal less less_equal greater greater_equal "
-    "logical_and logical_or logical_xor logical_not isnan isinf isfinite signbit one_hot sort argsort top_k arg_top_k "
-    "max_pool argmax_pool pool_select real nextafter checkpoint_name index_is_last searchsorted size".split()
+    words(
+        "leaf alias input parameter constant output reshape broadcast concat split stack unstack permute squeeze "
+        "expand_dims flip roll tril triu diagonal embed_diagonal shift pad tile repeat slice slice_transpose "
+        "slice_update index index_update gather max min argmax argmin any all count_nonzero where maximum minimum "
+        "relu clip floor ceil round trunc sign abs copysign negative positive copy stop_gradient equal not_equal "
+        "less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite "
+        "signbit one_hot sort argsort top_k arg_top_k max_pool argmax_pool pool_select real nextafter "
+        "checkpoint_name index_is_last searchsorted size "
+    )
 )
 SAMPLES, MORE_SAMPLES = 5, 40
 # How many times the spread of the samples, and how many ulp, a result may be off.
@@ -64,30 +67,36 @@ def _shaken(x: Any, rng: np.random.Generator, ulps: int) -> Any:
     if not _uncertain(x) or x.size == 0:
         return x
     array = np.array(x)
-    bits = array.view(f"i{array.itemsize}") if array.ndim else array.reshape(1).view(f"i{array.itemsize}")
-    bits = bits.reshape(array.shape)
-    moved = (bits + rng.integers(-ulps, ulps + 1, array.shape).astype(bits.dtype)).view(array.dtype).reshape(array.shape)
+    steps = rng.integers(-ulps, ulps + 1, array.shape).astype(f"i{array.itemsize}")
+    moved = (np.ascontiguousarray(array).view(steps.dtype).reshape(array.shape) + steps).view(array.dtype)
     # Not into zero, infinity or the other sign.
     keep = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (np.sign(moved) != np.sign(array))
     return np.where(keep, array, moved)
 
 
-def disturbed(graph: wg.Graph, feeds: Sequence[Any], rng: np.random.Generator, ulps: int) -> list[Any]:
+def _widened(x: Any) -> Any:
+    """Numbers of 16 bits as float32, in which native code computes: intermediate results may be larger than they."""
+    if isinstance(x, tuple):
+        return tuple(map(_widened, x))
+    return x.astype(np.float32) if _uncertain(x) and x.dtype.itemsize == 2 else x
+
+
+def disturbed(graph: wg.Graph, feeds: Sequence[Any], rng: np.random.Generator, ulps: int, widens: bool) -> list[Any]:
     """The outputs of a graph in which nothing is rounded as it should be, but off by up to so many ulp."""
-    values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
+    adapted: Callable[[Any], Any] = _widened if widens else lambda x: x
+    values: dict[Node, Any] = {n: adapted(x) for n, x in zip(graph.inputs, feeds, strict=True)}
     with np.errstate(all="ignore"):
         for node in graph.nodes:
             if node in values:
                 continue
             args = [values[e] if isinstance(e, Node) else e for e in node.inputs]
             if node.op.name in EXACT or (node.op.name == "cast" and _widens(node)):
-                values[node] = compute(node, args)
+                values[node] = adapted(compute(node, args))
             else:
                 args = [
-                    _shaken(a, rng, ulps) if isinstance(e, Node) else a
-                    for a, e in zip(args, node.inputs, strict=True)
+                    _shaken(a, rng, ulps) if isinstance(e, Node) else a for a, e in zip(args, node.inputs, strict=True)
                 ]
-                values[node] = _shaken(compute(node, args), rng, ulps)
+                values[node] = _shaken(adapted(compute(node, args)), rng, ulps)
     return [values[n] for n in graph.outputs]
 
 
@@ -234,13 +243,11 @@ def _overlap(outputs: Sequence[Any], inputs: Sequence[Any]) -> str | None:
     return None
 
 
-def _compared(
-    graph: wg.Graph, arrays: list[Array], out: list[Any], expected: list[Any], target: str
-) -> Failure | None:
+def _compared(graph: wg.Graph, arrays: list[Array], out: list[Any], expected: list[Any], target: str) -> Failure | None:
     def wrong(count: int) -> tuple[int, str] | None:
         rng = np.random.default_rng(count)
         # Small and larger disturbances: some errors grow faster than linearly.
-        samples = [disturbed(graph, [a.copy() for a in arrays], rng, 1 << (i % 5)) for i in range(count)]
+        samples = [disturbed(graph, [a.copy() for a in arrays], rng, 1 << (i % 5), i % 2 == 1) for i in range(count)]
         for i, (got, want) in enumerate(zip(out, expected, strict=True)):
             found = difference(got, want, [s[i] for s in samples])
             if found:

@@ -75,7 +75,7 @@ FOUND = {
         transform="jvp",
     ),
     "a bias with numbers between": program(
-        {"v0": "np.ones((33, 18), 'float32')", "v1": "np.arange(99, dtype='float32')", "v2": "np.ones((9, 18), 'float32')"},
+        {"v0": "np.ones((33, 18), 'float32')", "v1": "np.arange(99) * np.float32(1)", "v2": "np.ones((9, 18), 'f')"},
         {"v3": "F.linear(v2, v0, v1[::-3])"},
         "v3",
     ),

@@ -18,9 +18,8 @@ from .aliases import dim_alias
 from .contract import matmul_op
 from .cumulative import conjugate
 from .draws import draw_with, key_words
-from .elementwise import exp, negative
+from .elementwise import exp, log, negative
 from .generator import Generator, draw
-from .norms import logsumexp
 from .random import random_bernoulli
 from .reduce_ops import max_op, sum_op
 from .selection import where
@@ -99,7 +98,9 @@ def softmax_op(x: Any, *, axis: int) -> Any:
     onnx="LogSoftmax",
 )
 def log_softmax_op(x: Any, *, axis: int) -> Any:
-    return x - logsumexp(x, axis=axis, keepdims=True)
+    # Not x - logsumexp(x): what is close to 0 would have the error of the largest.
+    shifted = x - max_op.front(x, axis=(axis,), keepdims=True)
+    return shifted - log.front(sum_op.front(exp.front(shifted), axis=(axis,), keepdims=True))
 
 
 @public(method=True)
