@@ -173,3 +173,108 @@ def test_scans_inside_scans() -> None:
         return wg.scan(outer, h, xs)[0].sum()
 
     check(wg.grad(f, argnums=(0, 2)), normal(2, 3), normal(3, 4, 2, 3), normal(3, 3))
+
+
+# -- products with a tiny axis
+
+
+def kernels_of(made: Compiled) -> list[str]:
+    return [s.label for s in made.plan.steps]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("level", ["", "avx2", "sse2"])
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"), [(2, 1, 2), (5, 2, 17), (16, 3, 64), (33, 4, 3), (7, 30, 2), (40, 9, 4)]
+)
+def test_products_with_a_tiny_axis_are_loops(rows: int, inner: int, columns: int, level: str, dtype: Any) -> None:
+    x, y = normal(rows, inner, dtype=dtype), normal(inner, columns, dtype=dtype)
+    rtol = 1e-5 if dtype == np.float32 else 1e-12
+    made = check(lambda x, y: wg.tanh(x) @ y + 1, x, y, rtol=rtol, level=level)
+    assert not any("gemm" in label for label in kernels_of(made))
+
+
+def test_stacks_of_products_with_a_tiny_axis() -> None:
+    for x, y in (((3, 5, 2), (2, 6)), ((3, 5, 2), (3, 2, 6)), ((5, 2), (3, 2, 6)), ((2, 1, 5, 7), (4, 7, 3))):
+        check(lambda x, y: wg.exp(x) @ y, normal(*x), normal(*y))
+
+
+def test_tiny_products_of_views_of_all_kinds() -> None:
+    x, y = normal(2, 40), normal(33, 3)
+    check(lambda x, y: wg.tanh(x.mT[::2] @ y.mT[:2, ::-1]), x, y)
+    check(lambda x, y: wg.tanh(x[:, 3:36]) @ y[::-1], x, y)
+
+
+def test_tiny_products_let_what_is_not_finite_through() -> None:
+    x = np.array([[0.0, np.inf], [np.nan, 1.0], [-np.inf, 2.0]])
+    y = np.array([[1.0, 0.0, -1.0, np.nan], [0.5, np.inf, 2.0, 1.0]])
+    check(lambda x, y: x @ y, x, y)
+
+
+def test_columns_of_few_are_summed_along_memory() -> None:
+    # A weight's gradient: both factors have their rows in order.
+    for dtype in (np.float32, np.float64):
+        rtol = 1e-4 if dtype == np.float32 else 1e-11
+        x, y = normal(60, 37, dtype=dtype), normal(60, 3, dtype=dtype)
+        check(lambda x, y: x.mT @ y, x, y, rtol=rtol)
+        check(lambda x, y, w: w - 0.1 * (x.mT @ y), x, y, normal(37, 3, dtype=dtype), rtol=rtol)
+    # A stack of matrices times one is one product, whose rows are not the result's.
+    check(lambda x, y, b: x @ y + b, normal(17, 17, 1), normal(1), normal(17))
+    check(lambda x, y, b: wg.permute(x, (2, 1, 0)) @ y + b, normal(9, 5, 6), normal(9, 2), normal(5, 2))
+
+
+def small_network(w1: Any, b1: Any, w2: Any, b2: Any) -> Callable[[Any], Any]:
+    return lambda y: wg.tanh(y @ w1 + b1) @ w2 + b2
+
+
+@pytest.mark.parametrize("level", ["", "avx2", "sse2"])
+def test_an_integrator_of_a_small_network_is_one_kernel_a_step(level: str) -> None:
+    def loss(w1: Any, b1: Any, w2: Any, b2: Any, y: Any, targets: Any) -> Any:
+        f = small_network(w1, b1, w2, b2)
+
+        def step(y: Any, target: Any) -> Any:
+            k1 = f(y)
+            k2 = f(y + 0.05 * k1)
+            y = y + 0.1 * k2
+            return y, ((y - target) ** 2).sum()
+
+        return wg.scan(step, y, targets)[1].sum()
+
+    args = normal(2, 30), normal(30), normal(30, 2), normal(2), normal(16, 2), normal(9, 16, 2)
+    made = check(wg.value_and_grad(loss, argnums=(0, 1, 2, 3)), *args, level=level)
+    loops = [range(first, last + 1) for first, last in made.plan.loops]
+    for loop in loops:
+        labels = [made.plan.steps[i].label for i in loop]
+        assert not any("gemm" in label or "matvec" in label for label in labels)
+        assert sum("more" in label for label in labels) == 1
+
+
+# -- components of short axes
+
+
+def test_short_axes_that_differ_are_not_one() -> None:
+    # The leading axis is short as well; it is no axis of components.
+    def f(y: Any, w: Any) -> Any:
+        z = wg.tanh(y) * 2
+        return wg.stack([z[:, 1] * w, z[:, 0] - w], axis=-1) * z, wg.sin(z[:, 0])
+
+    made = check(f, normal(16, 2), normal(16))
+    assert len(made.plan.steps) <= 2
+
+
+def test_a_sum_without_its_axis_has_another_last_one() -> None:
+    def f(y: Any) -> Any:
+        z = wg.exp(y)
+        s = wg.stack([z.sum(-1), z.max(-1), z[:, :, 0]], axis=-1)
+        return s * s, s.sum(-1), s[..., 1].sum(-1)
+
+    check(f, normal(3, 4, 3))
+    check(wg.grad(lambda y: (f(y)[0] ** 2).sum()), normal(3, 4, 3))
+
+
+def test_components_that_are_zero_without_their_axis() -> None:
+    def f(y: Any) -> Any:
+        return wg.sin(wg.exp(y)[:, 0]).sum() + wg.exp(y)[:, 1:].sum()
+
+    check(wg.grad(f), normal(5, 3))
+    check(lambda y, v: wg.jvp(wg.grad(f), (y,), (v,))[1], normal(5, 3), normal(5, 3))

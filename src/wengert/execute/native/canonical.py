@@ -24,6 +24,7 @@ from ...passes.simplify import simplify
 from .components import components
 from .lowering import RULES
 from .scans import scans
+from .small_products import SMALL_PRODUCTS
 
 
 def canonical(graph: Graph) -> Graph:
@@ -35,7 +36,7 @@ def canonical(graph: Graph) -> Graph:
             break
         graph = opened
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
-    graph = rewrite(graph, _RULES)
+    graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
     graph = cse(simplify(components(cse(simplify(graph)))))
     for _ in range(_ROUNDS):
         before, graph = graph, _reshapes_first(graph)

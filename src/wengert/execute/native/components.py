@@ -105,6 +105,27 @@ def _reshape_kind(node: Node) -> str:
     return "dropped" if old == (*new, 1) else ""
 
 
+def _drops(node: Node) -> bool:
+    """Whether the operand's last axis is not in the result: an element or a reduction of it is taken."""
+    name = node.op.name
+    if name in ("sum", "max", "min", "prod"):
+        return not node.attrs["keepdims"]
+    if name == "slice":
+        return isinstance(_last_entry(node.attrs["entries"]), int)
+    if name == "slice_transpose":
+        return _last_entry(node.attrs["entries"]) is None
+    return name == "reshape" and _reshape_kind(node) == "dropped"
+
+
+def _opens(node: Node) -> bool:
+    """Whether the last axis is not one of the operands'."""
+    name = node.op.name
+    if name in ("slice", "slice_transpose"):
+        entry = _last_entry(node.attrs["entries"])
+        return entry is None if name == "slice" else isinstance(entry, int)
+    return name == "stack" or (name == "reshape" and _reshape_kind(node) == "added")
+
+
 class _Regions:
     """Which nodes are to be taken apart."""
 
@@ -116,9 +137,10 @@ class _Regions:
             if not part:
                 continue
             self._parent.setdefault(node, node)
+            if _opens(node):
+                continue
             for e in node.inputs:
-                # Through an axis that is dropped or cut away nothing short passes; what it is made of does.
-                if isinstance(e, Node) and parts.get(e) and (_short(e) or e.op.name == "slice"):
+                if isinstance(e, Node) and parts.get(e) and _short(e) and not _drops(e):
                     self._join(node, e)
         for node, part in parts.items():
             made = isinstance(node.inputs[0], Node) and parts.get(node.inputs[0]) if node.inputs else ""
@@ -151,7 +173,7 @@ class _TakenApart:
         for node in graph.nodes:
             if node not in chosen:
                 self._whole[node] = self._rebuilt(node)
-            elif _short(node):
+            elif not _drops(node):
                 self._parts[node] = self._components(node)
             else:
                 self._whole[node] = self._without_axis(node)
@@ -197,24 +219,24 @@ class _TakenApart:
         return found
 
     def _without_axis(self, node: Node) -> Node:
-        """A chosen node that has no short axis left: an element, or a reduction, of what was taken apart."""
-        x = node.inputs[0]
-        if node.op.name == "slice":
-            entry = node.attrs["entries"][-1]
-            return self._filled(self._of_components(x)[entry], node)
+        """A chosen node that drops the axis: an element, or a reduction, of what was taken apart."""
         if node.op.name in ("sum", "max", "min", "prod"):
-            return self._filled(self._reduced(node), node)
-        # An axis of size 1 is dropped.
-        return self._filled(self._of_components(x)[0], node)
+            found = self._reduced(node)
+        else:
+            # Otherwise it is the only element that is taken.
+            entry = node.attrs["entries"][-1] if node.op.name == "slice" else 0
+            found = self._of_components(node.inputs[0])[entry]
+        return found if found is not None else _number(0, node, node.spec.shape)
 
     def _reduced(self, node: Node) -> Component:
-        parts = self._of_components(node.inputs[0])
+        x = node.inputs[0]
+        parts = self._of_components(x)
         how = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply"}[node.op.name]
         if how == "add":
             parts = [c for c in parts if c is not None]
             if not parts:
                 return None
-        total, *rest = (self._filled(c, _component_like(node.inputs[0])) for c in parts)
+        total, *rest = (self._filled(c, x) for c in parts)
         for c in rest:
             total = build(how, (total, c), node)
         return total
@@ -230,9 +252,7 @@ class _TakenApart:
         if name == "slice_transpose":
             return self._padded(node)
         if name in ("sum", "max", "min", "prod"):
-            total = self._reduced(node)
-            # Without the axis there is another last one.
-            return [total] if node.attrs["keepdims"] else self._of_components_of(self._filled(total, node))
+            return [self._reduced(node)]
         if name == "broadcast":
             return self._spread(node)
         if name == "reshape":
@@ -266,21 +286,10 @@ class _TakenApart:
         entry = _last_entry(node.attrs["entries"])
         if entry is None:
             return [self._of(node.inputs[0])]
-        parts = self._of_components(node.inputs[0])
-        if isinstance(entry, tuple):
-            return parts[slice(*entry)]
-        # The element has a short last axis of its own.
-        return self._of_components_of(self._filled(parts[entry], node))
-
-    def _of_components_of(self, node: Node) -> list[Component]:
-        self._whole[node] = node
-        return self._of_components(node)
+        return self._of_components(node.inputs[0])[slice(*entry)]
 
     def _padded(self, node: Node) -> list[Component]:
         entry, ct = _last_entry(node.attrs["entries"]), node.inputs[0]
-        if entry is None:
-            whole = self._filled(self._of_components(ct)[0], node)
-            return self._of_components_of(whole)
         made: list[Component] = [None] * node.spec.shape[-1]
         if isinstance(entry, tuple):
             for place, c in zip(range(*slice(*entry).indices(len(made))), self._of_components(ct)):
@@ -304,14 +313,7 @@ class _TakenApart:
         x, shape = node.inputs[0], node.spec.shape[:-1]
         if _reshape_kind(node) == "added":
             return [self._of(x)]
-        if _reshape_kind(node) == "dropped":
-            return self._of_components_of(self._filled(self._of_components(x)[0], node))
         return [c if c is None else build("reshape", (c,), node, shape=shape) for c in self._of_components(x)]
-
-
-def _component_like(node: Node) -> Node:
-    """A stand-in with the spec of one component."""
-    return located(node.op, (), {}, node.spec.with_shape(node.spec.shape[:-1]), node.code, node.offset, node.scope)
 
 
 def _number(value: Any, like: Node, shape: tuple[int, ...]) -> Node:

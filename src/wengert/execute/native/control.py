@@ -28,6 +28,7 @@ from .lower import GraphLowering
 from .lowering import Lowering, lowers
 from .moves import copy_step, operand
 from .plan import Buffer, Jump, View
+from .small_products import TINY
 from .types import I8, I64, PTR
 
 # More turns than any loop has.
@@ -145,6 +146,18 @@ def _window(low: Lowering, rows: View, reverse: bool) -> tuple[View, View, int]:
     return first._replace(buffer=buffer, offset=0), first, -move if reverse else move
 
 
+def _well_laid(low: Lowering, x: View) -> View:
+    """What every turn reads: a matrix laid as kernels read it from where it lies, which costs one copy for all turns.
+
+    Those of products take rows; loops run along the columns where these are few.
+    """
+    if len(x.shape) != 2 or min(x.shape) < 2 or 0 in x.strides:
+        return x
+    if x.shape[1] <= TINY < x.shape[0]:
+        return low.contiguous(x.permute((1, 0))).permute((1, 0))
+    return low.contiguous(x)
+
+
 @lowers("scan")
 def _scan(low: Lowering, node: Node) -> tuple[View, ...]:
     body, carries, sequences = (node.attrs[k] for k in ("body", "carries", "sequences"))
@@ -160,6 +173,7 @@ def _scan(low: Lowering, node: Node) -> tuple[View, ...]:
         return (*state, *results)
     taken = [_window(low, x, reverse) for x in given[carries : carries + sequences]]
     made = [_window(low, y, reverse) for y in results]
+    shared = [_well_laid(low, x) for x in given[carries + sequences :]]
     windows = [*taken, *made]
     left = low.temp((), np.int64)
     words: list[int | View] = [left, length, len(windows)]
@@ -168,7 +182,7 @@ def _scan(low: Lowering, node: Node) -> tuple[View, ...]:
     whole = [first for _, first, _ in windows]
     low.step(_kernel(low, _begin), words, reads=[], writes=[left, *whole], nodes=[node], label="scan")
     first_step = len(low.plan.steps)
-    inner = [*state, *(w for w, _, _ in taken), *given[carries + sequences :]]
+    inner = [*state, *(w for w, _, _ in taken), *shared]
     rows = [w for w, _, _ in made]
     found = _body(low, body, inner, carries, [*[None] * carries, *rows])
     _put(low, found[carries:], rows, node)

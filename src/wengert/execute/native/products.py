@@ -13,6 +13,7 @@ from .gemm_finish import plain_store
 from .halves import convert
 from .lowering import Epilogue, Lowering, lowers
 from .plan import View
+from .small_products import TINY
 
 Result = View | tuple[View, ...] | None
 
@@ -67,6 +68,8 @@ def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Resul
     else:
         x, y = merged_stacks(x.broadcast((*batch, *x.shape[-2:])), y.broadcast((*batch, *y.shape[-2:])))
     shape = (*x.shape[:-1], y.shape[-1])
+    if not bias and shape == node.spec.shape and len(shape) == 2 and _is_upright(x, y):
+        return _turned(low, node, x, y)
     follows = None if bias else low.epilogue(node, shape)
     if follows is not None:
         product(low, x, y, follows, [node])
@@ -74,6 +77,24 @@ def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Resul
     out = low.temp(shape, x.dtype)
     product(low, x, y, plus_bias(out, *bias) if bias else plain_store(out), [node])
     return out.reshape(node.spec.shape)
+
+
+def _is_upright(x: View, y: View) -> bool:
+    """Whether the product has a few columns only, and those of x lie in memory: its transpose has long rows."""
+    return 1 < y.shape[-1] <= TINY < x.shape[-2] and x.strides[-2] == 1
+
+
+def _turned(low: Lowering, node: Node, x: View, y: View) -> Result:
+    """The transpose of y^T @ x^T: a tile of few rows and long columns is less padded than one of few columns."""
+    x, y = y.permute((1, 0)), x.permute((1, 0))
+    shape = (x.shape[0], y.shape[1])
+    follows = low.epilogue(node, shape, (1, 0))
+    if follows is not None:
+        product(low, x, y, follows, [node])
+        return follows.outputs
+    out = low.temp(shape, x.dtype)
+    product(low, x, y, plain_store(out), [node])
+    return out.permute((1, 0))
 
 
 def plus_bias(out: View, bias: View) -> Epilogue:
