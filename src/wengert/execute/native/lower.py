@@ -191,6 +191,12 @@ class GraphLowering(Lowering):
         readers = {n for n in group.nodes for e in edges[n] if e is not None and e.base is base}
         return readers == {node} and not any(e is not None and e.base is node for n in group.nodes for e in edges[n])
 
+    def _is_read_only_for(self, base: Node, node: Node, group: Group) -> bool:
+        """Whether an array is read for one result of a group alone, which no later pass along a row computes again."""
+        edges = self.grouping.edges
+        readers = {n for n in group.nodes for e in edges[n] if e is not None and e.base is base}
+        return readers == {node} and not any(e is not None and e.base is node for n in group.nodes for e in edges[n])
+
     def _unit(self, node: Node) -> Any:
         group = self.grouping.group.get(node)
         if group is None:
