@@ -191,6 +191,8 @@ class Grouping:
         self.graph = graph
         self.group: dict[Node, Group] = {}
         self.edges: dict[Node, tuple[Edge | None, ...]] = {}
+        # Groups besides a value's own that compute it too.
+        self._again: dict[Node, list[Group]] = {}
         self._readers: dict[Node, list[Node]] = {}
         self._scalars: list[Node] = []
         self._position = {n: i for i, n in enumerate(graph.nodes)}
@@ -202,6 +204,47 @@ class Grouping:
     def all(self) -> list[Group]:
         """The groups, each once."""
         return list(dict.fromkeys(self.group.values()))
+
+    def computing(self, node: Node) -> tuple[Group, ...]:
+        """The groups that compute a value: the one that stores it, where it is stored, first."""
+        return (self.group[node], *self._again.get(node, ()))
+
+    def takers(self, node: Node) -> list[Group] | None:
+        """The groups that read a value from memory; None where something else does, or it is a result."""
+        found: dict[Group, None] = {}
+        stack = [node]
+        while stack:
+            seen = stack.pop()
+            if seen in self._outputs:
+                return None
+            for consumer in self.graph.consumers(seen):
+                if consumer in self.group:
+                    found.update((g, None) for g in self.computing(consumer) if node not in g.axes)
+                elif isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
+                    return None
+                else:
+                    stack.append(consumer)
+        return list(found)
+
+    def compute_again(self, node: Node, taker: Group, axes: dict[Node, tuple[int, ...]], read: Iterable[Node]) -> None:
+        """Let a group make a value that it takes: with the members that `axes` numbers, of the arrays `read`."""
+        for member in axes:
+            if member not in taker.axes:
+                self._again.setdefault(member, []).append(taker)
+        taker.axes.update(axes)
+        taker.nodes = sorted(taker.axes, key=self._position.__getitem__)
+        taker.operands = (taker.operands | set(read)) - taker.axes.keys()
+        # What only others need is no longer a member where it came from.
+        home = self.group[node]
+        unused = [node]
+        while unused:
+            member = unused.pop()
+            if member in self._again and not any(e and e.base is member for n in home.nodes for e in self.edges[n]):
+                home.nodes.remove(member)
+                del home.axes[member]
+                self.group[member], *self._again[member] = self._again[member]
+                unused += [e.base for e in self.edges[member] if e is not None and e.base in home.axes]
+        home.operands = {e.base for n in home.nodes for e in self.edges[n] if e is not None} - home.axes.keys()
 
     def _add(self, node: Node) -> None:
         """A group of its own, then joined with those of its operands where that is possible."""

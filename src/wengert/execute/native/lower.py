@@ -11,11 +11,12 @@ from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
 from . import scalars
-from .groups import Edge, Group, Grouping, edge, permutation
+from .groups import Edge, Group, Grouping, permutation
 from .lowering import RULES, Epilogue, Lowering
 from .moves import copy_step, sliced
 from .nests import NestBuilder, is_structure, literal_dtype
 from .plan import Buffer, HostCall, Plan, View, dense
+from .recompute import recompute
 from .types import Target
 
 # Ops whose kernels take epilogues.
@@ -44,6 +45,7 @@ class GraphLowering(Lowering):
         self.graph = graph
         self._places = {n: place for n, place in zip(graph.outputs, places) if place is not None}
         self.grouping = Grouping(graph)
+        recompute(self.grouping, PRODUCTS)
         self._epilogues: dict[Node, Group] = {}
         self._outputs = frozenset(graph.outputs)
         self._find_epilogues()
@@ -367,7 +369,7 @@ class GraphLowering(Lowering):
                     operands.append(seen)
                     kinds.append(kind)
                 refs[node, i] = numbers[place]
-        results = [n for n in group.nodes if self.is_needed(n)]
+        results = self._stored(group)
         wanted = [product] if self._is_needed_besides(product, group) else []
         outputs = []
         for n in (*wanted, *results):
@@ -405,22 +407,14 @@ class GraphLowering(Lowering):
         return Epilogue(key, operands, kinds, outputs, emit, nodes)
 
     def _is_needed_besides(self, product: Node, group: Group) -> bool:
-        return product in self._outputs or any(not self._is_in(c, group) for c in self.graph.consumers(product))
+        takers = self.grouping.takers(product)
+        return takers is None or any(t is not group for t in takers)
 
     # -- what must be in memory
 
-    def is_needed(self, node: Node) -> bool:
-        """Whether a member's value is used outside its group."""
-        group = self.grouping.group[node]
-        return node in self._outputs or any(not self._is_in(c, group) for c in self.graph.consumers(node))
-
-    def _is_in(self, consumer: Node, group: Group) -> bool:
-        """Whether a consumer, or all that sees the value through it, computes in the group."""
-        if consumer in group.axes:
-            return True
-        if consumer in self._outputs or isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
-            return False
-        return all(self._is_in(c, group) for c in self.graph.consumers(consumer))
+    def _stored(self, group: Group) -> list[Node]:
+        """The members that something outside reads from memory, where this is the group that stores them."""
+        return [n for n in group.nodes if self.grouping.computing(n)[0] is group and self.grouping.takers(n) != []]
 
     def base_view(self, base: Node) -> View:
         """The view of what an edge leads to: a node that is computed, or one that is a view of one."""
@@ -431,7 +425,7 @@ class GraphLowering(Lowering):
     # -- steps
 
     def _group(self, group: Group) -> None:
-        results = [n for n in group.nodes if self.is_needed(n)]
+        results = self._stored(group)
         builder = NestBuilder(self, group, self.grouping.edges, results, self.base_view, self._place)
         self.views.update(builder.steps())
 

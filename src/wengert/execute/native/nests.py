@@ -68,6 +68,8 @@ class NestBuilder:
         self.low, self.group, self.edges = low, group, edges
         self.results = list(results)
         self.view, self.place = view, place
+        # The dimensions of a row.
+        self.over: frozenset[int] = frozenset()
         self.arrays: list[_Operand] = []
         self._known_arrays: dict[Any, int] = {}
         self.instrs: list[Instr] = []
@@ -404,9 +406,9 @@ class NestBuilder:
             nodes=self.group.nodes,
             label=_label(self.group),
         )
-        kept = [d for a in inner for d in a.dims]
+        dims = [d for a in inner for d in a.dims]
         for node, part in zip(partials, parts, strict=True):
-            self.out[node] = self._combined(node, part, kept)
+            self.out[node] = self._combined(node, part, dims)
 
     def _partial(self, node: Node, inner: list[_Axis], units: int) -> View:
         """The array of a reduction's partial results: (units, kept elements in the order of the inner dimensions)."""
