@@ -4,6 +4,7 @@ pip install torch autograd jax  # the peers; whichever is installed takes part
 python benchmarks/run.py
 python benchmarks/run.py --only models --rounds 15
 python benchmarks/run.py --smoke     # check results only, time nothing
+python benchmarks/run.py --only native   # compiled functions: benchmarks/native/run.py, with options of its own
 """
 
 from __future__ import annotations
@@ -81,12 +82,14 @@ def machine() -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure Wengert beside its peers.")
-    parser.add_argument("--only", choices=[*GROUPS, "import"], action="append", help="one part (may be repeated)")
+    parser.add_argument(
+        "--only", choices=[*GROUPS, "import", "native"], action="append", help="one part (may be repeated)"
+    )
     parser.add_argument("--rounds", type=int, default=9, help="bursts of each contender (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=0.05, help="length of a burst (default %(default)s)")
     parser.add_argument("--smoke", action="store_true", help="check results, time nothing")
     args = parser.parse_args()
-    chosen = args.only or [*GROUPS, "import"]
+    chosen = args.only or [*GROUPS, "import", "native"]
     if not args.smoke:
         print(machine(), "\n")
     for name, (title, make, unit, unit_name) in GROUPS.items():
@@ -101,6 +104,10 @@ def main() -> None:
         print(f"{len(cases)} cases checked\n" if args.smoke else table(cases, unit, unit_name) + "\n")
     if "import" in chosen and not args.smoke:
         print("## Import\n\n" + import_cost(args.rounds))
+    if "native" in chosen:
+        print("## Compiled functions\n", flush=True)
+        own = ["--smoke"] if args.smoke else ["--rounds", str(args.rounds)]
+        subprocess.run([sys.executable, str(Path(__file__).with_name("native") / "run.py"), *own], check=True)
 
 
 if __name__ == "__main__":
