@@ -270,3 +270,17 @@ def test_statistics_of_long_rows_apart_are_not_computed_row_by_row() -> None:
     assert all(s.units >= 4 for s in largest)
     # Few elements stay together: one kernel, whose later passes find them in the cache.
     assert len(check(normalised, normal(4, 32, 5, 5)).plan.steps) == 1
+
+
+def test_slices_put_back_among_zeros_are_read_through_windows() -> None:
+    def rosenbrock(x: Any) -> Any:
+        return (100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+    for n in (2, 10, 1001):
+        made = check(wg.value_and_grad(rosenbrock), normal(n, dtype=np.float64))
+        assert not any("copy" in s.label for s in made.plan.steps)
+    check(wg.value_and_grad(lambda x: (wg.sin(x[1:, 2:]) * x[:-1, :-2]).sum()), normal(40, 50), rtol=2e-4)
+    check(wg.grad(lambda x: (x[3] * x[4]).sum() + (x[:, 5] ** 2).sum()), normal(40, 50))
+    check(wg.grad(lambda x: x[3] * x[4] + x[-1] ** 2), normal(13))
+    check(wg.grad(lambda x: (x.mT[1:] * x.mT[:-1]).sum()), normal(30, 40))
+    check(lambda x: F.softmax(wg.grad(lambda x: (x[:, 3:9] ** 2).sum())(x) + x, -1), normal(30, 20))

@@ -46,13 +46,15 @@ def cost(node: Node) -> int:
 class Array(NamedTuple):
     """How an array is laid along the dimensions: its element type, and along which rows and inner ones it varies.
 
-    `unit` says that along the vector's dimension its elements lie side by side.
+    `unit` says that along the vector's dimension its elements lie side by side. `windows` are the dimensions
+    (rows first) of which it has only a part: what is loaded elsewhere is zero.
     """
 
     dtype: Any
     rows: tuple[bool, ...]
     inner: tuple[bool, ...]
     unit: bool
+    windows: tuple[int, ...] = ()
 
 
 class Instr(NamedTuple):
@@ -97,7 +99,7 @@ class Nest(NamedTuple):
     def key(self) -> str:
         """All that the code depends on."""
         parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d}"]
-        parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d}" for a in self.arrays]
+        parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}" for a in self.arrays]
         for i in self.instrs:
             what = i.how
             if i.node is not None:
@@ -197,9 +199,11 @@ class LoopKernel:
         self.inner_sizes = [self._word() for _ in range(nest.inner)]
         self.bases: list[Value] = []
         self.strides: list[tuple[list[Value | None], list[Value | None]]] = []
+        self.bounds: list[list[tuple[Value, Value]]] = []
         for array in nest.arrays:
             self.bases.append(self._buffer())
             self.strides.append(tuple([self._word() if f else None for f in flags] for flags in array[1:3]))  # type: ignore[arg-type]
+            self.bounds.append([(self._word(), self._word()) for _ in array.windows])
         for array, (along_rows, along_inner) in zip(nest.arrays, self.strides):
             if array.unit:
                 (along_rows if self.in_rows else along_inner)[-1] = b.index(1)
@@ -553,8 +557,11 @@ class LoopKernel:
 
     def _index(self, v: int, i: Instr, lanes: int) -> Value:
         """The index along a dimension, in the instruction's integer type."""
-        b, d, type = self.b, i.args[0], self.type(v, lanes)
-        rows = self.nest.rows
+        return self._along(i.args[0], self.type(v, lanes))
+
+    def _along(self, d: int, type: Type) -> Value:
+        """The index along dimension `d`, rows first."""
+        b, rows, lanes = self.b, self.nest.rows, type.lanes
         along = self.at[d] if d < rows else self._inner[d - rows]
         scalar = along if type.bits == 64 else b.cast("trunc", along, type.scalar)
         spread = b.splat(scalar, lanes)
@@ -564,6 +571,8 @@ class LoopKernel:
     def _load(self, k: int, pointers: list[Value], lanes: int, mask: Value | None, level: int) -> Value:
         b, array, memory = self.b, self.nest.arrays[k], self._memory(k)
         stride = self._vector_stride(k, level) if lanes else None
+        if array.windows:
+            return scalars.to_compute(b, self._load_window(k, pointers[k], lanes, stride, mask), array.dtype)
         if stride is None:
             return self._spread(scalars.to_compute(b, b.load(memory, pointers[k]), array.dtype), lanes)
         type = memory.vector(lanes)
@@ -572,6 +581,25 @@ class LoopKernel:
         else:
             x = b.gather(type, pointers[k], self._steps(stride), mask)
         return scalars.to_compute(b, x, array.dtype)
+
+    def _load_window(self, k: int, pointer: Value, lanes: int, stride: Value | None, mask: Value | None) -> Value:
+        """What an array has here, zero outside of its windows, where its memory is not touched."""
+        b, memory, array = self.b, self._memory(k), self.nest.arrays[k]
+        inside = mask
+        for d, (start, stop) in zip(array.windows, self.bounds[k], strict=True):
+            at = self._along(d, I64.vector(lanes))
+            within = b.and_(b.icmp("sge", at, b.splat(start, lanes)), b.icmp("slt", at, b.splat(stop, lanes)))
+            inside = within if inside is None else b.and_(inside, within)
+        assert inside is not None
+        type = memory.vector(lanes)
+        if stride is not None:
+            if array.unit:
+                return b.masked_load(type, pointer, inside)
+            return b.gather(type, pointer, self._steps(stride), inside)
+        here = b.reduce_lanes(inside, b.or_) if lanes else inside
+        zero = b.const(memory, 0)
+        (x,) = b.either(here, lambda: [b.load(memory, pointer)], lambda: [zero])
+        return b.select(inside, b.splat(x, lanes), b.const(type, 0)) if lanes else x
 
     def _vector_stride(self, k: int, level: int) -> Value | None:
         """The array's stride along the dimension that is done in vectors; None where it does not vary there."""

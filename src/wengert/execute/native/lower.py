@@ -21,7 +21,7 @@ from .types import Target
 
 # Ops whose kernels take epilogues.
 PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})
-_SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice"})
+_SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice", "slice_transpose"})
 _VIEWS = frozenset({"slice", "reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
 
 
@@ -51,6 +51,7 @@ class GraphLowering(Lowering):
         self._find_epilogues()
         self._pieces: dict[Node, tuple[Node, int]] = {}
         self._containers: dict[Node, View] = {}
+        self._windows: dict[Node, tuple[tuple[int, int, int], ...]] = {}
         self._find_pieces()
         self.donated = tuple(donated)
         self._given = {n for n, gives in zip(graph.inputs, donated) if gives}
@@ -186,12 +187,6 @@ class GraphLowering(Lowering):
                 self._taken.add(base)
                 return self.view(base)
         return None
-
-    def _is_read_only_for(self, base: Node, node: Node, group: Group) -> bool:
-        """Whether an array is read for one result of a group alone, which no later pass along a row computes again."""
-        edges = self.grouping.edges
-        readers = {n for n in group.nodes for e in edges[n] if e is not None and e.base is base}
-        return readers == {node} and not any(e is not None and e.base is node for n in group.nodes for e in edges[n])
 
     def _is_read_only_for(self, base: Node, node: Node, group: Group) -> bool:
         """Whether an array is read for one result of a group alone, which no later pass along a row computes again."""
@@ -426,7 +421,7 @@ class GraphLowering(Lowering):
 
     def _group(self, group: Group) -> None:
         results = self._stored(group)
-        builder = NestBuilder(self, group, self.grouping.edges, results, self.base_view, self._place)
+        builder = NestBuilder(self, group, self.grouping.edges, results, self.base_view, self._place, self._windows)
         self.views.update(builder.steps())
 
     def _place(self, node: Node, order: Sequence[int]) -> View:
@@ -466,6 +461,8 @@ class GraphLowering(Lowering):
         if node.op.name in ("stack", "concat") and all(isinstance(e, Node) for e in node.inputs):
             self.views[node] = self._side_by_side(node)
             return
+        if node.op.name == "slice_transpose" and self._as_window(node):
+            return
         rule = RULES.get(node.op.name)
         if node.op.kind == "elementwise" and not isinstance(node.spec, tuple) and node.spec.size == 0:
             found: Any = self.temp(node.spec.shape, node.spec.dtype)
@@ -481,6 +478,51 @@ class GraphLowering(Lowering):
         if self._late is not None:
             late, self._late = self._late, None
             self._group(late)
+
+    def _as_window(self, node: Node) -> bool:
+        """A slice put back among zeros, where only loops read it: they see the slice in a window, nothing is stored."""
+        entries, ct = node.attrs["entries"], node.inputs[0]
+        first = node.spec.ndim - len(entries)
+        if node in self._outputs or None in entries or not isinstance(ct, Node) or node.spec.size == 0:
+            return False
+        for consumer in self._consumers_through_views(node):
+            if consumer not in self.grouping.group:
+                return False
+            if any(group.anchor is not None for group in self.grouping.computing(consumer)):
+                return False
+        x = self.base_view(ct)
+        strides, offset, windows = list(x.strides[:first]), x.offset, []
+        taken = first
+        for axis, entry in enumerate(entries, first):
+            size = node.spec.shape[axis]
+            if isinstance(entry, tuple):
+                places = range(*slice(*entry).indices(size))
+                if places.step != 1 or len(places) == 0:
+                    return False
+                stride, span = x.strides[taken], (places.start, places.stop)
+                taken += 1
+            else:
+                stride, span = 0, (entry % size, entry % size + 1)
+            strides.append(stride)
+            offset -= span[0] * stride
+            if span != (0, size):
+                windows.append((axis, *span))
+        if any(node.spec.shape[axis] == 1 for axis, _, _ in windows):
+            return False
+        self.views[node] = View(x.buffer, x.dtype, node.spec.shape, tuple(strides), offset)
+        self._windows[node] = tuple(windows)
+        return True
+
+    def _consumers_through_views(self, node: Node) -> list[Node]:
+        found: list[Node] = []
+        stack = list(self.graph.consumers(node))
+        while stack:
+            consumer = stack.pop()
+            if consumer not in self._outputs and edge(consumer).base is not consumer:
+                stack.extend(self.graph.consumers(consumer))
+            else:
+                found.append(consumer)
+        return found
 
     def _constant(self, node: Node) -> View:
         return self.constant(node.attrs["value"])

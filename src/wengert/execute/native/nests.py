@@ -7,7 +7,7 @@ are collapsed, and what is left decides the structure of the nest.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,10 +34,14 @@ _NARROW = 512
 
 @dataclass
 class _Operand:
-    """An array of the nest: the view, and its stride along every dimension of the group's space."""
+    """An array of the nest: the view, its stride along every dimension of the group's space, and where it is.
+
+    Of a windowed array only the elements from `start` to `stop` of a dimension exist; elsewhere it is zero.
+    """
 
     view: View
     strides: list[int]
+    windows: tuple[tuple[int, int, int], ...] = ()  # (dimension, start, stop)
 
 
 @dataclass
@@ -64,12 +68,15 @@ class NestBuilder:
         results: Sequence[Node],
         view: Callable[[Node], View],
         place: Callable[[Node, Sequence[int]], View],
+        # The dimensions of a row.
+        self.over: frozenset[int] = frozenset()
+        windows: Mapping[Node, Sequence[tuple[int, int, int]]] | None = None,
     ) -> None:
         self.low, self.group, self.edges = low, group, edges
         self.results = list(results)
         self.view, self.place = view, place
-        # The dimensions of a row.
-        self.over: frozenset[int] = frozenset()
+        # Operands of which only a part exists: for each (axis, start, stop), zero elsewhere.
+        self.windows = windows if windows is not None else {}
         self.arrays: list[_Operand] = []
         self._known_arrays: dict[Any, int] = {}
         self.instrs: list[Instr] = []
@@ -124,15 +131,17 @@ class NestBuilder:
                     self._operand(node, e)
 
     def _operand(self, node: Node, e: Edge) -> int:
-        view = self.view(e.base)
-        return self._add_array(view, _along(self.group.seen(node, e), view.strides, len(self.group.space)))
+        view, seen = self.view(e.base), self.group.seen(node, e)
+        windows = tuple((seen[axis], start, stop) for axis, start, stop in self.windows.get(e.base, ()))
+        self._indexed.update(d for d, _, _ in windows)
+        return self._add_array(view, _along(seen, view.strides, len(self.group.space)), windows)
 
-    def _add_array(self, view: View, strides: list[int]) -> int:
-        key = (view.buffer, view.offset, view.dtype, tuple(strides))
+    def _add_array(self, view: View, strides: list[int], windows: tuple[tuple[int, int, int], ...] = ()) -> int:
+        key = (view.buffer, view.offset, view.dtype, tuple(strides), windows)
         found = self._known_arrays.get(key)
         if found is None:
             found = self._known_arrays[key] = len(self.arrays)
-            self.arrays.append(_Operand(view, strides))
+            self.arrays.append(_Operand(view, strides, windows))
         return found
 
     def _is_of_rows(self, node: Node) -> bool:
@@ -324,7 +333,7 @@ class NestBuilder:
                 return self._add(Instr("literal", (number,), e.base.spec.dtype, UNIFORM))
         k = self._operand(node, e)
         array = self.arrays[k]
-        dims = [d for d, s in enumerate(array.strides) if s]
+        dims = [d for d, s in enumerate(array.strides) if s] + [d for d, _, _ in array.windows]
         return self._add(Instr("load", (k,), array.view.dtype, self._level(dims)))
 
     def _number(self, number: Any, dtype: Any) -> int:
@@ -349,12 +358,14 @@ class NestBuilder:
         # Rows side by side may be cut anywhere; a row only where nothing is reduced along it.
         split = not any(i.over == "columns" or (i.over == "row" and not in_rows) for i in self.instrs)
         vector = rows[-1] if in_rows else inner[-1] if inner else _Axis(1, [])
+        position = {d: i for i, a in enumerate([*rows, *inner]) for d in a.dims}
         arrays = [
             Array(
                 a.view.dtype,
                 tuple(axis.strides[k] != 0 for axis in rows),
                 tuple(axis.strides[k] != 0 for axis in inner),
                 bool(vector.strides) and vector.strides[k] == 1,
+                tuple(position[d] for d, _, _ in a.windows),
             )
             for k, a in enumerate(self.arrays)
         ]
@@ -392,6 +403,7 @@ class NestBuilder:
             words.append(a.view)
             words += [axis.strides[k] for axis in rows if axis.strides[k]]
             words += [axis.strides[k] for axis in inner if axis.strides[k]]
+            words += [bound for _, *bounds in a.windows for bound in bounds]
         parts = [self._partial(n, inner, units) for n in partials]
         words += parts
         written = {k for _, k in stores}
