@@ -68,8 +68,6 @@ class NestBuilder:
         results: Sequence[Node],
         view: Callable[[Node], View],
         place: Callable[[Node, Sequence[int]], View],
-        # The dimensions of a row.
-        self.over: frozenset[int] = frozenset()
         windows: Mapping[Node, Sequence[tuple[int, int, int]]] | None = None,
     ) -> None:
         self.low, self.group, self.edges = low, group, edges
@@ -77,6 +75,8 @@ class NestBuilder:
         self.view, self.place = view, place
         # Operands of which only a part exists: for each (axis, start, stop), zero elsewhere.
         self.windows = windows if windows is not None else {}
+        # The dimensions of a row.
+        self.over: frozenset[int] = frozenset()
         self.arrays: list[_Operand] = []
         self._known_arrays: dict[Any, int] = {}
         self.instrs: list[Instr] = []
