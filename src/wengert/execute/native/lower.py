@@ -11,7 +11,7 @@ from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
 from . import scalars
-from .groups import Edge, Group, Grouping, permutation
+from .groups import Edge, Group, Grouping, edge, permutation
 from .lowering import RULES, Epilogue, Lowering
 from .moves import copy_step, sliced
 from .nests import NestBuilder, is_structure, literal_dtype
