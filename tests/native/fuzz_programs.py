@@ -119,6 +119,11 @@ def evaluate(text: str, values: dict[str, Any]) -> Any:
     return eval(text, NAMES, values)  # the text is this module's own
 
 
+def target_of(seed: int) -> str:
+    """The processor that a seed's program is compiled for: mostly the one that is there."""
+    return {3: "avx2", 7: "sse2"}.get(seed % 10, "host")
+
+
 def _is_float(x: Any) -> bool:
     return bool(x.dtype.kind == "f" or x.dtype.name == "bfloat16")
 

@@ -8,16 +8,11 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from fuzz_programs import Program
+from fuzz_programs import Program, target_of
 from fuzz_steps import random_program
 from fuzzing import TARGETS, check, minimal, shrunk
 
 COUNT, AT_ONCE = 200, 10
-
-
-def target_of(seed: int) -> str:
-    """The processor that a seed's program is compiled for: mostly the one that is there."""
-    return {3: "avx2", 7: "sse2"}.get(seed % 10, "host")
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, AT_ONCE))
