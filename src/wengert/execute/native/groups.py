@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from ...core.graph import Graph
 from ...core.node import Node
 from . import scalars
-from .loops import cost
+from .nest import cost
 from .types import storage_type
 
 # A kernel with more than these would be slow to compile, and its values would not fit the registers.

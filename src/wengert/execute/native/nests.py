@@ -17,8 +17,8 @@ from ...core.node import Node
 from ...core.snapshot import CONSTANT
 from . import loops, scalars
 from .groups import REDUCTIONS, Edge, Group
-from .loops import INNER, ROW, UNIFORM, Array, Instr, Nest
 from .lowering import Lowering
+from .nest import INNER, ROW, UNIFORM, Array, Instr, Nest, Passes, cost
 from .plan import View, dense
 from .types import BF16, F16, storage_type
 
@@ -385,13 +385,13 @@ class NestBuilder:
         splits = max(1, -(-vector.size // length)) if split else 1
         items = outer * splits
         row = math.prod(a.size for a in inner)
-        work = sum(loops.cost(i.node) if i.node is not None else 1 for i in self.instrs if i.level == INNER) or 1
+        work = sum(cost(i.node) if i.node is not None else 1 for i in self.instrs if i.level == INNER) or 1
         per_item = max(1, row * work * (vector.size if in_rows else 1) // splits)
         per = max(1, min(items, -(-_UNIT // per_item)))
         if partials:
             per = max(per, -(-items // _PARTIALS))
         units = -(-items // per)
-        passes = loops.Passes(nest)
+        passes = Passes(nest)
         kept = 0
         if passes.saved:
             widest = max(8, *(scalars.compute_type(self.instrs[v].dtype).size for v in passes.saved))

@@ -13,7 +13,7 @@ from collections.abc import Container
 
 from ...core.node import Node
 from .groups import Group, Grouping
-from .loops import cost
+from .nest import cost
 
 # The most operations that make a value again, what one may cost, the most nodes of a group that takes some.
 _DEPTH, _CHEAP, _NODES = 4, 1, 192

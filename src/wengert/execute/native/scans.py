@@ -24,7 +24,7 @@ from ...core.snapshot import LEAVES, input_node, located, with_inputs
 from ...passes.cse import cse
 from ...passes.origins import note
 from ...passes.rewrite import build, with_outputs
-from .loops import KEPT, cost
+from .nest import KEPT, cost
 
 # Products over more rows than that are as fast in the loop as after it.
 _FEW_ROWS = 128
