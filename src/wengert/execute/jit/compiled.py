@@ -23,6 +23,8 @@ class CacheInfo(NamedTuple):
 class Inspected:
     """What shows a program: a compiled function the one that ran last, `lower(...).compile()` its own."""
 
+    __slots__ = ()
+
     def _shown(self) -> Path:
         raise NotImplementedError
 

@@ -26,6 +26,10 @@ from .signature import PLAIN, Call
 from .surroundings import Check, Surroundings, checker
 from .tracing import Constant
 
+# Arrays of at most so many bytes are used again when nobody has them any more: making one takes longer than
+# computing what is in it.
+_POOLED = 1 << 12
+
 
 class Rare(Exception):
     """Something that no short way knows."""
@@ -392,7 +396,10 @@ class _Cook:
                 dtype, axes, sizes = _kind(view.dtype, view.shape)
                 strides = np.array([s * item for s in view.strides], np.int64)
                 by = 0 if view.is_contiguous else Memory(strides)
-                self.do("fresh", dtype, axes, sizes, by, place, word)
+                if view.buffer.nbytes <= _POOLED:
+                    self.do("pooled", dtype, axes, sizes, by, place, word, Object([None, None]))
+                else:
+                    self.do("fresh", dtype, axes, sizes, by, place, word)
                 self.recipe.place(end)
 
     def run(self) -> None:

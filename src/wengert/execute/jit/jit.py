@@ -20,6 +20,7 @@ from ...core.tensor import LEAF, Tensor
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
+from ..native.entry import Native, calls_natively
 from .compiled import CacheInfo, Compiled, Inspected, Lowered
 from .entry import compiled_call
 from .executor import Executor, executor
@@ -63,8 +64,10 @@ class Program:
         self.warned = False
 
 
-class Jit(Inspected):
+class Jit(Inspected, Native):
     """A compiled function: what :func:`jit` returns."""
+
+    __slots__ = ("__dict__", "__weakref__")
 
     def __init__(self, fn: Callable[..., Any], options: Options) -> None:
         self._fn = fn
@@ -206,7 +209,10 @@ class Jit(Inspected):
         if len(self._shortened) >= _PROGRAMS:
             self._shortened.clear()
         self._shortened[mark] = around, path  # alive, so that no other has their identities
-        made = [f for f in (compiled_call(call, around, path, MISS), shortcut(call, around, path)) if f is not None]
+        native = compiled_call(call, around, path, MISS)
+        if native is not None and calls_natively(type(self)):
+            self.call_by(native)
+        made = [f for f in (native, shortcut(call, around, path)) if f is not None]
         self._short = (*made, *self._short[: _SHORT - len(made)])
 
     def _add(self, program: Program, path: Path) -> None:
@@ -271,6 +277,7 @@ class Jit(Inspected):
             self._programs.clear()
             self._around.clear()
             self._short, self._shortened, self._last = (), {}, None
+            self.call_by(None)
 
     # -- tracing
 

@@ -15,7 +15,8 @@ import numpy as np
 from ...core.mode import Mode
 from ...core.tensor import Tensor, new
 from . import entry_code, machine
-from .entry_code import ARGUMENTS, FIRST, HELD, HELD_COUNT, MISS, VALUES, WORDS, Layout
+from .entry_code import ARGUMENTS, FIRST, HELD, HELD_COUNT, MISS, VALUES, WORDS
+from .entry_text import Layout
 
 # CPython's version tags of dicts, which every change renews, by release: they are gone from 3.13 on.
 _DICT_VERSION = {(3, 11): 24, (3, 12): 24}
@@ -42,6 +43,24 @@ class Entry(NamedTuple):
     method: _MethodDef
 
 
+class Native:
+    """A base of classes whose instances are called: natively where they have a function, else by `__call__`."""
+
+    __slots__ = ("_called",)
+
+    _called: Any
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError
+
+    def call_by(self, function: Any) -> None:
+        """Let calls begin with a recipe's function, made for this instance; None: no longer."""
+        if function is not None:
+            self._called = function.__self__
+        elif hasattr(self, "_called"):
+            del self._called
+
+
 @cache
 def entry() -> Entry | None:
     """The compiled entry; None where objects are not laid out as it takes them to be."""
@@ -53,17 +72,48 @@ def entry() -> Entry | None:
         or not machine.is_supported()
     ):
         return None
-    layout, api = _layout(), _numpy_functions()
-    if layout is None or api is None:
+    layout, api, called = _layout(), _numpy_functions(), _slot(new(Native), "_called", object())
+    if layout is None or api is None or called < 0:
         return None
     symbols = {f"wengert_{name}": id(x) for name, x in entry_code.OBJECTS.items()} | api
+    symbols["wengert_python_call"] = _read(Native, _TYPE_CALL)
     for name in entry_code.PYTHON_API:
         if not hasattr(ctypes.pythonapi, name):
             return None
         symbols[name] = _address(getattr(ctypes.pythonapi, name))
-    handlers = entry_code.load(layout, symbols)
+    handlers = entry_code.load(layout, called, symbols)
     made = Entry(handlers, layout, _MethodDef(b"compiled", handlers["entry"], _FASTCALL, None))
     return made if _works(made) else None
+
+
+# Where a type has the function that calls its instances (`tp_call`): after the names, sizes and functions that every
+# CPython has in one order.
+_TYPE_CALL = 128
+
+
+def calls_natively(cls: type[Native]) -> bool:
+    """Have instances of a class called by the native entry first, from now on.
+
+    Calls of instances look for `__call__` by the type's `tp_call`, which every class with that method shares. Ours goes
+    there too, for calls that it gives up. False where a type is not laid out as it is known to be.
+    """
+    found = entry()
+    if found is not None and _read(cls, _TYPE_CALL) == found.handlers["called"]:
+        return True
+
+    class Other:
+        def __call__(self) -> None:
+            pass
+
+    class Silent:
+        pass
+
+    if found is None or not _read(Other, _TYPE_CALL) == _read(cls, _TYPE_CALL) == _read(Native, _TYPE_CALL) != 0:
+        return False
+    if _read(Silent, _TYPE_CALL) != 0 or _read(type, _TYPE_CALL) == _read(Other, _TYPE_CALL):
+        return False
+    ctypes.c_int64.from_address(id(cls) + _TYPE_CALL).value = found.handlers["called"]
+    return True
 
 
 class Word(NamedTuple):

@@ -1,0 +1,208 @@
+"""The text of the compiled entry's handlers: what it takes to write one.
+
+A handler is a native function of one instruction (see `entry_code`). It returns whether to go on.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# What handlers return.
+FAIL, GO_ON, ERROR, RETURN = range(4)
+
+
+class Layout(NamedTuple):
+    """Where things are in objects: bytes from an object's beginning, and addresses of objects."""
+
+    type: int
+    size: int  # of lists and dicts: how many they hold
+    list_items: int
+    tuple_items: int
+    cell_contents: int
+    float_value: int
+    dict_version: int  # 0: it has none
+    array_data: int
+    array_nd: int
+    array_dims: int
+    array_base: int
+    array_descr: int
+    array_flags: int
+    tensor_data: int
+    tensor_spec: int
+    tensor_node: int
+    tensor_grad: int
+    mode_grad: int
+    mode_tracing: int
+
+
+# NumPy's flags: in C order and aligned; and writeable and owner of its memory.
+_PLAIN = 0x0101
+_FREE = 0x0505
+
+
+class Handler:
+    """The text of one function of a frame of registers: `%i` is the instruction."""
+
+    def __init__(self, name: str, layout: Layout) -> None:
+        self.at = layout
+        self.lines = [f"define i64 @{name}(ptr %i) {{"]
+        self.count = 0
+
+    def new(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %r{self.count} = {text}")
+        return f"%r{self.count}"
+
+    def do(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def label(self, stem: str) -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def place(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+
+    def field(self, base: str, offset: int, type: str = "ptr") -> str:
+        """What lies so many bytes after an address."""
+        return self.new(f"load {type}, ptr {self.new(f'getelementptr i8, ptr {base}, i64 {offset}')}")
+
+    def put(self, value: str, base: str, offset: int = 0, type: str = "ptr") -> None:
+        self.do(f"store {type} {value}, ptr {self.new(f'getelementptr i8, ptr {base}, i64 {offset}')}")
+
+    def operand(self, k: int, type: str = "ptr") -> str:
+        return self.field("%i", 8 * (2 + k), type)
+
+    def held_at(self, k: int) -> str:
+        """The object in the word whose address is an operand."""
+        return self.field(self.operand(k), 0)
+
+    def object(self, name: str) -> str:
+        """One of the objects that are always there."""
+        return f"@wengert_{name}"
+
+    def test(self, op: str, a: str, b: str, type: str = "ptr") -> str:
+        return self.new(f"icmp {op} {type} {a}, {b}")
+
+    def need(self, condition: str, otherwise: int = FAIL) -> None:
+        """Go on only where it holds."""
+        yes, no = self.label("yes"), self.label("no")
+        self.do(f"br i1 {condition}, label %{yes}, label %{no}")
+        self.place(no)
+        self.do(f"ret i64 {otherwise}")
+        self.place(yes)
+
+    def same(self, a: str, b: str, type: str = "ptr") -> None:
+        self.need(self.test("eq", a, b, type))
+
+    def there(self, a: str, otherwise: int = FAIL) -> None:
+        self.need(self.test("ne", a, "null"), otherwise)
+
+    def given(self, a: str) -> None:
+        """Neither absent nor None."""
+        self.there(a)
+        self.need(self.test("ne", a, self.object("none")))
+
+    def of_type(self, a: str, type: str) -> None:
+        self.same(self.field(a, self.at.type), type)
+
+    def flags(self, array: str, wanted: int) -> str:
+        found = self.new(f"and i32 {self.field(array, self.at.array_flags, 'i32')}, {wanted}")
+        return self.test("eq", found, str(wanted), "i32")
+
+    def plain(self, array: str) -> None:
+        self.there(array)
+        self.of_type(array, self.object("ndarray"))
+        self.need(self.flags(array, _PLAIN))
+
+    def like(self, array: str, descr: str, nd: str, dims: str) -> None:
+        """Whether an array has a dtype and a shape."""
+        self.same(self.field(array, self.at.array_descr), descr)
+        self.same(self.new(f"zext i32 {self.field(array, self.at.array_nd, 'i32')} to i64"), nd, "i64")
+        equal = self.new(f"call i1 @same_words(ptr {self.field(array, self.at.array_dims)}, ptr {dims}, i64 {nd})")
+        self.need(equal)
+
+    def incref(self, a: str) -> None:
+        self.do(f"call void @Py_IncRef(ptr {a})")
+
+    def decref(self, a: str) -> None:
+        self.do(f"call void @Py_DecRef(ptr {a})")
+
+    def feed(self, array: str, entry: int, own: int) -> None:
+        """Hold an array, and put its address into the table."""
+        self.incref(array)
+        self.put(array, self.operand(own))
+        self.put(self.field(array, self.at.array_data), self.operand(entry))
+
+    def references(self, a: str) -> str:
+        """How many references there are (the low half, which tells 1 from all else on every CPython)."""
+        return self.field(a, 0, "i32")
+
+    def free(self, array: str) -> str:
+        """Whether an array's memory is its own, and nobody refers to it but one place."""
+        alone = self.test("eq", self.references(array), "1", "i32")
+        base = self.test("eq", self.field(array, self.at.array_base), "null")
+        return self.new(f"and i1 {self.new(f'and i1 {alone}, {base}')}, {self.flags(array, _FREE)}")
+
+    def take(self, array: str, may: str, entry: int, own: int, nbytes: int) -> None:
+        """Hold an array that is to be written into, or a copy where something else refers to it.
+
+        The copy is made with the interpreter's lock, which NumPy's own functions may give away meanwhile.
+        """
+        mine, copy, end = self.label("mine"), self.label("copy"), self.label("taken")
+        self.do(f"br i1 {self.new(f'and i1 {may}, {self.free(array)}')}, label %{mine}, label %{copy}")
+        self.place(mine)
+        self.feed(array, entry, own)
+        self.do(f"br label %{end}")
+        self.place(copy)
+        made = self.array(
+            self.field(array, self.at.array_descr),
+            self.field(array, self.at.array_nd, "i32"),
+            self.field(array, self.at.array_dims),
+            "null",
+        )
+        data = self.field(made, self.at.array_data)
+        old, size = self.field(array, self.at.array_data), self.operand(nbytes, "i64")
+        self.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {data}, ptr {old}, i64 {size}, i1 false)")
+        self.put(made, self.operand(own))
+        self.put(data, self.operand(entry))
+        self.do(f"br label %{end}")
+        self.place(end)
+
+    def array(self, descr: str, nd: str, dims: str, strides: str) -> str:
+        """A new array."""
+        self.incref(descr)  # which the array then has
+        made = self.new(
+            f"call ptr @wengert_new_array(ptr {self.object('ndarray')}, ptr {descr}, i32 {nd}, ptr {dims}, "
+            f"ptr {strides}, ptr null, i32 0, ptr null)"
+        )
+        self.there(made, ERROR)
+        return made
+
+    def replace(self, value: str, base: str, offset: int) -> None:
+        """Put an object into a place of another's, which held one."""
+        self.incref(value)
+        old = self.field(base, offset)
+        self.put(value, base, offset)
+        free, end = self.label("free"), self.label("end")
+        self.do(f"br i1 {self.test('ne', old, 'null')}, label %{free}, label %{end}")
+        self.place(free)
+        self.decref(old)
+        self.do(f"br label %{end}")
+        self.place(end)
+
+    def tensor(self, type: str, array: str, spec: str) -> str:
+        """A new tensor."""
+        made = self.new(f"call ptr @PyType_GenericAlloc(ptr {type}, i64 0)")
+        self.there(made, ERROR)
+        for value, offset in (
+            (array, self.at.tensor_data),
+            (spec, self.at.tensor_spec),
+            (self.object("none"), self.at.tensor_node),
+        ):
+            self.incref(value)
+            self.put(value, made, offset)
+        return made
+
+    def text(self) -> str:
+        return "\n".join([*self.lines, f"  ret i64 {GO_ON}", "}"])
