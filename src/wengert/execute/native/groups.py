@@ -239,7 +239,9 @@ class Grouping:
         unused = [node]
         while unused:
             member = unused.pop()
-            if member in self._again and not any(e and e.base is member for n in home.nodes for e in self.edges[n]):
+            if member not in home.axes or not self._again.get(member):
+                continue
+            if not any(e and e.base is member for n in home.nodes for e in self.edges[n]):
                 home.nodes.remove(member)
                 del home.axes[member]
                 self.group[member], *self._again[member] = self._again[member]
