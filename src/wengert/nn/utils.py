@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import clip, float64, isfinite, sqrt, stack, where, zeros
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.tensor import Tensor, asarray, wrap
 
@@ -21,9 +22,9 @@ def _with_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p for p in unique.values() if p.grad is not None]
 
 
-def _gradient(p: Tensor) -> Any:
+def _gradient(p: Tensor) -> Tensor:
     assert p.grad is not None
-    return np.asarray(p.grad.detach().numpy())
+    return p.grad.detach()
 
 
 def clip_grad_norm_(
@@ -60,32 +61,34 @@ def clip_grad_norm_(
         fail(ShapeError, f"norm_type must be positive, not {norm_type}")
     if not held:
         return wrap(np.zeros((), np.float32))
-    dtype = np.result_type(*(np.abs(_gradient(p)).dtype for p in held))
+    dtype = np.result_type(*(abs(_gradient(p)).dtype for p in held))
     # Each tensor's norm first, then the norm of those: float64 keeps the sum of many squares exact enough.
-    norms = [_norm(_gradient(p).ravel(), order) for p in held]
-    total = _norm(np.array(norms), order)
-    if error_if_nonfinite and not math.isfinite(total):
+    total = _norm(stack([_norm(_gradient(p), order) for p in held]), order)
+    if error_if_nonfinite and not isfinite(total):
         fail(
             GradientError,
-            f"the norm of the gradients is {total}",
+            "the norm of the gradients is " + ("not finite" if total.is_abstract else str(total.item())),
             "wg.explain.nonfinite(f), with f a function of a training step, says which operation made it; else lower "
             "the learning rate.",
         )
     scale = max_norm / (total + 1e-6)
-    if not scale >= 1.0:
+    if scale.is_abstract or not scale >= 1.0:
         for p in held:
-            assert p.grad is not None
-            p.grad = wrap(_gradient(p) * np.asarray(scale, np.abs(_gradient(p)).dtype))
-    return wrap(np.asarray(total, dtype))
+            g = _gradient(p)
+            p.grad = where(scale >= 1.0, g, g * scale.astype(abs(g).dtype))
+    before: Tensor = total.astype(dtype)
+    return before
 
 
-def _norm(values: Any, order: float) -> float:
-    magnitudes = np.abs(values).astype(np.float64)
+def _norm(values: Tensor, order: float) -> Tensor:
+    magnitudes = abs(values).astype(float64)
     if order == math.inf:
-        return float(magnitudes.max(initial=0.0))
-    if order == 2.0:
-        return math.sqrt(float(magnitudes @ magnitudes))
-    return float((magnitudes**order).sum() ** (1.0 / order))
+        found: Tensor = magnitudes.max() if values.size else zeros((), dtype=float64)
+    elif order == 2.0:
+        found = sqrt((magnitudes * magnitudes).sum())
+    else:
+        found = (magnitudes**order).sum() ** (1.0 / order)
+    return found
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -> None:
@@ -98,7 +101,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
         g = _gradient(p)
         if g.dtype.kind == "c":
             fail(DTypeError, f"clip_grad_value_ of a complex gradient {p.spec}", "Use clip_grad_norm_.")
-        p.grad = wrap(np.asarray(np.clip(g, np.asarray(-limit, g.dtype), np.asarray(limit, g.dtype))))
+        p.grad = clip(g, -limit, limit)
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
