@@ -5,12 +5,15 @@ t10k-images and t10k-labels, or t10k alone (then the last tenth of its images is
 
     python examples/mnist.py --data DIR
     python examples/mnist.py --data DIR --model cnn
+    python examples/mnist.py --data DIR --jit
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
+import timeit
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +93,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="images in a step (default %(default)s)")
     parser.add_argument("--lr", type=float, default=2e-3, help="learning rate of AdamW (default %(default)s)")
     parser.add_argument("--shift", type=int, default=2, help="move training images by up to this (default %(default)s)")
+    parser.add_argument("--jit", action="store_true", help="compile the training step")
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("mnist.svg"), help="picture of the loss (default %(default)s)")
     args = parser.parse_args()
@@ -107,6 +111,14 @@ def main() -> None:
     count = sum(p.size for p in model.parameters())
     print(f"{len(x)} images to train on, {len(held_x)} held out; {args.model} with {count:,} parameters")
 
+    def step(xb: wg.Tensor, yb: wg.Tensor) -> wg.Tensor:
+        loss = wg.cross_entropy(model(xb), yb)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    train = wg.jit(step) if args.jit else step
     curve = []
     started = time.perf_counter()
     rng = np.random.default_rng(args.seed)
@@ -118,17 +130,16 @@ def main() -> None:
         )
     )
     for xb, yb in (bar := wg.train.progress(batches, "training", total=steps)):
-        loss = wg.cross_entropy(model(xb), yb)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        curve.append(train(xb, yb).item())
         schedule.step()
-        curve.append(loss.item())
         bar.note(f"loss {curve[-1]:.3f}")
     seconds = time.perf_counter() - started
 
     print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")
-    print(f"{seconds:.1f} s, {seconds / steps * 1e3:.2f} ms a step")
+    print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / steps * 1e3:.2f} ms a step")
+    if args.jit:
+        eager = statistics.median(timeit.repeat(lambda: step(xb, yb), number=1, repeat=5))
+        print(f"{eager * 1e3:.2f} ms a step without --jit: {eager * steps / seconds:.1f} times as long")
     args.out.write_text(wg.train.line_chart({"loss": curve}, title=f"MNIST, {args.model}", y_label="nats", log_y=True))
     print(f"wrote {args.out}")
 

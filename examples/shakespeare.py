@@ -1,13 +1,15 @@
 """Train a character-level transformer on a text and let it write.
 
 python examples/shakespeare.py --data input.txt
-python examples/shakespeare.py --data input.txt --steps 3000 --width 128
+python examples/shakespeare.py --data input.txt --steps 3000 --width 128 --jit
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import time
+import timeit
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +80,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4, help="attention heads (default %(default)s)")
     parser.add_argument("--depth", type=int, default=2, help="blocks (default %(default)s)")
     parser.add_argument("--lr", type=float, default=3e-3, help="peak learning rate of AdamW (default %(default)s)")
+    parser.add_argument("--jit", action="store_true", help="compile the training step")
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
     parser.add_argument("--sample", type=int, default=300, help="characters to write (default %(default)s)")
     parser.add_argument("--out", type=Path, default=Path("shakespeare.svg"), help="picture of the loss")
@@ -104,40 +107,50 @@ def main() -> None:
         f"{len(train):,} characters, {len(letters)} different; {sum(p.size for p in model.parameters()):,} parameters"
     )
 
-    def loss_of(rows: np.ndarray) -> wg.Tensor:
-        x, y = wg.asarray(rows[:, :-1]), wg.asarray(rows[:, 1:])
+    def loss_of(rows: wg.Tensor) -> wg.Tensor:
+        x, y = rows[:, :-1], rows[:, 1:]
         return wg.cross_entropy(model(x).reshape(-1, len(letters)), y.reshape(-1))
 
-    def held_out_loss() -> float:
-        starts = np.arange(0, len(held_out) - args.length - 1, args.length)
-        with wg.no_grad():
-            pieces = [
-                (loss_of(held_out[s[:, None] + windows]).item(), len(s))
-                for s in np.array_split(starts, -(-len(starts) // 64))
-            ]
-        return sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces)
-
-    curve = []
-    started = time.perf_counter()
-    for _ in (bar := wg.train.progress(range(args.steps), "training")):
-        rows = train[rng.integers(0, len(train) - args.length - 1, args.batch)[:, None] + windows]
+    def step(rows: wg.Tensor) -> wg.Tensor:
         loss = loss_of(rows)
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        return loss
+
+    def draw() -> wg.Tensor:
+        starts = rng.integers(0, len(train) - args.length - 1, args.batch)
+        return wg.asarray(train[starts[:, None] + windows])
+
+    def held_out_loss() -> float:
+        starts = np.arange(0, len(held_out) - args.length - 1, args.length)
+        with wg.no_grad():
+            pieces = [
+                (loss_of(wg.asarray(held_out[s[:, None] + windows])).item(), len(s))
+                for s in np.array_split(starts, -(-len(starts) // 64))
+            ]
+        return sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces)
+
+    run = wg.jit(step) if args.jit else step
+    curve = []
+    started = time.perf_counter()
+    for _ in (bar := wg.train.progress(range(args.steps), "training")):
+        curve.append(run(draw()).item())
         schedule.step()
-        curve.append(loss.item())
         bar.note(f"loss {curve[-1]:.3f}")
     seconds = time.perf_counter() - started
 
-    print(f"held-out loss {held_out_loss():.3f} nats a character")
+    print(f"last loss {curve[-1]:.4f}; held-out loss {held_out_loss():.3f} nats a character")
     print(f"{seconds:.0f} s, {seconds / args.steps * 1e3:.1f} ms a step\n")
     start = np.searchsorted(letters, list("\n")) if "\n" in letters else train[:1]
     print("".join(letters[i] for i in sample(model, start, args.sample, 0.8, rng)).strip())
     picture = wg.train.line_chart({"loss": curve}, title="Characters", y_label="nats a character")
     args.out.write_text(picture)
     print(f"\nwrote {args.out}")
+    if args.jit:
+        eager = statistics.median(timeit.repeat(lambda: step(draw()), number=1, repeat=5))
+        print(f"{eager * 1e3:.1f} ms a step without --jit: {eager * args.steps / seconds:.1f} times as long")
 
 
 if __name__ == "__main__":
