@@ -96,6 +96,17 @@ FOUND = {
         {"v1": "wg.stack([v0[:, 0], v0[:, 1]], axis=-1)[:, 2:]", "v2": "v1 + 1"},
         "v2",
     ),
+    "a donated input that a larger loop reads again and again": program(
+        {"v0": "np.linspace(-1, 1, 48).reshape(48, 1)", "v1": "np.ones((1, 17))", "v2": "np.ones((17,))"},
+        {"v3": "F.logsigmoid(v0)", "v4": "F.silu(v3)", "v5": "v3 @ v1 + v2", "v6": "v5 + v5"},
+        "v6 v4",
+        donated=frozenset({"v0"}),
+    ),
+    "small differences of large logarithms": program(
+        {"v0": "(np.arange(1536) % 7 - 2).reshape((3, 16, 8, 4)).astype('float32')"},
+        {"v1": "F.log_softmax(v0 * 3, -4)"},
+        "v1",
+    ),
     "bounds of a 16-bit type": program({"v5": "np.ones((8, 32), bfloat16)"}, {"v7": "wg.clip(v5, None, 3.0)"}, "v7"),
 }
 

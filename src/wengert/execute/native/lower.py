@@ -10,8 +10,8 @@ from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
-from . import scalars
-from .groups import Edge, Group, Grouping, edge, permutation
+from .following import emitter, epilogue_key, followers, operand_kind
+from .groups import Group, Grouping, edge, permutation
 from .lowering import RULES, Epilogue, Lowering
 from .moves import copy_step, sliced
 from .nests import NestBuilder, is_structure, literal_dtype
@@ -21,8 +21,10 @@ from .types import Target
 
 # Ops whose kernels take epilogues.
 PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})
-_SEEN_THROUGH = frozenset({"reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "slice", "slice_transpose"})
+# A vector is not filled by less than twice its lanes, and rows side by side fill some from here on.
+_SHORT, _LONG = 16, 64
 _VIEWS = frozenset({"slice", "reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
+_SEEN_THROUGH = (_VIEWS - {"output"}) | {"slice_transpose"}
 
 
 class GraphLowering(Lowering):
@@ -46,9 +48,8 @@ class GraphLowering(Lowering):
         self._places = {n: place for n, place in zip(graph.outputs, places) if place is not None}
         self.grouping = Grouping(graph)
         recompute(self.grouping, PRODUCTS)
-        self._epilogues: dict[Node, Group] = {}
+        self._epilogues = followers(graph, self.grouping, PRODUCTS)
         self._outputs = frozenset(graph.outputs)
-        self._find_epilogues()
         self._pieces: dict[Node, tuple[Node, int]] = {}
         self._containers: dict[Node, View] = {}
         self._windows: dict[Node, tuple[tuple[int, int, int], ...]] = {}
@@ -173,6 +174,8 @@ class GraphLowering(Lowering):
         if node not in self._outputs or node in group.reductions:
             return None
         wanted = group.result_axes(node)
+        if len({d for d in wanted if d >= 0}) < len(group.space):
+            return None  # it is computed several times over, after it was stored too
         for base in self._nearest(node, group):
             if base in self._taken or self._last.get(base) != self._now or base not in self._given:
                 continue
@@ -262,58 +265,6 @@ class GraphLowering(Lowering):
 
     # -- epilogues
 
-    def _find_epilogues(self) -> None:
-        """Groups that only work on a product's elements are computed in its kernel."""
-        for node in self.graph.nodes:
-            if node.op.name not in PRODUCTS or node.op.name not in RULES or isinstance(node.spec, tuple):
-                continue
-            for consumer in self.graph.consumers(node):
-                group = self.grouping.group.get(consumer)
-                if group is not None and group.anchor is None and self._may_follow(node, group):
-                    group.anchor = node
-                    self._epilogues[node] = group
-                    break
-
-    def _may_follow(self, product: Node, group: Group) -> bool:
-        if group.reductions or product not in group.operands or product.spec.size == 0:
-            return False
-        shape = product.spec.shape
-        if sorted(n for n in shape if n > 1) != sorted(group.space):
-            return False
-        orders = set()
-        for node in group.nodes:
-            if node.op.name == "one_hot" or sum(d >= 0 for d in group.axes[node]) != len(group.space):
-                return False
-            for e in self.grouping.edges[node]:
-                if e is not None and e.base is product:
-                    orders.add(group.seen(node, e))
-        return len(orders) == 1 and not self._leads(product, group)
-
-    def _leads(self, product: Node, group: Group) -> bool:
-        """Whether the group needs something else that needs the product."""
-        stack = [n for n in group.operands if n is not product and n not in group.axes]
-        seen: set[Node] = set()
-        first = self.graph.index[product]
-        while stack:
-            node = stack.pop()
-            if node is product:
-                return True
-            if node in seen or self.graph.index[node] < first:
-                other = self.grouping.group.get(node)
-                if node in seen or other is None or other.last < first:
-                    continue
-            seen.add(node)
-            other = self.grouping.group.get(node)
-            if other is group:
-                return True
-            stack.extend(other.operands if other is not None else [e for e in node.inputs if isinstance(e, Node)])
-            if other is not None and other.anchor is not None:
-                stack.extend(e for e in other.anchor.inputs if isinstance(e, Node))
-            follows = self._epilogues.get(node)
-            if follows is not None:
-                stack.extend(follows.operands)
-        return False
-
     def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
         group = self._epilogues.get(node)
         if group is None:
@@ -355,7 +306,7 @@ class GraphLowering(Lowering):
                     taken = dict(zip(group.seen(node, e), view.strides, strict=True))
                 spread = view._replace(shape=full, strides=tuple(taken.get(d, 0) if d >= 0 else 0 for d in axes))
                 seen = spread.reshape(shape)
-                kind = _kind(seen) if seen is not None else None
+                kind = operand_kind(seen) if seen is not None else None
                 if seen is None or kind is None:
                     return None
                 place = (seen.buffer, seen.offset, seen.dtype, seen.strides)
@@ -380,26 +331,38 @@ class GraphLowering(Lowering):
         nodes, edges = list(group.nodes), self.grouping.edges
         order = [product, *nodes]
         stored = [order.index(n) for n in (*wanted, *results)]
-        key = _epilogue_key(product, nodes, edges, refs, stored, operands)
+        key = epilogue_key(product, nodes, edges, refs, stored, operands)
 
-        def emit(b: Any, x: Any, given: Sequence[Any]) -> list[Any]:
-            lanes = x.type.lanes
-            values: dict[Node, Any] = {product: x}
-            for n in nodes:
-                args = []
-                for i, e in enumerate(edges[n]):
-                    if e is None and (n, i) not in refs:
-                        type = scalars.compute_type(literal_dtype(n)).vector(lanes)
-                        args.append(b.const(type, n.inputs[i]))
-                    elif e is not None and e.base in values:
-                        args.append(values[e.base])
-                    else:
-                        k = refs[n, i]
-                        args.append(b.splat(scalars.to_compute(b, given[k], operands[k].dtype), lanes))
-                values[n] = scalars.EMITTERS[n.op.name](b, n, args)
-            return [scalars.to_storage(b, values[order[k]], order[k].spec.dtype) for k in stored]
-
+        emit = emitter(product, nodes, edges, refs, stored, operands)
         return Epilogue(key, operands, kinds, outputs, emit, nodes)
+
+    def is_better_turned(self, node: Node, rows: int) -> bool:
+        """Whether loops reduce along the last axis, a short one: with columns side by side, they do so for vectors."""
+        if rows < _LONG:
+            return False
+        pieces = [c for c in self.graph.consumers(node) if c.op.name == "reshape"]
+        found = False
+        for base in (node, *pieces):
+            if base in self._outputs or base.spec.shape[: node.spec.ndim - 1] != node.spec.shape[:-1]:
+                return False
+            for consumer in self._consumers_through_views(base):
+                if consumer in pieces:
+                    continue
+                if consumer not in self.grouping.group:
+                    return False
+                for group in self.grouping.computing(consumer):
+                    found |= self._reduces_pieces(group, consumer, base)
+        return found
+
+    def _reduces_pieces(self, group: Group, reader: Node, base: Node) -> bool:
+        """Whether a group reduces along the last axis of what a member reads, a short one, and not along all others."""
+        for e in self.grouping.edges[reader]:
+            if e is not None and e.base is base:
+                d = group.seen(reader, e)[-1]
+                over = [dims for dims in group.reductions.values() if d in dims and len(dims) < len(group.space)]
+                if over and group.space[d] <= _SHORT:
+                    return True
+        return False
 
     def _is_needed_besides(self, product: Node, group: Group) -> bool:
         takers = self.grouping.takers(product)
@@ -577,34 +540,3 @@ class GraphLowering(Lowering):
         asked = [] if when is None else [when]
         host = HostCall(node.op.name, run, when)
         self.step(host, [*reads, *writes], reads=[*reads, *asked], writes=writes, nodes=[node])
-
-
-def _kind(x: View) -> str | None:
-    """How a product's kernel reads an operand of its epilogue; None where it cannot."""
-    strides = [0 if n == 1 else s for n, s in zip(x.shape, x.strides)]
-    if not any(strides):
-        return "scalar"
-    if strides[-1] == 0:
-        return "row" if x.shape[-1] > 1 or len(x.shape) > 1 else None
-    if strides[-1] != 1:
-        return None
-    return "full" if any(strides[:-1]) else "column"
-
-
-def _epilogue_key(
-    product: Node,
-    nodes: Sequence[Node],
-    edges: dict[Node, tuple[Edge | None, ...]],
-    refs: dict[tuple[Node, int], int],
-    stored: Sequence[int],
-    operands: Sequence[View],
-) -> str:
-    numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
-    parts = [str(v.dtype) for v in operands]
-    for n in nodes:
-        args = [
-            f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
-            for i, e in enumerate(edges[n])
-        ]
-        parts.append(f"{n.op.name} {n.attrs or ''} {args} {n.spec.dtype}")
-    return "; ".join([*parts, str(list(stored))])
