@@ -18,8 +18,19 @@ from .lowering import Lowering
 from .plan import View
 from .types import I64, Type
 
-# The record: x, the panels (two words each); then these.
-ROWS, INNER, ROW_STRIDE, INNER_STRIDE, OUT_STRIDE, PANELS, COUNTS = 4, 5, 6, 7, 8, 9, 10
+# The record: x, the panels (two words each); then these. A unit packs so many panels, and of them so many steps
+# along the inner axis: there are INNER_BLOCKS of those for each group of panels.
+ROWS, INNER, ROW_STRIDE, INNER_STRIDE, OUT_STRIDE, PANELS = 4, 5, 6, 7, 8, 9
+UNIT_PANELS, UNIT_INNER, PANEL_BLOCKS, INNER_BLOCKS, COUNTS = 10, 11, 12, 13, 14
+
+# Where a line of `x` holds a step of many panels, it is read from end to end, so many of them at a time: as many
+# streams as processors fetch ahead, and fewer lines than a set of the first-level cache holds. The panels that are
+# written meanwhile are no more than its table of pages has room for.
+LINES, LINE_PANELS = 8, 32
+# Elsewhere a line holds many steps of a row, and is asked for so many bytes ahead.
+AHEAD = 512
+# A unit packs at least about so many numbers.
+UNIT_NUMBERS = 4096
 
 
 def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int]) -> View:
@@ -27,33 +38,43 @@ def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Seq
     *batch, rows, inner = x.shape
     held = sum(h * n for h, n in zip(heights, counts))
     out = low.temp((*batch, held * inner), numpy_dtype(type))
+    if not out.size:
+        return out
     *batch_strides, row_stride, inner_stride = x.strides
     how = "rows" if row_stride == 1 or rows == 1 else "inner" if inner_stride == 1 else "any"
     sizes = [n for pair in zip(batch, batch_strides) for n in pair]
     key = f"pack {how} {x.type.text} {type.text} {heights} {len(batch)}"
     kernel = low.kernel(key, lambda b: _write(b, x.type, type, heights, len(batch), how))
     panels = sum(counts)
+    unit_panels, unit_inner = (min(panels, LINE_PANELS), LINES) if how == "rows" else (1, inner)
+    panel_blocks, inner_blocks = -(-panels // unit_panels), -(-inner // unit_inner)
     low.step(
         kernel,
-        [x, out, rows, inner, row_stride, inner_stride, held * inner, panels, *counts, *sizes],
+        [
+            *(x, out, rows, inner, row_stride, inner_stride, held * inner, panels),
+            *(unit_panels, unit_inner, panel_blocks, inner_blocks),
+            *counts,
+            *sizes,
+        ],
         reads=[x],
         writes=[out],
-        units=panels * math.prod(batch),
-        grain=max(1, 4096 // max(1, heights[0] * inner)),
+        units=panel_blocks * inner_blocks * math.prod(batch),
+        grain=max(1, UNIT_NUMBERS // (unit_panels * heights[0] * unit_inner)),
         label=f"pack {rows}x{inner}",
     )
     return out
 
 
 def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_axes: int, how: str) -> None:
-    """The kernel: a unit is a panel."""
-    lanes = b.target.lanes(type)
+    """The kernel."""
     inner, row_stride, inner_stride = b.words(INNER, 3)
     row_stride = b.index(1) if how == "rows" else row_stride
     inner_stride = b.index(1) if how == "inner" else inner_stride
     with b.loop(b.lo, b.hi) as unit:
-        panels = b.word(PANELS)
-        panel, rest = b.urem(unit.index, panels), b.udiv(unit.index, panels)
+        blocks = b.word(INNER_BLOCKS)
+        inner_block, rest = b.urem(unit.index, blocks), b.udiv(unit.index, blocks)
+        blocks = b.word(PANEL_BLOCKS)
+        panel_block, rest = b.urem(rest, blocks), b.udiv(rest, blocks)
         x, out = b.buffer(0), b.buffer(2)
         out = b.offset(out, b.mul(rest, b.word(OUT_STRIDE)), type)
         for axis in reversed(range(batch_axes)):
@@ -61,38 +82,60 @@ def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_a
             size = b.word(at)
             x = b.offset(x, b.mul(b.urem(rest, size), b.word(at + 1)), source)
             rest = b.udiv(rest, size)
-        height, first = _panel(b, heights, panel)
-        x = b.offset(x, b.mul(first, row_stride), source)
-        out = b.offset(out, b.mul(first, inner), type)
-        have = b.sub(b.word(ROWS), first)
-        with b.loop(0, height, lanes) as part:
-            read = b.fixed_mask(b.sub(have, part.index), lanes)
-            write = b.fixed_mask(b.sub(height, part.index), lanes)
-            start = b.offset(x, b.mul(part.index, row_stride), source)
-            to = b.offset(out, part.index, type)
-            done = b.index(0)
-            if how == "inner":
-                done = b.and_(inner, b.index(-lanes))
-                last = b.sub(b.sub(have, part.index), b.index(1))
-                with b.loop(0, done, lanes) as block:
-                    square = b.offset(start, block.index, source)
-                    rows = [
-                        b.load(
-                            source.vector(lanes), b.offset(square, b.mul(b.imin(b.index(r), last), row_stride), source)
-                        )
-                        for r in range(lanes)
-                    ]
-                    columns = _transposed(b, [convert(b, row, type) for row in rows])
-                    place = b.offset(to, b.mul(block.index, height), type)
-                    for column in columns:
-                        b.masked_store(column, place, write)
-                        place = b.offset(place, height, type)
-            steps = b.mul(b.iota(I64.vector(lanes)), b.splat(row_stride, lanes))
-            with b.loop(done, inner) as k:
-                at_k = b.offset(start, b.mul(k.index, inner_stride), source)
-                vector = source.vector(lanes)
-                v = b.masked_load(vector, at_k, read) if how == "rows" else b.gather(vector, at_k, steps, read)
-                b.masked_store(convert(b, v, type), b.offset(to, b.mul(k.index, height), type), write)
+        begin = b.mul(inner_block, b.word(UNIT_INNER))
+        end = b.imin(b.add(begin, b.word(UNIT_INNER)), inner)
+        first_panel = b.mul(panel_block, b.word(UNIT_PANELS))
+        last_panel = b.imin(b.add(first_panel, b.word(UNIT_PANELS)), b.word(PANELS))
+        with b.loop(first_panel, last_panel) as panel:
+            height, first = _panel(b, heights, panel.index)
+            here = b.offset(x, b.mul(first, row_stride), source)
+            to = b.offset(out, b.mul(first, inner), type)
+            have = b.sub(b.word(ROWS), first)
+            _copy(b, source, type, how, here, to, (row_stride, inner_stride), (begin, end), height, have)
+
+
+def _copy(
+    b: Builder,
+    source: Type,
+    type: Type,
+    how: str,
+    x: Value,
+    out: Value,
+    strides: tuple[Value, Value],
+    steps: tuple[Value, Value],
+    height: Value,
+    have: Value,
+) -> None:
+    """Some steps of one panel, of whose rows `have` are there, vectors of rows at a time."""
+    lanes = b.target.lanes(type)
+    row_stride, inner_stride = strides
+    vector = source.vector(lanes)
+    apart = b.mul(b.iota(I64.vector(lanes)), b.splat(row_stride, lanes))
+    with b.loop(0, height, lanes) as part:
+        read = b.fixed_mask(b.sub(have, part.index), lanes)
+        write = b.fixed_mask(b.sub(height, part.index), lanes)
+        start = b.offset(x, b.mul(part.index, row_stride), source)
+        to = b.offset(out, part.index, type)
+        done, end = steps
+        if how == "inner":
+            last = b.sub(b.imin(b.sub(have, part.index), b.sub(height, part.index)), b.index(1))
+            squares = b.add(done, b.and_(b.sub(end, done), b.index(-lanes)))
+            with b.loop(done, squares, lanes) as block:
+                rows = []
+                for r in range(lanes):
+                    row = b.offset(x, b.mul(b.add(part.index, b.imin(b.index(r), last)), row_stride), source)
+                    row = b.offset(row, block.index, source)
+                    b.prefetch(b.offset(row, AHEAD // source.size, source))
+                    rows.append(convert(b, b.load(vector, row), type))
+                place = b.offset(to, b.mul(block.index, height), type)
+                for column in _transposed(b, rows):
+                    b.masked_store(column, place, write)
+                    place = b.offset(place, height, type)
+            done = squares
+        with b.loop(done, end) as k:
+            at_k = b.offset(start, b.mul(k.index, inner_stride), source)
+            v = b.masked_load(vector, at_k, read) if how == "rows" else b.gather(vector, at_k, apart, read)
+            b.masked_store(convert(b, v, type), b.offset(to, b.mul(k.index, height), type), write)
 
 
 def _panel(b: Builder, heights: Sequence[int], panel: Value) -> tuple[Value, Value]:
