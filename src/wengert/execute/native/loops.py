@@ -15,6 +15,7 @@ units are shared out.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class LoopKernel:
             with b.loop(b.mul(b.lo, self.per), last) as loop:
                 self._item(loop.index, b.index(0))
             return
-        for k, v in enumerate(nest.partials):
+        for v in nest.partials:
             if nest.instrs[v].over == "all":
                 self.totals[v] = b.local(self.type(v, self.lanes))
         with b.loop(b.lo, b.hi) as unit:
@@ -90,7 +91,7 @@ class LoopKernel:
                 if nest.instrs[v].over == "all":
                     total = b.load(self.type(v, self.lanes), self.totals[v], 64)
                     combine = COMBINE[nest.instrs[v].how]
-                    scalar = b.reduce_lanes(total, lambda x, y: combine(b, x, y))
+                    scalar = b.reduce_lanes(total, partial(combine, b))
                     self._store_scalar(v, scalar, self.partial_bases[k], unit.index)
 
     def _start(self, unit: Value) -> None:
@@ -204,7 +205,7 @@ class LoopKernel:
                 b.store(end, self.totals[v], 64)
                 continue
             combine = COMBINE[instrs[v].how]
-            self.known[v] = end if self.in_rows else b.reduce_lanes(end, lambda x, y, c=combine: c(b, x, y))  # type: ignore[misc]
+            self.known[v] = end if self.in_rows else b.reduce_lanes(end, partial(combine, b))
 
     def _loops(
         self,
@@ -342,7 +343,7 @@ class LoopKernel:
         pointer = b.offset(self.partial_bases[k], b.add(b.mul(self.unit, self.columns), flat), element)
         if self.in_rows:
             old = _bool_from_memory(b, b.load(element, pointer), x.type)
-            total = combine(b, old, b.reduce_lanes(x, lambda p, q: combine(b, p, q)))
+            total = combine(b, old, b.reduce_lanes(x, partial(combine, b)))
             b.store(_bool_to_memory(b, total), pointer)
             return
         type = element.vector(self.lanes)
