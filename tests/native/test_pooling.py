@@ -12,9 +12,12 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 import ml_dtypes
 from stepping import TARGETS, Bench, node_of
 
-import wengert.execute.native.pooling  # noqa: F401
+import wengert as wg
+import wengert.execute.native.pooling
 from wengert.core.op import TABLE
+from wengert.core.record import bind
 from wengert.execute.native import machine
+from wengert.execute.native.compile import compile_graph
 from wengert.execute.native.kernel import Kernel
 from wengert.execute.native.lowering import RULES, Lowering
 from wengert.execute.native.plan import View
@@ -179,3 +182,19 @@ def test_aarch64() -> None:
     for step in low.plan.steps:
         assert isinstance(step.kernel, Kernel)
         assert step.kernel.asm
+
+
+@pytest.mark.parametrize("level", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_maxima_and_their_places_are_one_step(case: Case, level: str) -> None:
+    rng = np.random.default_rng(5)
+    x = np.round(rng.standard_normal(case.shape) * 2).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = -np.inf
+    x[rng.random(x.shape) < 0.05] = np.nan
+    x[rng.random(x.shape) < 0.05] = -0.0
+    names = ("max_pool", "argmax_pool")
+    graph = wg.graph(lambda x: tuple(bind(TABLE[n], (x,), case.attrs) for n in names))(x)
+    made = compile_graph(graph, target=None if level == "host" else machine.level(level))
+    assert sum(s.label in names for s in made.plan.steps) == 1
+    for got, name in zip(made.run([x]), names, strict=True):
+        np.testing.assert_array_equal(got, TABLE[name].forward(x, **case.attrs))

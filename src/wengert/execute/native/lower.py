@@ -263,6 +263,12 @@ class GraphLowering(Lowering):
                 copy_step(self, source, target)
         return self._container(node)
 
+    def twin(self, node: Node, name: str) -> Node | None:
+        for other in self.graph.consumers(node.inputs[0]):
+            if other.op.name == name and other.inputs == node.inputs and other.attrs == node.attrs:
+                return other
+        return None
+
     # -- epilogues
 
     def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:

@@ -119,6 +119,10 @@ class Lowering:
         """A step that runs the op's own forward, in Python; only where one of the 64-bit words `when` is not 0."""
         raise NotImplementedError
 
+    def twin(self, node: Node, name: str) -> Node | None:
+        """A node of another op with the same operands and attributes, so that one kernel may compute both."""
+        return None
+
     def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
         """What follows the product `node`, to be computed in its kernel; None: store the product.
 

@@ -47,7 +47,7 @@ class Fold:
     """What a kernel computes over the taps of a window.
 
     `winners` says where the numbers of winning elements are read: nowhere, at the outputs, or at the
-    taps beside the elements.
+    taps beside the elements; or that they are a second result ("made"), beside the maxima.
     """
 
     name: str
@@ -69,42 +69,38 @@ class Fold:
     def key(self) -> str:
         return f"pool {self.name} {self.dtype} {self.result} {self.winners} {self.winner}"
 
-    def start(self, b: Builder, lanes: int, taps: Value) -> list[Value]:
+    @property
+    def finds_winners(self) -> bool:
+        return self.name == "argmax" or self.winners == "made"
+
+    def start(self, b: Builder, lanes: int, first: Value) -> list[Value]:
+        """What is folded before any element; `first` is the number of the first."""
         type = self.compute.vector(lanes)
         if self.name in ("max", "argmax"):
             lowest = [b.const(type, _lowest(self.dtype))]
-            if self.name == "argmax":
-                lowest.append(b.splat(b.cast("trunc", taps, _NUMBER), lanes))
+            if self.finds_winners:
+                lowest.append(b.splat(b.cast("trunc", first, _NUMBER), lanes))
             return lowest
         return [b.const(type, 0)]
 
-    def step(
-        self, b: Builder, folded: Sequence[Value], x: Value, number: Value, winner: Value | None, taps: Value
-    ) -> list[Value]:
+    def step(self, b: Builder, folded: Sequence[Value], x: Value, number: Value, winner: Value | None) -> list[Value]:
         """What is folded after one more element."""
         lanes = x.type.lanes
         best = folded[0]
-        if self.name == "max":
-            return [b.select(b.or_(self._greater(b, x, best), self._is_nan(b, x)), x, best)]
-        if self.name == "argmax":
-            # The first greatest element, the first NaN before all others, and some element in any case.
-            none = b.icmp("eq", folded[1], b.splat(b.cast("trunc", taps, _NUMBER), lanes))
-            first_nan = b.and_(self._is_nan(b, x), b.not_(self._is_nan(b, best)))
-            wins = b.or_(b.or_(self._greater(b, x, best), first_nan), none)
-            return [b.select(wins, x, best), b.select(wins, b.splat(number, lanes), folded[1])]
+        if self.name in ("max", "argmax"):
+            # The first greatest element; the first NaN before all others.
+            wins = self._wins(b, x, best)
+            return [b.select(wins, new, old) for new, old in zip((x, b.splat(number, lanes)), folded)]
         if winner is not None:
             x = b.select(b.icmp("eq", winner, b.splat(number, lanes)), x, b.const(x.type, 0))
         if self.dtype.kind == "b":
             return [b.or_(best, x)]
         return [b.fadd(best, x) if x.type.is_float else b.add(best, x)]
 
-    def _greater(self, b: Builder, x: Value, y: Value) -> Value:
+    def _wins(self, b: Builder, x: Value, best: Value) -> Value:
         if x.type.is_float:
-            return b.fcmp("ogt", x, y)
-        return b.icmp("sgt" if self.dtype.kind == "i" else "ugt", x, y)
-
-    def _is_nan(self, b: Builder, x: Value) -> Value:
-        return b.fcmp("uno", x, x) if x.type.is_float else b.icmp("ne", x, x)
+            return b.and_(b.fcmp("ugt", x, best), b.fcmp("ord", best, best))
+        return b.icmp("sgt" if self.dtype.kind == "i" else "ugt", x, best)
 
 
 def _memory(dtype: np.dtype[Any]) -> Type:
@@ -149,7 +145,7 @@ class _Pool:
         line = b.add(images["x"], b.add(b.mul(x_z, r["x_z"]), b.mul(x_y, r["x_y"])))
         winners = images["w"]
         at_taps = self.fold.winners == "taps"
-        if self.fold.winners != "none":
+        if self.fold.winners != "none":  # those that are made stand at the outputs
             w_z, w_y = (x_z, x_y) if at_taps else (z, y)
             winners = b.add(winners, b.add(b.mul(w_z, r["w_z"]), b.mul(w_y, r["w_y"])))
         with b.loop(0, p["outputs_x"]) as x:
@@ -192,8 +188,17 @@ class _Pool:
         b, r, fold = self.b, self.r, self.fold
         x, w, out = (b.add(s, channel) for s in starts)
         winner = self._winner(w, lanes) if fold.winners == "outputs" else None
-        folded = fold.start(b, lanes, r["taps"])
         (z0, z1), (y0, y1), (x0, x1) = ranges
+        # Where no tap is inside, none has won: no tap has the number after the last one.
+        first = r["taps"]
+        if fold.finds_winners:
+            number = p["number"]
+            inside = b.icmp("slt", z0, z1)
+            for axis, (start, end) in zip("zyx", ranges):
+                number = b.add(number, b.mul(start, p[f"number_{axis}"]))
+                inside = b.and_(inside, b.icmp("slt", start, end))
+            first = b.select(inside, number, first)
+        folded = fold.start(b, lanes, first)
         with b.loop(z0, z1, carried=folded) as kz:
             at_z, number_z = b.mul(kz.index, p["dilation_z"]), b.add(p["number"], b.mul(kz.index, p["number_z"]))
             with b.loop(y0, y1, carried=kz.values) as ky:
@@ -206,13 +211,19 @@ class _Pool:
                         winner = self._winner(self._moved(w, "w", taps), lanes)
                     place = b.offset(r["x"], self._moved(x, "x", taps), fold.memory)
                     value = convert(b, b.load(fold.memory.vector(lanes), place), fold.compute)
-                    kx.carry(*fold.step(b, kx.values, value, number, winner, r["taps"]))
+                    kx.carry(*fold.step(b, kx.values, value, number, winner))
                 ky.carry(*kx.results)
             kz.carry(*ky.results)
-        result, memory = kz.results[-1], _memory(fold.result)
+        result, memory = kz.results[-1 if fold.name == "argmax" else 0], _memory(fold.result)
         if fold.name == "argmax":
-            result = b.cast("trunc" if memory.bits < _NUMBER.bits else "zext", result, memory)
+            result = self._number(result, memory)
         b.store(convert(b, result, memory), b.offset(r["out"], out, memory))
+        if fold.winners == "made":
+            memory = _memory(fold.winner)
+            b.store(self._number(kz.results[1], memory), b.offset(r["winners"], w, memory))
+
+    def _number(self, number: Value, memory: Type) -> Value:
+        return self.b.cast("trunc" if memory.bits < _NUMBER.bits else "zext", number, memory)
 
     def _moved(self, start: Value, name: str, taps: list[tuple[str, Value]]) -> Value:
         for axis, at in taps:
@@ -295,8 +306,8 @@ def _lanes(low: Lowering, type: Type, channels: int) -> int:
     return next((most * n for n in (4, 2) if channels % (most * n) == 0), most)
 
 
-def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transposed: bool) -> View | None:
-    """The result of a fold over windows; `given` are what is read at the taps and the winners."""
+def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transposed: bool) -> list[View] | None:
+    """The result of a fold over windows (and the winners, if they are made); `given` are what it reads."""
     attrs = node.attrs
     kernel, shape = attrs["kernel"], node.spec.shape
     spatial = len(kernel)
@@ -311,6 +322,10 @@ def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transpos
     images = _Images(low, given, spatial, low.target.lanes(fold.compute))
     made, out = images.new(low, shape, fold.result)
     x, winners = images.views[0], images.views[-1]
+    results = [made]
+    if fold.winners == "made":
+        also, winners = images.new(low, shape, fold.winner)
+        results.append(also)
     padded = (*(1,) * (SPATIAL - spatial), *kernel)
     per_row = max(p.z.outputs * p.x.outputs for p in phases) * (images.channels if images.is_last else 1)
     most = max(p.y.outputs for p in phases)
@@ -338,41 +353,52 @@ def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transpos
         low.kernel(f"{fold.key} {lanes}", lambda b: _Pool(b, fold, lanes).write()),
         [*words, *(w for p in phases for w in _phase(p, padded, out.strides[2:]))],
         reads=images.views,
-        writes=[made],
+        writes=results,
         units=images.outer * (1 if images.is_last else images.channels) * bands,
         flops=float(made.size * prod(kernel)),
         nodes=[node],
         label=node.op.name,
     )
-    return made
+    return results
 
 
 def _is_supported(*views: View) -> bool:
     return all(storage_type(v.dtype) is not None for v in views)
 
 
+def _one(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transposed: bool) -> View | None:
+    found = _pool(low, node, fold, given, transposed) if _is_supported(*given) else None
+    return found[0] if found is not None else None
+
+
 @lowers("max_pool", "sum_pool", "argmax_pool")
 def _over_windows(low: Lowering, node: Node) -> View | None:
     x = low.view(node.inputs[0])
     name = node.op.name.removesuffix("_pool")
-    return _pool(low, node, Fold(name, x.dtype, node.spec.dtype), [x], False) if _is_supported(x) else None
+    other = low.twin(node, {"max": "argmax_pool", "argmax": "max_pool"}.get(name, ""))
+    if other is None or not _is_supported(x):
+        return _one(low, node, Fold(name, x.dtype, node.spec.dtype), [x], False)
+    most, winner = (node, other) if name == "max" else (other, node)
+    found = _pool(low, node, Fold("max", x.dtype, most.spec.dtype, "made", winner.spec.dtype), [x], False)
+    if found is None:
+        return None
+    low.views[most], low.views[winner] = found
+    return low.view(node)
 
 
 @lowers("pool_select")
 def _pool_select(low: Lowering, node: Node) -> View | None:
     x, winners = (low.view(i) for i in node.inputs)
-    fold = Fold("sum", x.dtype, node.spec.dtype, "outputs", winners.dtype)
-    return _pool(low, node, fold, [x, winners], False) if _is_supported(x, winners) else None
+    return _one(low, node, Fold("sum", x.dtype, node.spec.dtype, "outputs", winners.dtype), [x, winners], False)
 
 
 @lowers("pool_scatter")
 def _pool_scatter(low: Lowering, node: Node) -> View | None:
     y, winners = (low.view(i) for i in node.inputs)
-    fold = Fold("sum", y.dtype, node.spec.dtype, "taps", winners.dtype)
-    return _pool(low, node, fold, [y, winners], True) if _is_supported(y, winners) else None
+    return _one(low, node, Fold("sum", y.dtype, node.spec.dtype, "taps", winners.dtype), [y, winners], True)
 
 
 @lowers("spread_pool")
 def _spread_pool(low: Lowering, node: Node) -> View | None:
     y = low.view(node.inputs[0])
-    return _pool(low, node, Fold("sum", y.dtype, node.spec.dtype), [y], True) if _is_supported(y) else None
+    return _one(low, node, Fold("sum", y.dtype, node.spec.dtype), [y], True)
