@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+import threading
+import types
+import weakref
 from typing import Any
 
 import numpy as np
@@ -9,6 +14,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
+from wengert.execute.jit.fast import MISS
 
 pytest.importorskip("llvmlite")
 
@@ -28,6 +34,11 @@ def training(rule: Any = optim.Adam) -> Any:
 
     x = wg.tensor(np.linspace(-1, 1, 20, dtype=np.float32).reshape(5, 4))
     return model, opt, step, x, wg.tensor(np.array([0, 1, 2, 1, 0]))
+
+
+def gradient(x: wg.Tensor) -> Any:
+    assert x.grad is not None
+    return x.grad.numpy()
 
 
 def test_state_is_updated_where_it_stands() -> None:
@@ -141,11 +152,11 @@ def test_donated_arguments(nest: Any) -> None:
     def leaves(s: Any) -> list[Any]:
         return list(s.values()) if isinstance(s, dict) else list(s)
 
-    @wg.jit(donate_argnums=0)
     def step(state: Any, x: Any) -> Any:
         q, p = leaves(state)
         return nest([q + p * x, p - q * x])
 
+    step = wg.jit(step, donate_argnums=0)
     state, x = nest([wg.ones(5), wg.zeros(5)]), wg.full((5,), 0.5)
     q, p = np.ones(5, np.float32), np.zeros(5, np.float32)
     for _ in range(6):
@@ -185,3 +196,341 @@ def test_a_tensor_donated_twice() -> None:
         total, product = step(wg.ones(4), wg.full((4,), 5.0))
         np.testing.assert_array_equal(total, [6] * 4)
         np.testing.assert_array_equal(product, [5] * 4)
+
+
+# -- results that carry gradients
+
+
+def test_results_that_carry_gradients_by_the_short_way() -> None:
+    scale = wg.tensor([2.0, 3.0], requires_grad=True)
+    fn = wg.jit(lambda a, b, k: ((a * b * scale).sum() * k, a.detach() + b.detach()))
+    for i in range(8):
+        a, b = wg.tensor([1.0, 2.0 + i], requires_grad=True), wg.tensor([3.0, 4.0])
+        scale.grad = None
+        hidden = a * 1.0 if i % 2 else a
+        found, plain = fn(hidden, b, 0.5)
+        assert not plain.requires_grad
+        found.backward()
+        np.testing.assert_allclose(gradient(a), b.numpy() * scale.detach().numpy() * 0.5)
+        np.testing.assert_allclose(gradient(scale), a.detach().numpy() * b.numpy() * 0.5)
+        with wg.no_grad():
+            assert not fn(hidden, b, 0.5)[0].requires_grad
+        assert not fn(b, b, 0.5)[1].requires_grad
+        assert fn(hidden, a, 0.5)[0].requires_grad
+
+
+# -- the compiled entry
+
+
+def settled(fn: Any, *args: Any) -> Any:
+    """The function after as many calls as it takes to have an entry made for calls like this one."""
+    for _ in range(8):
+        fn(*args)
+    return fn
+
+
+def is_native(fn: Any, *args: Any) -> bool:
+    """Whether a call is taken by the compiled entry."""
+    native = [f for f in fn._short if type(f) is types.BuiltinFunctionType]
+    return any(f(*args) is not MISS for f in native)
+
+
+NESTS: list[Any] = [
+    lambda x: (x, [x, 2.5, None], {"a": x, "b": "text"}, 3, True),
+    lambda x: ([], (), {}, x),
+    lambda x: (x.numpy(), {"k": [x.numpy(), (x,)]}),
+]
+
+
+@pytest.mark.parametrize("nest", NESTS)
+def test_arguments_and_results_in_nests(nest: Any) -> None:
+    def double(args: Any) -> Any:
+        return wg.tree.map(lambda v: v * 2 if isinstance(v, (wg.Tensor, np.ndarray, float)) else v, args)
+
+    fn = wg.jit(lambda *args: double(args))
+    x = wg.tensor([1.0, 2.0, 3.0])
+    settled(fn, *nest(x))
+    assert is_native(fn, *nest(x))
+    for k in range(4):
+        x = wg.tensor([1.0, 2.0, 3.0 + k])
+        for got, want in zip(wg.tree.leaves(fn(*nest(x))), wg.tree.leaves(double(nest(x))), strict=True):
+            np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+    assert wg.tree.structure(fn(*nest(x))) == wg.tree.structure(double(nest(x)))
+
+
+def test_what_the_entry_was_not_made_for_goes_another_way() -> None:
+    class Odd(wg.Tensor):
+        __slots__ = ()
+
+    class Weird(np.ndarray[Any, Any]):
+        pass
+
+    fn = wg.jit(lambda x, k: x * 2 + k)
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = wg.tensor(array)
+    settled(fn, x, 1.0)
+    settled(fn, array, 1.0)
+    assert is_native(fn, x, 1.0)
+    assert is_native(fn, array, 1.0)
+    odd = Odd(array)
+    others: list[Any] = [
+        odd,
+        array.astype(np.float64),
+        array.astype(">f4"),
+        array.T,
+        np.asfortranarray(array),
+        array[:, ::-1],
+        np.broadcast_to(array[0], (2, 3)),
+        array[:1],
+        array[0],
+        array.reshape(6),
+        array.view(Weird),
+        np.frombuffer(b"\0" + array.tobytes(), np.float32, offset=1).reshape(2, 3),
+        wg.tensor(array, requires_grad=True),
+        wg.tensor(array.astype(np.int32)),
+        2.0,
+        np.float32(3),
+    ]
+    for other in others:
+        assert not is_native(fn, other, 1.0)
+        for _ in range(3):
+            want = np.asarray(other.detach() if isinstance(other, wg.Tensor) else other) * 2 + 1
+            np.testing.assert_allclose(fn(other, 1.0).detach(), want)
+        np.testing.assert_allclose(fn(array, 1.0), array * 2 + 1)
+    np.testing.assert_allclose(fn(x, k=1.0), array * 2 + 1)
+    np.testing.assert_allclose(fn(x, 2), array * 2 + 2)
+    np.testing.assert_allclose(fn(x, float("nan")), np.full((2, 3), np.nan))
+    with pytest.raises(TypeError):
+        fn(x)
+    with pytest.raises(TypeError):
+        fn(x, 1.0, 2.0)
+
+
+def test_what_is_around_is_looked_at() -> None:
+    model, opt, step, x, y = training(lambda p, lr: optim.SGD(p, lr=lr, momentum=0.9))
+    plain, rule, _, _, _ = training(lambda p, lr: optim.SGD(p, lr=lr, momentum=0.9))
+
+    def eager(x: Any, y: Any) -> Any:
+        loss = nn.functional.cross_entropy(plain(x), y)
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        return loss
+
+    def both(change: Any = None) -> None:
+        if change is not None:
+            change(model, opt)
+            change(plain, rule)
+        for _ in range(7):
+            np.testing.assert_allclose(step(x, y).detach(), eager(x, y).detach(), rtol=1e-4)
+
+    def set_lr(model: Any, opt: Any) -> None:
+        opt.param_groups[0]["lr"] *= 0.5
+
+    def set_weight(model: Any, opt: Any) -> None:
+        with wg.no_grad():
+            model[0].weight.mul_(0.5)
+
+    def set_layer(model: Any, opt: Any) -> None:
+        model[1] = nn.ReLU()
+
+    def set_loaded(model: Any, opt: Any) -> None:
+        opt.load_state_dict(opt.state_dict())
+
+    def freeze(model: Any, opt: Any) -> None:
+        model[0].bias.requires_grad_(False)
+        model[0].bias.grad = None
+
+    both()
+    for change in (set_lr, set_weight, set_loaded, set_lr, set_layer, freeze, set_lr):
+        both(change)
+    schedule = [wg.optim.lr_scheduler.StepLR(o, 2) for o in (opt, rule)]
+    for _ in range(12):
+        both(lambda model, opt: None)
+        for s in schedule:
+            s.step()
+
+
+def test_gradients_may_be_there_or_not() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        loss = (w * x).sum()
+        loss.backward()
+        return loss.detach()
+
+    x = wg.tensor([3.0, 4.0])
+    total = 0
+    for i in range(24):
+        if i % 5 == 4:
+            w.grad, total = None, 0
+        step(x)
+        total += 1
+        kept = w.grad if i % 3 == 0 else None
+        np.testing.assert_array_equal(gradient(w), total * x.numpy())
+        if kept is not None:
+            step(x)
+            np.testing.assert_array_equal(kept.numpy(), total * x.numpy())
+            total += 1
+
+
+def test_results_are_not_made_where_somebody_has_them() -> None:
+    fn = settled(wg.jit(lambda x: (x + 1, x * 2)), wg.ones(3))
+    kept, arrays = [], []
+    for i in range(12):
+        a, b = fn(wg.full((3,), float(i)))
+        kept.append((i, a, b.numpy()))
+        arrays.append(np.asarray(a).reshape(3, 1))
+        a.sum().item()
+    for (i, a, b), view in zip(kept, arrays, strict=True):
+        np.testing.assert_array_equal(a, [i + 1] * 3)
+        np.testing.assert_array_equal(b, [2 * i] * 3)
+        np.testing.assert_array_equal(view, [[i + 1]] * 3)
+
+
+def test_results_that_are_one_array() -> None:
+    state = wg.zeros(3)
+
+    def twice(x: Any) -> Any:
+        state.assign_(x * 2)
+        return x * 2, x * 2, x, state
+
+    fn = settled(wg.jit(twice), wg.ones(3))
+    for i in range(6):
+        x = wg.full((3,), float(i))
+        results = fn(x)
+        results[0][0] = 100.0
+        results[2][1] = 100.0
+        with wg.no_grad():
+            state.add_(1.0)
+        assert results[1].tolist() == [2 * i] * 3
+        assert x.tolist() == [i] * 3
+        assert results[0].tolist() == [100, 2 * i, 2 * i]
+        assert results[2].tolist() == [i, 100, i]
+        assert state.tolist() == [2 * i + 1] * 3
+
+
+def test_no_call_leaves_anything_behind() -> None:
+    _, _, step, x, y = training()
+    update = wg.jit(lambda s, k: (s[0] + k, {"b": s[1] * s[0]}), donate_argnums=0)
+    array, spec = np.ones(3, np.float32), wg.ones(3)
+
+    def work(n: int) -> None:
+        for _ in range(n):
+            step(x, y)
+            update((wg.ones(3), spec * 1), 2.0)
+            infer(array)
+            infer(spec)
+
+    infer = wg.jit(lambda v: (v * 2, [v.sum()]))
+    watched = (None, True, wg.Tensor, np.dtype(np.float32), np.ndarray, array, spec, spec._data, spec._spec, x, step)
+    work(200)
+    gc.collect()
+    references, blocks = [sys.getrefcount(w) for w in watched], sys.getallocatedblocks()
+    work(20_000)
+    gc.collect()
+    assert max(abs(sys.getrefcount(w) - r) for w, r in zip(watched, references, strict=True)) < 50
+    assert sys.getallocatedblocks() - blocks < 2000
+
+
+def test_threads_call_at_once() -> None:
+    big = wg.tensor(np.random.default_rng(0).standard_normal((200, 200)).astype(np.float32))
+    fn = settled(wg.jit(lambda a, k: (a @ big).sum(1) * k), big, 1.0)
+    want = (np.asarray(big) @ np.asarray(big)).sum(1)
+    wrong: list[Any] = []
+
+    def work(k: float) -> None:
+        for _ in range(60):
+            found = np.asarray(fn(big, k))
+            if not np.allclose(found, want * np.float32(k), rtol=1e-3, atol=1e-2):
+                wrong.append(k)
+
+    workers = [threading.Thread(target=work, args=(float(k),)) for k in range(1, 5)]
+    for t in workers:
+        t.start()
+    for t in workers:
+        t.join()
+    assert not wrong
+
+
+def test_a_call_in_the_midst_of_another() -> None:
+    total = wg.zeros(2)
+    seen = []
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        total.add_(x)
+        (w * x).sum().backward()
+        return total * 2
+
+    w = wg.tensor([1.0, 1.0], requires_grad=True)
+    settled(step, wg.ones(2))
+    total.zero_()
+
+    held = []
+    for _ in range(3):
+        w.grad = wg.ones(2)
+        held.append(w.grad._data)  # so that the call makes another gradient, and this one dies meanwhile
+        weakref.finalize(w.grad, lambda: seen.append(np.asarray(step(wg.ones(2)))))
+        step(wg.ones(2))
+    step(wg.ones(2))
+    assert len(seen) == 3
+    assert total.tolist() == [7.0, 7.0]
+
+
+def test_the_number_of_threads_changes() -> None:
+    before = wg.get_num_threads()
+    fn = settled(wg.jit(lambda x: wg.tanh(x) @ x), wg.ones((300, 300)))
+    want = np.asarray(fn(wg.ones((300, 300))))
+    try:
+        for n in (1, 2, 1, before):
+            wg.set_num_threads(n)
+            for _ in range(6):
+                np.testing.assert_array_equal(fn(wg.ones((300, 300))), want)
+    finally:
+        wg.set_num_threads(before)
+
+
+def test_decisions_by_the_entry() -> None:
+    @wg.jit
+    def fn(x: Any) -> Any:
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+
+    up, down = wg.ones(3), -wg.ones(3)
+    for _ in range(8):
+        np.testing.assert_array_equal(fn(up), [2] * 3)
+        np.testing.assert_array_equal(fn(down), [-2] * 3)
+    assert is_native(fn, up)
+    assert is_native(fn, down)
+
+
+def test_a_cleared_function_is_called_anew() -> None:
+    factor = [2.0]
+    fn = settled(wg.jit(lambda x: x * factor[0]), wg.ones(2))
+    fn.clear_cache()
+    factor[0] = 3.0
+    assert fn(wg.ones(2)).tolist() == [3.0, 3.0]
+
+
+def test_numbers_outside() -> None:
+    class Box:
+        def __init__(self) -> None:
+            self.total = wg.zeros(())
+            self.rate = 0.5
+
+    box = Box()
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        box.total = box.total + x.sum() * box.rate
+        return box.total
+
+    want = 0.0
+    for i in range(30):
+        if i % 7 == 6:
+            box.rate *= 2
+        want += 3 * box.rate
+        assert step(wg.ones(3)).item() == want

@@ -22,7 +22,7 @@ from ..native.compile import Compiled
 from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
 from . import donation
 from .program import Path
-from .signature import PLAIN, Call
+from .signature import Call
 from .surroundings import Check, Surroundings, checker
 from .tracing import Constant
 
@@ -125,12 +125,15 @@ class _Cook:
         leaf = self.call.leaves[index]
         self.leaves.append(word)
         if isinstance(leaf, Tensor):
-            known = (id(leaf),) in self.around.numbers or any(leaf is x for x in self.call.leaves[:index])
-            if leaf.requires_grad or leaf._data is None or known:
+            if leaf.requires_grad or leaf._data is None or (id(leaf),) in self.around.numbers:
                 raise Rare
+            first = next(i for i, other in enumerate(self.call.leaves) if other is leaf)
+            if first < index:  # one input for both
+                self.do("same", word, self.leaves[first])
+                return
             self.do("is_tensor", word, Object(type(leaf)), Object(leaf._spec))
         elif type(leaf) is np.ndarray:
-            if leaf.flags.num & PLAIN != PLAIN or not leaf.dtype.isnative:
+            if not leaf.dtype.isnative:
                 raise Rare
             self.do("is_array", word, *_kind(leaf.dtype, leaf.shape))
         elif isinstance(leaf, np.generic):
@@ -369,13 +372,11 @@ class _Cook:
         for k, view in enumerate(self.plan.outputs):
             entry_number = self.seat.outputs[k]
             if entry_number is None:
-                source = view.buffer
-                if source.kind != "input" or not source.donated or view != self.plan.inputs[source.index]:
-                    raise Rare
-                if source.index in self.fed:
-                    self.results[k] = self.fed[source.index]
-                elif k in numbers and k not in arrays:
-                    self.numbers[k] = self.copied[source.index]
+                shared = self.shared(k, {k for i, k in self.traced.cell_writes if self.is_buffer(i)})
+                if shared is not None:
+                    self.results[k] = shared
+                elif k in numbers and k not in arrays and view.buffer.index in self.copied:
+                    self.numbers[k] = self.copied[view.buffer.index]
                 else:
                     raise Rare
             elif k in decisions or k in numbers:
@@ -401,6 +402,27 @@ class _Cook:
                 else:
                     self.do("fresh", dtype, axes, sizes, by, place, word)
                 self.recipe.place(end)
+
+    def is_buffer(self, i: int) -> bool:
+        """Whether a cell's array is written to by whoever owns it, so that nothing else may share it."""
+        return not isinstance(self.around.cells[i], TensorCell)
+
+    def shared(self, k: int, own: set[int]) -> Word | None:
+        """The word of the array that an output without one of its own is: an input's, or another output's.
+
+        Tensors never write to arrays that anything else refers to, so they may share them; those in `own` may not.
+        """
+        view, earlier = self.plan.outputs[k], self.plan.outputs[:k]
+        source = view.buffer
+        if source.kind == "input" and view == self.plan.inputs[source.index]:
+            kind, i = self.traced.sources[source.index]
+            if not source.donated:
+                owner = self.call.leaves[self.call.positions[i]] if kind == "argument" else self.around.cells[i]
+                if k in own or not isinstance(owner, (Tensor, TensorCell)):
+                    return None
+            return self.fed.get(source.index)
+        same = next((j for j, other in enumerate(earlier) if other == view and j in self.results), None)
+        return None if same is None or k in own or same in own else self.results[same]
 
     def run(self) -> None:
         if self.seat.whole is not None:

@@ -3,8 +3,7 @@
 Taking arguments apart in general costs several microseconds. For the calls that programs are made
 for, again and again with arguments of one kind, a function is generated that knows where every leaf
 stands: it compares types, interned specs and shapes, and gives up (`MISS`) on anything else, for which
-the general way is there. It leaves out whatever is rare: keywords, arguments that are written to or
-collect gradients, results that carry gradients.
+the general way is there. It leaves out whatever is rare: keywords, arguments that are written to.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ import numpy as np
 
 from ...core.cells import TensorCell
 from ...core.mode import get_mode
+from ...core.record import another
 from ...core.spec import Spec
-from ...core.tensor import Tensor, new
+from ...core.tensor import LEAF, Tensor, new, wrap
 from ...core.tree import Structure, unflatten
 from . import donation
 from .program import Path
@@ -67,6 +67,9 @@ class _Writer:
             "kill": donation.kill,
             "made": _made,
             "as_array": as_array,
+            "another": another,
+            "wrap": wrap,
+            "LEAF": LEAF,
             "unflatten": unflatten,
         }
         self.checks: list[str] = []
@@ -83,12 +86,12 @@ class _Writer:
         traced, call = self.path.traced, self.call
         positional, keywords = call.structure.children
         rare = traced.argument_writes or traced.argument_grads or traced.place_writes or self.path.first
-        if keywords.children or self.path.carries or rare:
+        if keywords.children or rare or (self.path.carries and traced.has_effects):
             raise _Rare
         self.checks.append(f"len(args) == {len(positional.children)}")
         for i, child in enumerate(positional.children):
             self.take(child, f"args[{i}]")
-        tensors = {i: name for i, name in enumerate(self.leaf_names) if isinstance(call.leaves[i], Tensor)}
+        tensors = {id(x): name for x, name in zip(call.leaves, self.leaf_names) if isinstance(x, Tensor)}
         if self.path.given and len(tensors) > 1:  # no two may be one
             self.checks.append(f"len({{{', '.join(f'id({name})' for name in tensors.values())}}}) == {len(tensors)}")
         sources = zip(traced.sources, self.path.donated, strict=True)
@@ -149,12 +152,20 @@ class _Writer:
         self.checks.append(f"={name} = {place}")
         kind = type(leaf)
         if isinstance(leaf, Tensor):
-            if leaf.requires_grad or leaf._data is None or (id(leaf),) in self.around.numbers:
+            if leaf._data is None or (id(leaf),) in self.around.numbers:
                 raise _Rare
-            if any(leaf is other for other in self.call.leaves[:index]):  # one input for both
+            if leaf.requires_grad and not self.path.carries:
                 raise _Rare
+            first = next(i for i, other in enumerate(self.call.leaves) if other is leaf)
+            if first < index:  # one input for both
+                self.checks.append(f"{name} is {self.leaf_names[first]}")
+                return
             found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)}"
-            found += f" and {name}.node is None"
+            if leaf.node is not None and leaf.requires_grad:
+                collects = leaf.node.op is LEAF
+                found += f" and (n := {name}.node) is not None and n.requires_grad and (n.op is LEAF) is {collects}"
+            else:
+                found += f" and {name}.node is None"
             written = frozenset(
                 id(c.tensor)
                 for i, _ in self.path.traced.cell_writes
@@ -166,10 +177,10 @@ class _Writer:
                 f"type({name}) is {self.value(kind)} and {name}.dtype is {self.value(leaf.dtype)} "
                 f"and {name}.shape == {leaf.shape!r} and {name}.flags.num & {PLAIN} == {PLAIN}"
             )
-            if leaf.flags.num & PLAIN != PLAIN or not leaf.dtype.isnative:
+            if not leaf.dtype.isnative:
                 raise _Rare
         elif index in self.call.positions:
-            if isinstance(leaf, np.generic):
+            if kind not in (int, float, complex):
                 raise _Rare
             self.checks.append(f"type({name}) is {kind.__name__}")
         elif any(i == index for i, _ in self.call.owners):
@@ -180,7 +191,24 @@ class _Writer:
             self.checks.append(f"type({name}) is {self.value(kind)} and {name} == {self.value(leaf)}")
 
     def feed(self, kind: str, i: int, donated: bool) -> str:
-        """The expression of an input's value."""
+        """The expression of an input's value: an array; a tensor where gradients are to come back."""
+        owner = self.owner(kind, i)
+        if self.path.carries and isinstance(owner, Tensor) and owner.requires_grad:
+            return f"another({self.value(owner) if kind == 'cell' else self.leaf_names[self.call.positions[i]]})"
+        if self.path.carries:
+            # The record keeps values, which a caller's array might not stay.
+            value = self.array(kind, i, donated)
+            return f"wrap(copy({value}))" if isinstance(owner, np.ndarray) else f"wrap(as_array({value}))"
+        return self.array(kind, i, donated)
+
+    def owner(self, kind: str, i: int) -> Any:
+        """What an input's value is of: a leaf of the arguments, a cell's tensor."""
+        if kind == "argument":
+            return self.call.leaves[self.call.positions[i]]
+        return getattr(self.around.cells[i], "tensor", None) if kind == "cell" else None
+
+    def array(self, kind: str, i: int, donated: bool) -> str:
+        """The expression of an input's array."""
         if kind == "argument":
             index = self.call.positions[i]
             leaf, name = self.call.leaves[index], self.leaf_names[index]
@@ -206,10 +234,16 @@ class _Writer:
     # -- results
 
     def running(self) -> list[str]:
+        if self.path.carries:
+            owners = [self.owner(*source) for source in self.path.traced.sources]
+            self.names["record"] = self.path.records[
+                tuple(i for i, x in enumerate(owners) if isinstance(x, Tensor) and x.requires_grad)
+            ]
+        run = ["c = record(feeds)", "o = [t._data for t in c]"] if self.path.carries else ["o = run(feeds)"]
         if not self.path.decisions:
-            return ["o = run(feeds)"]
+            return run
         # What fails may be on a course that this call does not take: the general way finds out.
-        return ["try:", "    o = run(feeds)", "except Exception:", "    return MISS"]
+        return ["try:", *(f"    {line}" for line in run), "except Exception:", "    return MISS"]
 
     def ending(self) -> list[str]:
         """Looking at decisions, writing state, building the result."""
@@ -236,7 +270,8 @@ class _Writer:
                     raise _Rare
                 leaves.append(self.value(r.value))
             else:
-                leaves.append(f"made(o[{r}], {self.value(specs[r])})")
+                carried = self.path.carries and r in traced.tracked
+                leaves.append(f"c[{r}]" if carried else f"made(o[{r}], {self.value(specs[r])})")
         lines.append(f"return {self.build(traced.structure, iter(leaves))}")
         return lines
 

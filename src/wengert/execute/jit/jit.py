@@ -81,7 +81,7 @@ class Jit(Inspected, Native):
         self._history = History(self._name)
         self._last: Path | None = None
         self._short: tuple[Callable[..., Any], ...] = ()
-        self._shortened: dict[tuple[int, int], Any] = {}
+        self._shortened: dict[tuple[Any, ...], Any] = {}
         self._hidden: list[Tensor] = []
         functools.update_wrapper(self, fn, updated=())
 
@@ -203,7 +203,7 @@ class Jit(Inspected, Native):
 
     def _shorten(self, call: Call, around: Surroundings, path: Path) -> None:
         """Make the short way for calls like this one, the second time that there is such a call."""
-        mark = (id(around), id(path))
+        mark = (id(around), id(path), *map(type, call.leaves))
         if mark in self._shortened or not path.is_settled:
             return
         if len(self._shortened) >= _PROGRAMS:

@@ -89,6 +89,12 @@ def _is(c: Handler) -> None:
 
 
 @_handler
+def _same(c: Handler) -> None:
+    """(word, word): one object."""
+    c.same(c.held_at(0), c.held_at(1))
+
+
+@_handler
 def _equals(c: Handler) -> None:
     """(word, object): of one type, and equal."""
     value = c.held_at(0)
