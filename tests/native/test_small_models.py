@@ -278,3 +278,39 @@ def test_components_that_are_zero_without_their_axis() -> None:
 
     check(wg.grad(f), normal(5, 3))
     check(lambda y, v: wg.jvp(wg.grad(f), (y,), (v,))[1], normal(5, 3), normal(5, 3))
+
+
+# -- products whose readers reduce short pieces of rows
+
+
+@pytest.mark.parametrize("level", ["", "avx2", "sse2"])
+def test_products_that_are_reduced_in_short_pieces(level: str) -> None:
+    def f(x: Any, w: Any, m: Any) -> Any:
+        z = (x @ w).reshape(x.shape[0], -1, 5) - m
+        return (z * z).sum(-1), wg.exp(z - 3).max(-1).sum(0)
+
+    check(f, normal(83, 6), normal(6, 35), normal(5), level=level)
+    check(
+        wg.grad(lambda x, w, m: (f(x, w, m)[0] ** 2).sum(), argnums=(0, 1, 2)), normal(83, 6), normal(6, 35), normal(5)
+    )
+
+
+def test_contractions_that_are_reduced_in_short_pieces() -> None:
+    def f(x: Any, w: Any, m: Any) -> Any:
+        z = wg.einsum("nj,kij->kni", x, w) - m[:, None, :]
+        level = wg.logsumexp(-0.5 * (z * z).sum(-1), axis=0)
+        return level.sum(), z
+
+    args = normal(130, 4), normal(7, 5, 4), normal(7, 5)
+    check(f, *args)
+    check(wg.value_and_grad(lambda *a: f(*a)[0], argnums=(0, 1, 2)), *args)
+
+
+def test_column_sums_beside_reductions_of_rows_side_by_side() -> None:
+    # Rows lie across memory, and what is summed over them lies along it.
+    def f(x: Any) -> Any:
+        p = wg.exp(x - wg.logsumexp(x, axis=0))
+        return p.sum(1), p
+
+    for rows, columns in ((25, 1000), (3, 37), (9, 5000)):
+        check(f, normal(rows, columns))

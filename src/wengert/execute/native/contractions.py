@@ -70,10 +70,14 @@ class _Pair:
         self.low, self.node, self.out = low, node, out
         x, in_x = self._summed(x, in_x, in_y + out)
         y, in_y = self._summed(y, in_y, in_x + out)
-        if out and out[-1] in in_x and out[-1] not in in_y:
-            # Columns of the result lie side by side.
-            x, in_x, y, in_y = y, in_y, x, in_x
         sizes = dict(zip(in_x + in_y, x.shape + y.shape))
+        if out and (out[-1] in in_x) != (out[-1] in in_y):
+            # Columns of the result lie side by side: its last axis is theirs, if that suits who reads it.
+            is_last, others = (in_x, in_y) if out[-1] in in_x else (in_y, in_x)
+            rows_size = math.prod(sizes[a] for a in out if a in others and a not in is_last)
+            is_turned = out == node.attrs["subscripts"].partition("->")[2] and low.is_better_turned(node, rows_size)
+            if (is_last is in_x) != is_turned:
+                x, in_x, y, in_y = y, in_y, x, in_x
         stack = [a for a in out if a in in_x and a in in_y]
         rows = [a for a in out if a in in_x and a not in in_y]
         columns = [a for a in out if a in in_y and a not in in_x]

@@ -119,6 +119,10 @@ class Lowering:
         """A step that runs the op's own forward, in Python; only where one of the 64-bit words `when` is not 0."""
         raise NotImplementedError
 
+    def is_better_turned(self, node: Node, rows: int) -> bool:
+        """Whether those who read the product `node`, of so many rows, would rather have columns in memory than rows."""
+        return False
+
     def twin(self, node: Node, name: str) -> Node | None:
         """A node of another op with the same operands and attributes, so that one kernel may compute both."""
         return None

@@ -256,11 +256,10 @@ class NestBuilder:
         """Whether rows side by side fill vectors better than the elements of one row."""
         if not rows or not inner:
             return bool(rows) and not inner
-        if any(
+        columns = any(
             self._is_partial(n) and self.group.reductions[n] != frozenset(range(len(self.group.space)))
             for n in self.group.reductions
-        ):
-            return False
+        )
         lanes = self.low.target.width // 4
         has_rows = any(d == self.over for d in self.group.reductions.values())
 
@@ -274,7 +273,8 @@ class NestBuilder:
             # The lanes of a sum are added up once a row.
             return total * axis.size / (axis.size + 2 * lanes) if has_rows and not sideways else total
 
-        return score(rows[-1], True) > 1.2 * score(inner[-1], False)
+        # Sums over the rows add up the lanes of every vector.
+        return score(rows[-1], True) > (2.4 if columns else 1.2) * score(inner[-1], False)
 
     # -- instructions
 
@@ -356,7 +356,7 @@ class NestBuilder:
     def _emit(self, rows: list[_Axis], inner: list[_Axis], in_rows: bool, stores: list[tuple[int, int]]) -> None:
         partials = [n for n in self.results if self._is_partial(n)]
         # Rows side by side may be cut anywhere; a row only where nothing is reduced along it.
-        split = not any(i.over == "columns" or (i.over == "row" and not in_rows) for i in self.instrs)
+        split = in_rows or not any(i.over in ("columns", "row") for i in self.instrs)
         vector = rows[-1] if in_rows else inner[-1] if inner else _Axis(1, [])
         position = {d: i for i, a in enumerate([*rows, *inner]) for d in a.dims}
         arrays = [
@@ -381,10 +381,10 @@ class NestBuilder:
         )
         lanes = loops.lanes_of(nest, self.low.target.width)
         outer = math.prod(a.size for a in (rows[:-1] if in_rows else rows))
-        length = -(-_PIECE // lanes) * lanes
+        row = math.prod(a.size for a in inner)
+        length = -(-max(1, _PIECE // (row if in_rows else 1)) // lanes) * lanes
         splits = max(1, -(-vector.size // length)) if split else 1
         items = outer * splits
-        row = math.prod(a.size for a in inner)
         work = sum(cost(i.node) if i.node is not None else 1 for i in self.instrs if i.level == INNER) or 1
         per_item = max(1, row * work * (vector.size if in_rows else 1) // splits)
         per = max(1, min(items, -(-_UNIT // per_item)))

@@ -68,7 +68,8 @@ def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Resul
     else:
         x, y = merged_stacks(x.broadcast((*batch, *x.shape[-2:])), y.broadcast((*batch, *y.shape[-2:])))
     shape = (*x.shape[:-1], y.shape[-1])
-    if not bias and shape == node.spec.shape and len(shape) == 2 and _is_upright(x, y):
+    is_plain = not bias and shape == node.spec.shape and len(shape) == 2
+    if is_plain and (_is_upright(x, y) or low.is_better_turned(node, shape[0])):
         return _turned(low, node, x, y)
     follows = None if bias else low.epilogue(node, shape)
     if follows is not None:
