@@ -29,7 +29,7 @@ _UNIT, _PARTIALS = 32768, 64
 # The most pieces that rows are cut into, and the fewest units that are worth sharing out.
 _CUTS, _SHARED = 256, 16
 # Rows that lie side by side in memory, up to this many elements, are reduced in registers: all of them are in one page.
-_NARROW = 512
+_NARROW = 96
 
 
 @dataclass
