@@ -92,3 +92,15 @@ def test_what_follows_a_product_keeps_its_place_there() -> None:
     made = check(f, x, w, b)
     # The sum with b is computed in the product's kernel, and stored: the product itself is not.
     assert written(made, 300 * 500 * 4) == 2
+
+
+def test_statistics_with_indexed_axes_and_squares_are_as_those_with_kept_ones() -> None:
+    def indexed(x: Any) -> Any:
+        mean = x.mean((0, 2, 3))
+        variance = ((x - mean[:, None, None]) ** 2).mean((0, 2, 3))
+        return (x - mean[:, None, None]) / wg.sqrt(variance + 1e-5)[:, None, None]
+
+    x = normal(16, 8, 40, 40)
+    made = check(indexed, x)
+    assert len(made.plan.steps) == len(check(normalised, x).plan.steps)
+    check(wg.grad(lambda x: (wg.sin(indexed(x)) * x).sum()), x)

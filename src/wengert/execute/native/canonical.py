@@ -193,6 +193,21 @@ def _picked(node: Node) -> Node | None:
     return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
 
 
+def _new_axes(node: Node) -> Node | None:
+    """A slice that only adds axes, or its transpose, which drops them, as a reshape: fusion sees through those."""
+    if any(entry is not None for entry in node.attrs["entries"]) or not isinstance(node.inputs[0], Node):
+        return None
+    return build("reshape", (node.inputs[0],), node, shape=node.spec.shape)
+
+
+def _square(node: Node) -> Node | None:
+    """The second power as a product, which is what it rounds to."""
+    x, exponent = node.inputs
+    if not isinstance(x, Node) or isinstance(exponent, Node) or exponent != 2 or x.spec != node.spec:
+        return None
+    return build("multiply", (x, x), node) if _float32_or_64(x) else None
+
+
 def _one_number(node: Node) -> Node | None:
     """An array of one number as that number, broadcast: no memory is read for it, and rules about numbers see it."""
     value = node.attrs["value"]
@@ -215,6 +230,8 @@ _RULES = RuleSet(
         Rule("truth before any and all", frozenset({"any", "all"}), _any_or_all),
         Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
         Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
+        Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
+        Rule("square as product", frozenset({"pow"}), _square),
         Rule("mean as sum", frozenset({"mean"}), _mean),
         Rule("logsumexp in the open", frozenset({"logsumexp"}), _logsumexp),
         Rule("variance in the open", frozenset({"var"}), _var),
