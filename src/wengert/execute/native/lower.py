@@ -315,12 +315,12 @@ class GraphLowering(Lowering):
                 kind = operand_kind(seen) if seen is not None else None
                 if seen is None or kind is None:
                     return None
-                place = (seen.buffer, seen.offset, seen.dtype, seen.strides)
-                if place not in numbers:
-                    numbers[place] = len(operands)
+                array = (seen.buffer, seen.offset, seen.dtype, seen.strides)
+                if array not in numbers:
+                    numbers[array] = len(operands)
                     operands.append(seen)
                     kinds.append(kind)
-                refs[node, i] = numbers[place]
+                refs[node, i] = numbers[array]
         results = self._stored(group)
         wanted = [product] if self._is_needed_besides(product, group) else []
         outputs = []
@@ -422,7 +422,7 @@ class GraphLowering(Lowering):
                 self.base_view(e)
         if node.op is OUTPUT:
             several = self.views[node.inputs[0]]
-            self.views[node] = several[node.attrs["index"]] if isinstance(several, tuple) else several
+            self.views[node] = several if isinstance(several, View) else several[node.attrs["index"]]
             return
         if node.op.name in _VIEWS:
             self.views[node] = self._as_view(node)
