@@ -15,6 +15,9 @@ from .plan import View
 
 Edges = dict[Node, tuple[Edge | None, ...]]
 
+# How far a possible cycle is looked for before a product and a group are left apart.
+_SEARCH = 200
+
 
 def followers(graph: Graph, grouping: Grouping, products: frozenset[str]) -> dict[Node, Group]:
     """For products (nodes of the ops `products`) the group that is computed in their kernel.
@@ -62,7 +65,7 @@ def _leads(product: Node, group: Group, graph: Graph, grouping: Grouping, found:
         if node in seen or (graph.index[node] < first and (other is None or other.last < first)):
             continue
         seen.add(node)
-        if other is group:
+        if other is group or len(seen) > _SEARCH:
             return True
         stack.extend(other.operands if other is not None else [e for e in node.inputs if isinstance(e, Node)])
         if other is not None and other.anchor is not None:

@@ -31,7 +31,7 @@ _SMALL = 4096
 # so many, or few elements in all, and no longer ones, whose second pass would find them in no cache.
 _SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
 # How far a possible cycle is looked for before two groups are left apart.
-_SEARCH = 400
+_SEARCH = 100
 # How many earlier readers of an array a node is joined with, at most.
 _NEIGHBOURS = 4
 
