@@ -49,7 +49,8 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def _fill(tensor: Tensor, values: Any) -> Tensor:
-    return tensor.assign_(wrap(np.asarray(values).astype(tensor.dtype)))
+    filled: Tensor = tensor.assign_(wrap(np.asarray(values).astype(tensor.dtype)))
+    return filled
 
 
 def _uniform(tensor: Tensor, low: float, high: float, generator: Generator | None) -> Tensor:

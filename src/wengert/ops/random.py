@@ -558,16 +558,19 @@ def _bernoulli_like(p: Any, generator: Generator | None = None) -> Tensor:
 @public(method=True, function=False)
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Give the tensor normal random numbers, outside any graph. Returns it. Raises ShapeError, DTypeError."""
-    return x.assign_(normal(x.shape, mean, std, dtype=x.dtype, generator=generator).detach())
+    filled: Tensor = x.assign_(normal(x.shape, mean, std, dtype=x.dtype, generator=generator).detach())
+    return filled
 
 
 @public(method=True, function=False)
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
     """Give the tensor uniform random numbers from `a` to `b`, outside any graph. Returns it. Raises DTypeError."""
-    return x.assign_(uniform(x.shape, a, b, dtype=x.dtype, generator=generator).detach())
+    filled: Tensor = x.assign_(uniform(x.shape, a, b, dtype=x.dtype, generator=generator).detach())
+    return filled
 
 
 @public(method=True, function=False)
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
     """Give the tensor 0 and 1, the 1 with probability `p`, outside any graph. Returns it. Raises ShapeError."""
-    return x.assign_(bernoulli(p, x.shape, generator=generator))
+    filled: Tensor = x.assign_(bernoulli(p, x.shape, generator=generator))
+    return filled
