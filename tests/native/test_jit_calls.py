@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import tracemalloc
 import types
 import weakref
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 import wengert as wg
 from wengert import nn, optim
 from wengert.execute.jit.fast import MISS
+from wengert.execute.native import runtime
+from wengert.execute.native.compile import compile_graph
 
 pytest.importorskip("llvmlite")
 
@@ -507,6 +510,46 @@ def test_decisions_by_the_entry() -> None:
     assert is_native(fn, down)
 
 
+def test_a_loop_of_many_lengths_by_the_entry() -> None:
+    def root(a: Any, k: float) -> Any:
+        x, turns = a, 0
+        while wg.abs(x * x - a) > 1e-5 * a:
+            x = 0.5 * (x + a / x) * k
+            turns += 1
+        return x, turns
+
+    fn = wg.jit(root)
+    values = [wg.tensor(4.0**k) for k in range(-5, 6)]
+    for _ in range(7):
+        for v in values:
+            (got, turns), (want, expected) = fn(v, 1.0), root(v, 1.0)
+            np.testing.assert_allclose(got, want, rtol=1e-6)
+            assert turns == expected
+    assert all(is_native(fn, v, 1.0) for v in values)
+    assert not is_native(fn, values[0], "1.0")
+
+
+def test_gradients_that_are_there_in_turn() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        (w * x).sum().backward()
+        return w.detach() * 2
+
+    x = wg.ones(2)
+    for i in range(20):
+        if i % 2:
+            w.grad = None
+        step(x)
+    short = step._short
+    for i in range(10):
+        w.grad = None if i % 2 else wg.ones(2)
+        step(x)
+        np.testing.assert_array_equal(gradient(w), [1.0 + (i % 2 == 0)] * 2)
+    assert step._short == short
+
+
 def test_a_cleared_function_is_called_anew() -> None:
     factor = [2.0]
     fn = settled(wg.jit(lambda x: x * factor[0]), wg.ones(2))
@@ -534,3 +577,42 @@ def test_numbers_outside() -> None:
             box.rate *= 2
         want += 3 * box.rate
         assert step(wg.ones(3)).item() == want
+
+
+# -- what is known before a run
+
+
+@pytest.mark.parametrize("kind", ["training", "convolution", "attention"])
+def test_the_memory_of_a_run_is_known(kind: str) -> None:
+    if kind == "training":
+        model = nn.Sequential(nn.Linear(200, 300), nn.Tanh(), nn.Linear(300, 10))
+        opt = optim.Adam(model.parameters(), lr=1e-3)
+
+        @wg.jit
+        def fn(x: Any, y: Any) -> Any:
+            loss = nn.functional.cross_entropy(model(x), y)
+            opt.zero_grad()
+            loss.backward()
+            opt.step()
+            return loss
+
+        given: tuple[Any, ...] = (wg.zeros((64, 200)), wg.zeros(64, dtype=wg.int64))
+    elif kind == "convolution":
+        layers = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2))
+        fn, given = wg.jit(layers), (wg.ones((32, 3, 16, 16)),)
+    else:
+        fn = wg.jit(lambda q: nn.functional.scaled_dot_product_attention(q, q, q))
+        given = (wg.ones((4, 4, 128, 32)),)
+    fn(*given)
+    again = compile_graph(fn.graph, fn._last.donated)
+    memory = again.memory
+    runtime._blocks.clear()  # arenas of other programs, which this one might use
+    gc.collect()
+    tracemalloc.start()
+    inputs = [np.zeros(n.spec.shape, n.spec.dtype) for n in again.graph.inputs]
+    tracemalloc.reset_peak()
+    again.run(inputs)
+    measured = tracemalloc.get_traced_memory()[1] + memory.constants
+    tracemalloc.stop()
+    assert abs(memory.peak - measured) < 0.02 * measured
+    assert "bytes" in str(memory)

@@ -63,6 +63,16 @@ class Inspected:
         """The work of a run."""
         return self._native("cost")
 
+    @property
+    def optimized(self) -> Any:
+        """The graph that the plan was made from: what became of `graph`."""
+        return self._native("optimized")
+
+    def why_not_fused(self, a: Any, b: Any) -> str | None:
+        """Why two nodes of `optimized` are not computed in one kernel; None where they are."""
+        found: str | None = self._native("why_not_fused")(a, b)
+        return found
+
     def _native(self, name: str) -> Any:
         executor = self._shown().executor
         if not hasattr(executor, name):

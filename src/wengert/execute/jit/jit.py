@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,9 @@ from .verify import Verified
 _PROGRAMS = 256
 _PATHS = 128
 _MANY_PATHS = 16
-# Short ways that a call tries, the newest first.
+# Short ways that a call tries, the newest first, and courses that one of them knows.
 _SHORT = 8
+_COURSES = 32
 # Tracing puts abstract tensors into objects that every thread can see.
 _TRACING = threading.RLock()
 
@@ -62,6 +63,15 @@ class Program:
         self.around = around
         self.paths: list[Path] = []
         self.warned = False
+
+
+class Short(NamedTuple):
+    """The short ways for calls of one kind, and what they are made of."""
+
+    ways: tuple[Callable[..., Any], ...]
+    around: Surroundings
+    program: Program
+    paths: list[Path]
 
 
 class Jit(Inspected, Native):
@@ -81,7 +91,7 @@ class Jit(Inspected, Native):
         self._history = History(self._name)
         self._last: Path | None = None
         self._short: tuple[Callable[..., Any], ...] = ()
-        self._shortened: dict[tuple[Any, ...], Any] = {}
+        self._shortened: dict[tuple[Any, ...], Short] = {}
         self._hidden: list[Tensor] = []
         functools.update_wrapper(self, fn, updated=())
 
@@ -163,11 +173,13 @@ class Jit(Inspected, Native):
                     program.paths.remove(path)
                     program.paths.append(path)
                 self._last = path
-                self._shorten(call, around, path)
+                self._shorten(program, call, around, path)
                 path.commit(outputs, carried, call.leaves, call.positions, around)
                 return path.results(outputs, carried)
             tried.add(id(path))
-            path = next((p for p in reversed(paths) if id(p) not in tried and _starts(p, course)), None)
+            # The longest of those that it may be shows where it ends.
+            fits = [p for p in paths if id(p) not in tried and _starts(p, course)]
+            path = max(fits, key=lambda p: len(p.decisions), default=None)
         return self._run_new(program, call, around)
 
     def _outputs(
@@ -201,19 +213,27 @@ class Jit(Inspected, Native):
         path.commit(outputs, carried, call.leaves, call.positions, around)
         return path.results(outputs, carried)
 
-    def _shorten(self, call: Call, around: Surroundings, path: Path) -> None:
-        """Make the short way for calls like this one, the second time that there is such a call."""
-        mark = (id(around), id(path), *map(type, call.leaves))
-        if mark in self._shortened or not path.is_settled:
+    def _shorten(self, program: Program, call: Call, around: Surroundings, path: Path) -> None:
+        """Make the short ways for calls like this one, anew where there are more courses for them to know."""
+        if not path.is_settled:
             return
-        if len(self._shortened) >= _PROGRAMS:
-            self._shortened.clear()
-        self._shortened[mark] = around, path  # alive, so that no other has their identities
-        native = compiled_call(call, around, path, MISS)
+        reads = path.traced.grads_read
+        mark = (id(around), id(program), reads, *map(type, call.leaves))
+        known = self._shortened.get(mark)
+        if known is not None and (path in known.paths or len(known.paths) == _COURSES):
+            return
+        others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.traced.grads_read == reads)
+        paths = [path, *(p for p in others if p.is_settled)][:_COURSES]
+        native = compiled_call(call, around, paths, MISS)
         if native is not None and calls_natively(type(self)):
             self.call_by(native)
-        made = [f for f in (native, shortcut(call, around, path)) if f is not None]
-        self._short = (*made, *self._short[: _SHORT - len(made)])
+        made = tuple(f for f in (native, shortcut(call, around, path)) if f is not None)
+        if len(self._shortened) >= _PROGRAMS:
+            self._shortened.clear()
+        # Alive, so that no other object has the identity of one of them.
+        self._shortened[mark] = Short(made, around, program, paths)
+        old = known.ways if known is not None else ()
+        self._short = (*made, *(f for f in self._short if f not in old))[:_SHORT]
 
     def _add(self, program: Program, path: Path) -> None:
         if len(program.paths) >= _PATHS:
@@ -385,10 +405,12 @@ def jit(
         whole training step (`loss.backward(); opt.step()`). Left out, `jit` is a decorator with options.
     static_argnums, static_argnames: arguments that are part of the program, by value: hashable,
         and traced anew for each value.
-    donate_argnums: arguments that the caller needs no more, whose memory results may take.
+    donate_argnums: arguments that the caller needs no more, whose memory results may take. Their tensors
+        are then an error to use. What anything else refers to is copied first, as is state outside.
     verify: compute everything by the interpreter too, and raise where native code differs,
         naming the first operation that does. What prints or calls back does so twice.
-    reproducible: the same bits whatever the number of threads.
+    reproducible: the same bits whatever the number of threads. It is always so: how work is divided never shows
+        in a result.
     name: what errors and graphs call it.
 
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
