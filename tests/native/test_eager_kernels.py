@@ -161,7 +161,7 @@ def test_arrays_lie_in_any_order(how: str) -> None:
 def test_gradients_that_a_sum_repeats() -> None:
     def run() -> np.ndarray:
         x = wg.tensor(np.linspace(-3, 3, 35).reshape(5, 7), requires_grad=True)
-        wg.gelu(x).sum().backward()
+        (wg.gelu(x).sum() * 3.0).backward()
         return np.asarray(x.grad)
 
     np.testing.assert_allclose(switched(True, run), switched(False, run), rtol=1e-13)
@@ -201,6 +201,40 @@ def test_graphs_saved_values_and_further_derivatives_stay() -> None:
     assert want[0] == have[0]
     np.testing.assert_allclose(have[1], want[1], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(have[2], want[2], rtol=1e-9, atol=1e-9)
+
+
+def test_a_checkpoint_computes_the_same_bits_again() -> None:
+    wg.set_eager_kernels(True)
+    x = wg.tensor(np.random.default_rng(0).normal(size=(7, 33)), requires_grad=True)
+
+    def f(v: wg.Tensor) -> wg.Tensor:
+        return wg.layer_norm(wg.softmax(wg.gelu(v)), 33).exp().sum()
+
+    (want,) = wg.autograd.grad(f(x), (x,))
+    (have,) = wg.autograd.grad(wg.checkpoint(f)(x), (x,))
+    np.testing.assert_array_equal(np.asarray(have), np.asarray(want))
+
+
+def test_rules_of_users_run_as_python() -> None:
+    wg.set_eager_kernels(True)
+    seen = []
+
+    class Double(wg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: wg.Tensor) -> wg.Tensor:
+            ctx.save_for_backward(x)
+            return x * 2.0
+
+        @staticmethod
+        def backward(ctx: Any, g: wg.Tensor) -> wg.Tensor:
+            seen.append(float(g.sum()))
+            return g * 2.0
+
+    x = wg.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(2):
+        Double.apply(x).sum().backward()
+    assert seen == [2.0, 2.0]
+    assert known() == []
 
 
 def test_a_second_backward_pass_is_refused_as_before() -> None:
@@ -320,13 +354,12 @@ def test_the_switch_takes_three_settings() -> None:
     wg.set_eager_kernels(None)
     assert isinstance(kernels.kernels, kernels.Rented)
     with pytest.raises(WengertError, match="set_eager_kernels"):
-        wg.set_eager_kernels("yes")
+        wg.set_eager_kernels("yes")  # type: ignore[arg-type]
 
 
-def run_python(code: str, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, **env}, capture_output=True, text=True, check=True
-    )
+def run_python(code: str, setting: str = "") -> str:
+    env = {**os.environ, "WENGERT_EAGER_KERNELS": setting}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -349,4 +382,4 @@ def test_a_longer_script_does() -> None:
 
 
 def test_the_environment_switches_it_off() -> None:
-    assert run_python(SCRIPT.format(n=120), WENGERT_EAGER_KERNELS="0") == "Off False"
+    assert run_python(SCRIPT.format(n=120), "0") == "Off False"

@@ -388,8 +388,7 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
     body = op.body
     assert body is not None
     real = op.accepts in _REAL
-    # One that draws has its position among its attributes: a kernel for every call.
-    fit = not op.draws
+    fit = kernels.is_fit(op)
 
     def front(*args: Any, **attrs: Any) -> Any:
         if real:

@@ -16,12 +16,12 @@ import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import DTypeError, fail
+from .op import TABLE, Op
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .node import Node
-    from .op import Op
 
 # What NumPy is reckoned to need for a composite, in nanoseconds: for each call, and for each element.
 PER_CALL, PER_ELEMENT = 5_000, 4
@@ -78,6 +78,24 @@ class Rented:
         if kernels is self:
             _buy(at_once=False)
         return kernels is not self
+
+
+def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """What the front door of an op computes from arrays and numbers: by a kernel where there is one."""
+    if op.kind == "composite" and is_fit(op) and not any(type(v) in (bool, int, float, complex) for v in values):
+        found = kernels.forward(op, values, attrs)
+        if found is not None:
+            return found
+    return op.forward(*values, **attrs)
+
+
+def is_fit(op: Op) -> bool:
+    """Whether kernels may compute a composite.
+
+    A user's own rules are not: they run as Python. One that draws has its position in the stream among
+    its attributes, so every call would be another kernel.
+    """
+    return TABLE.get(op.name) is op and not op.draws
 
 
 def price(values: Sequence[Any]) -> int:

@@ -334,7 +334,8 @@ class Op:
                 needs |= fact.needs
             if self.variadic and len(self.params) - 1 in needs:
                 needs |= set(range(len(self.params) - 1, len(tracked)))
-            plan = frozenset(needs), any(f.needs_out for f in facts)
+            # Of an optional argument that is not there nothing is kept.
+            plan = frozenset(i for i in needs if i < len(tracked)), any(f.needs_out for f in facts)
             self._save_plans[tracked] = plan
         return plan
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import tree
+from ..core import kernels, tree
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Hooked, Node, Recomputed
@@ -38,8 +38,8 @@ def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selecti
         of a node that says whether to keep its result. Where nothing needs a result itself, what
         follows from it is kept in its place.
 
-    Values and derivatives are the same, bit for bit, in every mode and order; a pass computes each
-    part once more. What is computed again is the recorded graph, not `fn`: random numbers, module
+    Values and derivatives are the same, bit for bit, in every mode and order (unless kernels take
+    over from NumPy in between, see :func:`wengert.set_eager_kernels`); a pass computes each part once more. What is computed again is the recorded graph, not `fn`: random numbers, module
     states and Python variables are those of the first time. Values that carry no gradient (a mask
     that a comparison made) are constants of the graph and stay; what hangs on a tensor whose value
     the call cannot find again (an intermediate value from outside that is neither an argument nor
@@ -409,7 +409,7 @@ class _Region(Recomputed):
             data, saved = op.remake(inputs, self.recipes[key])  # type: ignore[attr-defined]
         else:
             if computed:
-                data = op.forward(*inputs, **node.attrs)
+                data = kernels.compute(op, inputs, node.attrs)
             if key in self.waiting:
                 saved = kept_values(op, _tracked(node), inputs, data)
         if computed:

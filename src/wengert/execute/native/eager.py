@@ -84,7 +84,9 @@ class Programs:
             if self._pays(entry, arrays):
                 self._buy(entry, arrays, layouts, lambda *tensors: op.front(*tensors, **attrs))
         found = _run(entry, arrays)
-        return found if found is None or op.results != 1 else found[0]
+        if found is None:
+            return None
+        return found[0] if op.results == 1 else tuple(found)
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
         """The cotangents of a composite's wanted arguments; None to have NumPy do it."""
