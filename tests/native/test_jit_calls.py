@@ -16,7 +16,7 @@ import pytest
 import wengert as wg
 from wengert import nn, optim
 from wengert.execute.jit.fast import MISS
-from wengert.execute.native import runtime
+from wengert.execute.native import entry, entry_code, machine, runtime
 from wengert.execute.native.compile import compile_graph
 
 pytest.importorskip("llvmlite")
@@ -577,6 +577,28 @@ def test_numbers_outside() -> None:
             box.rate *= 2
         want += 3 * box.rate
         assert step(wg.ones(3)).item() == want
+
+
+@pytest.mark.parametrize("name", ["aarch64", "sse2"])
+def test_the_entry_is_written_for_other_processors(name: str) -> None:
+    found = entry.entry()
+    assert found is not None
+    text = entry_code.ir(found.layout, 16, machine.level(name))
+    assert "wengert_entry" in machine.assembly(text, machine.level(name))
+
+
+def test_without_the_entry_calls_go_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry, "entry", lambda: None)
+    test_updates_in_place_are_those_of_eager_steps()
+    fn = wg.jit(lambda s, x: (s[0] + x, s[1] * x), donate_argnums=0)
+    for _ in range(8):
+        fn((wg.ones(2), wg.ones(2)), 2.0)
+    assert fn._short
+    assert not any(type(f) is types.BuiltinFunctionType for f in fn._short)
+    state = wg.ones(2), wg.ones(2)
+    for _ in range(4):
+        state = fn(state, 2.0)
+    assert (state[0].tolist(), state[1].tolist()) == ([9, 9], [16, 16])
 
 
 # -- what is known before a run
