@@ -39,11 +39,12 @@ def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selecti
         follows from it is kept in its place.
 
     Values and derivatives are the same, bit for bit, in every mode and order (unless kernels take
-    over from NumPy in between, see :func:`wengert.set_eager_kernels`); a pass computes each part once more. What is computed again is the recorded graph, not `fn`: random numbers, module
-    states and Python variables are those of the first time. Values that carry no gradient (a mask
-    that a comparison made) are constants of the graph and stay; what hangs on a tensor whose value
-    the call cannot find again (an intermediate value from outside that is neither an argument nor
-    a variable of `fn`) is kept as usual. In a traced graph the nodes' scopes say what was marked.
+    over from NumPy in between, see :func:`wengert.set_eager_kernels`); a pass computes each part
+    once more. What is computed again is the recorded graph, not `fn`: random numbers, module states
+    and Python variables are those of the first time. Values that carry no gradient (a mask that a
+    comparison made) are constants of the graph and stay; what hangs on a tensor whose value the
+    call cannot find again (an intermediate value from outside that is neither an argument nor a
+    variable of `fn`) is kept as usual. In a traced graph the nodes' scopes say what was marked.
 
     Raises DTypeError.
 
