@@ -6,6 +6,7 @@ What has no kernel runs as a host call, in Python: `HOST` lists those ops.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import ml_dtypes
@@ -134,14 +135,14 @@ def in_dtype(op: Op, dtype: Any) -> Iterator[Call]:
     """The sample calls in another dtype, where the op takes it and the interpreter knows what it gives."""
     for call in calls(op):
         args = tuple(as_dtype(a, dtype) for a in call.args)
-        if not any(a is not b for a, b in zip(args, call.args)):
-            return
+        if op.kind == "control" or not any(a is not b for a, b in zip(args, call.args)):
+            return  # graphs inside are of their own dtypes
         try:
             graph, arrays = traced(op, Call(args, call.attrs))
             found = run(graph, arrays)
             # Composites whose definition and whose forward disagree about integers are no reference.
             opened = run(graph.expand(), arrays) if np.dtype(dtype).kind in "iub" else found
-        except (WengertError, ValueError, TypeError, np.linalg.LinAlgError):
+        except (WengertError, ValueError, TypeError, np.exceptions.ComplexWarning):
             continue
         if all(
             (np.shape(x), np.asarray(x).dtype) == (n.spec.shape, n.spec.dtype)
@@ -151,8 +152,9 @@ def in_dtype(op: Op, dtype: Any) -> Iterator[Call]:
             yield Call(args, call.attrs)
 
 
-def is_real(made: Compiled) -> bool:
-    return all(n.spec.dtype.kind != "c" for n in (*made.graph.inputs, *made.graph.outputs))
+def is_common(made: Compiled) -> bool:
+    """Whether its arrays are real and have elements."""
+    return all(n.spec.dtype.kind != "c" and n.spec.size for n in (*made.graph.inputs, *made.graph.outputs))
 
 
 def in_python(made: Compiled) -> set[str]:
@@ -164,8 +166,8 @@ def in_python(made: Compiled) -> set[str]:
 def test_the_samples_of_every_op(name: str) -> None:
     op = TABLE[name]
     made = [check(op, call) for call in (*calls(op), *in_dtype(op, np.float32))]
-    # Complex numbers are Python's: what also takes real ones is judged by those.
-    judged = [m for m in made if is_real(m)] or made
+    # Complex numbers and arrays of nothing are Python's: what also takes others is judged by those.
+    judged = [m for m in made if is_common(m)] or made
     assert any(name in in_python(m) for m in judged) == (name in HOST)
 
 
@@ -175,7 +177,7 @@ def test_the_samples_of_every_op_in_every_other_dtype(dtype: Any) -> None:
     for name in OPS:
         if name in TIES and np.dtype(dtype).kind == "b":
             continue
-        for call in in_dtype(TABLE[name], dtype):
+        for call in islice(in_dtype(TABLE[name], dtype), 2):
             check(TABLE[name], call)
 
 
