@@ -59,6 +59,15 @@ def test_shakespeare(tmp_path: Path) -> None:
         assert numbers(pattern, compiled) == pytest.approx(numbers(pattern, plain), abs=1e-3)
 
 
+def test_neural_ode() -> None:
+    args = ("--method", "rk4", "--quick", "--width", 16)
+    plain, compiled = run("neural_ode", *args), run("neural_ode", *args, "--jit")
+    # Training magnifies rounding: the first losses are the same, those after sixty steps nearly so.
+    pattern = r"loss ([\d.]+)"
+    assert numbers(pattern, compiled)[:4] == pytest.approx(numbers(pattern, plain)[:4], abs=2e-3)
+    assert "without --jit" in compiled
+
+
 def step_with(norm: float, order: float, check: bool = False) -> tuple[Any, Any]:
     """A parameter, and a function that clips the gradient of its product with what it is given."""
     p = nn.Parameter(np.array([3.0, -4.0], np.float32))
