@@ -268,8 +268,7 @@ class Program:
             while at < len(steps):
                 host = steps[at].kernel
                 if isinstance(host, HostCall):
-                    views = [word for word in steps[at].words if isinstance(word, View)]
-                    host.run(*(self._seen(instance, view, view.buffer in steps[at].writes) for view in views))
+                    host.run(*self._arrays(instance, at))
                     at += 1
                 else:
                     # A loop has run for long: signals were seen to by now, and the jump is still to be done.
@@ -278,6 +277,18 @@ class Program:
                 at = go(instance.address)
         finally:
             instance.call[CALL_FIRST] = 0
+
+    def _arrays(self, instance: _Instance, at: int) -> tuple[Array, ...]:
+        """What a step of Python's is called with: the arrays of the last time, if they lie where they lay then."""
+        step = self.plan.steps[at]
+        views = [word for word in step.words if isinstance(word, View)]
+        table = instance.table
+        addresses = [int(table[entry]) + start for entry, start in map(self._place, views)]
+        known = instance.seen.get(at)
+        if known is None or known[0] != addresses:
+            made = (_array_at(a, v, v.buffer in step.writes) for a, v in zip(addresses, views))
+            known = instance.seen[at] = addresses, tuple(made)
+        return known[1]
 
     def _seen(self, instance: _Instance, view: View, writable: bool) -> Array:
         """A view as an array over the memory of the call in progress."""
@@ -345,6 +356,8 @@ class _Instance:
             self.table[FIRST + program._given + i] = buffer.array.ctypes.data
         self._program = program
         self.layout: _Layout | None = None
+        # By step of Python's: addresses, and the arrays over them.
+        self.seen: dict[int, tuple[list[int], tuple[Array, ...]]] = {}
         self.own: Array | None = None
         self.nbytes = 0
 
