@@ -24,7 +24,14 @@ PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transp
 # A vector is not filled by less than twice its lanes, and rows side by side fill some from here on.
 _SHORT, _LONG = 16, 64
 _VIEWS = frozenset({"slice", "reshape", "permute", "broadcast", "squeeze", "expand_dims", "flip", "alias", "output"})
-_SEEN_THROUGH = (_VIEWS - {"output"}) | {"slice_transpose"}
+_SEEN_THROUGH = (_VIEWS - {"output"}) | {"slice_transpose", "diagonal", "split", "unstack"}
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a node's array may be its first operand's, seen in another way."""
+    if node.op is OUTPUT:
+        return node.inputs[0].op.name in _SEEN_THROUGH
+    return node.op.name in _SEEN_THROUGH or (node.op.name == "einsum" and len(node.inputs) == 1)
 
 
 class GraphLowering(Lowering):
@@ -130,7 +137,7 @@ class GraphLowering(Lowering):
         return read | {self._source(n) for n in group.operands} if group is not None else read
 
     def _source(self, node: Node) -> Node:
-        while node.op.name in _SEEN_THROUGH and isinstance(node.inputs[0], Node):
+        while _is_view(node) and isinstance(node.inputs[0], Node):
             node = node.inputs[0]
         return node
 
