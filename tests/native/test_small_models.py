@@ -314,3 +314,25 @@ def test_column_sums_beside_reductions_of_rows_side_by_side() -> None:
 
     for rows, columns in ((25, 1000), (3, 37), (9, 5000)):
         check(f, normal(rows, columns))
+
+
+def test_columns_that_every_row_reads_are_laid_side_by_side_once() -> None:
+    def f(x: Any, w: Any) -> Any:
+        first = wg.tanh(x) @ w
+        return wg.tanh(first @ w.mT + x) @ w, first
+
+    made = check(f, normal(40, 70), normal(70, 3))
+    copies = [label for label in kernels_of(made) if label.startswith("copy")]
+    assert 0 < len(copies) <= 6  # three columns of w, three of its transpose
+
+
+def test_views_of_donated_arrays_are_read_before_these_are_overwritten() -> None:
+    def f(x: Any) -> Any:
+        parts = wg.split(x, 4, -1)
+        return wg.add(x, x), wg.diagonal(x).mean(), wg.einsum("ij->ji", x).sum(0), parts[1].mean(), x.sum(0) - 1
+
+    x = normal(40, 8)
+    made = compile_graph(wg.graph(f)(x), donated=[True])
+    expected = run(made.graph, [x.copy()])
+    for got, want in zip(made.run([x.copy()]), expected, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)

@@ -70,6 +70,7 @@ class Lowering:
         self.target = target
         self.plan: Plan = outer.plan if outer is not None else Plan()
         self.views: dict[Node, View | tuple[View, ...]] = {}
+        self._dense: dict[Node, View] = {}
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
     def view(self, entry: Any) -> View:
@@ -118,6 +119,12 @@ class Lowering:
     def forward(self, node: Node, writes: Sequence[View], when: View | None = None) -> None:
         """A step that runs the op's own forward, in Python; only where one of the 64-bit words `when` is not 0."""
         raise NotImplementedError
+
+    def side_by_side(self, node: Node, x: View) -> View:
+        """A contiguous copy of the array of a node, made once."""
+        if node not in self._dense:
+            self._dense[node] = self.copy(x)
+        return self._dense[node]
 
     def is_better_turned(self, node: Node, rows: int) -> bool:
         """Whether those who read the product `node`, of so many rows, would rather have columns in memory than rows."""

@@ -30,6 +30,8 @@ _UNIT, _PARTIALS = 32768, 64
 _CUTS, _SHARED = 256, 16
 # Rows that lie side by side in memory, up to this many elements, are reduced in registers: all of them are in one page.
 _NARROW = 96
+# Numbers that lie apart, from so many on, are laid side by side for so many rows that read all of them.
+_REREAD = 8
 
 
 @dataclass
@@ -132,9 +134,21 @@ class NestBuilder:
 
     def _operand(self, node: Node, e: Edge) -> int:
         view, seen = self.view(e.base), self.group.seen(node, e)
+        if self._is_read_apart(seen, view) and e.base not in self.windows:
+            view = self.low.side_by_side(e.base, view)
         windows = tuple((seen[axis], start, stop) for axis, start, stop in self.windows.get(e.base, ()))
         self._indexed.update(d for d, _, _ in windows)
         return self._add_array(view, _along(seen, view.strides, len(self.group.space)), windows)
+
+    def _is_read_apart(self, seen: Sequence[int], view: View) -> bool:
+        """Whether an array lies apart along rows that are reduced, and is all read again in each of many."""
+        group = self.group
+        along = [(d, s) for d, s in zip(seen, view.strides, strict=True) if d >= 0 and s]
+        if len(along) != 1 or along[0][1] == 1:
+            return False
+        size = group.space[along[0][0]]
+        is_row = any(along[0][0] in dims and len(dims) < len(group.space) for dims in group.reductions.values())
+        return is_row and size >= _REREAD and group.size >= _REREAD * size
 
     def _add_array(self, view: View, strides: list[int], windows: tuple[tuple[int, int, int], ...] = ()) -> int:
         key = (view.buffer, view.offset, view.dtype, tuple(strides), windows)
