@@ -284,3 +284,29 @@ def test_slices_put_back_among_zeros_are_read_through_windows() -> None:
     check(wg.grad(lambda x: x[3] * x[4] + x[-1] ** 2), normal(13))
     check(wg.grad(lambda x: (x.mT[1:] * x.mT[:-1]).sum()), normal(30, 40))
     check(lambda x: F.softmax(wg.grad(lambda x: (x[:, 3:9] ** 2).sum())(x) + x, -1), normal(30, 20))
+
+
+@pytest.mark.parametrize("wrong", [3, -4, 99])
+def test_classes_that_do_not_exist_are_errors_before_anything_is_written(wrong: int) -> None:
+    w = wg.tensor(normal(5, 3), requires_grad=True)
+    opt = wg.optim.SGD([w], lr=0.1)
+
+    @wg.jit
+    def step(x: Any, y: Any) -> Any:
+        loss = F.cross_entropy(x @ w, y)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        return loss
+
+    x = wg.asarray(normal(4, 5))
+    step(x, wg.asarray([0, 1, 2, 1]))
+    before = w.detach().numpy().copy()
+    with pytest.raises(wg.RangeError, match="out of range for axis -1 of size 3"):
+        step(x, wg.asarray([0, 1, 2, wrong]))
+    np.testing.assert_array_equal(before, w.detach().numpy())
+
+
+def test_places_counted_from_the_end_are_picked_too() -> None:
+    x, at = normal(4, 3), np.array([[0], [-1], [2], [-3]])
+    check(lambda x, at: wg.take_along_axis(wg.sin(x), at, axis=-1), x, at)

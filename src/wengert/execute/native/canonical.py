@@ -21,6 +21,7 @@ from ...passes.origins import note
 from ...passes.rewrite import Rule, RuleSet, build, rewrite, with_outputs
 from ...passes.safer import SAFER
 from ...passes.simplify import simplify
+from .checks import place_from_start
 from .components import components
 from .lowering import RULES
 from .scans import scans
@@ -188,7 +189,7 @@ def _picked(node: Node) -> Node | None:
     shape = x.spec.shape
     if node.attrs["axis"] != -1 or at.spec.shape != (*shape[:-1], 1) or shape[-1] > _CLASSES or x.spec.size == 0:
         return None
-    index = build("reshape", (at,), node, shape=shape[:-1])
+    index = place_from_start(build("reshape", (at,), node, shape=shape[:-1]), shape[-1], node)
     hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
     return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
 

@@ -11,6 +11,7 @@ from ...core.node import Node
 from ...passes.origins import recording
 from . import machine, report, rules, threads
 from .canonical import canonical
+from .checks import checked
 from .kernel import Kernel
 from .lower import GraphLowering
 from .plan import Plan
@@ -33,7 +34,8 @@ class Compiled:
         with recording() as self._origins:
             self.optimized = canonical(graph)
         given = donated if donated is not None else [False] * len(graph.inputs)
-        lowering = GraphLowering(self.optimized, self.target, given)
+        extended, checks = checked(self.optimized)
+        lowering = GraphLowering(extended, self.target, given, checks=checks)
         self.grouping = lowering.grouping
         self._plan: Plan = lowering.lower()
 

@@ -23,6 +23,7 @@ from ...core.node import Node
 from ...core.snapshot import specs_of
 from .builder import Builder, Value
 from .canonical import canonical
+from .checks import checked
 from .kernel import Kernel
 from .lower import GraphLowering
 from .lowering import Lowering, lowers
@@ -111,7 +112,8 @@ def _body(
 ) -> list[View]:
     """Add the steps of a graph inside; its first inputs' memory, `overwritten` of them, may be written to."""
     donated = [i < overwritten for i in range(len(graph.inputs))]
-    return GraphLowering(canonical(graph), low.target, donated, low, given, places).results()
+    extended, checks = checked(canonical(graph))
+    return GraphLowering(extended, low.target, donated, low, given, places, checks).results()
 
 
 def _put(low: Lowering, values: Sequence[View], targets: Sequence[View], node: Node) -> None:

@@ -58,11 +58,21 @@ def any_lane(b: Builder, x: Value) -> Value:
     return b.icmp("ne", bits, b.const(bits.type, 0))
 
 
+def _called(node: Node) -> str:
+    """What the user called: the outermost composite that the node stands in, or the op itself."""
+    name, scope = node.op.name, node.scope
+    while scope is not None:
+        if scope.kind == "composite":
+            name = scope.name
+        scope = scope.parent
+    return name
+
+
 def add_check(
     low: Lowering, node: Node, indices: Sequence[View], sizes: Sequence[int], axis: int, when: View | None
 ) -> None:
     """Add the check that raises the error of an index out of range."""
-    sizes, name = tuple(sizes), node.op.name
+    sizes, name = tuple(sizes), _called(node)
 
     def check(*arrays: Any) -> None:
         check_range(name, arrays, sizes, axis)

@@ -10,7 +10,9 @@ from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
+from .checks import Check
 from .following import emitter, epilogue_key, followers, operand_kind
+from .gather import add_check
 from .groups import Group, Grouping, edge, permutation
 from .lowering import RULES, Epilogue, Lowering
 from .moves import copy_step, sliced
@@ -49,9 +51,13 @@ class GraphLowering(Lowering):
         outer: Lowering | None = None,
         given: Sequence[View] = (),
         places: Sequence[View | None] = (),
+        checks: Sequence[Check] = (),
     ) -> None:
         super().__init__(target, outer)
         self.graph = graph
+        self._checks = list(checks)
+        # The last outputs are what checks need.
+        self._results = graph.outputs[: len(graph.outputs) - 2 * len(checks)]
         self._places = {n: place for n, place in zip(graph.outputs, places) if place is not None}
         self.grouping = Grouping(graph)
         recompute(self.grouping, PRODUCTS)
@@ -89,7 +95,11 @@ class GraphLowering(Lowering):
                     self._group(node)
             else:
                 self._node(node)
-        return [self.view(n) for n in self.graph.outputs]
+            for check in [c for c in self._checks if c.wrong in self.views and c.index in self.views]:
+                self._checks.remove(check)
+                size = check.of.attrs["num_classes"]
+                add_check(self, check.of, [self.view(check.index)], [size], -1, self.view(check.wrong))
+        return [self.view(n) for n in self._results]
 
     # -- the order of steps
 
@@ -106,7 +116,8 @@ class GraphLowering(Lowering):
                         readers[base].append(unit)
         order: list[Any] = []
         done: set[int] = set()
-        for root in self.graph.outputs:
+        # Checks first: nothing is to be overwritten before an error.
+        for root in reversed(self.graph.outputs):
             stack: list[Any] = [self._unit(root)]
             entered: set[int] = set()
             while stack:
@@ -494,7 +505,8 @@ class GraphLowering(Lowering):
         stack = list(self.graph.consumers(node))
         while stack:
             consumer = stack.pop()
-            if consumer not in self._outputs and edge(consumer).base is not consumer:
+            several = isinstance(consumer.spec, tuple)
+            if not several and consumer not in self._outputs and edge(consumer).base is not consumer:
                 stack.extend(self.graph.consumers(consumer))
             else:
                 found.append(consumer)
