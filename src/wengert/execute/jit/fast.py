@@ -15,7 +15,6 @@ import numpy as np
 
 from ...core.cells import TensorCell
 from ...core.mode import get_mode
-from ...core.record import another
 from ...core.spec import Spec
 from ...core.tensor import LEAF, Tensor, new, wrap
 from ...core.tree import Structure, unflatten
@@ -67,7 +66,6 @@ class _Writer:
             "kill": donation.kill,
             "made": _made,
             "as_array": as_array,
-            "another": another,
             "wrap": wrap,
             "LEAF": LEAF,
             "unflatten": unflatten,
@@ -194,7 +192,7 @@ class _Writer:
         """The expression of an input's value: an array; a tensor where gradients are to come back."""
         owner = self.owner(kind, i)
         if self.path.carries and isinstance(owner, Tensor) and owner.requires_grad:
-            return f"another({self.value(owner) if kind == 'cell' else self.leaf_names[self.call.positions[i]]})"
+            return self.value(owner) if kind == "cell" else self.leaf_names[self.call.positions[i]]
         if self.path.carries:
             # The record keeps values, which a caller's array might not stay.
             value = self.array(kind, i, donated)

@@ -334,7 +334,9 @@ def _run_free(c: Handler) -> None:
 @_handler
 def _run_python(c: Handler) -> None:
     """(callable): run the program by a function."""
-    c.there(c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})"), ERROR)  # None, which is always there
+    answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
+    c.there(answer, ERROR)
+    c.decref(answer)
 
 
 @_handler
