@@ -116,7 +116,8 @@ class Program:
 
 def evaluate(text: str, values: dict[str, Any]) -> Any:
     """The value of an expression in the names of programs and `values`."""
-    return eval(text, NAMES, values)  # the text is this module's own
+    # As globals, so that functions within see them too. The text is this module's own.
+    return eval(text, {**NAMES, **values})
 
 
 def target_of(seed: int) -> str:

@@ -318,6 +318,25 @@ def composite(w: Writer) -> Any:
     return w.step(f"wg.cosine_similarity({x}, {w.like(shape, dtype)}, {w.axis(x)})")
 
 
+def control(w: Writer) -> Any:
+    """Loops and branches, whose bodies are programs within the program."""
+    x = w.floating(1)
+    shape, dtype = w.values[x].shape, w.values[x].dtype.name
+    y, row = w.like(shape, dtype), w.like(shape[1:], dtype)
+    inner = w.of((f"wg.sin(c) + {y}", f"c * 0.5 - wg.mean({y}, 0)", "wg.tanh(c).sum(-1, keepdims=True) - c", f"{y}"))
+    return w.step(
+        w.of(
+            (
+                f"wg.fori_loop(0, {w.of((0, 1, 3, 7))}, lambda i, c: {inner}, {x})",
+                f"wg.cond(wg.sum({x}) > 0, lambda c: {inner}, lambda c: c * 2, {x})",
+                f"wg.while_loop(lambda c: wg.max(wg.abs(c)) < 2, lambda c: c * 1.5 + 0.1, {x}, max_steps=9)",
+                f"wg.scan(lambda c, r: (wg.tanh(c * 0.5 + r), c - r), {row}, {x})[{w.below(2)}]",
+                f"wg.scan(lambda c, r: (c * 0.5 + wg.max(r), r + c), {row}, {x}, reverse=True)[1]",
+            )
+        )
+    )
+
+
 def constant(w: Writer) -> Any:
     shape = w.shape()
     return w.step(
@@ -355,6 +374,7 @@ FAMILIES: tuple[tuple[float, Callable[[Writer], Any]], ...] = (
     (3.5, product),
     (1.2, image),
     (3, composite),
+    (0.7, control),
     (0.5, constant),
 )
 _STEPS = [step for _, step in FAMILIES]

@@ -102,6 +102,16 @@ FOUND = {
         "v6 v4",
         donated=frozenset({"v0"}),
     ),
+    "a slice put back that a loop takes": program(
+        {"v2": "np.ones((63,))"},
+        {
+            "v4": "wg.fori_loop(0, 7, lambda i, c: wg.tanh(c).sum(-1, keepdims=True) - c, v2)",
+            "v5": "v4[::-1] * -0.25",
+            "v6": "wg.logsumexp(v5, axis=0, keepdims=True)",
+        },
+        "v6",
+        transform="grad",
+    ),
     "small differences of large logarithms": program(
         {"v0": "(np.arange(1536) % 7 - 2).reshape((3, 16, 8, 4)).astype('float32')"},
         {"v1": "F.log_softmax(v0 * 3, -4)"},
