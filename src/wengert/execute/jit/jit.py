@@ -144,7 +144,7 @@ class Jit(Inspected, Native):
                     return program
         if self._numbers.notice(call, [p.call for ps in self._programs.values() for p in ps]):
             raise CallAgain
-        program = Program(call, around)
+        program = Program(call.outline, around)
         if len(self._programs) >= _PROGRAMS:
             self._programs.pop(next(iter(self._programs)))
         self._programs.setdefault(key, []).append(program)

@@ -46,6 +46,11 @@ class Call(NamedTuple):
     positions: tuple[int, ...]
     owners: tuple[tuple[int, Any], ...]
 
+    @property
+    def outline(self) -> Call:
+        """The call without what its arguments hold: of them, a program keeps only the numbers."""
+        return self._replace(leaves=[x if isinstance(x, (int, float, complex)) else None for x in self.leaves])
+
 
 class CallAgain(Exception):
     """What is known of the function changed, so that the call is to be looked at again from the beginning."""
