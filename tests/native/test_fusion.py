@@ -34,9 +34,10 @@ def check(f: Callable[..., Any], *args: Any, rtol: float = 2e-5, **options: Any)
     made = compiled(f, *args, **options)
     arrays = [np.asarray(a, order="C") for a in wg.tree.leaves(args)]
     expected = run(made.graph, [a.copy() for a in arrays])
-    for got, want in zip(made.run(arrays), expected, strict=True):
-        want = np.asarray(want)
-        assert got.shape == want.shape and got.dtype == want.dtype
+    for got, value in zip(made.run(arrays), expected, strict=True):
+        want = np.asarray(value)
+        assert got.shape == want.shape
+        assert got.dtype == want.dtype
         scale = float(np.max(np.abs(want), initial=0, where=np.isfinite(want))) if want.dtype.kind == "f" else 0
         np.testing.assert_allclose(got, want, rtol=rtol, atol=rtol * max(scale, 1e-30))
     return made
@@ -209,11 +210,14 @@ def test_why_two_nodes_are_apart() -> None:
 def test_the_plan_tells_its_steps_and_its_memory() -> None:
     made = compiled(lambda x, w: wg.relu(x @ w).sum(), normal(33, 20), normal(20, 17))
     text = str(made)
-    assert "gemm" in text and "arena" in text
+    assert "gemm" in text
+    assert "arena" in text
     memory = made.memory
-    assert memory.inputs == (33 * 20 + 20 * 17) * 4 and memory.outputs == 4
+    assert memory.inputs == (33 * 20 + 20 * 17) * 4
+    assert memory.outputs == 4
     assert memory.peak == sum(memory)
-    assert "operations" in str(made.cost) and made.cost.host_calls == 0
+    assert "operations" in str(made.cost)
+    assert made.cost.host_calls == 0
     assert made.kernels[0].name in made.ir
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .kernel import Kernel
-from .plan import HostCall, Jump, Plan, Step, View
+from .plan import HostCall, Plan
 
 
 class Memory(NamedTuple):

@@ -10,7 +10,10 @@ import numpy as np
 
 
 class Type(NamedTuple):
-    """A type of LLVM's: `kind` is "f" (IEEE float), "b" (bfloat), "i" (integer) or "p" (pointer); `lanes` 0 is a scalar."""
+    """A type of LLVM's.
+
+    `kind` is "f" (IEEE float), "b" (bfloat), "i" (integer) or "p" (pointer); `lanes` 0 is a scalar.
+    """
 
     kind: str
     bits: int
