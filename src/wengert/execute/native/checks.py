@@ -17,10 +17,10 @@ from ...passes.rewrite import build, with_outputs
 
 
 class Check(NamedTuple):
-    """`wrong` counts the elements of `index` that are no place on the axis which the node `of` makes."""
+    """`wrong` counts the elements of `place` that are no place on the axis which the node `of` makes."""
 
     of: Node
-    index: Node
+    place: Node
     wrong: Node
 
 
@@ -32,7 +32,7 @@ def checked(graph: Graph) -> tuple[Graph, list[Check]]:
             checks.append(Check(node, node.inputs[0], _wrong(node, node.inputs[0])))
     if not checks:
         return graph, checks
-    return with_outputs(graph, [*graph.outputs, *(n for c in checks for n in (c.index, c.wrong))]), checks
+    return with_outputs(graph, [*graph.outputs, *(n for c in checks for n in (c.place, c.wrong))]), checks
 
 
 def _wrong(node: Node, index: Node) -> Node:

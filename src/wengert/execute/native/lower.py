@@ -95,10 +95,10 @@ class GraphLowering(Lowering):
                     self._group(node)
             else:
                 self._node(node)
-            for check in [c for c in self._checks if c.wrong in self.views and c.index in self.views]:
+            for check in [c for c in self._checks if c.wrong in self.views and c.place in self.views]:
                 self._checks.remove(check)
                 size = check.of.attrs["num_classes"]
-                add_check(self, check.of, [self.view(check.index)], [size], -1, self.view(check.wrong))
+                add_check(self, check.of, [self.view(check.place)], [size], -1, self.view(check.wrong))
         return [self.view(n) for n in self._results]
 
     # -- the order of steps
