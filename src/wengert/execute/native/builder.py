@@ -391,9 +391,10 @@ class Builder:
         self._entry.append(f"  {name} = alloca {type.text}, i64 {count}, align {align}")
         return Value(name, PTR)
 
-    def prefetch(self, pointer: Value) -> None:
+    def prefetch(self, pointer: Value, level: int = 1) -> None:
+        """Ask for the line of an address to be brought into the cache of a level; any address will do."""
         self.declare("llvm.prefetch.p0", None, [PTR, "i32 immarg", "i32 immarg", "i32 immarg"])
-        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 3, i32 1)")
+        self.emit(f"call void @llvm.prefetch.p0(ptr {pointer.text}, i32 0, i32 {4 - level}, i32 1)")
 
     # -- what the step's record holds
 
