@@ -4,7 +4,8 @@ A kernel for matrices holds a tile of the result in registers and pads what is s
 inner axis has a few elements, the product is a few multiplications for every element of the result:
 elementwise work, which fuses with what comes before and after. Where the result has a few columns and
 the left matrix is what a loop computes, it is a few sums along that loop's rows, and the matrix
-need not be written for them. The tiny axis itself is taken apart
+need not be written for them. That pays while products are small enough for calls, and what passes
+between them, to be what they cost. The tiny axis itself is taken apart
 (:mod:`~wengert.execute.native.components`), so that a small network, an integrator's stages
 included, is one kernel.
 """
@@ -16,6 +17,8 @@ from ...passes.rewrite import Rule, RuleSet, build
 
 # The longest axis that is tiny.
 TINY = 4
+# The most elements of a loop in the place of a product. Where there are more, tiles are faster, padded as they are.
+_FEW = 4096
 
 
 def _product(node: Node) -> Node | None:
@@ -26,6 +29,8 @@ def _product(node: Node) -> Node | None:
     columns = y.spec.shape[-1]
     # Vectors have kernels of their own; 16-bit floats are summed as wider ones.
     if min(rows, columns) < 2 or node.spec.size == 0 or inner == 0 or node.spec.dtype.itemsize < 4:
+        return None
+    if max(node.spec.size, x.spec.size) > _FEW:
         return None
     if inner <= TINY:
         return _outer_products(node, x, y, inner)
