@@ -17,6 +17,7 @@ from ...core.tensor import Tensor
 from ...core.tree import Structure, unflatten
 from ..native.compile import Compiled
 from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
+from ..native.kernel import Kernel
 from . import donation
 from .program import Path
 from .signature import Call
@@ -53,6 +54,7 @@ class Course:
         self.path, self.traced, self.plan = path, traced, path.executor.plan
         self.do = recipe.do
         self.seat = path.executor.program.seat()
+        self.may_fail = not all(isinstance(s.kernel, Kernel) for s in self.plan.steps)
         recipe.kept[id(self.seat)] = self.seat
         # By the number of an output: the word that holds its array, or the memory of its numbers.
         self.results: dict[int, Word] = {}
@@ -187,7 +189,7 @@ class Course:
                 place = Memory(self.seat.table[entry_number:])
                 word = self.results[k] = self.recipe.hold()
                 item, end = view.dtype.itemsize, Label()
-                if k in gradients and k not in arrays and self.seat.whole is None and view.is_contiguous:
+                if k in gradients and k not in arrays and not self.may_fail and view.is_contiguous:
                     old, fresh = self.recipe.value(), Label()
                     owner = self.around.cells[gradients[k]].tensor  # type: ignore[attr-defined]
                     self.gradient(owner, view.dtype, view.shape, old, fresh)
@@ -228,7 +230,8 @@ class Course:
         if self.seat.whole is not None:
             self.do("run_python", Object(self.seat.whole))
         else:
-            self.do("run" if self.seat.is_held else "run_free", self.seat.run, self.seat.call)
+            how = "run" if self.seat.is_held else "run_free"
+            self.do(how, self.seat.run, self.seat.call, self.seat.steps, Object(self.seat.go_on))
         for g, other in zip(self.traced.guards, others, strict=True):
             bits = int.from_bytes(g.value, "little")
             if len(g.value) > 8 or bits >= 1 << 63 or g.output not in self.numbers:

@@ -319,16 +319,32 @@ def _hold_new(c: Handler, made: str) -> None:
 
 @_handler
 def _run(c: Handler) -> None:
-    """(driver, call): run the program, with the interpreter's lock."""
-    c.do(f"call i64 {c.operand(0)}(ptr {c.operand(1)})")
+    """(driver, call, count, callable): run the program's steps, with the interpreter's lock."""
+    _finish(c, c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})"))
 
 
 @_handler
 def _run_free(c: Handler) -> None:
-    """(driver, call): run the program, without the lock."""
+    """(driver, call, count, callable): the same without the lock."""
     state = c.new("call ptr @PyEval_SaveThread()")
-    c.do(f"call i64 {c.operand(0)}(ptr {c.operand(1)})")
+    at = c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})")
     c.do(f"call void @PyEval_RestoreThread(ptr {state})")
+    _finish(c, at)
+
+
+def _finish(c: Handler, at: str) -> None:
+    """Where the driver stopped at a step of Python's, have the callable do that and the rest."""
+    stopped, done = c.label("stopped"), c.label("done")
+    c.do(f"br i1 {c.test('eq', at, c.operand(2, 'i64'), 'i64')}, label %{done}, label %{stopped}")
+    c.place(stopped)
+    step = c.new(f"call ptr @PyLong_FromLongLong(i64 {at})")
+    c.there(step, ERROR)
+    answer = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(3)}, ptr {step})")
+    c.decref(step)
+    c.there(answer, ERROR)
+    c.decref(answer)
+    c.do(f"br label %{done}")
+    c.place(done)
 
 
 @_handler

@@ -238,7 +238,14 @@ class Program:
             instance.adopt(self._layout)
             return not was_own or instance.own is not None
 
-        is_plain = instance.own is not None and all(isinstance(s.kernel, Kernel) for s in self.plan.steps)
+        def go_on(at: int) -> None:
+            self._go_on(instance, at)
+
+        # A check of Python's that has a condition seldom has to be made.
+        is_plain = instance.own is not None and all(
+            isinstance(s.kernel, Kernel) or (isinstance(s.kernel, HostCall) and s.kernel.when is not None)
+            for s in self.plan.steps
+        )
         return Seat(
             instance.address,
             instance.table,
@@ -246,6 +253,8 @@ class Program:
             layout.start is self._driver.held_start,
             tuple(self._entries[v.buffer] for v in self.plan.inputs),
             tuple(self._entries[v.buffer] if make else None for v, make in zip(self.plan.outputs, self._makers)),
+            len(self.plan.steps),
+            go_on,
             None if is_plain else whole,
             renew,
         )
@@ -326,7 +335,8 @@ class Seat(NamedTuple):
     """A place at a program for calls that put addresses into its table themselves.
 
     `call` is what the driver's function at `run` takes, `table` the table of addresses, in which inputs, and
-    the outputs that are arrays of their own, have the entries given here. `whole` says how to run where it
+    the outputs that are arrays of their own, have the entries given here. Where `run` returns less than `steps`,
+    `go_on` does the rest. `whole` says how to run where it
     takes more than that function; `renew` makes the place good again after the number of threads has changed, if
     it can. One call at a time.
     """
@@ -337,6 +347,8 @@ class Seat(NamedTuple):
     is_held: bool
     inputs: tuple[int, ...]
     outputs: tuple[int | None, ...]
+    steps: int
+    go_on: Callable[[int], None]
     whole: Callable[[], None] | None
     renew: Callable[[], bool]
 
