@@ -34,6 +34,10 @@ PAGE = 4096
 WAYS = 12
 # An operand that is packed is read at least for so many columns or rows of the other: the cost is a few percent then.
 REUSE = 256
+# Of the second-level cache: the bytes of a way, whose multiples share a set, how many ways, and the bytes of a line.
+WAY_BYTES, L2_WAYS, LINE = 1 << 16, 16, 64
+# A panel whose lines fall on few of its sets is packed if so many rows read it.
+CLASH_REUSE = 112
 # A panel of B that is longer than the cache is packed if so many rows read it, about five tiles.
 TILE_REUSE = 64
 
@@ -92,7 +96,7 @@ def _gemm(
     kinds, counts = heights(target), share_rows(rows, target)
     a, a_place, a_row, a_inner = _left(low, x, type, columns)
     across = (*range(len(batch)), -1, -2)
-    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_large(y, rows, width):
+    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_packed(y, rows, width):
         b = pack(low, y.permute(across), type, (width,), (panels,))
         b_panel, b_inner = width * inner, width
         tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
@@ -148,7 +152,7 @@ def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, 
     return packed, inner, 1, list(kinds)
 
 
-def _is_large(y: View, rows: int, width: int) -> bool:
+def _is_packed(y: View, rows: int, width: int) -> bool:
     """Whether B does not stay in the cache from one reading to the next, and is read often enough to be packed for it.
 
     All of it is read again by every block of rows, a panel of it by every tile.
@@ -157,7 +161,11 @@ def _is_large(y: View, rows: int, width: int) -> bool:
     size = y.type.size
     if rows >= 3 * REUSE and inner * columns * size > 4 * BLOCK_BYTES:
         return True
-    return rows >= TILE_REUSE and inner * width * size >= BLOCK_BYTES // 2
+    if rows >= TILE_REUSE and inner * width * size >= BLOCK_BYTES // 2:
+        return True
+    stride = abs(y.strides[-2]) * size
+    places = WAY_BYTES // min(WAY_BYTES, max(LINE, stride & -stride))
+    return rows >= CLASH_REUSE and stride != 0 and inner > places * L2_WAYS // 2
 
 
 def _clashes(x: View, axis: int, type: Type) -> bool:

@@ -31,10 +31,14 @@ def plain_store(view: View) -> Epilogue:
 
 
 class Place(NamedTuple):
-    """Where an array of the epilogue is read or written: its first row, and the stride of rows."""
+    """Where an array of the epilogue is read or written: its first row, and the stride of rows.
+
+    What is `ahead`, so many elements on, is wanted soon.
+    """
 
     pointer: Value
     stride: Value
+    ahead: Value | None = None
 
 
 class Finish:
@@ -45,12 +49,18 @@ class Finish:
         self.batch_axes = batch_axes
         self.arrays = (*epilogue.operands, *epilogue.outputs)
         self.kinds = (*epilogue.kinds, *("full" for _ in epilogue.outputs))
+        # Those of which every tile has a part of its own, each once.
+        self.own = [
+            i
+            for i, (kind, view) in enumerate(zip(self.kinds, self.arrays))
+            if kind == "full" and view not in self.arrays[:i]
+        ]
 
     @property
     def key(self) -> str:
         """All that its code depends on."""
         arrays = ",".join(f"{kind} {v.type.text}" for kind, v in zip(self.kinds, self.arrays))
-        return f"{self.epilogue.key}({arrays})x{len(self.epilogue.outputs)}"
+        return f"{self.epilogue.key}({arrays})x{len(self.epilogue.outputs)} {self.own}"
 
     # -- the record
 
@@ -91,10 +101,17 @@ class Finish:
             made.append(Place(pointer, place.stride))
         return made
 
+    def heralded(self, b: Builder, places: Sequence[Place], rows: Value, columns: Value) -> list[Place]:
+        """The places, and that those so many rows and columns on are wanted next."""
+        return [
+            p._replace(ahead=b.add(b.mul(rows, p.stride), columns)) if i in self.own else p
+            for i, p in enumerate(places)
+        ]
+
     def next_row(self, b: Builder, places: Sequence[Place]) -> list[Place]:
         """The places one row on."""
         return [
-            Place(b.offset(p.pointer, p.stride, v.type), p.stride) if kind in ("full", "row") else p
+            p._replace(pointer=b.offset(p.pointer, p.stride, v.type)) if kind in ("full", "row") else p
             for kind, v, p in zip(self.kinds, self.arrays, places)
         ]
 
@@ -111,6 +128,11 @@ class Finish:
                     pointer = b.offset(place.pointer, c * max(lanes, 1), view.type)
                     type = view.type.vector(lanes)
                     operands.append(b.masked_load(type, pointer, masks[c]) if masks else b.load(type, pointer))
+            for view, place in zip(self.arrays, places):
+                if place.ahead is not None:
+                    # A vector's last element lies in a line that no vector before it touches.
+                    last = b.offset(place.pointer, (c + 1) * max(lanes, 1) - 1, view.type)
+                    b.prefetch(b.offset(last, place.ahead, view.type), level=2)
             results = self.epilogue.emit(b, x, operands)
             for view, result, place in zip(self.epilogue.outputs, results, places[given:]):
                 pointer = b.offset(place.pointer, c * max(lanes, 1), view.type)

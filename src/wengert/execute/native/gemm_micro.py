@@ -5,6 +5,11 @@ one by one against its vectors of B. A is thus read by single elements, with any
 transposes of A cost nothing; B's columns lie side by side, in memory or in packed panels
 (:mod:`wengert.execute.native.gemm_pack`). What follows the product is computed on the tile.
 
+Latencies are hidden by asking ahead: while two tiles of a panel are computed, the next panel is
+brought near, and while a tile is stored, what the next tile's epilogue reads and writes. It is the
+second-level cache that they are brought into: the first is small, and its sets are few where rows
+are a power of two apart.
+
 The record: see `Layout`. Units are blocks of tiles: a range of rows' tiles by a range of panels.
 """
 
@@ -12,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from .builder import Builder, Value
 from .gemm_finish import Finish, Place
@@ -55,6 +61,13 @@ class Layout:
         return self.batch + 4 * self.batch_axes
 
 
+class Panel(NamedTuple):
+    """A panel of B: its first vector, and the stride of the inner axis."""
+
+    pointer: Value
+    step: Value
+
+
 class Product:
     """Writes the kernel of a product of one type, number of batch axes and epilogue."""
 
@@ -92,15 +105,19 @@ class Product:
                 left = b.sub(b.word(at.columns), column)
                 pointer = b.offset(whole, b.mul(panel.index, b.word(at.b_panel)), self.type)
                 step = b.word(at.b_inner)
+                after = b.add(panel.index, b.index(1))
+                after = b.select(b.icmp("slt", after, b.word(at.panels)), after, b.index(0))
+                following = Panel(b.offset(whole, b.mul(after, b.word(at.b_panel)), self.type), step)
                 if not self.masked:
                     partial = b.icmp("slt", left, b.index(WIDE * self.lanes))
                     pointer = b.select(partial, tail, pointer)
                     step = b.select(partial, b.word(at.tail_inner), step)
                 wide = b.icmp("sgt", left, b.index(self.lanes))
+                here = Panel(pointer, step)
                 with b.when(wide):
-                    self._tiles(WIDE, row_block, a, (pointer, step), column, left, places)
+                    self._tiles(WIDE, row_block, a, here, following, column, left, places)
                 with b.when(b.not_(wide)):
-                    self._tiles(1, row_block, a, (pointer, step), column, left, places)
+                    self._tiles(1, row_block, a, here, following, column, left, places)
 
     def _start(self, word: int, batch: Sequence[Value], which: int) -> Value:
         """An operand's first element in this batch."""
@@ -116,7 +133,8 @@ class Product:
         vectors: int,
         row_block: Value,
         a: Value,
-        panel: tuple[Value, Value],
+        panel: Panel,
+        following: Panel,
         column: Value,
         left: Value,
         places: Sequence[Place],
@@ -129,26 +147,45 @@ class Product:
         count = b.word(at.block_tiles)
         low = b.mul(row_block, count)
         high = b.add(low, count)
-        before, row = b.index(0), b.index(0)
+        before, row, width = b.index(0), b.index(0), b.index(vectors * self.lanes)
         for kind, height in enumerate(self.heights):
             count = b.word(at.counts + kind)
             after = b.add(before, count)
             with b.loop(b.imax(before, low), b.imin(after, high)) as t:
                 start = b.add(row, b.mul(b.sub(t.index, before), b.index(height)))
                 rows = b.offset(a, b.mul(start, b.word(at.a_place)), self.type)
-                sums = self._sums(Tile(height, vectors), rows, b.word(at.a_inner + kind), panel, masks)
-                self._store(vectors, sums, self.finish.moved(b, places, start, column), masks, left)
+                tile = Tile(height, vectors)
+                here = self.finish.moved(b, places, start, column)
+                ahead = None
+                if tile.is_largest(b.target):
+                    ahead = self._part(following, b.sub(t.index, low))
+                    # The tile below, or the first of the next panel.
+                    last = b.icmp("eq", b.add(t.index, b.index(1)), high)
+                    up = b.mul(b.sub(low, t.index), b.index(height))
+                    rows_on, columns_on = b.select(last, up, b.index(height)), b.select(last, width, b.index(0))
+                    here = self.finish.heralded(b, here, rows_on, columns_on)
+                sums = self._sums(tile, rows, b.word(at.a_inner + kind), panel, ahead, masks)
+                self._store(vectors, sums, here, masks, left)
             before, row = after, b.add(row, b.mul(count, b.index(height)))
+
+    def _part(self, panel: Panel, vector: Value) -> Panel:
+        """One vector of a panel, by lines to ask for: its last elements; none where there are no more vectors."""
+        b = self.b
+        there = b.icmp("slt", vector, b.index(WIDE))
+        column = b.add(b.mul(vector, b.index(self.lanes)), b.index(self.lanes - 1))
+        pointer = b.offset(panel.pointer, b.select(there, column, b.index(0)), self.type)
+        return Panel(pointer, b.select(there, panel.step, b.index(0)))
 
     def _sums(
         self,
         tile: Tile,
         rows: Value,
         a_step: Value,
-        panel: tuple[Value, Value],
+        panel: Panel,
+        ahead: Panel | None,
         masks: Sequence[Value] | None,
     ) -> list[Value]:
-        """The tile's elements, row by row, summed along the inner axis."""
+        """The tile's elements, row by row, summed along the inner axis; meanwhile what is `ahead` is asked for."""
         b, at = self.b, self.layout
         inner = b.word(at.inner)
         a_row = b.word(at.a_row)
@@ -174,9 +211,9 @@ class Product:
 
         def on(pointers: Sequence[Value]) -> list[Value]:
             *groups, b_at = pointers
-            return [*(b.offset(g, a_step, self.type) for g in groups), b.offset(b_at, panel[1], self.type)]
+            return [*(b.offset(g, a_step, self.type) for g in groups), b.offset(b_at, panel.step, self.type)]
 
-        pointers = [*groups, panel[0]]
+        pointers = [*groups, panel.pointer]
         done: Value = b.index(0)
         if tile.unroll > 1:
             # Several steps at once, each into sums of its own; -0 is what adding changes nothing.
@@ -194,9 +231,13 @@ class Product:
                 half = len(parts) // 2
                 parts = [tuple(self._plus(x, y) for x, y in zip(parts[i], parts[i + half])) for i in range(half)]
             sums, pointers, done = list(parts[0]), list(loop.results[split:]), turns
-        with b.loop(done, inner, 1, [*sums, *pointers]) as loop:
-            now = list(loop.values[size:])
-            loop.carry(*step(loop.values[:size], now[:-1], now[-1]), *on(now))
+        asked = [ahead.pointer] if ahead is not None else []
+        with b.loop(done, inner, 1, [*sums, *pointers, *asked]) as loop:
+            now = list(loop.values[size : size + len(pointers)])
+            if ahead is not None:
+                b.prefetch(loop.values[-1], level=2)
+                asked = [b.offset(loop.values[-1], ahead.step, self.type)]
+            loop.carry(*step(loop.values[:size], now[:-1], now[-1]), *on(now), *asked)
         return list(loop.results[:size])
 
     def _load(self, pointer: Value, vector: int, masks: Sequence[Value] | None) -> Value:
@@ -245,7 +286,7 @@ class Product:
         pointers = [p.pointer for p in places]
         with b.loop(0, rows, 1, [self.tile, *pointers]) as loop:
             at = loop.values[0]
-            here = [Place(p, place.stride) for p, place in zip(loop.values[1:], places)]
+            here = [place._replace(pointer=p) for p, place in zip(loop.values[1:], places)]
             self.finish.row(b, here, [self._load(at, c, None) for c in range(vectors)], masks)
             following = self.finish.next_row(b, here)
             loop.carry(b.offset(at, vectors * self.lanes, self.type), *(p.pointer for p in following))

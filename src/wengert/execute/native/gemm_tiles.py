@@ -33,6 +33,10 @@ class Tile(NamedTuple):
         """A tile of few accumulators takes several steps at once, each in accumulators of its own."""
         return max(1, CHAINS // (self.rows * self.vectors))
 
+    def is_largest(self, target: Target) -> bool:
+        """Whether it is of the kind that most of a large product is made of."""
+        return self.rows == heights(target)[0] and self.vectors == WIDE
+
 
 @cache
 def heights(target: Target) -> tuple[int, ...]:
