@@ -92,29 +92,29 @@ def _logistic_hvp(lib: Any, s: Sizes) -> Function:
 
 def _mixture_data(rng: Rng, s: Sizes) -> Data:
     n, d, k = s["rows"], s["width"], s["parts"]
-    return _arguments(
-        alphas=rng.standard_normal(k),
-        means=rng.uniform(0, 1, (k, d)),
-        factors=0.5 * rng.standard_normal((k, d + d * (d - 1) // 2)),
-        x=rng.standard_normal((n, d)),
-    )
-
-
-def _mixture(lib: Any, s: Sizes) -> Function:
-    """Log-likelihood of a Gaussian mixture with a Wishart prior, by inverse Cholesky factors (ADBench's GMM)."""
-    d, rows = s["width"], s["rows"]
     lower = np.tril_indices(d, -1)
     # Where each entry of a factor stands in (0, exponentials of the diagonal, entries below it).
     place = np.zeros((d, d), np.int64)
     place[np.arange(d), np.arange(d)] = 1 + np.arange(d)
     place[lower] = 1 + d + np.arange(len(lower[0]))
+    return _arguments(
+        alphas=rng.standard_normal(k),
+        means=rng.uniform(0, 1, (k, d)),
+        factors=0.5 * rng.standard_normal((k, d + d * (d - 1) // 2)),
+        x=rng.standard_normal((n, d)),
+        place=place.reshape(-1),
+    )
 
-    def fn(alphas: Any, means: Any, factors: Any, x: Any) -> Any:
-        f = lib.fns
+
+def _mixture(lib: Any, s: Sizes) -> Function:
+    """Log-likelihood of a Gaussian mixture with a Wishart prior, by inverse Cholesky factors (ADBench's GMM)."""
+    d, rows, f = s["width"], s["rows"], lib.fns
+
+    def fn(alphas: Any, means: Any, factors: Any, x: Any, place: Any) -> Any:
         logs, below = factors[:, :d], factors[:, d:]
         diagonal = f.exp(logs)
         entries = lib.concat([f.zeros_like(alphas)[:, None], diagonal, below], 1)
-        factor = entries[:, place.reshape(-1)].reshape(-1, d, d)
+        factor = entries[:, place].reshape(-1, d, d)
         scaled = f.einsum("nj,kij->kni", x, factor) - f.einsum("kij,kj->ki", factor, means)[:, None, :]
         inner = (alphas + logs.sum(1))[:, None] - 0.5 * (scaled * scaled).sum(2)
         fit = lib.logsumexp(inner, 0).sum() - rows * lib.logsumexp(alphas, 0)
