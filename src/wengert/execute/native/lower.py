@@ -117,7 +117,8 @@ class GraphLowering(Lowering):
         order: list[Any] = []
         done: set[int] = set()
         # Checks first: nothing is to be overwritten before an error.
-        for root in reversed(self.graph.outputs):
+        count = len(self._results)
+        for root in (*self.graph.outputs[count:], *self._results):
             stack: list[Any] = [self._unit(root)]
             entered: set[int] = set()
             while stack:
@@ -189,7 +190,8 @@ class GraphLowering(Lowering):
 
     def _in_place(self, node: Node, group: Group) -> View | None:
         """The donated input whose memory the result of a group's member may take, or None."""
-        if node not in self._outputs or node in group.reductions:
+        # Nothing is overwritten while an error may still come.
+        if node not in self._outputs or node in group.reductions or self._checks:
             return None
         wanted = group.result_axes(node)
         if len({d for d in wanted if d >= 0}) < len(group.space):
