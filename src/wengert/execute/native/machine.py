@@ -12,6 +12,9 @@ from typing import Any
 from .types import Target
 
 # LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it.
+# The LLVM whose form of masked memory accesses kernels are written in (llvmlite 0.50).
+OLDEST = (22, 0, 0)
+
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     # A child process finds no compilation half done by a thread that it does not have.
@@ -20,10 +23,12 @@ if hasattr(os, "register_at_fork"):
 
 @cache
 def llvm() -> Any:
-    """llvmlite's binding, with the host's code generator ready; None where llvmlite is not installed."""
+    """llvmlite's binding, with the host's code generator ready; None where llvmlite is not there, or too old."""
     try:
         from llvmlite import binding
     except ImportError:
+        return None
+    if binding.llvm_version_info < OLDEST:
         return None
     with _lock:
         binding.initialize_native_target()
