@@ -30,7 +30,7 @@ from .small_products import SMALL_PRODUCTS
 
 def canonical(graph: Graph) -> Graph:
     """The graph in the form that :mod:`wengert.execute.native.groups` takes."""
-    graph = scans(rewrite(graph, SAFER))
+    graph = scans(rewrite(rewrite(graph, SAFER), _SOFTMAX))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
         if opened is graph:
@@ -105,6 +105,17 @@ def _logsumexp(node: Node) -> Node | None:
     # An infinite maximum is the result itself (and a NaN is neither less nor more than it).
     whole = build("where", (build("isinf", (top,), node), top, level), node)
     return build("reshape", (whole,), node, shape=node.spec.shape) if whole.spec.shape != node.spec.shape else whole
+
+
+def _softmax(node: Node) -> Node | None:
+    """Softmax with one division a row: the sum is at least 1, so that its reciprocal neither overflows nor underflows."""
+    (x,), axis = node.inputs, (node.attrs["axis"],)
+    if not isinstance(x, Node) or not _float32_or_64(x) or x.spec.size == 0:
+        return None
+    top = build("max", (x,), node, axis=axis, keepdims=True)
+    shifted = build("exp", (build("subtract", (x, _like(top, x)), node),), node)
+    total = build("sum", (shifted,), node, axis=axis, keepdims=True)
+    return build("multiply", (shifted, _like(build("reciprocal", (total,), node), x)), node)
 
 
 def _moments(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node, Node]:
@@ -221,6 +232,8 @@ def _one_number(node: Node) -> Node | None:
 
 
 _UNIFORM = RuleSet([Rule("one number", frozenset({"constant"}), _one_number)])
+
+_SOFTMAX = RuleSet([Rule("softmax in the open", frozenset({"softmax"}), _softmax)])
 
 _RULES = RuleSet(
     [

@@ -290,6 +290,8 @@ class LoopKernel:
         b, instrs, lanes = self.b, self.nest.instrs, self.lanes
         made: dict[int, Value] = {}
         self._inner = inner
+        if mask is None and p == self.passes.heaviest:
+            self._fetch_next_row(pointers)
 
         def value(root: int) -> Value:
             # Chains may be long: an explicit stack.
@@ -319,19 +321,32 @@ class LoopKernel:
         ]
         for v in self._reduced:
             value(instrs[v].args[0])
+        columns = [
+            (k, v, value(instrs[v].args[0]))
+            for k, v in enumerate(self.nest.partials)
+            if instrs[v].over == "columns" and self.passes.when[instrs[v].args[0]] == p
+        ]
+        kept = [(v, value(v)) for v in self.passes.saved if self.passes.when[v] == p]
         for k, v, x in stored:
             self._store(k, v, x, pointers[k], mask)
-        for n, v in enumerate(self.passes.saved):
-            if self.passes.when[v] == p:
-                self._keep(n, v, value(v), flat, mask)
+        for v, x in kept:
+            self._keep(v, x, flat)
         after = []
         for v, total in zip(self._reduced, carried, strict=True):
             after.append(COMBINE[instrs[v].how](b, total, self._present(v, value(instrs[v].args[0]), mask)))
-        for k, v in enumerate(self.nest.partials):
-            i = instrs[v]
-            if i.over == "columns" and self.passes.when[i.args[0]] == p:
-                self._add_column(v, k, self._present(v, value(i.args[0]), mask), flat, mask)
+        for k, v, x in columns:
+            self._add_column(v, k, self._present(v, x, mask), flat, mask)
         return after
+
+    def _fetch_next_row(self, pointers: list[Value]) -> None:
+        """Ask for the next row's elements while there is much to compute.
+
+        Processors fetch ahead within a page, and a row is often as long as one.
+        """
+        for k, array in enumerate(self.nest.arrays):
+            stride = self.strides[k][0][-1] if array.rows and not self.in_rows else None
+            if array.unit and stride is not None and not array.windows:
+                self.b.prefetch(self.b.offset(pointers[k], stride, self._memory(k)))
 
     def _present(self, v: int, x: Value, mask: Value | None) -> Value:
         """What a reduction takes: lanes that are off change nothing."""
@@ -354,23 +369,23 @@ class LoopKernel:
         else:
             b.masked_store(new, pointer, mask)
 
-    def _kept_at(self, n: int, v: int, flat: Value) -> tuple[Value, Type]:
+    def _kept_at(self, v: int, flat: Value) -> tuple[Value, Type]:
         assert self.scratch is not None
         type = self.type(v, self.lanes)
         element = I8 if type.bits == 1 else type.scalar
-        base = self.b.offset(self.scratch, self.b.mul(self.kept, self.b.index(n)), I8)
+        base = self.b.offset(self.scratch, self.b.mul(self.kept, self.b.index(self.passes.slots[v])), I8)
         at = self.b.mul(flat, self.b.index(self.lanes)) if self.in_rows else flat
         return self.b.offset(base, at, element), element.vector(self.lanes)
 
-    def _keep(self, n: int, v: int, x: Value, flat: Value, mask: Value | None) -> None:
+    def _keep(self, v: int, x: Value, flat: Value) -> None:
         # Scratch memory is as long as whole vectors: no mask is needed.
-        pointer, _ = self._kept_at(n, v, flat)
+        pointer, _ = self._kept_at(v, flat)
         self.b.store(_bool_to_memory(self.b, x), pointer)
 
     def _read_back(self, v: int, pointers: list[Value], flat: Value, mask: Value | None) -> Value:
         if v in self.passes.stored:
             return self._load(self.passes.stored[v], pointers, self.lanes, mask, INNER)
-        pointer, type = self._kept_at(self.passes.saved.index(v), v, flat)
+        pointer, type = self._kept_at(v, flat)
         return _bool_from_memory(self.b, self.b.load(type, pointer), self.type(v, self.lanes))
 
     # -- single values

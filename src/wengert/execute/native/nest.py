@@ -118,6 +118,7 @@ class Passes:
         self._costs = costs
         self.stored = {v: a for v, a in nest.stores if _is_exact(nest.instrs[v].dtype)}
         self.saved: list[int] = []
+        last: dict[int, int] = {}
         self.count = 1
         for p in reversed(range(max(self.when, default=0) + 1)):
             roots = self.roots(p)
@@ -135,8 +136,19 @@ class Passes:
                 if self.is_kept(v, p):
                     if v not in self.stored and v not in self.saved:
                         self.saved.append(v)
+                        last[v] = p
                     continue
                 stack.extend(i.values)
+        # Where a value is read for the last time, the next one may be kept: fewer rows stay in the cache.
+        self.slots: dict[int, int] = {}
+        free_from: list[int] = []
+        for v in sorted(self.saved, key=lambda v: self.when[v]):
+            slot = next((n for n, free in enumerate(free_from) if free <= self.when[v]), len(free_from))
+            free_from[slot : slot + 1] = [last[v]]
+            self.slots[v] = slot
+        self.rows_kept = len(free_from)
+        # The pass during which memory has the most time; none where a row is passed over once.
+        self.heaviest = max(range(self.count), key=self.work) if self.count > 1 else -1
 
     def roots(self, p: int) -> list[int]:
         """The INNER values that pass `p` is for: what it stores, and what it reduces."""

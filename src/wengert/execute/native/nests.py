@@ -427,7 +427,7 @@ class NestBuilder:
             reads=[a.view for k, a in enumerate(self.arrays) if k not in written],
             writes=[*(self.arrays[k].view for k in written), *parts],
             units=units,
-            scratch=kept * len(passes.saved),
+            scratch=kept * passes.rows_kept,
             flops=float(math.prod(self.group.space) * work),
             nodes=self.group.nodes,
             label=_label(self.group),
