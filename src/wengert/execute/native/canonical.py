@@ -108,7 +108,7 @@ def _logsumexp(node: Node) -> Node | None:
 
 
 def _softmax(node: Node) -> Node | None:
-    """Softmax with one division a row: the sum is at least 1, so that its reciprocal neither overflows nor underflows."""
+    """Softmax with one division a row: the sum is at least 1, so its reciprocal neither overflows nor underflows."""
     (x,), axis = node.inputs, (node.attrs["axis"],)
     if not isinstance(x, Node) or not _float32_or_64(x) or x.spec.size == 0:
         return None

@@ -141,12 +141,14 @@ class Passes:
                 stack.extend(i.values)
         # Where a value is read for the last time, the next one may be kept: fewer rows stay in the cache.
         self.slots: dict[int, int] = {}
-        free_from: list[int] = []
+        taken: list[tuple[int, int]] = []  # until which pass, and the size of the elements: places must agree
         for v in sorted(self.saved, key=lambda v: self.when[v]):
-            slot = next((n for n, free in enumerate(free_from) if free <= self.when[v]), len(free_from))
-            free_from[slot : slot + 1] = [last[v]]
+            size = nest.instrs[v].dtype.itemsize
+            fitting = (n for n, (until, other) in enumerate(taken) if until <= self.when[v] and other == size)
+            slot = next(fitting, len(taken))
+            taken[slot : slot + 1] = [(last[v], size)]
             self.slots[v] = slot
-        self.rows_kept = len(free_from)
+        self.rows_kept = len(taken)
         # The pass during which memory has the most time; none where a row is passed over once.
         self.heaviest = max(range(self.count), key=self.work) if self.count > 1 else -1
 
