@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from ...core.node import Node
+from . import scalars
 
 UNIFORM, ROW, INNER = 0, 1, 2
 
@@ -143,7 +144,7 @@ class Passes:
         self.slots: dict[int, int] = {}
         taken: list[tuple[int, int]] = []  # until which pass, and the size of the elements: places must agree
         for v in sorted(self.saved, key=lambda v: self.when[v]):
-            size = nest.instrs[v].dtype.itemsize
+            size = scalars.compute_type(nest.instrs[v].dtype).size
             fitting = (n for n, (until, other) in enumerate(taken) if until <= self.when[v] and other == size)
             slot = next(fitting, len(taken))
             taken[slot : slot + 1] = [(last[v], size)]
