@@ -23,19 +23,22 @@ from .matvec import row_product, turned
 from .plan import View
 from .types import F32, Type, storage_type
 
-# Bytes of A that one unit reads again for every panel: half of a second-level cache of 1 MiB.
-BLOCK_BYTES = 1 << 19
+# Bytes of the second-level cache; of A that one unit reads again for every panel: panels and results pass beside it.
+CACHE = 1 << 20
+BLOCK_BYTES = CACHE // 4
 # A unit does at least this much, so that handing it out costs little beside it.
 UNIT_FLOPS = 1e5
-# Big products are cut to at least so many units, for threads to share.
+# Big products are cut to at least so many units, for threads to share; packed panels to so many shares.
 UNITS = 16
+SHARES = 8
 # Addresses that agree in their last 12 bits share a set of the first-level cache, which holds so many of them.
 PAGE = 4096
 WAYS = 12
 # An operand that is packed is read at least for so many columns or rows of the other: the cost is a few percent then.
 REUSE = 256
-# Of the second-level cache: the bytes of a way, whose multiples share a set, how many ways, and the bytes of a line.
-WAY_BYTES, L2_WAYS, LINE = 1 << 16, 16, 64
+# Its ways, the bytes of one, whose multiples share a set, and the bytes of a line.
+CACHE_WAYS, LINE = 16, 64
+WAY_BYTES = CACHE // CACHE_WAYS
 # A panel whose lines fall on few of its sets is packed if so many rows read it.
 CLASH_REUSE = 112
 # A panel of B that is longer than the cache is packed if so many rows read it, about five tiles.
@@ -57,6 +60,8 @@ class Blocks(NamedTuple):
     panels: int
     row_blocks: int
     column_blocks: int
+    row_turn: int
+    column_turn: int
 
 
 def product(
@@ -108,9 +113,8 @@ def _gemm(
             last = _cut(y, -1, (panels - 1) * width, columns)
             tail = pack(low, last.permute(across), type, (width,), (1,))
             tail_inner, tail_strides = width, tail.strides[:-1]
-    blocks = _blocks(
-        sum(counts), panels, kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner, math.prod(batch)
-    )
+    tile_bytes, tile_flops = kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner
+    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), b is not y)
     b_strides = b.strides[: len(batch)]
     layout = Layout(len(kinds), len(batch))
     words = [
@@ -159,13 +163,13 @@ def _is_packed(y: View, rows: int, width: int) -> bool:
     """
     inner, columns = y.shape[-2:]
     size = y.type.size
-    if rows >= 3 * REUSE and inner * columns * size > 4 * BLOCK_BYTES:
+    if rows >= 3 * REUSE and inner * columns * size > 2 * CACHE:
         return True
-    if rows >= TILE_REUSE and inner * width * size >= BLOCK_BYTES // 2:
+    if rows >= TILE_REUSE and inner * width * size >= CACHE // 4:
         return True
     stride = abs(y.strides[-2]) * size
     places = WAY_BYTES // min(WAY_BYTES, max(LINE, stride & -stride))
-    return rows >= CLASH_REUSE and stride != 0 and inner > places * L2_WAYS // 2
+    return rows >= CLASH_REUSE and stride != 0 and inner > places * CACHE_WAYS // 2
 
 
 def _clashes(x: View, axis: int, type: Type) -> bool:
@@ -181,11 +185,19 @@ def _cut(x: View, axis: int, start: int, stop: int) -> View:
     return x._replace(shape=tuple(shape), offset=x.offset + start * x.strides[axis])
 
 
-def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int) -> Blocks:
-    """Units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few units."""
+def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool) -> Blocks:
+    """Units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few units.
+
+    Threads have contiguous shares of the units. They share out the rows, or with `columns_by_thread` the columns,
+    whose panels are then in the cache of the one thread that packs and reads them; units are of several panels then.
+    """
     height = min(tiles, max(1, BLOCK_BYTES // max(1, tile_bytes)))
     height = -(-tiles // -(-tiles // height))
     while height > 1 and batch * panels * -(-tiles // height) < UNITS and height * tile_flops > 2 * UNIT_FLOPS:
         height = -(-height // 2)
     width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))
-    return Blocks(height, width, -(-tiles // height), -(-panels // width))
+    if columns_by_thread:
+        width = max(width, panels // SHARES)
+    row_blocks, column_blocks = -(-tiles // height), -(-panels // width)
+    turns = (1, row_blocks) if columns_by_thread else (column_blocks, 1)
+    return Blocks(height, width, row_blocks, column_blocks, *turns)

@@ -33,7 +33,8 @@ class Layout:
     `m * a_place + r * a_row`, and one step along the inner axis is `a_inner[height]` on. B's panels
     are `b_panel` apart, its inner axis `b_inner`; a last panel that is not full is read from a place
     of its own, with `tail_inner`. A block is `block_tiles` tiles by `block_panels` panels, of which
-    there are `row_blocks` times `column_blocks`. Sums begin at `start`, the bits of 0 or -0.
+    there are `row_blocks` times `column_blocks`; `row_turn` and `column_turn` say after how many units the
+    next block of rows and of columns begins, one of them 1. Sums begin at `start`, the bits of 0 or -0.
     `counts` says how many tiles of each height.
     For each axis of the batch there is a size and a stride of A, of B and of the last panel.
     """
@@ -44,9 +45,9 @@ class Layout:
     a, b, tail = 0, 2, 4
     inner, columns, panels = 6, 7, 8
     a_place, a_row, b_panel, b_inner, tail_inner = 9, 10, 11, 12, 13
-    block_tiles, block_panels, row_blocks, column_blocks = 14, 15, 16, 17
-    start = 18
-    counts = 19
+    block_tiles, block_panels, row_blocks, column_blocks, row_turn, column_turn = 14, 15, 16, 17, 18, 19
+    start = 20
+    counts = 21
 
     @property
     def a_inner(self) -> int:
@@ -86,10 +87,10 @@ class Product:
         """The whole kernel: for each unit its panels, for each panel its tiles."""
         b, at = self.b, self.layout
         with b.loop(b.lo, b.hi) as unit:
-            blocks = b.word(at.column_blocks)
-            column_block, rest = b.urem(unit.index, blocks), b.udiv(unit.index, blocks)
-            blocks = b.word(at.row_blocks)
-            row_block, rest = b.urem(rest, blocks), b.udiv(rest, blocks)
+            row_blocks, column_blocks = b.word(at.row_blocks), b.word(at.column_blocks)
+            row_block = b.urem(b.udiv(unit.index, b.word(at.row_turn)), row_blocks)
+            column_block = b.urem(b.udiv(unit.index, b.word(at.column_turn)), column_blocks)
+            rest = b.udiv(unit.index, b.mul(row_blocks, column_blocks))
             batch: list[Value] = []
             for axis in reversed(range(at.batch_axes)):
                 size = b.word(at.batch + 4 * axis)
@@ -100,13 +101,16 @@ class Product:
             count = b.word(at.block_panels)
             first = b.mul(column_block, count)
             last = b.imin(b.add(first, count), b.word(at.panels))
+            # The unit after this one begins with the next block's first panel, or with this one's.
+            by_columns = b.icmp("eq", b.word(at.column_turn), b.index(1))
+            next_first = b.select(by_columns, b.urem(last, b.word(at.panels)), first)
             with b.loop(first, last) as panel:
                 column = b.mul(panel.index, b.index(WIDE * self.lanes))
                 left = b.sub(b.word(at.columns), column)
                 pointer = b.offset(whole, b.mul(panel.index, b.word(at.b_panel)), self.type)
                 step = b.word(at.b_inner)
                 after = b.add(panel.index, b.index(1))
-                after = b.select(b.icmp("slt", after, b.word(at.panels)), after, b.index(0))
+                after = b.select(b.icmp("slt", after, last), after, next_first)
                 following = Panel(b.offset(whole, b.mul(after, b.word(at.b_panel)), self.type), step)
                 if not self.masked:
                     partial = b.icmp("slt", left, b.index(WIDE * self.lanes))

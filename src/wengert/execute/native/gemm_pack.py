@@ -26,7 +26,7 @@ UNIT_PANELS, UNIT_INNER, PANEL_BLOCKS, INNER_BLOCKS, COUNTS = 10, 11, 12, 13, 14
 # Where a line of `x` holds a step of many panels, it is read from end to end, so many of them at a time: as many
 # streams as processors fetch ahead, and fewer lines than a set of the first-level cache holds. The panels that are
 # written meanwhile are no more than its table of pages has room for.
-LINES, LINE_PANELS = 8, 32
+LINES, LINE_PANELS = 8, 8
 # Elsewhere a line holds many steps of a row, and is asked for so many bytes ahead.
 AHEAD = 512
 # A unit packs at least about so many numbers.
