@@ -30,6 +30,7 @@ FIRST_ONLY = {
     "clip_gradient": NOT_OF_THE_VALUE,
     "clip_gradient_norm": NOT_OF_THE_VALUE,
     "straight_through": NOT_OF_THE_VALUE,
+    "attention_gradients": "yes, by the tests of attention's second derivatives",
     **dict.fromkeys(
         ("random_loggamma", "random_loggamma_at"),
         "yes, by its own tests: differences need more digits than draws have",
