@@ -97,6 +97,17 @@ def test_packed_operands(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_shares_of_columns(dtype: Any, target: str) -> None:
+    """Lines of B fall on few sets of the cache: panels are packed, and units of several go down the columns."""
+    rng = np.random.default_rng(13)
+    x = rng.integers(-1, 2, (2, 150, 700)).astype(dtype)
+    y = rng.integers(-1, 2, (2, 700, 2048)).astype(dtype)[..., :600]
+    check("matmul", [x, y], {}, target)
+    check("matmul", [x[0, :113], y[0]], {}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_stacks(target: str) -> None:
     rng = np.random.default_rng(4)
     for a, b in (

@@ -23,10 +23,10 @@ from .types import I64, Type
 ROWS, INNER, ROW_STRIDE, INNER_STRIDE, OUT_STRIDE, PANELS = 4, 5, 6, 7, 8, 9
 UNIT_PANELS, UNIT_INNER, PANEL_BLOCKS, INNER_BLOCKS, COUNTS = 10, 11, 12, 13, 14
 
-# Where a line of `x` holds a step of many panels, it is read from end to end, so many of them at a time: as many
-# streams as processors fetch ahead, and fewer lines than a set of the first-level cache holds. The panels that are
-# written meanwhile are no more than its table of pages has room for.
-LINES, LINE_PANELS = 8, 8
+# Where a line of `x` holds a step of many panels, it is read from end to end, so many of them at a time: fewer lines
+# than a set of the first-level cache holds, and as many panels as make long stretches of the line, for few enough
+# streams to write. The lines of the next unit are asked for meanwhile.
+LINES, LINE_PANELS = 8, 16
 # Elsewhere a line holds many steps of a row, and is asked for so many bytes ahead.
 AHEAD = 512
 # A unit packs at least about so many numbers.
@@ -134,6 +134,9 @@ def _copy(
             done = squares
         with b.loop(done, end) as k:
             at_k = b.offset(start, b.mul(k.index, inner_stride), source)
+            if how == "rows":
+                later = b.offset(at_k, b.mul(inner_stride, b.index(LINES)), source)
+                b.prefetch(b.offset(later, lanes - 1, source), level=2)
             v = b.masked_load(vector, at_k, read) if how == "rows" else b.gather(vector, at_k, apart, read)
             b.masked_store(convert(b, v, type), b.offset(to, b.mul(k.index, height), type), write)
 
