@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import struct
 from collections.abc import Callable
 from functools import cache
-from itertools import count
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -29,7 +29,6 @@ from wengert.execute.native.types import F64, Target, Type
 
 TARGETS = ("host", "avx2", "sse2")
 Write = Callable[[Builder, list[Value]], Value]
-_numbers = count()
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = [np.dtype("f4"), np.dtype("f8")]
@@ -65,7 +64,8 @@ def run(jobs: list[Job], target: str, lanes: int | None = None) -> list[np.ndarr
                 with b.when(b.icmp("eq", b.thread, b.index(2 * number + way))):
                     loop_over(b, job, step)
 
-    kernel = Kernel(f"test {next(_numbers)}", build, where)
+    # No other run, and no other process of this one, makes a kernel of the same name.
+    kernel = Kernel(f"test {os.urandom(16).hex()}", build, where)
     assert undefined_names(machine.compile_ir(kernel.ir, where)) == []
     return [
         call(kernel.address, job, width, 2 * number)
