@@ -108,6 +108,14 @@ def test_shares_of_columns(dtype: Any, target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+def test_results_beyond_the_cache(target: str) -> None:
+    """Large results are asked for ahead, past the last row and column too."""
+    rng = np.random.default_rng(14)
+    x, y = numbers(rng, (601, 3), np.float32), numbers(rng, (3, 1001), np.float32)
+    check("matmul", [x, y], {}, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_stacks(target: str) -> None:
     rng = np.random.default_rng(4)
     for a, b in (
@@ -242,7 +250,7 @@ def test_epilogue_of_an_op() -> None:
     """An op's lowering asks for its epilogue, and gives what that gives."""
 
     class Doubling(Bench):
-        def epilogue(self, node: Node, shape: Sequence[int]) -> Epilogue:
+        def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue:
             assert tuple(shape) == (2, 9, 20)
             emit = lambda b, x, operands: [b.fadd(x, x)]
             return Epilogue("double", (), (), (self.temp(shape, np.float32),), emit, [node])

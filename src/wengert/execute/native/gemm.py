@@ -127,7 +127,7 @@ def _gemm(
         *(n for axis in zip(batch, a.strides, b_strides, tail_strides) for n in axis),
         *finish.words(),
     ]
-    key = f"gemm {type.text} {layout.batch_axes} {finish.key}"
+    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead}"
     low.step(
         low.kernel(key, lambda builder: Product(builder, type, finish).write()),
         words,

@@ -19,6 +19,9 @@ from .types import Target, Type
 # An epilogue of more instructions than this is written once, in a loop over the rows of a tile kept
 # in memory, and not once for every register of every tile.
 INLINE = 6
+# Arrays of more bytes together than the second-level caches of two threads hold are asked for ahead: elsewhere
+# asking costs more than it saves (5 % of a product with an inner axis of 64).
+FAR = 1 << 21
 
 
 def plain_store(view: View) -> Epilogue:
@@ -49,18 +52,16 @@ class Finish:
         self.batch_axes = batch_axes
         self.arrays = (*epilogue.operands, *epilogue.outputs)
         self.kinds = (*epilogue.kinds, *("full" for _ in epilogue.outputs))
-        # Those of which every tile has a part of its own, each once.
-        self.own = [
-            i
-            for i, (kind, view) in enumerate(zip(self.kinds, self.arrays))
-            if kind == "full" and view not in self.arrays[:i]
-        ]
+        # The arrays of which every tile has a part of its own, each once, where they are worth asking for ahead.
+        own = {v: self.arrays.index(v) for v, kind in zip(self.arrays, self.kinds) if kind == "full"}
+        far = sum(v.size * v.dtype.itemsize for v in own) > FAR
+        self.ahead = tuple(own.values()) if far else ()
 
     @property
     def key(self) -> str:
-        """All that its code depends on."""
+        """All that its code depends on, but for what is asked for ahead where that is told (see `heralded`)."""
         arrays = ",".join(f"{kind} {v.type.text}" for kind, v in zip(self.kinds, self.arrays))
-        return f"{self.epilogue.key}({arrays})x{len(self.epilogue.outputs)} {self.own}"
+        return f"{self.epilogue.key}({arrays})x{len(self.epilogue.outputs)}"
 
     # -- the record
 
@@ -102,9 +103,9 @@ class Finish:
         return made
 
     def heralded(self, b: Builder, places: Sequence[Place], rows: Value, columns: Value) -> list[Place]:
-        """The places, and that those so many rows and columns on are wanted next."""
+        """The places, and that those so many rows and columns on are wanted next, if they may be far."""
         return [
-            p._replace(ahead=b.add(b.mul(rows, p.stride), columns)) if i in self.own else p
+            p._replace(ahead=b.add(b.mul(rows, p.stride), columns)) if i in self.ahead else p
             for i, p in enumerate(places)
         ]
 
