@@ -1,6 +1,6 @@
 """Compiled functions beside the peers: every result checked against float64, then timed by turns.
 
-pip install 'wengert[native,bench]'        # the peers; whichever is installed takes part
+pip install 'wengert[bench]'        # the peers; whichever is installed takes part
 python benchmarks/native/run.py            # all problems: a Markdown table
 python benchmarks/native/run.py --peers ~/peers/bin/python     # the peers in an environment of their own
 python benchmarks/native/run.py --only 'mlp_*' --only gpt_mini --contenders wengert,jax --rounds 15
