@@ -80,7 +80,8 @@ TEXTBOOK = [
     ("where(x > 0, x**2, -x)", "where(x > 0, 2*x, -1)", "where(x > 0, 2, 0)"),
     ("softsign(x)", "1/(abs(x) + 1)**2", "-2*sign(x)/(abs(x) + 1)**3"),
     ("lgamma(x)", "digamma(x)", "polygamma(x, n=1)"),
-    ("gelu(x)", "x*exp(-x**2/2)/sqrt(2*pi) + erfc(-x/sqrt(2))/2", None),
+    # Beyond 40 the bell is 0: so written, the slope is a number at infinity too.
+    ("gelu(x)", "erfc(-x/sqrt(2))/2 + maximum(minimum(x, 40), -40)*exp(-x**2/2)/sqrt(2*pi)", None),
     ("mish(x)", None, None),
     ("sin(cos(tan(x)))", None, None),
 ]

@@ -94,7 +94,8 @@ def _gelu_slope(x: Any, approximate: str) -> Any:
     if approximate == "tanh":
         t = tanh(_TANH_SCALE * (x + _TANH_CUBE * x * x * x))
         return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (_TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x))
-    return 0.5 * erfc(x * -_ROOT_HALF) + x * (_GAUSS * exp(-0.5 * x * x))
+    # Beyond 40 the bell is 0 in every dtype; an infinity times it would be NaN.
+    return 0.5 * erfc(x * -_ROOT_HALF) + maximum(minimum(x, 40.0), -40.0) * (_GAUSS * exp(-0.5 * x * x))
 
 
 def _attrs_for(samples: Samples, *choices: dict[str, Any]) -> Samples:
