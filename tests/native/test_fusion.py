@@ -316,3 +316,12 @@ def test_classes_that_do_not_exist_are_errors_before_anything_is_written(wrong: 
 def test_places_counted_from_the_end_are_picked_too() -> None:
     x, at = normal(4, 3), np.array([[0], [-1], [2], [-3]])
     check(lambda x, at: wg.take_along_axis(wg.sin(x), at, axis=-1), x, at)
+
+
+def test_what_a_scan_reads_is_not_looked_for_behind_it() -> None:
+    def program(x: Any) -> Any:
+        spread = wg.std(x, axis=0, keepdims=True)
+        rows = wg.asinh(wg.reshape(spread, (1, 1, 5)))
+        return wg.scan(lambda c, r: (c * 0.5 + wg.max(r), r + c), spread, rows, reverse=True)[1]
+
+    check(lambda x, t: wg.jvp(program, (x,), (t,))[1], normal(2, 5), normal(2, 5))

@@ -141,6 +141,8 @@ def _has_type(node: Node) -> bool:
 
 def edge(entry: Node) -> Edge:
     """Through permutations, broadcasts and axes of size 1, to the value itself."""
+    if isinstance(entry.spec, tuple):  # several results: nothing is seen through them
+        return Edge(entry, ())
     axes = tuple(range(entry.spec.ndim))
     while True:
         name = entry.op.name
