@@ -325,3 +325,12 @@ def test_what_a_scan_reads_is_not_looked_for_behind_it() -> None:
         return wg.scan(lambda c, r: (c * 0.5 + wg.max(r), r + c), spread, rows, reverse=True)[1]
 
     check(lambda x, t: wg.jvp(program, (x,), (t,))[1], normal(2, 5), normal(2, 5))
+
+
+def test_rows_of_several_dimensions_keep_their_values_apart() -> None:
+    def loss(v: Any, x: Any) -> Any:
+        y = F.layer_norm(x, (100,), v, v)
+        size = wg.abs(y / wg.logsumexp(y, axis=(0, 1), keepdims=True))
+        return (size * wg.mean(size, axis=(0, 1), keepdims=True)).sum()
+
+    check(wg.grad(loss, argnums=(0, 1)), normal(100) + 2, normal(2, 100), rtol=2e-5)

@@ -330,7 +330,7 @@ class LoopKernel:
         for k, v, x in stored:
             self._store(k, v, x, pointers[k], mask)
         for v, x in kept:
-            self._keep(v, x, flat)
+            self._keep(v, x, flat, mask)
         after = []
         for v, total in zip(self._reduced, carried, strict=True):
             after.append(COMBINE[instrs[v].how](b, total, self._present(v, value(instrs[v].args[0]), mask)))
@@ -377,10 +377,14 @@ class LoopKernel:
         at = self.b.mul(flat, self.b.index(self.lanes)) if self.in_rows else flat
         return self.b.offset(base, at, element), element.vector(self.lanes)
 
-    def _keep(self, v: int, x: Value, flat: Value) -> None:
-        # Scratch memory is as long as whole vectors: no mask is needed.
+    def _keep(self, v: int, x: Value, flat: Value, mask: Value | None) -> None:
         pointer, _ = self._kept_at(v, flat)
-        self.b.store(_bool_to_memory(self.b, x), pointer)
+        stored = _bool_to_memory(self.b, x)
+        if mask is None or self.in_rows:
+            self.b.store(stored, pointer)
+        else:
+            # Behind the last elements may lie those of the next inner row, which are still to be read.
+            self.b.masked_store(stored, pointer, mask)
 
     def _read_back(self, v: int, pointers: list[Value], flat: Value, mask: Value | None) -> Value:
         if v in self.passes.stored:
