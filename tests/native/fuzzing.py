@@ -1,10 +1,9 @@
 """Native code against the interpreter on random programs, and the smallest program on which they differ.
 
 How far two correct ways to compute a program may lie apart is found by computing it several times in
-the interpreter with every rounding disturbed: each inexact operation's operands and results are moved
-by an ulp or so, at random (stochastic arithmetic: J. Vignes, "A stochastic arithmetic for reliable
-scientific computation", 1993). An element may be as far off as a multiple of what that does to it;
-where it turns a result into NaN, or flips a comparison, nothing can be said about that element.
+the interpreter with every rounding disturbed (:mod:`disturbed`). An element may be as far off as a
+multiple of what that does to it; where it turns a result into NaN, or flips a comparison, nothing can be
+said about that element.
 """
 
 from __future__ import annotations
@@ -19,27 +18,15 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-from fuzz_programs import Array, Program, evaluate, words
+from disturbed import samples, uncertain
+from fuzz_programs import Array, Program, evaluate
 
 import wengert as wg
-from wengert.core.evaluate import compute, run
-from wengert.core.node import Node
+from wengert.core.evaluate import run
 from wengert.execute.native import machine, runtime
 from wengert.execute.native.compile import compile_graph
 from wengert.execute.native.types import Target
 
-# What moves or chooses numbers, and rounds none.
-EXACT = frozenset(
-    words(
-        "leaf alias input parameter constant output reshape broadcast concat split stack unstack permute squeeze "
-        "expand_dims flip roll tril triu diagonal embed_diagonal shift pad tile repeat slice slice_transpose "
-        "slice_update index index_update gather max min argmax argmin any all count_nonzero where maximum minimum "
-        "relu clip floor ceil round trunc sign abs copysign negative positive copy stop_gradient equal not_equal "
-        "less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf isfinite "
-        "signbit one_hot sort argsort top_k arg_top_k max_pool argmax_pool pool_select real nextafter "
-        "checkpoint_name index_is_last searchsorted size "
-    )
-)
 SAMPLES, MORE_SAMPLES = 5, 40
 # How many times the spread of the samples, and how many ulp, a result may be off.
 SPREADS, ULPS = 4.0, 8.0
@@ -53,58 +40,6 @@ class Failure:
     detail: str
 
 
-# -- the interpreter, disturbed
-
-
-def _uncertain(x: Any) -> bool:
-    return isinstance(x, np.ndarray | np.generic) and (x.dtype.kind == "f" or x.dtype == ml_dtypes.bfloat16)
-
-
-def _shaken(x: Any, rng: np.random.Generator, ulps: int) -> Any:
-    """An array with every number moved by up to so many ulp."""
-    if isinstance(x, tuple):
-        return tuple(_shaken(part, rng, ulps) for part in x)
-    if not _uncertain(x) or x.size == 0:
-        return x
-    array = np.array(x)
-    steps = rng.integers(-ulps, ulps + 1, array.shape).astype(f"i{array.itemsize}")
-    moved = (np.ascontiguousarray(array).view(steps.dtype).reshape(array.shape) + steps).view(array.dtype)
-    # Not into zero, infinity or the other sign.
-    keep = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (np.sign(moved) != np.sign(array))
-    return np.where(keep, array, moved)
-
-
-def _widened(x: Any) -> Any:
-    """Numbers of 16 bits as float32, in which native code computes: intermediate results may be larger than they."""
-    if isinstance(x, tuple):
-        return tuple(map(_widened, x))
-    return x.astype(np.float32) if _uncertain(x) and x.dtype.itemsize == 2 else x
-
-
-def disturbed(graph: wg.Graph, feeds: Sequence[Any], rng: np.random.Generator, ulps: int, widens: bool) -> list[Any]:
-    """The outputs of a graph in which nothing is rounded as it should be, but off by up to so many ulp."""
-    adapted: Callable[[Any], Any] = _widened if widens else lambda x: x
-    values: dict[Node, Any] = {n: adapted(x) for n, x in zip(graph.inputs, feeds, strict=True)}
-    with np.errstate(all="ignore"):
-        for node in graph.nodes:
-            if node in values:
-                continue
-            args = [values[e] if isinstance(e, Node) else e for e in node.inputs]
-            if node.op.name in EXACT or (node.op.name == "cast" and _widens(node)):
-                values[node] = adapted(compute(node, args))
-            else:
-                args = [
-                    _shaken(a, rng, ulps) if isinstance(e, Node) else a for a, e in zip(args, node.inputs, strict=True)
-                ]
-                values[node] = _shaken(adapted(compute(node, args)), rng, ulps)
-    return [values[n] for n in graph.outputs]
-
-
-def _widens(node: Node) -> bool:
-    source = node.inputs[0]
-    return isinstance(source, Node) and (source.spec.dtype.kind in "iub" or node.spec.dtype.kind in "iub")
-
-
 # -- comparing
 
 
@@ -113,14 +48,14 @@ def _wide(x: Any) -> Array:
     return np.asarray(x).astype(np.float64)
 
 
-def _allowed(want: Array, samples: Sequence[Array], dtype: Any) -> tuple[Array, Array]:
+def _allowed(want: Array, ways: Sequence[Array], dtype: Any) -> tuple[Array, Array]:
     """How far each element may be off, and which may be anything."""
     info: Any = None
-    if _uncertain(np.empty(0, dtype)):
+    if uncertain(np.empty(0, dtype)):
         info = ml_dtypes.finfo(dtype) if dtype == ml_dtypes.bfloat16 else np.finfo(dtype)
     free = np.zeros(want.shape, bool)
     spread = np.zeros(want.shape)
-    for sample in samples:
+    for sample in ways:
         same = (sample == want) | (np.isnan(sample) & np.isnan(want))
         finite = np.isfinite(sample) & np.isfinite(want)
         free |= ~same & ~finite
@@ -133,14 +68,14 @@ def _allowed(want: Array, samples: Sequence[Array], dtype: Any) -> tuple[Array, 
     return SPREADS * spread + ULPS * ulp, free
 
 
-def difference(got: Any, want: Any, samples: Sequence[Any]) -> str | None:
+def difference(got: Any, want: Any, ways: Sequence[Any]) -> str | None:
     """What is wrong with a result; None where nothing is."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
     with np.errstate(all="ignore"):
         have, expected = _wide(got), _wide(want)
-        allowed, free = _allowed(expected, [_wide(s) for s in samples], want.dtype)
+        allowed, free = _allowed(expected, [_wide(way) for way in ways], want.dtype)
         same = (have == expected) | (np.isnan(have) & np.isnan(expected))
         wrong = ~(same | free | (np.abs(have - expected) <= allowed))
     if not wrong.any():
@@ -211,7 +146,7 @@ def check(program: Program, target: str = "host") -> Failure | None:
         for i, (a, b) in enumerate(zip(results[0], other, strict=True)):
             if _bits(a) != _bits(b):
                 return Failure("splitting", f"{target}: output {i} depends on how steps are shared out")
-    return _compared(graph, arrays, results[0], expected, target)
+    return compared(graph, arrays, results[0], expected, target)
 
 
 def check_apart(program: Program, target: str = "host") -> Failure | None:
@@ -243,13 +178,13 @@ def _overlap(outputs: Sequence[Any], inputs: Sequence[Any]) -> str | None:
     return None
 
 
-def _compared(graph: wg.Graph, arrays: list[Array], out: list[Any], expected: list[Any], target: str) -> Failure | None:
+def compared(graph: wg.Graph, arrays: list[Array], out: list[Any], expected: list[Any], target: str) -> Failure | None:
+    """What is wrong with the results of a graph, given the interpreter's."""
+
     def wrong(count: int) -> tuple[int, str] | None:
-        rng = np.random.default_rng(count)
-        # Small and larger disturbances: some errors grow faster than linearly.
-        samples = [disturbed(graph, [a.copy() for a in arrays], rng, 1 << (i % 5), i % 2 == 1) for i in range(count)]
+        ways = samples(graph, arrays, count)
         for i, (got, want) in enumerate(zip(out, expected, strict=True)):
-            found = difference(got, want, [s[i] for s in samples])
+            found = difference(got, want, [way[i] for way in ways])
             if found:
                 return i, found
         return None

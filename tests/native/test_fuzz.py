@@ -10,7 +10,9 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from fuzz_programs import Program, target_of
 from fuzz_steps import random_program
-from fuzzing import TARGETS, check, minimal, shrunk
+from fuzzing import TARGETS, check, compared, minimal, shrunk
+
+from wengert.core.evaluate import run
 
 COUNT, AT_ONCE = 200, 10
 
@@ -118,6 +120,22 @@ FOUND = {
         "v1",
     ),
     "bounds of a 16-bit type": program({"v5": "np.ones((8, 32), bfloat16)"}, {"v7": "wg.clip(v5, None, 3.0)"}, "v7"),
+    "a product that overflows beside an infinite one": program(
+        {"v0": "np.array([[inf, 7.0], [1.0, 2.0]], 'float32')", "v1": "np.full((2, 16), [[-1.0], [1e38]], 'float32')"},
+        {"v2": "v0 @ v1"},
+        "v2",
+    ),
+    "the logarithm of almost 1": program(
+        {"v0": "np.linspace(0, 1, 1280).reshape(40, 32).astype('float32') + np.eye(32)[:1].astype('float32') * 12"},
+        {"v1": "F.log_softmax(v0, 1)"},
+        "v1",
+    ),
+    "a denormal number where the definition overflows": program(
+        {"v0": "np.linspace(-104, -88, 40).astype('float32')"}, {"v1": "wg.sigmoid(v0)"}, "v1"
+    ),
+    "the sign of what is not a number": program(
+        {"v0": "np.full((17,), 2.0, 'float16')"}, {"v1": "wg.copysign(1.0, wg.atanh(v0))"}, "v1"
+    ),
 }
 
 
@@ -125,6 +143,22 @@ FOUND = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once(name: str, target: str) -> None:
     assert check(FOUND[name], target) is None
+
+
+UNCERTAIN = (
+    "small differences of large logarithms",
+    "a product that overflows beside an infinite one",
+    "the logarithm of almost 1",
+    "a denormal number where the definition overflows",
+)
+
+
+@pytest.mark.parametrize("name", UNCERTAIN)
+def test_what_is_wrong_is_found_where_something_is_uncertain(name: str) -> None:
+    graph, arrays = FOUND[name].graph(), FOUND[name].arrays()
+    expected = run(graph, arrays)
+    assert compared(graph, arrays, expected, expected, "host") is None
+    assert compared(graph, arrays, [0.5 * out for out in expected], expected, "host") is not None
 
 
 def test_a_program_is_shrunk_to_what_makes_it_fail() -> None:

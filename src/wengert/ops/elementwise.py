@@ -324,8 +324,8 @@ logaddexp = elementwise(
 
 
 def _sigmoid(x: Any) -> Any:
-    # exp(-x) overflows to infinity only where the result rounds to 0 (and never in a wider dtype
-    # for float16), so one form is accurate on both sides.
+    # exp(-x) overflows to infinity only where the result is a denormal number or less, for which 0 stands here
+    # (and never in a wider dtype for float16): otherwise one form is accurate on both sides.
     if x.dtype.itemsize == 2:
         return _sigmoid(x.astype(np.float32)).astype(x.dtype)
     return np.reciprocal(1.0 + np.exp(-x))

@@ -1,0 +1,159 @@
+"""A graph's results with every rounding disturbed: how far two correct ways to compute it may lie apart.
+
+Each inexact operation's operands and results are moved by an ulp or so, at random (stochastic
+arithmetic: J. Vignes, "A stochastic arithmetic for reliable scientific computation", 1993). What else
+is left open is chosen at random too, or in turn:
+
+- a composite runs its own forward, or the operations of its body, each of which rounds;
+- a sum or a product adds up in any order, with products that are rounded or are not: one that
+  overflows on the way may be infinite or NaN in one order and a number in another;
+- intermediate results are no wider than their dtype, or are float32 or float64: what overflows or
+  underflows halfway in one way to compute it need not do so in another;
+- the sign of a NaN is that of no number (IEEE 754-2019, 6.3), but where an operation is there for signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from fuzz_programs import words
+
+import wengert as wg
+from wengert.core.evaluate import compute
+from wengert.core.node import Node
+
+# What moves numbers, or works on their signs: a NaN keeps its own.
+MOVES = frozenset(
+    words(
+        "leaf alias input parameter constant output reshape broadcast concat split stack unstack permute squeeze "
+        "expand_dims flip roll tril triu diagonal embed_diagonal shift pad tile repeat slice slice_transpose "
+        "slice_update index index_update gather where abs copysign negative positive copy stop_gradient real "
+        "checkpoint_name"
+    )
+)
+# What chooses numbers or asks something about them, and rounds none.
+EXACT = MOVES | frozenset(
+    words(
+        "max min argmax argmin any all count_nonzero maximum minimum relu clip floor ceil round trunc sign equal "
+        "not_equal less less_equal greater greater_equal logical_and logical_or logical_xor logical_not isnan isinf "
+        "isfinite signbit one_hot sort argsort top_k arg_top_k max_pool argmax_pool pool_select nextafter "
+        "index_is_last searchsorted size"
+    )
+)
+# What adds up, or multiplies, along axes; and products that are summed, with the axis of the second operand.
+SUMS = frozenset(words("sum prod mean"))
+PRODUCTS = {"matmul": -2, "vecmat": -2, "matvec": -1, "dot": -1}
+
+
+def uncertain(x: Any) -> bool:
+    """Whether these are numbers that operations round."""
+    return isinstance(x, np.ndarray | np.generic) and (x.dtype.kind == "f" or x.dtype == ml_dtypes.bfloat16)
+
+
+class Disturbed:
+    """Computes graphs with disturbances of up to so many ulp.
+
+    Intermediate results are of the dtype `width` where their own is narrower; None: their own.
+    """
+
+    def __init__(self, rng: np.random.Generator, ulps: int, width: Any) -> None:
+        self.rng = rng
+        self.ulps = ulps
+        self.width = width
+
+    def run(self, graph: wg.Graph, feeds: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph."""
+        values: dict[Node, Any] = {n: self._widened(x) for n, x in zip(graph.inputs, feeds, strict=True)}
+        with np.errstate(all="ignore"):
+            for node in graph.nodes:
+                if node not in values:
+                    values[node] = self._value(node, [values[e] if isinstance(e, Node) else e for e in node.inputs])
+        return [values[n] for n in graph.outputs]
+
+    def _value(self, node: Node, args: list[Any]) -> Any:
+        name = node.op.name
+        if name in MOVES:
+            return self._widened(compute(node, args))
+        if name in EXACT or (name == "cast" and _to_or_from_integers(node)):
+            return self._signed(self._widened(compute(node, args)))
+        args = [self._shaken(a) if isinstance(e, Node) else a for a, e in zip(args, node.inputs, strict=True)]
+        if name in SUMS:
+            out = compute(node, [self._reordered(args[0], node.attrs["axis"])])
+        elif name in PRODUCTS:
+            out = self._product(node, *args)
+        else:
+            out = compute(node, args)
+        return self._signed(self._shaken(self._widened(out)))
+
+    def _widened(self, x: Any) -> Any:
+        if isinstance(x, tuple):
+            return tuple(map(self._widened, x))
+        narrow = self.width is not None and uncertain(x) and x.dtype.itemsize < np.dtype(self.width).itemsize
+        return x.astype(self.width) if narrow else x
+
+    def _shaken(self, x: Any) -> Any:
+        """An array with every number moved by up to so many ulp."""
+        if isinstance(x, tuple):
+            return tuple(map(self._shaken, x))
+        if not uncertain(x) or x.size == 0:
+            return x
+        array = np.array(x)
+        steps = self.rng.integers(-self.ulps, self.ulps + 1, array.shape).astype(f"i{array.itemsize}")
+        moved = (np.ascontiguousarray(array).view(steps.dtype).reshape(array.shape) + steps).view(array.dtype)
+        # Not into zero, infinity or the other sign.
+        keep = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (np.sign(moved) != np.sign(array))
+        return np.where(keep, array, moved)
+
+    def _signed(self, x: Any) -> Any:
+        """An array whose NaNs have any sign."""
+        if isinstance(x, tuple):
+            return tuple(map(self._signed, x))
+        if not uncertain(x) or not np.isnan(x).any():
+            return x
+        return np.where(np.isnan(x) & (self.rng.random(x.shape) < 0.5), -x, x)
+
+    def _reordered(self, x: Any, axes: Sequence[int]) -> Any:
+        for axis in axes:
+            x = np.take(x, self.rng.permutation(x.shape[axis]), axis)
+        return x
+
+    def _product(self, node: Node, x: Any, y: Any) -> Any:
+        """A sum of products: in any order, each of them rounded or as the op's forward does it."""
+        order = self.rng.permutation(x.shape[-1])
+        x, y = np.take(x, order, -1), np.take(y, order, PRODUCTS[node.op.name])
+        if self.rng.random() < 0.5:
+            return compute(node, [x, y])
+        assert callable(node.op.reference)
+        wide = [a.astype(np.float32) if a.itemsize == 2 else a for a in (x, y)]
+        return node.op.reference(*wide).astype(x.dtype)
+
+
+def _to_or_from_integers(node: Node) -> bool:
+    source = node.inputs[0]
+    return isinstance(source, Node) and (source.spec.dtype.kind in "iub" or node.spec.dtype.kind in "iub")
+
+
+WIDTHS = (None, np.float32, np.float64)
+
+
+def samples(graph: wg.Graph, feeds: Sequence[Any], count: int) -> list[list[Any]]:
+    """The outputs as computed in `count` ways.
+
+    Disturbances are small and larger ones: some errors grow faster than linearly.
+    """
+    rng = np.random.default_rng(count)
+    forms = (graph, _opened(graph))
+    return [
+        Disturbed(rng, 1 << (i % 5), WIDTHS[i % 3]).run(forms[i % 2], [np.copy(a) for a in feeds]) for i in range(count)
+    ]
+
+
+def _opened(graph: wg.Graph) -> wg.Graph:
+    """The graph with the bodies of its composites in their place."""
+    before = None
+    while graph is not before:
+        before, graph = graph, graph.expand_where(lambda node: True)
+    return graph
