@@ -10,6 +10,7 @@ import numpy as np
 from .errors import WengertError
 from .graph import Graph
 from .node import Node
+from .op import Op
 from .record import bind
 from .tensor import wrap
 
@@ -29,11 +30,16 @@ def run(graph: Graph, feeds: Sequence[Any]) -> list[Any]:
 
 def compute(node: Node, args: Sequence[Any]) -> Any:
     """The value of one node for the values of its inputs. Raises what the op raises, in its words."""
+    return apply(node.op, args, node.attrs)
+
+
+def apply(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    """The value of an op for arrays. Raises what it raises, in its words."""
     try:
-        return node.op.forward(*args, **node.attrs)
+        return op.forward(*args, **attrs)
     except WengertError:
         raise
     except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, MemoryError):
         # The general path fails again, with the shapes, dtypes and names of the op.
-        bind(node.op, [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args], node.attrs)
+        bind(op, [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args], attrs)
         raise

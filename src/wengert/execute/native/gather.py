@@ -19,12 +19,12 @@ from typing import Any, Literal
 import numpy as np
 
 from ...core.node import Node
-from ...ops.index_ops import check_range
 from .builder import Builder, Value
 from .halves import convert
+from .host_calls import range_call
 from .lowering import Lowering, lowers
 from .moves import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined, operand
-from .plan import HostCall, View, dense
+from .plan import View, dense
 from .types import F32, I1, I8, I64, Type, storage_type
 from .walk import axis_words, copy_run, fill_run, partition, walk
 
@@ -72,13 +72,8 @@ def add_check(
     low: Lowering, node: Node, indices: Sequence[View], sizes: Sequence[int], axis: int, when: View | None
 ) -> None:
     """Add the check that raises the error of an index out of range."""
-    sizes, name = tuple(sizes), _called(node)
-
-    def check(*arrays: Any) -> None:
-        check_range(name, arrays, sizes, axis)
-
     reads = [*indices] if when is None else [*indices, when]
-    low.step(HostCall(f"range of {name}", check, when), indices, reads=reads, writes=[], nodes=[node])
+    low.step(range_call(_called(node), tuple(sizes), axis, when), indices, reads=reads, writes=[], nodes=[node])
 
 
 def places(

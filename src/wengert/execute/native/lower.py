@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.evaluate import compute
 from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
@@ -14,10 +13,11 @@ from .checks import Check
 from .following import emitter, epilogue_key, followers, operand_kind
 from .gather import add_check
 from .groups import Group, Grouping, edge, permutation
+from .host_calls import forward_call
 from .lowering import RULES, Epilogue, Lowering
 from .moves import copy_step, sliced
 from .nests import NestBuilder, is_structure, literal_dtype
-from .plan import Buffer, HostCall, Plan, View, dense
+from .plan import Buffer, Plan, View, dense
 from .recompute import recompute
 from .types import Target
 
@@ -554,16 +554,6 @@ class GraphLowering(Lowering):
 
     def forward(self, node: Node, writes: Sequence[View], when: View | None = None) -> None:
         reads = [self.base_view(e) for e in node.inputs if isinstance(e, Node)]
-        entries = tuple(None if isinstance(e, Node) else e for e in node.inputs)
-        count = len(reads)
-
-        def run(*arrays: Any) -> None:
-            given = iter(arrays[:count])
-            args = [next(given) if e is None else e for e in entries]
-            results = compute(node, args)
-            for out, value in zip(arrays[count:], results if isinstance(results, tuple) else (results,), strict=True):
-                out[...] = value
-
         asked = [] if when is None else [when]
-        host = HostCall(node.op.name, run, when)
+        host = forward_call(node, when)
         self.step(host, [*reads, *writes], reads=[*reads, *asked], writes=writes, nodes=[node])

@@ -173,6 +173,23 @@ class Step:
         self.nodes = tuple(nodes)
         self.label = label or (kernel.key if isinstance(kernel, Kernel) else kernel.name)
 
+    @classmethod
+    def of_buffers(
+        cls,
+        kernel: Kernel | HostCall | Jump,
+        words: tuple[int | View, ...],
+        reads: tuple[Buffer, ...],
+        writes: tuple[Buffer, ...],
+        numbers: tuple[int, int, int, float, int],
+        label: str,
+    ) -> Step:
+        """A step as it was once made; `numbers` are its units, grain, scratch, flops and nbytes."""
+        step = cls.__new__(cls)
+        step.kernel, step.words, step.reads, step.writes, step.label = kernel, words, reads, writes, label
+        step.units, step.grain, step.scratch, step.flops, step.nbytes = numbers
+        step.nodes = ()
+        return step
+
     def __repr__(self) -> str:
         return f"<step {self.label}>"
 
@@ -183,15 +200,18 @@ class HostCall:
     `reads` are handed over as NumPy arrays over the program's memory, then `writes`, which `run`
     fills. One that is rarely needed (a check that raises, cases that a kernel leaves alone) may have a
     condition: it is called only where one of the 64-bit words `when`, which a step before it wrote,
-    is not 0.
+    is not 0. `origin` says what `run` was made from, where other processes can make it too: see `host_calls`.
     """
 
-    __slots__ = ("name", "run", "when")
+    __slots__ = ("name", "run", "when", "origin")
 
-    def __init__(self, name: str, run: Callable[..., None], when: View | None = None) -> None:
+    def __init__(
+        self, name: str, run: Callable[..., None], when: View | None = None, origin: tuple[Any, ...] | None = None
+    ) -> None:
         self.name = name
         self.run = run
         self.when = when
+        self.origin = origin
 
 
 class Jump:
@@ -225,6 +245,8 @@ class Plan:
         # The first and last steps of loops, inner ones before those around them.
         self.loops: list[tuple[int, int]] = []
         self.arena = 0
+        # Whether every buffer has its place.
+        self.is_arranged = False
 
     def __str__(self) -> str:
         """The plan as a table: every step, its work, the arrays that it reads and (marked =) writes."""
@@ -252,6 +274,7 @@ class Plan:
                 dies[view.buffer] = len(self.steps)
         self._keep_through_loops(born, dies)
         self.arena = _place(born, dies)
+        self.is_arranged = True
 
     def _keep_through_loops(self, born: dict[Buffer, int], dies: dict[Buffer, int]) -> None:
         """What a loop uses and what is outside of it uses too lives through all of its turns."""
