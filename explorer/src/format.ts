@@ -1,0 +1,44 @@
+/** How numbers are written: few digits, a true minus sign, no surprises. */
+
+export function shownNumber(value: number, digits = 4): string {
+  if (Number.isNaN(value)) return "NaN";
+  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (Number.isInteger(value) && size < 1e6) return signed(value, String(size));
+  if (size >= 1e6 || size < 1e-4) {
+    const [mantissa, exponent] = size.toExponential(Math.max(0, digits - 2)).split("e") as [string, string];
+    return signed(value, `${trimmed(mantissa)}e${exponent.replace("+", "").replace("-", "−")}`);
+  }
+  return signed(value, trimmed(size.toPrecision(digits)));
+}
+
+function signed(value: number, text: string): string {
+  return value < 0 ? `−${text}` : text;
+}
+
+function trimmed(text: string): string {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+const BYTES = ["bytes", "kB", "MB", "GB", "TB"] as const;
+
+export function shownBytes(bytes: number): string {
+  let unit = 0;
+  let value = bytes;
+  while (value >= 999.5 && unit < BYTES.length - 1) {
+    value /= 1000;
+    unit++;
+  }
+  return `${unit === 0 ? value : trimmed(value.toPrecision(3))} ${BYTES[unit]}`;
+}
+
+export function shownMicros(micros: number): string {
+  if (micros < 1000) return `${trimmed(micros.toPrecision(3))} µs`;
+  if (micros < 1e6) return `${trimmed((micros / 1e3).toPrecision(3))} ms`;
+  return `${trimmed((micros / 1e6).toPrecision(3))} s`;
+}
+
+export function shownShape(shape: readonly number[]): string {
+  return shape.length === 0 ? "scalar" : `[${shape.join(", ")}]`;
+}

@@ -1,0 +1,13 @@
+/** Where the explorer runs: a file by itself, a notebook cell with a kernel, or a page of the local server. */
+import type { Details } from "../trace/types";
+
+export interface Host {
+  readonly kind: "page" | "widget" | "server";
+  /** Whole-tensor statistics on demand; null where nothing answers. */
+  details?(node: number, gradient: boolean): Promise<Details | null>;
+  /** Messages to and from the process behind the page, for the playground. */
+  send?(message: unknown): void;
+  receive?(listener: (message: unknown) => void): () => void;
+}
+
+export const pageHost: Host = { kind: "page" };

@@ -1,0 +1,113 @@
+/** Name, what is shown, tabs, find, theme. */
+import { text } from "../trace/model";
+import { TABS, useStore, type Store, type Tab } from "../state";
+
+const LABELS: Record<Tab, string> = {
+  graph: "Graph",
+  tape: "Tape",
+  paths: "Paths",
+  memory: "Memory",
+  parallel: "Parallel",
+  kernels: "Kernels",
+  diff: "Diff",
+  play: "Play",
+};
+
+/** Tabs that the document has something for. */
+export function tabsOf(store: Store): Tab[] {
+  const { trace } = store.model.value;
+  return TABS.filter((tab) => {
+    if (tab === "diff") return trace.diff !== undefined;
+    if (tab === "play") return store.host.kind === "server" && store.host.send !== undefined;
+    return true;
+  });
+}
+
+export function Header() {
+  const store = useStore();
+  const { trace, nodes } = store.model.value;
+  const { script, title, step } = trace.meta;
+  const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
+  const count = (n: number, what: string) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+  return (
+    <header class="wg-header">
+      <div class="wg-brand">
+        <Mark />
+        <b>wengert</b>
+      </div>
+      <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>
+        {script !== "" && (
+          <>
+            <span>{script}</span>
+            <span aria-hidden="true"> / </span>
+          </>
+        )}
+        <b>{title}</b>
+        {step !== undefined && <span> · step {step}</span>}
+        <span class="wg-muted">
+          {" "}
+          · {count(nodes, "node")}, {count(operations, "operation")}
+        </span>
+      </div>
+      <div class="wg-tabs" role="tablist" aria-label="Views">
+        {tabsOf(store).map((tab, i) => (
+          <button
+            key={tab}
+            id={`wg-tab-${tab}`}
+            role="tab"
+            type="button"
+            aria-selected={store.tab.value === tab}
+            aria-controls="wg-view"
+            title={`${LABELS[tab]} (${i + 1})`}
+            onClick={() => {
+              store.tab.value = tab;
+            }}
+          >
+            {LABELS[tab]}
+          </button>
+        ))}
+      </div>
+      <button class="wg-quiet" type="button" title="Find (/ or ⌘K)" onClick={() => (store.searching.value = true)}>
+        <kbd>⌘K</kbd> Find
+      </button>
+      <ThemeButton />
+    </header>
+  );
+}
+
+function ThemeButton() {
+  const store = useStore();
+  const dark = store.theme.value === "dark";
+  return (
+    <button
+      class="wg-quiet wg-icon"
+      type="button"
+      aria-label={dark ? "Light colours" : "Dark colours"}
+      title={dark ? "Light colours" : "Dark colours"}
+      onClick={() => (store.theme.value = dark ? "light" : "dark")}
+    >
+      <svg width="18" height="18" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true">
+        {dark ? (
+          <>
+            <circle cx="12" cy="12" r="4.2" />
+            <path d="M12 2v3M12 19v3M2 12h3M19 12h3M4.9 4.9l2.1 2.1M17 17l2.1 2.1M4.9 19.1L7 17M17 7l2.1-2.1" />
+          </>
+        ) : (
+          <path d="M20 14.5A8.5 8.5 0 0 1 9.5 4a8.5 8.5 0 1 0 10.5 10.5z" />
+        )}
+      </svg>
+    </button>
+  );
+}
+
+function Mark() {
+  return (
+    <svg width="24" height="24" viewBox="0 0 24 24" aria-hidden="true">
+      <path d="M5 5L12 12L5 19M12 12H20" fill="none" stroke="var(--wg-ink)" stroke-width="2" />
+      <circle cx="5" cy="5" r="3" fill="var(--wg-input)" />
+      <circle cx="5" cy="19" r="3" fill="var(--wg-param)" />
+      <circle cx="12" cy="12" r="3" fill="var(--wg-op)" />
+      <circle cx="20" cy="12" r="3" fill="var(--wg-ink)" />
+    </svg>
+  );
+}

@@ -1,0 +1,3 @@
+export function LessonBottom() {
+  return <section class="wg-bottom" aria-label="Clock" />;
+}

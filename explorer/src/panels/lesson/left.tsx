@@ -1,0 +1,3 @@
+export function LessonLeft() {
+  return <aside class="wg-left" aria-label="Overview" />;
+}

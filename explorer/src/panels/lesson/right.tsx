@@ -1,0 +1,3 @@
+export function LessonRight() {
+  return <aside class="wg-right" aria-label="Selection" />;
+}

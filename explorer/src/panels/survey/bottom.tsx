@@ -1,0 +1,3 @@
+export function SurveyBottom() {
+  return <section class="wg-bottom" aria-label="Clock" />;
+}

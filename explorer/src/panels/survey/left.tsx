@@ -1,0 +1,3 @@
+export function SurveyLeft() {
+  return <aside class="wg-left" aria-label="Overview" />;
+}

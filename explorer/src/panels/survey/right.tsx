@@ -1,0 +1,3 @@
+export function SurveyRight() {
+  return <aside class="wg-right" aria-label="Selection" />;
+}

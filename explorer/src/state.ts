@@ -1,0 +1,158 @@
+/** What every view shares: one document, one clock, one selection. Views read signals and call actions; nothing else. */
+import { computed, effect, signal, type ReadonlySignal, type Signal } from "@preact/signals";
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { Host } from "./hosts/host";
+import { recordedGradient, recordedSlope, recordedValue, type Model } from "./trace/model";
+
+export const TABS = ["graph", "tape", "paths", "memory", "parallel", "kernels", "diff", "play"] as const;
+export type Tab = (typeof TABS)[number];
+export type Theme = "light" | "dark";
+
+export type Selection =
+  | { readonly kind: "node"; readonly row: number }
+  | { readonly kind: "scope"; readonly row: number }
+  | { readonly kind: "edge"; readonly row: number }
+  | null;
+
+/** The numbers of the run, or what they become where the reader has moved a leaf. */
+export interface Numbers {
+  value(node: number): number | null;
+  gradient(node: number): number | null;
+  slope(edge: number): number | null;
+}
+
+export interface Store {
+  readonly model: Signal<Model>;
+  readonly host: Host;
+  /** How many events have happened, 0 to `model.events`. */
+  readonly cursor: Signal<number>;
+  readonly playing: Signal<boolean>;
+  /** Events a second. */
+  readonly speed: Signal<number>;
+  readonly selection: Signal<Selection>;
+  /** What the pointer rests on. */
+  readonly hover: Signal<Selection>;
+  readonly open: Signal<ReadonlySet<number>>;
+  readonly tab: Signal<Tab>;
+  readonly theme: Signal<Theme>;
+  readonly finding: Signal<number>;
+  readonly searching: Signal<boolean>;
+  readonly helping: Signal<boolean>;
+  /** Leaves that the reader has moved, by row. */
+  readonly moved: Signal<ReadonlyMap<number, number>>;
+  readonly numbers: ReadonlySignal<Numbers>;
+  /** The event that happened last, or -1. */
+  readonly last: ReadonlySignal<number>;
+  /** Small scalar graphs are told number by number; all others are surveyed. */
+  readonly small: ReadonlySignal<boolean>;
+}
+
+/** Up to here every node is shown at once, and each step is a sentence. */
+export const SMALL = 40;
+
+export type Recompute = (model: Model, moved: ReadonlyMap<number, number>) => Numbers | null;
+
+export function recordedNumbers(model: Model): Numbers {
+  return {
+    value: (node) => recordedValue(model, node),
+    gradient: (node) => recordedGradient(model, node),
+    slope: (edge) => recordedSlope(model, edge),
+  };
+}
+
+export function createStore(model: Model, host: Host, recompute: Recompute): Store {
+  const current = signal(model);
+  const cursor = signal(model.events);
+  const moved = signal<ReadonlyMap<number, number>>(new Map());
+  const recorded = computed(() => recordedNumbers(current.value));
+  const store: Store = {
+    model: current,
+    host,
+    cursor,
+    playing: signal(false),
+    speed: signal(2),
+    selection: signal(null),
+    hover: signal(null),
+    open: signal(new Set<number>()),
+    tab: signal("graph"),
+    theme: signal(preferredTheme()),
+    finding: signal(-1),
+    searching: signal(false),
+    helping: signal(false),
+    moved,
+    numbers: computed(() =>
+      moved.value.size === 0 ? recorded.value : (recompute(current.value, moved.value) ?? recorded.value),
+    ),
+    last: computed(() => cursor.value - 1),
+    small: computed(() => current.value.nodes <= SMALL),
+  };
+  return store;
+}
+
+function preferredTheme(): Theme {
+  return typeof matchMedia === "function" && matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
+// -- actions
+
+export function seek(store: Store, to: number): void {
+  store.cursor.value = Math.max(0, Math.min(store.model.value.events, Math.round(to)));
+}
+
+export function step(store: Store, by: number): void {
+  store.playing.value = false;
+  seek(store, store.cursor.value + by);
+}
+
+export function togglePlay(store: Store): void {
+  if (!store.playing.value && store.cursor.value >= store.model.value.events) store.cursor.value = 0;
+  store.playing.value = !store.playing.value;
+}
+
+export function select(store: Store, selection: Selection): void {
+  store.selection.value = selection;
+}
+
+export function toggleScope(store: Store, scope: number, open = !store.open.value.has(scope)): void {
+  const next = new Set(store.open.value);
+  if (open) next.add(scope);
+  else next.delete(scope);
+  store.open.value = next;
+}
+
+export function moveLeaf(store: Store, node: number, value: number | null): void {
+  const next = new Map(store.moved.value);
+  if (value === null) next.delete(node);
+  else next.set(node, value);
+  store.moved.value = next;
+}
+
+/** Advances the cursor while playing; returns what ends it. */
+export function runClock(store: Store): () => void {
+  let timer = 0;
+  const stop = effect(() => {
+    clearInterval(timer);
+    if (!store.playing.value) return;
+    const period = Math.max(16, 1000 / store.speed.value);
+    const stride = Math.max(1, Math.round((store.speed.value * period) / 1000));
+    timer = window.setInterval(() => {
+      seek(store, store.cursor.peek() + stride);
+      if (store.cursor.peek() >= store.model.peek().events) store.playing.value = false;
+    }, period);
+  });
+  return () => {
+    clearInterval(timer);
+    stop();
+  };
+}
+
+// -- for components
+
+export const StoreContext = createContext<Store | null>(null);
+
+export function useStore(): Store {
+  const store = useContext(StoreContext);
+  if (store === null) throw new Error("no store above this component");
+  return store;
+}

@@ -1,0 +1,48 @@
+/** Text to bytes to tables: how a trace is packed into a page, and its numbers into JSON. */
+import type { Num, Trace } from "./types";
+
+export function num(value: Num): number {
+  if (typeof value === "number") return value;
+  if (value === "nan") return Number.NaN;
+  return value === "inf" ? Number.POSITIVE_INFINITY : Number.NEGATIVE_INFINITY;
+}
+
+export function optionalNum(value: Num | null | undefined): number | null {
+  return value === null || value === undefined ? null : num(value);
+}
+
+export function bytesOfBase64(text: string): Uint8Array<ArrayBuffer> {
+  const raw = atob(text);
+  const bytes = new Uint8Array(raw.length);
+  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+  return bytes;
+}
+
+/** The root mean square that a code of `PassStats.rms` stands for; null for "no value". */
+export function rmsOfCode(code: number): number | null {
+  if (code === 0) return null;
+  if (code === 1) return 0;
+  if (code === 254) return Number.POSITIVE_INFINITY;
+  if (code === 255) return Number.NaN;
+  return 2 ** ((code - 128) / 4);
+}
+
+/** A trace from the text inside a page: JSON, or the base64 of gzipped JSON. */
+export async function unpack(text: string): Promise<Trace> {
+  const packed = text.trim();
+  const json = packed.startsWith("{") ? packed : await gunzip(bytesOfBase64(packed));
+  return parse(json);
+}
+
+export function parse(json: string): Trace {
+  const trace = JSON.parse(json) as Trace;
+  if (!/^wengert\.trace\/1(\.|$)/.test(trace.schema)) {
+    throw new Error(`This page reads wengert.trace/1, and the document says ${String(trace.schema)}.`);
+  }
+  return trace;
+}
+
+async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).text();
+}

@@ -1,0 +1,278 @@
+/**
+ * `wengert.trace/1`: one recorded run, which every view is a projection of.
+ *
+ * Tables are columnar: the arrays of one table are equally long, and a row number is an identity.
+ * `nodes` stand in the order in which they came to be: a node's operands have smaller row numbers.
+ * -1 stands for "none" in columns that point to other tables. Numbers that JSON lacks travel as the
+ * strings "nan", "inf" and "-inf". Readers ignore keys that they do not know; a change that older
+ * readers would misunderstand gets another major version.
+ *
+ * The JSON Schema beside the Python writer (`wengert/explore/trace.schema.json`) says the same for
+ * every other language; a test holds the two together.
+ */
+
+/** A number, or the name of one that JSON lacks. */
+export type Num = number | "nan" | "inf" | "-inf";
+
+/** What happens to gradients at an operation. */
+export type Pattern = "distribute" | "swap" | "route" | "accumulate" | "scale" | "custom" | "none";
+
+export type NodeKind = "input" | "param" | "const" | "op" | "root";
+export const NODE_KINDS: readonly NodeKind[] = ["input", "param", "const", "op", "root"];
+
+export type ScopeKind = "root" | "module" | "function" | "loop" | "iteration" | "line" | "checkpoint";
+
+export type Phase = "forward" | "backward" | "optimizer" | "recompute";
+export const PHASES: readonly Phase[] = ["forward", "backward", "optimizer", "recompute"];
+
+export type BufferClass = "value" | "saved" | "gradient" | "work" | "param";
+export const BUFFER_CLASSES: readonly BufferClass[] = ["value", "saved", "gradient", "work", "param"];
+
+/** Bits of `nodes.flags`. */
+export const FLAG = {
+  tracked: 1, // gradient can flow here
+  seenBackward: 2, // the backward pass came by: it has a gradient
+  nanForward: 4,
+  nanBackward: 8,
+  infForward: 16,
+  infBackward: 32,
+  view: 64, // shares its operand's memory
+  composite: 128, // one operation that is made of others
+} as const;
+
+export interface Trace {
+  schema: "wengert.trace/1";
+  meta: Meta;
+  strings: string[];
+  shapes: number[][];
+  ops: Ops;
+  scopes: Scopes;
+  nodes: Nodes;
+  edges: Edges;
+  /** What the tape keeps for the backward pass: node `node` keeps the value of node `value` (a row of `nodes`). */
+  saved: { node: number[]; value: number[] };
+  stats: Stats;
+  events: Events;
+  buffers: Buffers;
+  spans: Spans;
+  files: SourceFile[];
+  findings: Finding[];
+  kernels?: Kernels;
+  parallel?: Parallel;
+  memory?: MemoryFacts;
+  checkpoint?: CheckpointWhatIf;
+  diff?: TraceDiff;
+}
+
+export interface Meta {
+  /** What the page is called: `lesson.py` and `loss(x, t)`. */
+  script: string;
+  title: string;
+  wengert: string;
+  /** Rows of `nodes` that are the results, the loss first. */
+  roots: number[];
+  /** Whether values were recorded; without them only the structure is shown. */
+  values: boolean;
+  /** Training step, where the run was one of many. */
+  step?: number;
+  /** Wall time of the recorded run in seconds, recording included. */
+  seconds?: number;
+  /** Whether a kernel-side session answers requests for whole tensors. */
+  live?: boolean;
+}
+
+/** The operations that occur, each once. `form` and `local` are templates: {0} is the first operand, {out} the result. */
+export interface Ops {
+  name: string[];
+  /** What stands in a node: a symbol such as "×", or a short name. */
+  symbol: string[];
+  pattern: Pattern[];
+  /** The formula, such as "{0} · {1}"; "" where there is none and name(...) is shown. */
+  form: string[];
+  /** Binding strength of `form`: 0 loosest; 1 sums, 2 products, 3 signs, 4 powers, 9 calls and names. */
+  precedence: number[];
+  /** Per operand, the local derivative as a template, "" where there is none to write. */
+  local: string[][];
+  /** One plain sentence on what happens going back: "Multiplication hands each input the *other* one's value." */
+  say: string[];
+}
+
+/** The tree that nodes fold into; row 0 is the whole run. `hash` is equal for parts of the same structure. */
+export interface Scopes {
+  parent: number[];
+  name: number[]; // strings
+  kind: ScopeKind[];
+  hash: number[]; // strings
+}
+
+export interface Nodes {
+  op: number[]; // ops; -1 for leaves
+  scope: number[];
+  kind: number[]; // NODE_KINDS
+  name: number[]; // strings: x, w, v1, or a parameter's path; "" (row) where none
+  dtype: number[]; // strings
+  shape: number[]; // shapes
+  span: number[]; // spans
+  flags: number[];
+  /** Operations counted as in `wg.explain.cost`. */
+  flops: Num[];
+}
+
+/** Operands. Sorted by `dst`, then `slot`; `dst` is stored as the difference to the row before, `src` as dst - src. */
+export interface Edges {
+  dst: number[];
+  src: number[];
+  slot: number[];
+  /** Local derivative, where both ends are single numbers; else null. The column is absent where none is. */
+  slope?: (Num | null)[];
+  /** Size (rms) of the gradient that went along the edge, coded as in `Stats`. Base64 of bytes; absent without backward. */
+  gradient?: string;
+}
+
+/**
+ * What is known of values (0) and gradients (1).
+ *
+ * `rms` is the base64 of one byte a node: 0 none, 1 exactly zero, 254 infinities, 255 NaNs in it, else
+ * 2 ** ((code - 128) / 4) is the root mean square of the finite elements.
+ * `scalar` holds the exact number of one-element values (null for others). `details`, for chosen nodes
+ * only, holds more, by row number.
+ */
+export interface Stats {
+  value: PassStats;
+  gradient: PassStats;
+}
+
+export interface PassStats {
+  rms: string;
+  scalar: (Num | null)[];
+  details: { [row: string]: Details };
+}
+
+export interface Details {
+  min: Num;
+  max: Num;
+  mean: Num;
+  std: Num;
+  nan: number;
+  inf: number;
+  zero: number;
+  size: number;
+  /** Counts of the finite elements in equal steps from min to max. */
+  hist: number[];
+  /** All elements in row-major order, where there are at most 64. */
+  values?: Num[];
+  /** A picture of a larger tensor: `rows` x `cols` cells, each the mean of |x| of what it covers, "nan"/"inf" if any is. */
+  cells?: { rows: number; cols: number; values: Num[]; labels?: string[] };
+}
+
+/** What happened, in order: the clock. Position k of the cursor means that the first k events have happened. */
+export interface Events {
+  phase: number[]; // PHASES
+  node: number[]; // nodes; for backward: the node whose gradient is handed on
+  /** Microseconds since the run began; durations. */
+  t0: number[];
+  dur: number[];
+  thread: number[];
+}
+
+/** Memory: a buffer lives from event `first` (it is there after that event) to event `last` (gone after it); -1: from the beginning. */
+export interface Buffers {
+  bytes: number[];
+  class: number[]; // BUFFER_CLASSES
+  node: number[];
+  first: number[];
+  last: number[];
+}
+
+export interface Spans {
+  file: number[];
+  line0: number[];
+  col0: number[]; // in characters, from 0
+  line1: number[];
+  col1: number[];
+}
+
+/** A source file: only the pieces that spans (and two lines around them) need. */
+export interface SourceFile {
+  path: string;
+  pieces: { line: number; text: string[] }[];
+}
+
+export interface Finding {
+  /** Which rule: nan-forward, nan-backward, dead-relu, vanishing, exploding, missing-gradient, unused-parameter, unread-saved, ... */
+  rule: string;
+  severity: "error" | "warning" | "note";
+  title: string; // "NaN born going back"
+  where: string; // "blocks.7 › q_norm › sqrt"
+  node: number;
+  phase: Phase;
+  /** One or two sentences: what and why. May hold `code`. */
+  text: string;
+  /** What to write instead; "" where there is nothing to say. */
+  fix: string;
+  /** Bytes concerned, share of units, ...: shown beside the title. */
+  evidence: { [key: string]: Num | string | number[] };
+  /** The step's own numbers: operands, slopes, what left. */
+  table?: { columns: string[]; rows: (string | Num)[][] };
+  /** "g · 1/(2√s)" and "0 × ∞ = NaN". */
+  formula?: { tex: string; numbers: string };
+  /** Forward values and parameter gradients that it reached. */
+  spread?: { values: number; valuesOf: number; gradients: number; gradientsOf: number };
+}
+
+/** What the compiler made of the same computation. */
+export interface Kernels {
+  target: string;
+  /** Rows of `list` in the order in which the plan runs them. */
+  plan: { kernel: number[]; text: string[]; micros: (number | null)[] };
+  list: KernelInfo[];
+}
+
+export interface KernelInfo {
+  name: string;
+  kind: string; // "loop", "gemm", "attention", "host call", ...
+  phase: Phase;
+  /** Nodes of this trace that it computes (their gradients, where the phase is backward). */
+  nodes: number[];
+  micros: number | null;
+  bytes: number;
+  flops: number;
+  /** LLVM IR, where it was asked for. */
+  source?: string;
+}
+
+/** A run by the scheduler or the native runtime: who did what, when. Times in microseconds. */
+export interface Parallel {
+  origin: "scheduler" | "native";
+  workers: number;
+  node: number[]; // -1 for a kernel of `kernels.list` (native)
+  kernel?: number[];
+  worker: number[];
+  /** When all operands were there, when it began to run, when it ended, when its consumers knew. */
+  ready: number[];
+  start: number[];
+  end: number[];
+  done: number[];
+}
+
+export interface MemoryFacts {
+  resident: number;
+  peak: number;
+  /** Event at which the peak is. */
+  peakAt: number;
+  saved: number;
+}
+
+export interface CheckpointWhatIf {
+  /** The regions that would be computed again (rows of `scopes`). */
+  scopes: number[];
+  peak: number;
+  /** Held after each event of `events` of the run as it is, if checkpoints were set; a ghost line. */
+  line: number[];
+  extraFlops: number; // share, 0.22
+}
+
+export interface TraceDiff {
+  other: Trace;
+  edits: { kind: "added" | "removed" | "changed"; a: number; b: number; text: string }[];
+}

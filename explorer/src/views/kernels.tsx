@@ -1,0 +1,3 @@
+export function KernelsView() {
+  return null;
+}

@@ -1,0 +1,3 @@
+export function ParallelView() {
+  return null;
+}

@@ -1,0 +1,3 @@
+export function PathsView() {
+  return null;
+}

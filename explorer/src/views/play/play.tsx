@@ -1,0 +1,3 @@
+export function PlayView() {
+  return null;
+}

@@ -1,0 +1,3 @@
+export function TapeView() {
+  return null;
+}

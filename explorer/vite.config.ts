@@ -1,0 +1,20 @@
+import { defineConfig } from "vite";
+
+// One script and one style sheet, which travel inside the Python package: pages made from them ask for nothing else.
+export default defineConfig({
+  oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
+  build: {
+    outDir: "../src/wengert/explore/static",
+    emptyOutDir: true,
+    target: "es2022",
+    cssCodeSplit: false,
+    modulePreload: false,
+    reportCompressedSize: true,
+    lib: {
+      entry: "src/main.ts",
+      formats: ["es"],
+      fileName: () => "explorer.js",
+      cssFileName: "explorer",
+    },
+  },
+});
