@@ -121,6 +121,19 @@ export function toggleScope(store: Store, scope: number, open = !store.open.valu
   store.open.value = next;
 }
 
+/** Selects something and opens every module around it. */
+export function reveal(store: Store, selection: NonNullable<Selection>): void {
+  const model = store.model.value;
+  const { scopes, nodes } = model.trace;
+  let scope: number;
+  if (selection.kind === "scope") scope = scopes.parent[selection.row] as number;
+  else scope = nodes.scope[selection.kind === "edge" ? (model.dst[selection.row] as number) : selection.row] as number;
+  const next = new Set(store.open.value);
+  for (let s = scope; s > 0; s = scopes.parent[s] as number) next.add(s);
+  store.open.value = next;
+  select(store, selection);
+}
+
 export function moveLeaf(store: Store, node: number, value: number | null): void {
   const next = new Map(store.moved.value);
   if (value === null) next.delete(node);

@@ -1,3 +1,74 @@
+/** Find: a list that narrows while one types. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { search } from "../search";
+import { reveal, useStore } from "../state";
+import { Dialog } from "./dialog";
+
 export function Find() {
-  return null;
+  const store = useStore();
+  const [query, setQuery] = useState("");
+  const [at, setAt] = useState(0);
+  const list = useRef<HTMLUListElement>(null);
+  const { hits, total } = search(store.model.value, query);
+  const chosen = Math.min(at, hits.length - 1);
+  const close = () => {
+    store.searching.value = false;
+  };
+  const take = (i: number) => {
+    const hit = hits[i];
+    if (hit !== undefined) reveal(store, hit.selection);
+    close();
+  };
+  useEffect(() => {
+    list.current?.children[chosen]?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  const moves: Record<string, () => void> = {
+    ArrowDown: () => setAt(Math.min(hits.length - 1, chosen + 1)),
+    ArrowUp: () => setAt(Math.max(0, chosen - 1)),
+    Enter: () => take(chosen),
+  };
+  return (
+    <Dialog label="Find" close={close}>
+      <input
+        class="wg-find"
+        type="text"
+        role="combobox"
+        placeholder="A module, a name, an operation"
+        aria-label="Find a module, a name, an operation"
+        aria-expanded={hits.length > 0}
+        aria-controls="wg-hits"
+        aria-activedescendant={hits.length > 0 ? `wg-hit-${chosen}` : ""}
+        value={query}
+        autofocus
+        onInput={(event) => {
+          setQuery(event.currentTarget.value);
+          setAt(0);
+        }}
+        onKeyDown={(event) => {
+          const move = moves[event.key];
+          if (move === undefined) return;
+          event.preventDefault();
+          move();
+        }}
+      />
+      <ul id="wg-hits" class="wg-hits" role="listbox" aria-label="Found" ref={list}>
+        {hits.map((hit, i) => (
+          <li
+            key={`${hit.selection.kind}${hit.selection.row}`}
+            id={`wg-hit-${i}`}
+            role="option"
+            aria-selected={i === chosen}
+            onClick={() => take(i)}
+          >
+            <b>{hit.title}</b>
+            <span class="wg-muted">{hit.where}</span>
+            <small class="wg-muted">{hit.more}</small>
+          </li>
+        ))}
+      </ul>
+      <p class="wg-hits-note wg-muted" role="status">
+        {query === "" ? "↑ ↓ choose, Enter goes there" : total > hits.length ? `${hits.length} of ${total} shown` : `${total} found`}
+      </p>
+    </Dialog>
+  );
 }
