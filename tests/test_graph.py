@@ -497,3 +497,21 @@ def test_a_dict_names_the_inputs() -> None:
     x, w = wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0], requires_grad=True)
     graph = wg.Graph.of(x * w, {"pixels": x, "weights": w})
     assert [graph.names[n] for n in graph.inputs] == ["pixels", "weights"]
+
+
+def test_saved_bytes_follow_results_of_several_and_look_through_views() -> None:
+    w, v = wg.randn(6, 6, requires_grad=True), wg.randn(9, 2)
+    x = wg.randn(12, 6, requires_grad=True)
+
+    def split(x: Any) -> Any:
+        left, right = wg.split(wg.exp(x) @ w, 3, axis=-1)
+        return (left * right).reshape(4, 9) @ v
+
+    # exp(x), and the product whose halves are views of it
+    kept = wg.graph(split)(x).saved_bytes()
+    assert kept == 2 * 12 * 6 * 4 == wg.explain.memory(split(x).sum()).saved
+
+
+def test_saved_bytes_leave_out_what_no_gradient_reaches() -> None:
+    w = wg.randn(6, requires_grad=True)
+    assert wg.graph(lambda x: wg.where(wg.exp(x * w) > 1.0, x, w))(wg.spec((6,))).saved_bytes() == 6

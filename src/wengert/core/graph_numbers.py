@@ -12,6 +12,15 @@ from .snapshot import LEAVES, inputs_of, specs_of
 
 if TYPE_CHECKING:
     from .graph import Graph
+    from .mode import Scope
+
+# What gives a view of its first operand's buffer with the elements in other places, and what gives one of them as
+# they lie (reshape only where they lie one after the other).
+_STRIDED = frozenset("broadcast permute flip diagonal split unstack slice real imag".split())
+VIEWS = _STRIDED | frozenset(
+    "alias output reshape squeeze expand_dims checkpoint_name stop_gradient straight_through scale_gradient "
+    "clip_gradient clip_gradient_norm".split()
+)
 
 
 @dataclass(frozen=True)
@@ -69,23 +78,69 @@ def is_body_only(node: Node) -> bool:
 
 def saved_bytes(graph: Graph, wrt: Iterable[Node]) -> int:
     """The bytes of computed values that the ops' facts ask to keep when `wrt` are tracked."""
-    tracked = {n for n in wrt if n.spec.inexact}
-    kept: set[Node] = set()
+    return sum(s.nbytes for buffer in saved_values(graph, wrt) for s in specs_of(buffer))
+
+
+def saved_values(graph: Graph, wrt: Iterable[Node]) -> dict[Node, Node]:
+    """The nodes whose computed values are kept for a backward pass when `wrt` are tracked, with what first keeps each.
+
+    Inputs, parameters and constants live anyway. A view is kept as what it is a view of. A checkpointed
+    region keeps what comes in, whatever its policy.
+    """
+    tracked, buffers = _tracked(graph, wrt), _buffers(graph)
+    found: dict[Node, Node] = {}
     for node in graph.computations:
-        flags = tuple(isinstance(e, Node) and e in tracked for e in node.inputs)
-        if not any(flags) or not node.op.differentiable or not any(s.inexact for s in specs_of(node)):
+        if node not in tracked or node.op is OUTPUT:
             continue
-        tracked.add(node)
-        needs, needs_out = node.op.save_plan(flags)
-        kept.update(e for i, e in enumerate(node.inputs) if i in needs and isinstance(e, Node))
-        if needs_out:
-            kept.add(node)
-    buffers = {_buffer(n) for n in kept}
-    return sum(s.nbytes for n in buffers if n.op not in LEAVES for s in specs_of(n))
+        region = _region(node)
+        if region is None:
+            needs, needs_out = node.op.save_plan(tuple(isinstance(e, Node) and e in tracked for e in node.inputs))
+            kept = [e for i, e in enumerate(node.inputs) if i in needs and isinstance(e, Node)]
+            kept += [node] if needs_out else []
+        else:
+            kept = [e for e in inputs_of(node) if _region(e) is not region]
+        for e in kept:
+            if buffers[e].op not in LEAVES:
+                found.setdefault(buffers[e], node)
+    return found
 
 
-def _buffer(node: Node) -> Node:
-    """The node whose buffer a saved value is: a broadcast is kept as what it is a broadcast of."""
-    while node.op.name == "broadcast":
-        (node,) = inputs_of(node)
-    return node
+def _tracked(graph: Graph, wrt: Iterable[Node]) -> set[Node]:
+    """The nodes that gradients flow through, from the outputs to `wrt`."""
+    tracked = {n for n in wrt if n.spec.inexact}
+    for node in graph.computations:
+        flows = (node.op.differentiable or node.op is OUTPUT) and any(s.inexact for s in specs_of(node))
+        if flows and any(e in tracked for e in inputs_of(node)):
+            tracked.add(node)
+    reached = set(graph.outputs)
+    for node in reversed(graph.nodes):
+        if node in reached and node in tracked:
+            reached.update(inputs_of(node))
+    return tracked & reached
+
+
+def _region(node: Node) -> Scope | None:
+    """The outermost checkpointed region that a node is in."""
+    found, scope = None, node.scope
+    while scope is not None:
+        if scope.kind == "checkpoint":
+            found = scope
+        scope = scope.parent
+    return found
+
+
+def _buffers(graph: Graph) -> dict[Node, Node]:
+    """The node whose buffer each node's value lies in, as NumPy has them: its own, or that of what it is a view of."""
+    found: dict[Node, Node] = {}
+    strided: set[Node] = set()  # views whose elements do not lie one after the other
+    for node in graph.nodes:
+        name = node.op.name
+        source = next(inputs_of(node), None)
+        made_by = source if source is not None and node.op is OUTPUT else node
+        if source is None or made_by.op.name not in VIEWS or (name == "reshape" and source in strided):
+            found[node] = node
+            continue
+        found[node] = found[source]
+        if source in strided or name in _STRIDED:
+            strided.add(node)
+    return found

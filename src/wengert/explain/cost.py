@@ -12,13 +12,14 @@ from typing import Any
 
 from ..core.errors import DTypeError, GraphError, fail
 from ..core.graph import Graph
+from ..core.graph_numbers import VIEWS
 from ..core.node import Node
 from ..core.record import OUTPUT
 from ..core.snapshot import inputs_of, specs_of
 from ..core.source import Source
 from ..core.tensor import Tensor
 from . import cost_rules
-from .cost_rules import VIEWS, Flops
+from .cost_rules import Flops
 from .report import columns, html_table, number, place, size
 
 _SHOWN = 12

@@ -63,14 +63,6 @@ WEIGHTS: dict[str, int] = {
 # Complex arithmetic in real operations: of the others 4 times as many.
 _COMPLEX = {"add": 2, "subtract": 2, "negative": 2, "multiply": 6, "conj": 0, "copy": 0, "real": 0, "imag": 0}
 
-# What gives a view of an operand's buffer, at least where the operand is contiguous: nothing is moved.
-VIEWS = frozenset(
-    _each(
-        0,
-        "alias output reshape broadcast squeeze expand_dims permute flip diagonal split unstack slice real imag "
-        "checkpoint_name stop_gradient straight_through scale_gradient clip_gradient clip_gradient_norm",
-    )
-)
 _MOVES = frozenset(
     _each(
         0,
