@@ -81,7 +81,13 @@ export interface Meta {
   live?: boolean;
 }
 
-/** The operations that occur, each once. `form` and `local` are templates: {0} is the first operand, {out} the result. */
+/**
+ * The operations that occur, each once with each choice of attributes and literal operands.
+ *
+ * `form` and `local` are templates: {0} is the first operand, {out} the result. `^` raises what follows it (a hole, a
+ * word or number, or a bracketed group) and `_` lowers it; "{0}²" says the same as "{0}^2". Literal operands are
+ * written into the template: "{0}²" for a power whose exponent is the number 2.
+ */
 export interface Ops {
   name: string[];
   /** What stands in a node: a symbol such as "×", or a short name. */
@@ -95,6 +101,10 @@ export interface Ops {
   local: string[][];
   /** One plain sentence on what happens going back: "Multiplication hands each input the *other* one's value." */
   say: string[];
+  /** Attributes by their names in the op table: {"negative_slope": 0.01}, {"axis": [0], "keepdims": false}. */
+  attrs?: { [name: string]: unknown }[];
+  /** Operands that are plain numbers, by slot: {"1": 2} for a power whose exponent is 2. They have no edges. */
+  literals?: { [slot: string]: Num }[];
 }
 
 /** The tree that nodes fold into; row 0 is the whole run. `hash` is equal for parts of the same structure. */
