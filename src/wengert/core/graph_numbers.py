@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 # What gives a view of its first operand's buffer with the elements in other places, and what gives one of them as
 # they lie (reshape only where they lie one after the other).
-_STRIDED = frozenset("broadcast permute flip diagonal split unstack slice real imag".split())
+_STRIDED = frozenset(["broadcast", "permute", "flip", "diagonal", "split", "unstack", "slice", "real", "imag"])
 VIEWS = _STRIDED | frozenset(
-    "alias output reshape squeeze expand_dims checkpoint_name stop_gradient straight_through scale_gradient "
-    "clip_gradient clip_gradient_norm".split()
+    ["alias", "output", "reshape", "squeeze", "expand_dims", "checkpoint_name", "stop_gradient"]
+    + ["straight_through", "scale_gradient", "clip_gradient", "clip_gradient_norm"]
 )
 
 

@@ -282,7 +282,7 @@ def normalize_shape(shape: Any, what: str = "shape") -> Shape:
         fail(ShapeError, f"{what} {out} has a negative dimension")
     size = 1
     for n in out:
-        size *= n
+        size *= 1 if isinstance(n, Dim) else n
     if size > sys.maxsize // 16:
         fail(ShapeError, f"{what} {out} has {size} elements: more than memory can address")
     return out

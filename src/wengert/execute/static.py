@@ -18,6 +18,7 @@ from ..core.record import caller
 from ..core.snapshot import located
 from ..core.spec import DType, Spec, as_dtype, category, spec_of
 from ..core.tensor import INPUT, Tensor, asarray, wrap
+from ..transforms.trace import unknown_sizes
 
 Size = int | str | None
 
@@ -62,7 +63,7 @@ def placeholder(shape: Sequence[Size] | int, dtype: Any = float, name: str = "",
     tensor(6.)
     """
     sizes = (shape,) if isinstance(shape, (int, str)) or shape is None else tuple(shape)
-    spec = spec_of(tuple(_size(n, axis) for axis, n in enumerate(sizes)), as_dtype(dtype))
+    spec = spec_of(tuple(_size(n) for n in unknown_sizes(sizes)), as_dtype(dtype))
     code, offset = caller()
     tracked = category(spec.dtype) >= 2
     node = make_node(INPUT, (), {"name": name}, (), spec, code, offset, get_mode().scope, tracked)
@@ -73,11 +74,9 @@ def placeholder(shape: Sequence[Size] | int, dtype: Any = float, name: str = "",
     return out
 
 
-def _size(n: Size, axis: int) -> Any:
-    if n is None:
-        return Dim.named(f"axis{axis}")
-    if isinstance(n, str):
-        return Dim.named(n)
+def _size(n: Any) -> Any:
+    if isinstance(n, Dim):
+        return n
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 0:
         fail(DTypeError, f"a placeholder's size is an int, a name or None, not {n!r}")
     return int(n)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.dims import Dim
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph, is_parameter
 from ..core.mode import Mode, reset_mode, set_mode
@@ -24,13 +25,25 @@ from .variables import open_variables
 def spec(shape: Any, dtype: Any = default_float) -> Spec:
     """A shape and a dtype, to trace a function with where there is no tensor yet.
 
+    As in :func:`wengert.placeholder` a size may be None or a name, where it is not known.
+
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
     >>> wg.spec((3, 4), wg.float64)
     f64[3,4]
+    >>> wg.spec((None, 4))
+    f32[axis0,4]
     """
-    return spec_of(normalize_shape(shape), as_dtype(dtype))
+    return spec_of(normalize_shape(unknown_sizes(shape)), as_dtype(dtype))
+
+
+def unknown_sizes(shape: Any) -> Any:
+    """A shape with the unknown sizes that None (after its axis) and strings name."""
+    sizes = (shape,) if shape is None or isinstance(shape, str) else shape
+    if not isinstance(sizes, (tuple, list)):
+        return sizes
+    return tuple(Dim.named(n or f"axis{i}") if n is None or isinstance(n, str) else n for i, n in enumerate(sizes))
 
 
 def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
@@ -186,13 +199,14 @@ def _outside_names(fn: Callable[..., Any]) -> Mapping[int, str]:
     for owner in (fn, getattr(fn, "__self__", None)):
         names |= _tensor_names(owner, "")
     inner = inspect.unwrap(fn)
-    for name, value in _free_variables(inner):
+    for name, value in free_variables(inner):
         for key, found in _tensor_names(value, name).items():
             names.setdefault(key, found)
     return names
 
 
-def _free_variables(fn: Any) -> Iterator[tuple[str, Any]]:
+def free_variables(fn: Any) -> Iterator[tuple[str, Any]]:
+    """What a function takes from around it, closures and globals, with its names."""
     code = getattr(fn, "__code__", None)
     if code is None:
         return
