@@ -4,7 +4,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
-    outDir: "../src/wengert/explore/static",
+    outDir: "../src/wengert/explorer/static",
     emptyOutDir: true,
     target: "es2022",
     cssCodeSplit: false,

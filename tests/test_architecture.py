@@ -25,6 +25,7 @@ LAYERS = {
     "data": 4,
     "train": 4,
     "distributions": 4,
+    "explorer": 4,
     "solve": 4,
     "cli": 5,
 }

@@ -42,3 +42,6 @@ export async function start(root: Document = document): Promise<Mounted | null> 
   if (element === null || script === null) return null;
   return mount(element, await unpack(script.textContent ?? ""));
 }
+
+// Where the bundle stands in such a page it begins; elsewhere it finds nothing and waits to be called.
+if (typeof document !== "undefined") void start();

@@ -7,7 +7,7 @@
  * strings "nan", "inf" and "-inf". Readers ignore keys that they do not know; a change that older
  * readers would misunderstand gets another major version.
  *
- * The JSON Schema beside the Python writer (`wengert/explore/trace.schema.json`) says the same for
+ * The JSON Schema beside the Python writer (`wengert/explorer/trace.schema.json`) says the same for
  * every other language; a test holds the two together.
  */
 

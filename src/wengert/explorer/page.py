@@ -1,0 +1,60 @@
+"""One self-contained page: the explorer's script and style, and a document, in a single HTML file.
+
+It opens from a disk with the network off: everything is inside, and its content policy lets nothing in or out.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from importlib import resources
+from typing import Any
+
+
+@cache
+def asset(name: str) -> str:
+    """A file of the built page, such as `explorer.js`."""
+    return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
+
+
+def packed(document: Mapping[str, Any]) -> str:
+    """A document as a page carries it: JSON, gzipped (the same bytes every time), in base64."""
+    text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+
+
+def number(value: float) -> float | str:
+    """A number as the document has it: JSON lacks NaN and infinities, which travel as words."""
+    if math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """The HTML page that shows a document by itself, from a file, without a network."""
+    title = " · ".join(part for part in (document["meta"]["script"], document["meta"]["title"], "wengert") if part)
+    # Inside a script element nothing may look like its end.
+    script = asset("explorer.js").replace("</script", "<\\/script")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
+    )
+    return "".join(
+        (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            f"<title>{escape(title)}</title>\n",
+            f"<style>html, body, #wengert {{ height: 100%; margin: 0; }}\n{asset('explorer.css')}</style>\n</head>\n<body>\n",
+            '<div id="wengert"><noscript>This page draws a computational graph with JavaScript.</noscript></div>\n',
+            f'<script type="application/wengert-trace">{packed(document)}</script>\n',
+            f'<script type="module">{script}</script>\n</body>\n</html>\n',
+        )
+    )
