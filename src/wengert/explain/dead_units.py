@@ -16,7 +16,8 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from ..transforms.reverse import backward_pass
 from ..transforms.variables import variable
-from .observe import Observer, Pull, Step, observing, tensors_of
+from .arguments import tensors_of
+from .observe import Observer, Pull, Step, observing
 
 # Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
 _ACTIVATIONS = {

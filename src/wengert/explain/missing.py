@@ -15,7 +15,8 @@ from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass, leading_to, reachable
-from .observe import Observer, Pull, Step, observing, tensors_of
+from .arguments import tensors_of
+from .observe import Observer, Pull, Step, observing
 from .replayed import is_freed, replay, restored
 
 # What each cause says, and how to mend it.

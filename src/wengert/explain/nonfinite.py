@@ -15,9 +15,10 @@ from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass
+from .arguments import arguments, tensors_of
 from .causes import INPUT, UPDATE, Cause, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
-from .observe import Observer, Pull, Step, arguments, observing, tensors_of
+from .observe import Observer, Pull, Step, observing
 from .replayed import is_freed, replay, restored
 
 Phase = Literal["input", "update", "forward", "backward"]

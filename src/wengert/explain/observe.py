@@ -3,40 +3,42 @@
 Questions about values ("where was this NaN born?") need what eager execution does not keep: results,
 operations that no gradient flows through, the cotangent on every edge. Inside `observing()` the op
 table's forwards and the backward pass's step are replaced by ones that also write down what they did;
-outside of it nothing is different, so observation costs nothing until it is asked for. Other threads
-run through the same functions meanwhile, and are not written down.
+outside of it nothing is different, so observation costs nothing until it is asked for.
+
+An `Observer` is one thread's: other threads run through the same functions meanwhile, and are not
+written down, unless there is somebody who gives every thread an observer (`watch`). Observers differ
+in what they keep: that of `observing()` has all that answers need, the explorer's recorder only the
+bare facts, as fast as it can.
 """
 
 from __future__ import annotations
 
-import inspect
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from time import perf_counter
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..core import evaluate, kernels, tree
-from ..core.errors import is_internal, user_frame
+from ..core import evaluate, kernels
+from ..core.errors import GraphError, fail, is_internal, user_frame
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node
 from ..core.op import TABLE, Op
 from ..core.record import OUTPUT
 from ..core.source import Source, resolve
-from ..core.spec import category
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor, wrap
 from ..execute import scheduler
 from ..ops import contract, selection
 from ..transforms import batch, control_ops, reverse
 from ..transforms import replay as replay_module
 from ..transforms.batch_rules import Batched
 from ..transforms.custom_op import CustomOp
-from ..transforms.variables import variable
 
 
 @dataclass(slots=True, eq=False)
@@ -125,8 +127,10 @@ def place(code: CodeType | Source | None, offset: int) -> Source | None:
     return None if is_internal(code.co_filename) else resolve(code, offset)
 
 
+OVER = 1 << 30  # a pause that does not end
 _RULE = ""  # the name of the scope in which a user's own derivative rule runs
-_CONTROL = ("switch", "while_loop", "scan")  # their derivatives run and differentiate what is inside them
+# Their derivatives run and differentiate what is inside them.
+_CONTROL = ("switch", "while_loop", "scan", "partial_scan")
 
 
 def origin(op: Op, code: CodeType | Source | None, offset: int, scope: Scope | None) -> tuple[str, Source | None]:
@@ -159,6 +163,28 @@ def user_place() -> tuple[CodeType | Source | None, int]:
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
 
+class Watcher(Protocol):
+    """Who is told what a thread does. `quiet` above 0 is a pause: nothing is told."""
+
+    quiet: int
+    node: Node | None  # of a graph that is being run: it knows the user's line
+
+    def step(
+        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
+        start: float, node: Node | None = None,
+    ) -> None:  # fmt: skip
+        """An operation ran: `run(*inputs)` gave `out`. `start` is when, by the clock; `node` what it has recorded."""
+
+    def made(self, node: Node) -> None:
+        """A node came to be; it has no fields yet."""
+
+    def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
+        """A step of a backward pass: the cotangent of a node became those of its inputs, `own`."""
+
+    def leak(self, what: str, value: Any) -> None:
+        """A value left the graph."""
+
+
 @dataclass(eq=False)
 class Observer:
     """What was seen, in the order of time."""
@@ -176,8 +202,9 @@ class Observer:
         return self.count
 
     def step(
-        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any] = EMPTY_ATTRS
-    ) -> None:
+        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
+        start: float, node: Node | None = None,
+    ) -> None:  # fmt: skip
         mode = get_mode()
         code, offset = user_place()
         scope = mode.scope
@@ -189,14 +216,25 @@ class Observer:
         made = Step(op, tuple(inputs), out, run, code, offset, scope, mode.grad, self.tick(), attrs=attrs)
         self.steps.append(made)
 
+    def made(self, node: Node) -> None:
+        """Steps know all that is asked."""
+
+    def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
+        grads = {entry: _raw(g) for entry, g in own.items()}
+        if not recording:
+            self.pulls.append(Pull(node, _raw(ct), saved, grads, self.tick()))
+        if node.op is not OUTPUT:
+            self.gradients += [(e, g, self.tick()) for e, g in grads.items() if e.op.kind == "leaf"]
+
     def leak(self, what: str, value: Any) -> None:
         self.leaks.append(Leak(what, value, place(*user_place()), self.tick()))
 
 
-_observer: ContextVar[Observer | None] = ContextVar("wengert_observer", default=None)
+_observer: ContextVar[Any] = ContextVar("wengert_observer", default=None)
 _lock = threading.Lock()
 _users = 0
 _undo: list[Callable[[], None]] = []
+_everyone: Callable[[], Watcher] | None = None
 
 
 @contextmanager
@@ -205,22 +243,59 @@ def observing(leaks: bool = False) -> Iterator[Observer]:
 
     Blocks nest: the innermost sees.
     """
-    global _users
     seen = Observer()
+    with _installed():
+        token = _observer.set(seen)
+        try:
+            yield seen
+        finally:
+            _observer.reset(token)
+
+
+@contextmanager
+def watch(join: Callable[[], Watcher]) -> Iterator[None]:
+    """Have every thread of the program watched inside the block: `join` gives a thread that runs something its watcher.
+
+    A watcher whose time is over has `OVER` in `quiet`. Raises GraphError inside of another such block.
+    """
+    global _everyone
+    if _everyone is not None:
+        fail(GraphError, "a recording inside of another", "One program is recorded at a time.")
+    with _installed():
+        _everyone = join
+        token = _observer.set(join())
+        try:
+            yield
+        finally:
+            _observer.reset(token)
+            _everyone = None
+
+
+@contextmanager
+def _installed() -> Iterator[None]:
+    global _users
     with _lock:
         if _users == 0:
             _install()
         _users += 1
-    token = _observer.set(seen)
     try:
-        yield seen
+        yield
     finally:
-        _observer.reset(token)
         with _lock:
             _users -= 1
             if _users == 0:
                 while _undo:
                     _undo.pop()()
+
+
+def _watching() -> Any:
+    """Who watches this thread now, or None."""
+    seen = _observer.get()
+    if _everyone is not None and (seen is None or seen.quiet >= OVER):
+        # A thread that began meanwhile, or has its watcher from an earlier time.
+        seen = _everyone()
+        _observer.set(seen)
+    return None if seen is None or seen.quiet else seen
 
 
 def _install() -> None:
@@ -241,6 +316,8 @@ def _install() -> None:
     _replace(contract, "new", _aside(_not_quick))
     for name in _METHODS:
         _replace(Tensor, name, _watched_method)
+    Node.__init__ = _made  # type: ignore[assignment, method-assign]
+    _undo.append(lambda: delattr(Node, "__init__"))
     data = Tensor.__dict__["data"]
     _set(Tensor, "data", property(_watched_method("data", data.fget), data.fset, doc=data.__doc__))
 
@@ -257,29 +334,56 @@ def _replace(owner: Any, name: str, watched: Callable[[str, Any], Any]) -> None:
 
 def _watch_forward(op: Op) -> None:
     original = op.forward
-
-    def forward(*values: Any, **attrs: Any) -> Any:
-        seen = _observer.get()
-        if seen is None or seen.quiet:
-            return original(*values, **attrs)
-        # A composite's forward may run other ops' forwards: one operation is one step. A loop is many.
-        pause = 0 if op.kind == "control" else 1
-        seen.quiet += pause
-        try:
-            out = original(*values, **attrs)
-        finally:
-            seen.quiet -= pause
-        if op.kind == "control":
-            return out
-        seen.step(op, values, out, (lambda *v: original(*v, **attrs)) if attrs else original, attrs)
-        return out
-
+    forward = _watched_ufunc(op, original) if isinstance(original, np.ufunc) else _watched_function(op, original)
     _set(op, "forward", forward)
     made = getattr(getattr(op, "front", None), "__globals__", {})
     if made.get("op") is op and "forward" in made:  # a generated front door holds the forward itself
         before = {name: made[name] for name in ("forward", "getframe") if name in made}
         made.update({"forward": forward, "getframe": _frame_of_user})
         _undo.append(lambda: made.update(before))
+
+
+def _watched_ufunc(op: Op, original: Any) -> Any:
+    get = _observer.get
+
+    def forward(*values: Any) -> Any:
+        seen = get()
+        if (seen is None or seen.quiet) and (seen := _watching()) is None:
+            return original(*values)
+        start = perf_counter()
+        out = original(*values)
+        seen.step(op, values, out, original, EMPTY_ATTRS, start)
+        return out
+
+    return forward
+
+
+def _watched_function(op: Op, original: Any) -> Any:
+    # A composite's forward may run other ops' forwards: one operation is one step. A loop is many.
+    pause = 0 if op.kind == "control" else 1
+
+    def forward(*values: Any, **attrs: Any) -> Any:
+        seen = _watching()
+        if seen is None:
+            return original(*values, **attrs)
+        start = perf_counter()
+        seen.quiet += pause
+        try:
+            out = original(*values, **attrs)
+        finally:
+            seen.quiet -= pause
+        if pause:
+            seen.step(op, values, out, (lambda *v: original(*v, **attrs)) if attrs else original, attrs, start)
+        return out
+
+    return forward
+
+
+def _made(node: Node) -> None:
+    """Stands in for the constructor of nodes, which does nothing otherwise."""
+    seen = _watching()
+    if seen is not None:
+        seen.made(node)
 
 
 def _frame_of_user(depth: int) -> FrameType:
@@ -296,8 +400,8 @@ def _watched_node(name: str, original: Any) -> Any:
     """Running a graph's node: what it does is shown at the line that the graph was made from."""
 
     def run(node: Node, args: Any, *more: Any) -> Any:
-        seen = _observer.get()
-        if seen is None or seen.quiet:
+        seen = _watching()
+        if seen is None:
             return original(node, args, *more)
         outer, seen.node = seen.node, node
         try:
@@ -317,7 +421,7 @@ def _watched_node(name: str, original: Any) -> Any:
 
 def _one_worker(name: str, original: Any) -> Any:
     """A run on threads: while it is observed there is one, which writes down what it does."""
-    return lambda graph, feeds, workers: original(graph, feeds, workers if _observer.get() is None else 1)
+    return lambda graph, feeds, workers: original(graph, feeds, workers if _watching() is None else 1)
 
 
 def _watched_stack(name: str, original: Any) -> Any:
@@ -325,9 +429,9 @@ def _watched_stack(name: str, original: Any) -> Any:
 
     def stack(rows: list[Any], spec: Any) -> Any:
         out = original(rows, spec)
-        seen = _observer.get()
-        if seen is not None and not seen.quiet and rows:
-            seen.step(TABLE["stack"], rows, out, lambda *values: np.stack(values))
+        seen = _watching()
+        if seen is not None and rows:
+            seen.step(TABLE["stack"], rows, out, lambda *values: np.stack(values), EMPTY_ATTRS, perf_counter())
         return out
 
     return stack
@@ -335,7 +439,7 @@ def _watched_stack(name: str, original: Any) -> Any:
 
 def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
     def watched(name: str, original: Any) -> Any:
-        return lambda *args: original(*args) if _observer.get() is None else instead(*args)
+        return lambda *args: original(*args) if _watching() is None else instead(*args)
 
     return watched
 
@@ -346,12 +450,13 @@ def _not_quick(kind: Any) -> Any:
 
 def _watched_setitem(name: str, original: Any) -> Any:
     def setitem(self: Tensor, index: Any, value: Any) -> None:
-        seen = _observer.get()
-        if seen is None or seen.quiet or self._data is None:
+        seen = _watching() if self._data is not None else None
+        if seen is None:
             original(self, index, value)
             return
         before, given = self._data, value._data if isinstance(value, Tensor) else value
         seen.leak("x[...] = v", before)
+        start = perf_counter()
         seen.quiet += 1
         try:
             original(self, index, value)
@@ -363,16 +468,17 @@ def _watched_setitem(name: str, original: Any) -> Any:
             original(again, index, new)
             return again._data
 
-        seen.step(TABLE["slice_update"], (before, given), self._data, run)
+        seen.step(TABLE["slice_update"], (before, given), self._data, run, EMPTY_ATTRS, start, self.node)
 
     return setitem
 
 
 def _watched_getitem(name: str, original: Any) -> Any:
     def getitem(self: Tensor, index: Any) -> Any:
-        seen = _observer.get()
-        if seen is None or seen.quiet or self._data is None:
+        seen = _watching() if self._data is not None else None
+        if seen is None:
             return original(self, index)
+        start = perf_counter()
         seen.quiet += 1
         try:
             out = original(self, index)
@@ -383,7 +489,12 @@ def _watched_getitem(name: str, original: Any) -> Any:
         if out._data is not None:
             op = out.node.op if out.node is not None else TABLE["slice"]
             picks = [i._data for i in (index if type(index) is tuple else (index,)) if isinstance(i, Tensor)]
-            seen.step(op, (self._data, *picks), out._data, lambda v, *_: original(wrap(np.asarray(v)), index)._data)
+            attrs = EMPTY_ATTRS if out.node is None else out.node.attrs
+
+            def run(value: Any, *_: Any) -> Any:
+                return original(wrap(np.asarray(value)), index)._data
+
+            seen.step(op, (self._data, *picks), out._data, run, attrs, start, out.node)
         return out
 
     return getitem
@@ -397,8 +508,8 @@ _METHODS = (
 
 def _watched_method(name: str, original: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        seen = _observer.get()
-        if seen is None or seen.quiet:
+        seen = _watching()
+        if seen is None:
             return original(self, *args, **kwargs)
         seen.leak(name, self._data)
         seen.quiet += 1
@@ -412,21 +523,21 @@ def _watched_method(name: str, original: Any) -> Any:
 
 def _watched_pull(name: str, original: Any) -> Any:
     def pull(lib: Any, node: Node, saved: Any, ct: Any, mask: Any, cts: Any, masks: Any, needed: Any) -> None:
-        seen = _observer.get()
-        if seen is None or seen.quiet:
+        seen = _watching()
+        if seen is None:
             original(lib, node, saved, ct, mask, cts, masks, needed)
             return
+        start = perf_counter()
         if node.op is OUTPUT:
             original(lib, node, saved, ct, mask, cts, masks, needed)
-            seen.pulls.append(Pull(node, _raw(ct), (), {node.inputs[0]: _raw(ct)}, seen.tick()))
+            seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
             return
         own: dict[Node, Any] = {}
         own_masks: dict[Node, Any] = {}
         # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
         rule = isinstance(node.op, CustomOp) and not lib.recording
         pause = 0 if lib.recording or rule else 1
-        mode = get_mode()
-        token = set_mode(mode.within(Scope("gradient", _RULE, node.scope))) if rule else None
+        token = set_mode(get_mode().within(Scope("gradient", _RULE, node.scope))) if rule else None
         seen.quiet += pause
         try:
             original(lib, node, saved, ct, mask, own, own_masks, needed)
@@ -434,12 +545,8 @@ def _watched_pull(name: str, original: Any) -> Any:
             seen.quiet -= pause
             if token is not None:
                 reset_mode(token)
-        grads = {entry: _raw(g) for entry, g in own.items()}
-        if not lib.recording:
-            seen.pulls.append(Pull(node, _raw(ct), saved, grads, seen.tick()))
+        seen.pulled(node, ct, saved, own, lib.recording, start)
         for entry, g in own.items():
-            if entry.op.kind == "leaf":
-                seen.gradients.append((entry, _raw(g), seen.tick()))
             reverse._accumulate(lib, cts, masks, entry, g, own_masks.get(entry))
 
     return pull
@@ -449,60 +556,3 @@ def _raw(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(_raw(v) for v in value)
     return value._data if isinstance(value, Tensor) else value
-
-
-# -- the arguments of a function that is asked about
-
-
-@dataclass
-class Arguments:
-    """A function's arguments with floating leaves tracked, and what they are called."""
-
-    args: tuple[Any, ...]
-    tensors: list[tuple[str, Tensor]]
-
-    def name_of(self, array: Any) -> str:
-        """The name of the argument with this buffer; "" for another."""
-        return next((name for name, t in self.tensors if t._data is array), "")
-
-
-def arguments(fn: Callable[..., Any], args: Sequence[Any]) -> Arguments:
-    """Track the floating leaves of nests; modules and tensors that require gradients stay what they are."""
-    names = parameter_names(fn, len(args))
-    given: list[tuple[str, Tensor]] = []
-    for owner, prefix in [(fn, ""), *zip(args, names, strict=True)]:
-        if hasattr(type(owner), "named_parameters"):
-            given += [(f"{prefix}.{n}" if prefix else n, t) for n, t in owner.named_parameters()]
-    made = []
-    for arg, name in zip(args, names, strict=True):
-        if hasattr(type(arg), "named_parameters"):
-            made.append(arg)
-            continue
-        leaves, structure = tree.flatten(arg)
-        for i, leaf in enumerate(leaves):
-            if isinstance(leaf, Tensor) and (leaf.requires_grad or category(leaf.dtype) < 2):
-                fresh: Any = leaf
-            elif isinstance(leaf, (Tensor, np.ndarray, np.generic)) or type(leaf) in (float, complex):
-                whole = asarray(leaf)
-                fresh = variable(whole) if category(whole.dtype) >= 2 else whole
-            else:
-                continue
-            leaves[i] = fresh
-            given.append((name if len(leaves) == 1 else f"{name}.{i}", fresh))
-        made.append(tree.unflatten(structure, leaves))
-    return Arguments(tuple(made), given)
-
-
-def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
-    try:
-        names = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is not p.KEYWORD_ONLY]
-    except (TypeError, ValueError):
-        names = []
-    return (names + [f"x{i}" for i in range(len(names), count)])[:count]
-
-
-def tensors_of(result: Any) -> list[Tensor]:
-    """The tensors that a function returned, however nested."""
-    if result is None:
-        return []
-    return [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor) and leaf._data is not None]

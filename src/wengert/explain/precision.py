@@ -22,7 +22,8 @@ from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass
-from .observe import Step, arguments, observing, tensors_of
+from .arguments import arguments, tensors_of
+from .observe import Step, observing
 from .replayed import replay
 
 _SHOWN = 8
