@@ -1,0 +1,26 @@
+import { expect, test } from "vitest";
+import { learner } from "../fixtures/learner";
+import { modelOf } from "../trace/model";
+import { programOf, nudge, run, type Program } from "./run";
+
+const model = modelOf(learner);
+
+test("the recorded numbers come out again", () => {
+  const again = run(programOf(model) as Program, new Map());
+  expect(again.values).toEqual([3, 2, 1, 5, 6, 7, 2, 4, 4]);
+  expect(again.gradients).toEqual([8, 12, 4, -4, 4, 4, 4, 1, 1]);
+});
+
+test("a moved leaf moves everything after it", () => {
+  const again = run(programOf(model) as Program, new Map([[1, 3]]));
+  expect(again.values[8]).toBe(25);
+  expect(again.gradients[1]).toBe(30);
+});
+
+test("the difference quotient is the gradient", () => {
+  const program = programOf(model) as Program;
+  for (const [node, gradient] of [8, 12, 4, -4, 4, 4, 4].entries()) {
+    const at = model.trace.stats.value.scalar[node] as number;
+    expect(nudge(program, node, at, new Map())).toBeCloseTo(gradient, 8);
+  }
+});
