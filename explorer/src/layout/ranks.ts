@@ -1,5 +1,5 @@
-import { groupBy, type Csr } from "./csr.js";
-import type { LayoutNode } from "./types.js";
+import { groupBy, type Csr } from "./csr";
+import type { LayoutNode } from "./types";
 
 /** Edges as two columns, with the rows grouped by either end. */
 export interface Wires {
