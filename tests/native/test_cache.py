@@ -129,7 +129,7 @@ def test_a_cache_folder_that_cannot_be(tmp_path: Path, monkeypatch: pytest.Monke
     cache.keep("k1", TARGET, b"code")
     assert cache.load("k1", TARGET) is None
     assert cache.entries() == []
-    assert cache.clear() == (0, 0)
+    assert cache.clear() == []
     assert main(["cache", "info"]) == 0
 
 
@@ -300,6 +300,7 @@ def test_another_generator_makes_another_edition(tmp_path: Path) -> None:
 def test_info_and_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache.keep("k1", TARGET, b"code")
     cache.keep("k2", TARGET, b"code")
+    cache.keep_plan("p1", b"plan")
     mine = tmp_path / "cache" / "mine.txt"
     mine.write_text("not the cache's")
     other = tmp_path / "cache" / "code" / "note"
@@ -307,14 +308,14 @@ def test_info_and_clear(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["cache", "info"]) == 0
     shown = capsys.readouterr().out
     assert str(tmp_path / "cache") in shown
-    assert re.search(r"kernels +2\n", shown)
+    assert re.search(r"kernels +2\nplans +1\n", shown)
     assert main(["cache", "clear"]) == 0
-    assert "2 kernels" in capsys.readouterr().out
+    assert "2 kernels and 1 plan" in capsys.readouterr().out
     assert cache.entries() == []
     assert mine.exists()
     assert other.exists()
     assert main(["cache", "clear"]) == 0
-    assert "0 kernels" in capsys.readouterr().out
+    assert "0 kernels and 0 plans" in capsys.readouterr().out
     cache.keep("k1", TARGET, b"code")
     assert cache.load("k1", TARGET) == b"code"
 

@@ -1,9 +1,10 @@
-"""`wengert cache`: the compiled code that is kept on disk."""
+"""`wengert cache`: the compiled code and the plans that are kept on disk."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from ..execute.native import cache
@@ -33,12 +34,17 @@ def show(args: argparse.Namespace) -> int:
 
 def delete(args: argparse.Namespace) -> int:
     """Clear the cache."""
-    number, nbytes = cache.clear()
-    print(f"deleted {_count(number, 'kernel')}, {nbytes:,} bytes, from {cache.folder()}")
-    left = len(cache.entries())
+    gone = cache.clear()
+    print(f"deleted {_counted(gone)}, {sum(entry.nbytes for entry in gone):,} bytes, from {cache.folder()}")
+    left = cache.entries()
     if left:
-        print(f"{_count(left, 'kernel')} could not be deleted")
+        print(f"{_counted(left)} could not be deleted")
     return 1 if left else 0
+
+
+def _counted(entries: Sequence[cache.Entry]) -> str:
+    plans = sum(entry.is_plan for entry in entries)
+    return f"{_count(len(entries) - plans, 'kernel')} and {_count(plans, 'plan')}"
 
 
 def _count(number: int, what: str) -> str:
@@ -57,7 +63,8 @@ def collect() -> dict[str, Any]:
     return {
         "state": state,
         "folder": folder,
-        "kernels": len(entries),
+        "kernels": sum(not entry.is_plan for entry in entries),
+        "plans": sum(entry.is_plan for entry in entries),
         "bytes": sum(entry.nbytes for entry in entries),
         "limit": cache.size_limit(),
     }

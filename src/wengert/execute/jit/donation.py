@@ -51,7 +51,7 @@ def fails_after_writing(executor: Executor) -> bool:
     if not isinstance(executor, Compiled):
         return False
     written = False
-    for step in executor.plan.steps:
+    for step in executor.program.plan.steps:
         if written and not isinstance(step.kernel, Kernel):
             return True
         written = written or any(b.kind == "input" for b in step.writes)

@@ -51,7 +51,7 @@ class Course:
         if traced.argument_writes or traced.argument_grads or traced.place_writes:
             raise Rare
         self.recipe, self.call, self.around, self.leaves, self.scalars = recipe, call, around, leaves, scalars
-        self.path, self.traced, self.plan = path, traced, path.executor.plan
+        self.path, self.traced, self.plan = path, traced, path.executor.program.plan
         self.do = recipe.do
         self.seat = path.executor.program.seat()
         self.may_fail = not all(isinstance(s.kernel, Kernel) for s in self.plan.steps)

@@ -1,9 +1,10 @@
-"""The cache on disk: object code of kernels, for the processes to come.
+"""The cache on disk: object code of kernels, and plans, for the processes to come.
 
 A kernel is a file, `<folder>/code/<edition>/<name>.obj`. The name stands for the kernel's structure
 and the processor; the edition for everything else that decides the code: the generators' sources,
-the versions of llvmlite and LLVM. So nothing is ever out of date, and what no version uses any more
-is the first to go when there is too much.
+the versions of llvmlite and LLVM. A plan is a file `<name>.plan` in the folder of another edition: on
+the sources of ops and passes a plan depends too, and on the NumPy that folds constants. So nothing is
+ever out of date, and what no version uses any more is the first to go when there is too much.
 
 A file is written under another name and then renamed, so nobody sees half of one. It begins with
 a digest of its name and contents: what is damaged, cut short or something else is not loaded, and
@@ -24,12 +25,22 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+import numpy as np
+
 from ...version import __version__
 from .machine import llvm
 from .types import Target
 
-MAGIC = b"wengert object 1\n"
-SUFFIX = ".obj"
+
+class Kind(NamedTuple):
+    """A kind of file: how names end, and how contents begin."""
+
+    suffix: str
+    magic: bytes
+
+
+CODE = Kind(".obj", b"wengert object 1\n")
+PLAN = Kind(".plan", b"wengert plan 1\n")
 DEFAULT_SIZE = 512 << 20
 # The cache is looked over once a day, and when a process wrote that much; then the oldest goes, until
 # it is below its size by a quarter.
@@ -71,23 +82,43 @@ def size_limit() -> int:
         return DEFAULT_SIZE
 
 
-def digest_of_sources(place: str) -> bytes:
-    """A digest of the Python files in a folder; the same for all where there are none to read, as in an archive."""
+def digest_of_sources(*places: str) -> bytes:
+    """A digest of the Python files in folders; the same for all where there are none to read, as in an archive."""
     digest = hashlib.sha256()
-    with contextlib.suppress(OSError):
-        for source in sorted(os.scandir(place), key=lambda entry: entry.name):
-            if source.name.endswith(".py"):
-                digest.update(f"\n{source.name}\n".encode())
-                digest.update(_contents(source.path)[0])
+    for place in places:
+        with contextlib.suppress(OSError):
+            for source in sorted(os.scandir(place), key=lambda entry: entry.name):
+                if source.name.endswith(".py"):
+                    digest.update(f"\n{source.name}\n".encode())
+                    digest.update(_contents(source.path)[0])
     return digest.digest()
 
 
 def load(name: str, target: Target) -> bytes | None:
     """The code kept for a kernel; None if there is none, or none to be trusted. The name says the target."""
+    return _load(name, CODE)
+
+
+def keep(name: str, target: Target, code: bytes) -> None:
+    """Keep a kernel's code."""
+    _keep(name, CODE, code)
+
+
+def load_plan(name: str) -> bytes | None:
+    """The plan kept under a name; None if there is none, or none to be trusted."""
+    return _load(name, PLAN)
+
+
+def keep_plan(name: str, plan: bytes) -> None:
+    """Keep a plan."""
+    _keep(name, PLAN, plan)
+
+
+def _load(name: str, kind: Kind) -> bytes | None:
     if not is_on():
         return None
     try:
-        path = _path(name)
+        path = _path(name, kind)
         contents, status = _contents(path)
         # When it was last used, to the day, is what decides who goes.
         if status.st_mtime < time.time() - DAY:
@@ -95,28 +126,29 @@ def load(name: str, target: Target) -> bytes | None:
                 os.utime(path)
     except OSError:
         return None
-    code = contents[len(MAGIC) + 32 :]
-    return code if _is_ours(status) and contents.startswith(_head(name, code)) else None
+    found = contents[len(kind.magic) + 32 :]
+    return found if _is_ours(status) and contents.startswith(_head(name, kind, found)) else None
 
 
-def keep(name: str, target: Target, code: bytes) -> None:
-    """Keep a kernel's code."""
-    if not is_on() or len(code) > size_limit():
+def _keep(name: str, kind: Kind, contents: bytes) -> None:
+    if not is_on() or len(contents) > size_limit():
         return
     try:
-        path = _path(name)
+        path = _path(name, kind)
+        whole = _head(name, kind, contents) + contents
         try:
-            _write(path, _head(name, code) + code)
+            _write(path, whole)
         except FileNotFoundError:  # there is no folder yet, or somebody has just cleared the cache
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            _write(path, _head(name, code) + code)
-        _look_over_at_times(len(code))
+            _write(path, whole)
+        _look_over_at_times(len(contents))
     except OSError:
         pass
 
 
-def _path(name: str) -> str:
-    return os.path.join(folder(), "code", edition(), name + SUFFIX)
+def _path(name: str, kind: Kind = CODE) -> str:
+    now = edition() if kind is CODE else plan_edition()
+    return os.path.join(folder(), "code", now, name + kind.suffix)
 
 
 def _contents(path: str) -> tuple[bytes, os.stat_result]:
@@ -125,10 +157,10 @@ def _contents(path: str) -> tuple[bytes, os.stat_result]:
         return file.read(), os.fstat(file.fileno())
 
 
-def _head(name: str, code: bytes) -> bytes:
+def _head(name: str, kind: Kind, contents: bytes) -> bytes:
     digest = hashlib.sha256(name.encode() + b"\n")
-    digest.update(code)
-    return MAGIC + digest.digest()
+    digest.update(contents)
+    return kind.magic + digest.digest()
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -155,15 +187,30 @@ def _private(path: str, flags: int) -> int:
 
 
 # Read when this is loaded, beside the generators: later there might be other files, of another version.
-_sources = digest_of_sources(os.path.dirname(__file__))
+_here = os.path.dirname(__file__)
+_sources = digest_of_sources(_here)
+_package = os.path.dirname(os.path.dirname(_here))
+# What `execute` may import: no plan hangs on anything else.
+_plan_sources = digest_of_sources(*(os.path.join(_package, part) for part in ("core", "ops", "transforms", "passes")))
 
 
 @cache
 def edition() -> str:
     """A digest of all that decides code besides what a kernel's name stands for."""
+    return hashlib.sha256(_versions().encode() + _sources).hexdigest()[:16]
+
+
+@cache
+def plan_edition() -> str:
+    """A digest of all that decides a plan besides what its name stands for."""
+    extension = sys.modules.get("ml_dtypes")
+    versions = f"{_versions()} {sys.version} {np.__version__} {getattr(extension, '__version__', '')}"
+    return hashlib.sha256(versions.encode() + _sources + _plan_sources).hexdigest()[:16]
+
+
+def _versions() -> str:
     binding = llvm()
-    versions = f"{__version__} {sys.modules['llvmlite'].__version__} {binding.llvm_version_info}"
-    return hashlib.sha256(versions.encode() + _sources).hexdigest()[:16]
+    return f"{__version__} {sys.modules['llvmlite'].__version__} {binding.llvm_version_info}"
 
 
 class Entry(NamedTuple):
@@ -173,20 +220,24 @@ class Entry(NamedTuple):
     nbytes: int
     used: float
 
+    @property
+    def is_plan(self) -> bool:
+        return self.path.endswith(PLAN.suffix)
+
 
 def entries() -> list[Entry]:
     """The files there are, whatever version wrote them."""
     return [entry for entry in _files() if not _is_unfinished(entry)]
 
 
-def clear() -> tuple[int, int]:
-    """Delete the cache's files, and nothing else; the number and bytes of the kernels."""
+def clear() -> list[Entry]:
+    """Delete the cache's files, and nothing else; those that were there."""
     gone = [entry for entry in _files() if _delete(entry.path) and not _is_unfinished(entry)]
     _delete(_mark())
     for place in (*_editions(), os.path.join(folder(), "code")):
         with contextlib.suppress(OSError):  # what else is in it is not the cache's
             os.rmdir(place)
-    return len(gone), sum(entry.nbytes for entry in gone)
+    return gone
 
 
 def look_over() -> None:
@@ -242,7 +293,7 @@ def _files() -> Iterator[Entry]:
     for place in _editions():
         with contextlib.suppress(OSError):
             for file in list(os.scandir(place)):
-                if SUFFIX in file.name:
+                if CODE.suffix in file.name or PLAN.suffix in file.name:
                     with contextlib.suppress(OSError):
                         status = file.stat(follow_symlinks=False)
                         yield Entry(file.path, status.st_size, status.st_mtime)

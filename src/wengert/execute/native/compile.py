@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...core.graph import Graph
 from ...core.node import Node
-from ...passes.origins import recording
-from . import machine, report, rules, threads
+from ...passes.origins import Origins, recording
+from . import cache, machine, report, rules, threads
 from .canonical import canonical
 from .checks import checked
-from .kernel import Kernel
+from .fingerprint import Fingerprint, fingerprint
+from .groups import Grouping
+from .kernel import Kernel, kept_kernels
 from .lower import GraphLowering
 from .plan import Plan
+from .plan_format import Unwritable, dump, load
 from .runtime import Program
 from .types import Target
 
@@ -22,34 +26,86 @@ from .types import Target
 LOWERINGS = rules.__all__
 
 
+class _Made(NamedTuple):
+    """A plan, and how it was made."""
+
+    optimized: Graph
+    origins: Origins
+    grouping: Grouping
+    plan: Plan
+
+
 class Compiled:
     """A graph as native code.
 
-    `graph` is what was compiled, `optimized` the form that the plan was made from, `plan` the steps.
+    `graph` is what was compiled, `optimized` the form that the plan is made from, `plan` the steps. For the
+    processor that this runs on the plan comes from the cache on disk where it is kept there; what else there is
+    to know of how it was made is then made anew when somebody asks.
     """
 
     def __init__(self, graph: Graph, donated: Sequence[bool] | None = None, target: Target | None = None) -> None:
         self.graph = graph
         self.target = target if target is not None else machine.host()
-        with recording() as self._origins:
-            self.optimized = canonical(graph)
-        given = donated if donated is not None else [False] * len(graph.inputs)
-        extended, checks = checked(self.optimized)
-        lowering = GraphLowering(extended, self.target, given, checks=checks)
-        self.grouping = lowering.grouping
-        self._plan: Plan = lowering.lower()
+        self.donated = tuple(donated) if donated is not None else (False,) * len(graph.inputs)
+        self._name: Fingerprint | None = None
+        found = None
+        if cache.is_on() and self.target == machine.host():
+            self._name = fingerprint(graph, self.donated, self.target)
+            found = self._kept()
+        # Whether the plan was found in the cache.
+        self.is_kept = found is not None
+        self._plan = found if found is not None else self._made.plan
 
-    @property
+    def _kept(self) -> Plan | None:
+        """The plan that is kept on disk."""
+        contents = cache.load_plan(self._name.name) if self._name is not None else None
+        if self._name is None or contents is None:
+            return None
+        return load(contents, self._name.constants, lambda keys: kept_kernels(keys, self.target))
+
+    def _keep(self, plan: Plan) -> None:
+        """Keep the plan on disk, its buffers having their places."""
+        if self._name is not None and not self.is_kept:
+            with suppress(Unwritable):
+                cache.keep_plan(self._name.name, dump(plan, self._name.constants))
+
+    @cached_property
+    def _made(self) -> _Made:
+        with recording() as origins:
+            optimized = canonical(self.graph)
+        extended, checks = checked(optimized)
+        lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
+        return _Made(optimized, origins, lowering.grouping, lowering.lower())
+
+    @cached_property
     def plan(self) -> Plan:
         """The steps; every buffer has its place."""
-        if self.target == machine.host():
-            return self.program.plan
-        return self._plan
+        if self.is_kept:
+            for step, made in zip(self._plan.steps, self._made.plan.steps, strict=True):
+                step.nodes = made.nodes
+        return self._placed
 
     @cached_property
     def program(self) -> Program:
         """The plan, ready to run."""
-        return Program(self._plan)
+        program = Program(self._plan)
+        self._keep(program.plan)
+        return program
+
+    @property
+    def _placed(self) -> Plan:
+        """The plan as it is run; of another processor's nothing has a place."""
+        return self.program.plan if self.target == machine.host() else self._plan
+
+    @property
+    def optimized(self) -> Graph:
+        """The graph in the form that the plan is made from."""
+        return self._made.optimized
+
+    @property
+    def grouping(self) -> Grouping:
+        """Which nodes of `optimized` share a kernel."""
+        return self._made.grouping
 
     def __str__(self) -> str:
         return str(self.plan)
@@ -61,12 +117,12 @@ class Compiled:
     @property
     def kernels(self) -> list[Kernel]:
         """The kernels, each once, in the order of their first step."""
-        return list(dict.fromkeys(s.kernel for s in self._plan.steps if isinstance(s.kernel, Kernel)))
+        return list(dict.fromkeys(s.kernel for s in self.plan.steps if isinstance(s.kernel, Kernel)))
 
     @property
     def memory(self) -> report.Memory:
         """Bytes of a run, known before it."""
-        return report.memory(self.plan, threads.get_num_threads())
+        return report.memory(self._placed, threads.get_num_threads())
 
     @property
     def cost(self) -> report.Cost:
@@ -75,7 +131,11 @@ class Compiled:
 
     def history(self, node: Node) -> list[tuple[str, Node]]:
         """The rewrites behind a node of `optimized`, the last first: (which, the node before it)."""
-        return self._origins.history(node)
+        return self._made.origins.history(node)
+
+    def ancestors(self, node: Node) -> list[Node]:
+        """The nodes of `graph` that a node of `optimized` comes from."""
+        return self._made.origins.ancestors(node)
 
     def why_not_fused(self, a: Node, b: Node) -> str | None:
         """Why two nodes of `optimized` are not computed in one kernel; None where they are."""

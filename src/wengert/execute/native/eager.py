@@ -277,7 +277,7 @@ def _program(compute: Callable[..., Any], arrays: Sequence[Array], layouts: Sequ
     # In a context of its own: no trace, capture or mode around the call has to do with the program.
     graph: Graph = contextvars.Context().run(trace, fn, specs, {})
     compiled = contextvars.Context().run(compile_graph, graph)
-    steps = compiled.plan.steps
+    steps = compiled.program.plan.steps
     if any(isinstance(s.kernel, HostCall) and s.kernel.when is None for s in steps):
         return None
     return compiled.program

@@ -68,7 +68,8 @@ class Group:
         self.first = self.last = position
         # The product in whose kernel the group is computed.
         self.anchor: Node | None = None
-        self.operands: set[Node] = set()
+        # What members read of others, in an order that is the same in every process.
+        self.operands: dict[Node, None] = {}
         shape = loop_shape(node)
         self.axes[node] = axes = _numbered(self.space, shape)
         if node.op.name in REDUCTIONS:
@@ -130,7 +131,7 @@ def is_elementwise(node: Node) -> bool:
         return False
     if node.op.name == "one_hot":
         return _has_type(node)
-    if node.op.kind != "elementwise" and node.op.name != "cast":
+    if node.op.kind != "elementwise" and node.op.name not in ("cast", "class_index", "place"):
         return False
     return _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and scalars.supported(node)
 
@@ -235,7 +236,7 @@ class Grouping:
                 self._again.setdefault(member, []).append(taker)
         taker.axes.update(axes)
         taker.nodes = sorted(taker.axes, key=self._position.__getitem__)
-        taker.operands = (taker.operands | set(read)) - taker.axes.keys()
+        taker.operands = {n: None for n in (*taker.operands, *read) if n not in taker.axes}
         # What only others need is no longer a member where it came from.
         home = self.group[node]
         unused = [node]
@@ -248,14 +249,15 @@ class Grouping:
                 del home.axes[member]
                 self.group[member], *self._again[member] = self._again[member]
                 unused += [e.base for e in self.edges[member] if e is not None and e.base in home.axes]
-        home.operands = {e.base for n in home.nodes for e in self.edges[n] if e is not None} - home.axes.keys()
+        bases = (e.base for n in home.nodes for e in self.edges[n] if e is not None)
+        home.operands = {base: None for base in bases if base not in home.axes}
 
     def _add(self, node: Node) -> None:
         """A group of its own, then joined with those of its operands where that is possible."""
         self.group[node] = group = Group(node, self._position[node])
         edges = self.edges[node] = tuple(edge(e) if isinstance(e, Node) else None for e in node.inputs)
         bases = list(dict.fromkeys(e.base for e in edges if e is not None))
-        group.operands.update(bases)
+        group.operands = dict.fromkeys(bases)
         for base in bases:
             if base in self.group:
                 self._join(self.group[base], self.group[node])
@@ -297,7 +299,7 @@ class Grouping:
         """How the groups are joined (dimensions of `b` in `a`'s numbers, the row's dimensions), or why they are not."""
         if len(a.nodes) + len(b.nodes) > _NODES:
             return f"one kernel would have more than {_NODES} operations"
-        if len((a.operands | b.operands) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
+        if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
             return f"one kernel would read more than {_OPERANDS} arrays"
         pairs = self._pairs(a, b)
         if pairs is None:
@@ -336,13 +338,13 @@ class Grouping:
             for e in self.edges[node]:
                 if e is not None and e.base in large.axes and not same(small.seen(node, e), large.result_axes(e.base)):
                     return None
-        if small.axes.keys() & large.operands:
+        if small.axes.keys() & large.operands.keys():
             for node in large.nodes:
                 for e in self.edges[node]:
                     if e and e.base in small.axes and not same(small.result_axes(e.base), large.seen(node, e)):
                         return None
-        for base in small.operands & large.operands:
-            if base.spec.size > 1:
+        for base in small.operands:
+            if base in large.operands and base.spec.size > 1:
                 self._pair_readers(base, small, large, pairs)
         self._pair_sizes(small, large, pairs)
         if len(set(pairs.values())) != len(pairs):
@@ -475,7 +477,7 @@ class Grouping:
         for node, dims in b.reductions.items():
             a.reductions[node] = frozenset(to_a[d] for d in dims)
         a.nodes = sorted([*a.nodes, *b.nodes], key=self._position.__getitem__)
-        a.operands = (a.operands | b.operands) - a.axes.keys()
+        a.operands = {n: None for n in (*a.operands, *b.operands) if n not in a.axes}
         a.first, a.last = min(a.first, b.first), max(a.last, b.last)
         if isinstance(over, frozenset):
             a.over = frozenset(renumber.get(d, d) for d in over)

@@ -65,23 +65,27 @@ def code(source: Source) -> tuple[bytes, bool]:
 
 
 class Kernel:
-    """A generated function; its code is made when its address is first asked for."""
+    """A generated function; its code is made when its address is first asked for.
+
+    One that was found by its key alone (`kept_kernels`) has code, but no text until whoever makes the text comes by.
+    """
 
     effort = 2
 
-    def __init__(self, key: str, build: Build, target: Target) -> None:
+    def __init__(self, key: str, build: Build | None, target: Target) -> None:
         self.key = key
         self.target = target
         self.name = "k" + hashlib.sha256(f"{key}\n{target.identity}".encode()).hexdigest()[:24]
-        self._build = build
+        self.build = build
         self._address = 0
         self.was_compiled = False
 
     @cached_property
     def ir(self) -> str:
         """The LLVM IR."""
+        assert self.build is not None
         builder = Builder(self.name, self.target)
-        self._build(builder)
+        self.build(builder)
         return builder.ir()
 
     @property
@@ -129,4 +133,24 @@ def kernel(key: str, build: Build, target: Target | None = None) -> Kernel:
     found = _kernels.get((key, where))
     if found is None:
         found = _kernels.setdefault((key, where), Kernel(key, build, where))
+    if found.build is None:
+        found.build = build
+    return found
+
+
+def kept_kernels(keys: Iterable[str], target: Target) -> list[Kernel] | None:
+    """The kernels of these keys, ready to be called; None where there is no code for one of them."""
+    with _making:
+        found = [_kernels.get((key, target)) or Kernel(key, None, target) for key in keys]
+        missing = [k for k in dict.fromkeys(found) if not k._address]
+        codes = []
+        for k in missing:
+            kept = _load_kept(k.name, target)
+            if kept is None:
+                return None
+            codes.append(kept)
+        if missing:
+            for k, address in zip(missing, machine.load_all(codes, [k.name for k in missing])):
+                k._address = address
+                _kernels.setdefault((k.key, target), k)
     return found

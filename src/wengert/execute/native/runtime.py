@@ -83,8 +83,9 @@ class Program:
     """A plan that can be called."""
 
     def __init__(self, plan: Plan) -> None:
-        _claim_outputs(plan)
-        plan.arrange()
+        if not plan.is_arranged:
+            _claim_outputs(plan)
+            plan.arrange()
         self.plan = plan
         self._driver: Driver = driver()
         prepare(step.kernel for step in plan.steps if isinstance(step.kernel, Kernel))
