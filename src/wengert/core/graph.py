@@ -11,7 +11,7 @@ from .errors import GraphError, fail
 from .graph_compare import Signature, same_values, signature, structural_hash
 from .graph_inside import inside, splice
 from .graph_json import dump_graph, load_graph
-from .graph_numbers import Summary, is_body_only, saved_bytes, summarize
+from .graph_numbers import Summary, saved_bytes, summarize
 from .graph_text import Parsed, format_graph, name_nodes, parse_graph
 from .graph_values import Subgraph
 from .node import Node
@@ -438,10 +438,7 @@ class Graph(Subgraph):
         Inputs, parameters and constants live anyway and are not counted; a value that several
         nodes keep is counted once.
         """
-        graph, before = self.expand_where(is_body_only), self
-        while graph is not before:
-            graph, before = graph.expand_where(is_body_only), graph
-        return saved_bytes(graph, graph.inputs if wrt is None else wrt)
+        return saved_bytes(self, self.inputs if wrt is None else wrt)
 
     def summary(self) -> Summary:
         """Counts and sizes; print it for a sentence."""

@@ -71,7 +71,7 @@ def summarize(graph: Graph) -> Summary:
     )
 
 
-def is_body_only(node: Node) -> bool:
+def _is_body_only(node: Node) -> bool:
     """Whether a composite has no derivative of its own, so that a backward pass runs through its body."""
     return node.op.body is not None and not node.op.differentiable
 
@@ -85,8 +85,12 @@ def saved_values(graph: Graph, wrt: Iterable[Node]) -> dict[Node, Node]:
     """The nodes whose computed values are kept for a backward pass when `wrt` are tracked, with what first keeps each.
 
     Inputs, parameters and constants live anyway. A view is kept as what it is a view of. A checkpointed
-    region keeps what comes in, whatever its policy.
+    region keeps what comes in, whatever its policy. Composites whose backward pass runs through their body are
+    opened: nodes may be of the graph with these expanded.
     """
+    graph, before = graph.expand_where(_is_body_only), graph
+    while graph is not before:
+        graph, before = graph.expand_where(_is_body_only), graph
     tracked, buffers = _tracked(graph, wrt), _buffers(graph)
     found: dict[Node, Node] = {}
     for node in graph.computations:
