@@ -1,0 +1,248 @@
+/** Nodes written as formulas: names, templates filled in, brackets where binding strength asks for them. */
+import { num } from "../trace/decode";
+import { edgesAt, nameOf, opOf, recordedValue, type Model } from "../trace/model";
+import { shownNumber } from "../format";
+import { pieces, type Piece } from "./template";
+
+export type Part =
+  | { readonly kind: "text"; readonly text: string }
+  /** A variable: its letters and its index, v and 1. */
+  | { readonly kind: "name"; readonly name: string; readonly index: string; readonly node: number }
+  | { readonly kind: "number"; readonly text: string; readonly node: number }
+  | { readonly kind: "raised" | "lowered"; readonly parts: readonly Part[] }
+  /** What one node computes. */
+  | { readonly kind: "group"; readonly node: number; readonly parts: readonly Part[] };
+
+/** `name = parts`, for the root and for what is computed once and used twice. */
+export interface Equation {
+  readonly node: number;
+  readonly parts: readonly Part[];
+}
+
+const CALL = 9;
+/** Expressions longer than this are named and written as equations of their own. */
+const LONG = 44;
+
+export function splitName(name: string): { name: string; index: string } {
+  const found = /^(.*?[^\d_.])_?(\d{1,3})$/u.exec(name);
+  return found === null ? { name, index: "" } : { name: found[1] as string, index: found[2] as string };
+}
+
+/** A node without a name of its own is called by its row. */
+export function calledOf(model: Model, node: number): string {
+  const name = nameOf(model, node);
+  return name === "" ? `v${node}` : name;
+}
+
+export function namePart(model: Model, node: number): Part {
+  return { kind: "name", ...splitName(calledOf(model, node)), node };
+}
+
+/** The node that a second name (a root without an operation) stands for. */
+export function originOf(model: Model, node: number): number {
+  let at = node;
+  while ((model.trace.nodes.op[at] as number) < 0) {
+    const edge = edgesAt(model.operands, at)[0];
+    if (edge === undefined) return at;
+    at = model.src[edge] as number;
+  }
+  return at;
+}
+
+interface Written {
+  readonly parts: readonly Part[];
+  readonly precedence: number;
+  readonly length: number;
+}
+
+/** What a node computes, its operands as given by `operand`. */
+function write(model: Model, node: number, operand: (node: number) => Written): Written {
+  const { ops, nodes } = model.trace;
+  const op = nodes.op[node] as number;
+  const filled = operandsBySlot(model, node, operand);
+  const form = ops.form[op] ?? "";
+  if (form === "") {
+    const args = filled.filter((arg) => arg !== undefined);
+    const parts: Part[] = [{ kind: "text", text: `${opOf(model, node)}(` }];
+    args.forEach((arg, i) => {
+      if (i > 0) parts.push({ kind: "text", text: ", " });
+      parts.push(...arg.parts);
+    });
+    parts.push({ kind: "text", text: ")" });
+    return written(parts, CALL);
+  }
+  return written(fill(pieces(form), filled, ops.precedence[op] ?? CALL, [namePart(model, node)]), ops.precedence[op] ?? CALL);
+}
+
+function operandsBySlot(model: Model, node: number, operand: (node: number) => Written): Written[] {
+  const filled: Written[] = [];
+  for (const edge of edgesAt(model.operands, node)) {
+    filled[model.slot[edge] as number] = operand(model.src[edge] as number);
+  }
+  const literals = model.trace.ops.literals?.[model.trace.nodes.op[node] as number] ?? {};
+  for (const [slot, value] of Object.entries(literals)) {
+    filled[Number(slot)] = written([{ kind: "number", text: shownNumber(num(value)), node }], CALL);
+  }
+  return filled;
+}
+
+/** A template with its holes filled, and brackets around what binds too loosely for its place. */
+export function fill(
+  template: readonly Piece[],
+  operands: readonly (Written | undefined)[],
+  precedence: number,
+  out: readonly Part[],
+): Part[] {
+  return template.flatMap((piece, i): Part[] => {
+    if (piece.kind === "text") return [{ kind: "text", text: piece.text }];
+    if (piece.kind !== "hole") {
+      // What is raised or lowered stands by itself.
+      return [{ kind: piece.kind, parts: fill(piece.pieces, operands, 0, out) }];
+    }
+    if (piece.slot < 0) return [...out];
+    const arg = operands[piece.slot];
+    if (arg === undefined) return [{ kind: "text", text: "·" }];
+    const needs = piece.bracketed ? 0 : needed(template, i, precedence);
+    const minus = i > 0 && needs > 0 && leadingText(arg.parts).startsWith("−");
+    return arg.precedence < needs || minus
+      ? [{ kind: "text", text: "(" }, ...arg.parts, { kind: "text", text: ")" }]
+      : [...arg.parts];
+  });
+}
+
+/** How strongly an operand must bind to stand at piece `i` without brackets. */
+function needed(template: readonly Piece[], i: number, precedence: number): number {
+  const after = template[i + 1];
+  const raisedNext = after?.kind === "raised";
+  const before = template[i - 1];
+  const sign = before?.kind === "text" ? before.text.trim().slice(-1) : "";
+  // (x²)³, a − (b − c), a / (b · c), −(a + b), √(a · b)
+  const tighter = raisedNext || sign === "/" || sign === "√" || ((sign === "−" || sign === "-") && i > 1);
+  return tighter ? precedence + 1 : precedence;
+}
+
+function leadingText(parts: readonly Part[]): string {
+  const first = parts[0];
+  if (first === undefined) return "";
+  if (first.kind === "text" || first.kind === "number") return first.text;
+  return first.kind === "group" ? leadingText(first.parts) : "";
+}
+
+function written(parts: readonly Part[], precedence: number): Written {
+  return { parts, precedence, length: plain(parts).length };
+}
+
+/** The formulas of a graph, the root's last. */
+export function equationsOf(model: Model, root: number): Equation[] {
+  const equations: Equation[] = [];
+  const known = new Map<number, Written>();
+  const target = originOf(model, root);
+  // Operands have smaller rows, so that one pass upwards meets them first.
+  for (const node of dependencies(model, target)) {
+    const body = bodyOf(model, node, (operand) => known.get(operand) as Written);
+    const isLeaf = edgesAt(model.operands, node).length === 0;
+    const uses = edgesAt(model.consumers, node).length;
+    if (isLeaf || node === target) {
+      known.set(node, body);
+    } else if (body.length > LONG || (uses > 1 && body.length > 3)) {
+      equations.push({ node, parts: body.parts });
+      known.set(node, written([namePart(model, node)], CALL));
+    } else {
+      known.set(node, body);
+    }
+  }
+  equations.push({ node: root, parts: known.get(target)?.parts ?? [] });
+  return equations;
+}
+
+function bodyOf(model: Model, node: number, operand: (node: number) => Written): Written {
+  if (edgesAt(model.operands, node).length === 0) return written([leafPart(model, node)], CALL);
+  if ((model.trace.nodes.op[node] as number) < 0) return operand(originOf(model, node));
+  const { parts, precedence } = write(model, node, operand);
+  return written([{ kind: "group", node, parts }], precedence);
+}
+
+function leafPart(model: Model, node: number): Part {
+  const value = recordedValue(model, node);
+  return nameOf(model, node) === "" && value !== null
+    ? { kind: "number", text: shownNumber(value), node }
+    : namePart(model, node);
+}
+
+function dependencies(model: Model, root: number): number[] {
+  const seen = new Set([root]);
+  for (const node of seen) {
+    for (const edge of edgesAt(model.operands, node)) seen.add(model.src[edge] as number);
+  }
+  return [...seen].sort((a, b) => a - b);
+}
+
+/** One node's own operation over the names of its operands: "v1 + b". */
+export function recordOf(model: Model, node: number): readonly Part[] {
+  if (edgesAt(model.operands, node).length === 0) return [leafPart(model, node)];
+  const name = (operand: number) => written([leafPart(model, operand)], CALL);
+  if ((model.trace.nodes.op[node] as number) < 0) {
+    return name(model.src[edgesAt(model.operands, node)[0] as number] as number).parts;
+  }
+  return write(model, node, name).parts;
+}
+
+/** The same over numbers: "2 · 3", every operand as `number` shows it. */
+export function numbersOf(model: Model, node: number, number: (node: number) => string): readonly Part[] {
+  const operand = (row: number) => numberWritten(number(row), row);
+  if ((model.trace.nodes.op[node] as number) < 0) return [];
+  return write(model, node, operand).parts;
+}
+
+/** A negative number binds as a sum does: it gets brackets inside products and powers. */
+function numberWritten(text: string, node: number): Written {
+  return written([{ kind: "number", text, node }], text.startsWith("−") ? 1 : CALL);
+}
+
+/** A local derivative, its operands by name or (with `number`) by what they are; null where none can be written. */
+export function localOf(
+  model: Model,
+  node: number,
+  slot: number,
+  number?: (node: number) => string,
+): readonly Part[] | null {
+  const template = model.trace.ops.local[model.trace.nodes.op[node] as number]?.[slot] ?? "";
+  if (template === "") return null;
+  const operand = (row: number) =>
+    number === undefined ? written([leafPart(model, row)], CALL) : numberWritten(number(row), row);
+  const out: readonly Part[] =
+    number === undefined ? [namePart(model, node)] : numberWritten(number(node), node).parts;
+  return fill(pieces(template), operandsBySlot(model, node, operand), template.includes(" ") ? 2 : 0, out);
+}
+
+/** As plain text, for labels and tests. */
+export function plain(parts: readonly Part[]): string {
+  return parts
+    .map((part) => {
+      switch (part.kind) {
+        case "text":
+        case "number":
+          return part.text;
+        case "name":
+          return part.name + part.index;
+        case "group":
+          return plain(part.parts);
+        case "raised": {
+          const inner = plain(part.parts);
+          return inner.length === 1 ? `^${inner}` : `^(${inner})`;
+        }
+        case "lowered":
+          return `_${plain(part.parts)}`;
+      }
+    })
+    .join("");
+}
+
+/** Whether a formula holds what a node computes. */
+export function holds(parts: readonly Part[], node: number): boolean {
+  return parts.some((part) => {
+    if (part.kind === "group") return part.node === node || holds(part.parts, node);
+    if (part.kind === "raised" || part.kind === "lowered") return holds(part.parts, node);
+    return (part.kind === "name" || part.kind === "number") && part.node === node;
+  });
+}
