@@ -236,19 +236,22 @@ export interface Kernels {
   /** Rows of `list` in the order in which the plan runs them. */
   plan: { kernel: number[]; text: string[]; micros: (number | null)[] };
   list: KernelInfo[];
+  /** LLVM IR by `KernelInfo.code`, where it is not too long in all. */
+  sources: { [code: string]: string };
 }
 
 export interface KernelInfo {
   name: string;
   kind: string; // "loop", "gemm", "attention", "host call", ...
   phase: Phase;
-  /** Nodes of this trace that it computes (their gradients, where the phase is backward). */
+  /** Nodes of this trace whose values it computes, and nodes whose derivatives it computes. */
   nodes: number[];
+  gradients: number[];
   micros: number | null;
   bytes: number;
   flops: number;
-  /** LLVM IR, where it was asked for. */
-  source?: string;
+  /** The function that runs, a key of `sources`: several entries may share one, each on other nodes. "" for Python. */
+  code: string;
 }
 
 /** A run by the scheduler or the native runtime: who did what, when. Times in microseconds. */

@@ -16,32 +16,39 @@ class Origins:
     """The steps that led to nodes: for each, why it was made and what it was made from."""
 
     def __init__(self) -> None:
-        self._steps: dict[Node, tuple[str, tuple[Node, ...]]] = {}
+        self._steps: dict[Node, list[tuple[str, tuple[Node, ...]]]] = {}
+        # Nodes that were there before anything was made of them, though others became them later.
+        self._first: set[Node] = set()
 
     def note(self, new: Node, why: str, *old: Node) -> None:
-        """`new` takes the place of `old`, by the rewrite called `why`."""
+        """`new` takes the place of `old`, by the rewrite called `why`; several notes add up."""
         if new not in old:
-            self._steps.setdefault(new, (why, old))
+            self._steps.setdefault(new, []).append((why, old))
+        elif new not in self._steps:
+            self._first.add(new)
 
     def history(self, node: Node) -> list[tuple[str, Node]]:
         """The rewrites behind a node, the last first: (why, what was there before)."""
+        return [(why, n) for why, n in self._behind(node) if why]
+
+    def ancestors(self, node: Node) -> list[Node]:
+        """The nodes of the graph before all passes that a node comes from: those that nothing led to."""
+        everything = [node, *(n for _, n in self._behind(node))]
+        return [n for n in everything if n in self._first or n not in self._steps]
+
+    def _behind(self, node: Node) -> list[tuple[str, Node]]:
+        """Whatever led to a node, nearest first, and by which rewrite it was left ("": the same, on other inputs)."""
         found: list[tuple[str, Node]] = []
         seen = {node}
         stack = [node]
         while stack:
-            why, old = self._steps.get(stack.pop(), ("", ()))
-            for n in old:
-                if n not in seen:
-                    seen.add(n)
-                    if why:
+            for why, old in self._steps.get(stack.pop(), ()):
+                for n in old:
+                    if n not in seen:
+                        seen.add(n)
                         found.append((why, n))
-                    stack.append(n)
+                        stack.append(n)
         return found
-
-    def ancestors(self, node: Node) -> list[Node]:
-        """The nodes of the graph before all passes that a node comes from: those that nothing led to."""
-        first = [n for _, n in self.history(node) if n not in self._steps]
-        return first if first or node in self._steps else [node]
 
 
 _current: ContextVar[Origins | None] = ContextVar("origins", default=None)
