@@ -492,7 +492,8 @@ def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
 
 
 def _one_hot(indices: Any, num_classes: int, dtype: DType) -> Any:
-    check_range("one_hot", (indices,), (num_classes,), -1)
+    if indices.size:
+        _check_ids("one_hot: class", indices, num_classes, f"{num_classes} classes")
     return (np.expand_dims(indices, -1) == np.arange(num_classes)).astype(dtype)
 
 
@@ -532,7 +533,5 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     found = _indices(indices, "one_hot")
     if num_classes == -1:
         num_classes = int(np.max(found._value("one_hot without num_classes"), initial=-1)) + 1
-    if found._data is not None and found.size:
-        _check_ids("one_hot: class", found._data, num_classes, f"{num_classes} classes")
     out: Tensor = bind(one_hot_op, (found,), {"num_classes": num_classes, "dtype": as_dtype(dtype)})
     return out

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare import composite, public
+from ..core.declare import composite, op, public
 from ..core.dims import Dim
 from ..core.errors import DTypeError, RangeError, ShapeError, fail
-from ..core.op import Call, Missing, NoDerivative, Partial, Vjp
+from ..core.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ..core.operands import promote_tensors
 from ..core.spec import DType, category, float16, float32, show
 from ..core.tensor import Tensor, asarray
@@ -189,6 +189,50 @@ def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float
 # -- classes
 
 
+def check_classes(name: str, target: Any, classes: int, ignore_index: int) -> None:
+    """Raise RangeError for a class in an array of targets that does not exist."""
+    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
+    if wrong.any():
+        at = np.argwhere(wrong)[0].tolist()
+        fail(
+            RangeError,
+            f"{name}: target {target[tuple(at)]} at {at} is not one of {classes} classes, "
+            f"targets {show(target.shape, target.dtype)}",
+            f"Classes count from 0 to {classes - 1}; {ignore_index} is left out.",
+        )
+
+
+def _class_index(target: Any, classes: int, ignore_index: int, of: str) -> Any:
+    check_classes(of, target, classes, ignore_index)
+    return np.where(target == ignore_index, target.dtype.type(0), target)
+
+
+class_index_op: Op = op(
+    "class_index(target; classes, ignore_index, of)",
+    _class_index,
+    infer=lambda target, **_: target,
+    facts={"target": _AN_INDEX},
+    doc="Target classes, each checked to be one (`of` is what the error names); 0 for those that are left out.",
+    layout="()->()",
+    samples=lambda rng: [
+        Call((rng.integers(0, 4, (2, 3)),), {"classes": 4, "ignore_index": -100, "of": "cross_entropy"}),
+        Call((np.array([2, -1, 0]),), {"classes": 3, "ignore_index": -1, "of": "nll_loss"}),
+        Call((np.array(1, np.uint8),), {"classes": 300, "ignore_index": -100, "of": "nll_loss"}),
+    ],
+    reference=lambda target, classes, ignore_index, of: np.vectorize(lambda t: 0 if t == ignore_index else t)(target),
+    onnx=Missing("ONNX's losses leave out targets themselves"),
+)
+
+
+def _classes(name: str, target: Tensor, classes: int | Dim, ignore_index: int) -> Tensor:
+    """Target classes as places along their axis; what is known of them already is checked at once."""
+    if isinstance(classes, Dim) and target._data is not None:
+        # How many classes there are is known when a value is fed: the element that they pick is looked for then.
+        return where(target != ignore_index, target, 0)
+    out: Tensor = class_index_op.front(target, classes=classes, ignore_index=ignore_index, of=name)
+    return out
+
+
 def _class_numpy(logits: Any, target: Any, ignore_index: int, smoothing: float, mean: bool) -> Any:
     wide = logits.astype(float32) if logits.dtype.itemsize == 2 else logits
     flat, classes = wide.reshape(-1, wide.shape[-1]), target.reshape(-1)
@@ -228,7 +272,7 @@ def _class_pull(ct: Any, logits: Any, target: Any, ignore_index: int, smoothing:
         return _class_slope(ct, logits, target, ignore_index, smoothing, mean)
     dtype, size = running_dtype(logits.dtype), logits.shape[-1]
     counted = target != ignore_index
-    goal = one_hot_op(where(counted, target, 0), num_classes=size, dtype=dtype)
+    goal = one_hot_op(_classes("cross_entropy", target, size, ignore_index), num_classes=size, dtype=dtype)
     if smoothing:
         goal = goal * (1 - smoothing) + smoothing / size
     scale = casted(ct, dtype)
@@ -278,7 +322,7 @@ def _class_samples(rng: Any) -> list[Call]:
 def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
     counted = target != ignore_index
     scores = log_softmax_op.front(logits, axis=-1)
-    loss = negative.front(_picked(scores, where(counted, target, 0)))
+    loss = negative.front(_picked(scores, _classes("cross_entropy", target, scores.shape[-1], ignore_index)))
     if smoothing:
         loss = (1 - smoothing) * loss - smoothing * scores.mean(axis=-1)
     total = where(counted, loss, 0.0).sum()
@@ -359,27 +403,12 @@ def _check_target(name: str, scores: Tensor, target: Tensor) -> None:
         )
 
 
-def check_classes(name: str, target: Any, classes: int, ignore_index: int) -> None:
-    """Raise RangeError for a class in an array of targets that does not exist."""
-    wrong = ((target < 0) | (target >= classes)) & (target != ignore_index)
-    if wrong.any():
-        at = np.argwhere(wrong)[0].tolist()
-        fail(
-            RangeError,
-            f"{name}: target {target[tuple(at)]} at {at} is not one of {classes} classes, "
-            f"targets {show(target.shape, target.dtype)}",
-            f"Classes count from 0 to {classes - 1}; {ignore_index} is left out.",
-        )
-
-
 def _nll(
     name: str, scores: Tensor, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float = 0.0
 ) -> Tensor:
     """Minus the weighted scores of the targets, classes on the last axis."""
-    if target._data is not None and not isinstance(scores.shape[-1], Dim):
-        check_classes(name, np.asarray(target._data), scores.shape[-1], ignore_index)
     counted = target != ignore_index
-    classes = where(counted, target, 0)
+    classes = _classes(name, target, scores.shape[-1], ignore_index)
     loss = negative.front(_picked(scores, classes))
     w: Any = None
     if weight is not None:

@@ -15,6 +15,7 @@ from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import constant_node, located
+from ...core.spec import int32
 from ...passes.cse import cse
 from ...passes.fold import fold
 from ...passes.origins import note
@@ -200,9 +201,17 @@ def _picked(node: Node) -> Node | None:
     shape = x.spec.shape
     if node.attrs["axis"] != -1 or at.spec.shape != (*shape[:-1], 1) or shape[-1] > _CLASSES or x.spec.size == 0:
         return None
-    index = place_from_start(build("reshape", (at,), node, shape=shape[:-1]), shape[-1], node)
+    index = build("reshape", (place_from_start(at, shape[-1], len(shape) - 1, node),), node, shape=shape[:-1])
     hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
     return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
+
+
+def _one_hot(node: Node) -> Node | None:
+    """Classes in a dtype that holds all of them: loops compare with every one."""
+    (index,) = node.inputs
+    if not isinstance(index, Node) or node.attrs["num_classes"] - 1 <= np.iinfo(index.spec.dtype).max:
+        return None
+    return build("one_hot", (build("cast", (index,), node, dtype=int32),), node, **node.attrs)
 
 
 def _new_axes(node: Node) -> Node | None:
@@ -244,6 +253,7 @@ _RULES = RuleSet(
         Rule("truth before any and all", frozenset({"any", "all"}), _any_or_all),
         Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
         Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
+        Rule("classes in a wider dtype", frozenset({"one_hot"}), _one_hot),
         Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
         Rule("square as product", frozenset({"pow"}), _square),
         Rule("mean as sum", frozenset({"mean"}), _mean),

@@ -104,7 +104,7 @@ def epilogue_key(
             f"o{refs[n, i]}" if (n, i) in refs else repr(n.inputs[i]) if e is None else numbers[e.base]
             for i, e in enumerate(edges[n])
         ]
-        parts.append(f"{n.op.name} {n.attrs or ''} {args} {n.spec.dtype}")
+        parts.append(f"{n.op.name} {scalars.code_attrs(n) or ''} {args} {n.spec.dtype}")
     return "; ".join([*parts, str(list(stored))])
 
 

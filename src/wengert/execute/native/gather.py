@@ -20,8 +20,9 @@ import numpy as np
 
 from ...core.node import Node
 from .builder import Builder, Value
+from .checks import called
 from .halves import convert
-from .host_calls import range_call
+from .host_calls import check_call, range_call
 from .lowering import Lowering, lowers
 from .moves import UNIT_BYTES, as_parts, as_words, copy_step, fill_step, joined, operand
 from .plan import View, dense
@@ -58,22 +59,12 @@ def any_lane(b: Builder, x: Value) -> Value:
     return b.icmp("ne", bits, b.const(bits.type, 0))
 
 
-def _called(node: Node) -> str:
-    """What the user called: the outermost composite that the node stands in, or the op itself."""
-    name, scope = node.op.name, node.scope
-    while scope is not None:
-        if scope.kind == "composite":
-            name = scope.name
-        scope = scope.parent
-    return name
-
-
 def add_check(
     low: Lowering, node: Node, indices: Sequence[View], sizes: Sequence[int], axis: int, when: View | None
 ) -> None:
     """Add the check that raises the error of an index out of range."""
     reads = [*indices] if when is None else [*indices, when]
-    low.step(range_call(_called(node), tuple(sizes), axis, when), indices, reads=reads, writes=[], nodes=[node])
+    low.step(range_call(called(node), tuple(sizes), axis, when), indices, reads=reads, writes=[], nodes=[node])
 
 
 def places(
@@ -437,7 +428,7 @@ def _aligned(
 
 @lowers("one_hot")
 def _one_hot(low: Lowering, node: Node) -> View | None:
-    """Rows of zeros with a one stored; a negative class, as in the op's definition, is a row of zeros."""
+    """Rows of zeros with a one stored."""
     index, dtype = low.view(node.inputs[0]), np.dtype(node.spec.dtype)
     classes = node.attrs["num_classes"]
     out = low.temp(node.spec.shape, dtype)
@@ -446,7 +437,7 @@ def _one_hot(low: Lowering, node: Node) -> View | None:
     if index.size == 0:
         return out
     if classes == 0:
-        add_check(low, node, [index], (0,), -1, None)
+        low.step(check_call(node), [index], reads=[index], writes=[], nodes=[node])
         return out
     shape, steps = joined(index.shape, index.strides)
     rank, units = len(shape), min(PIECES, index.size)
@@ -469,15 +460,14 @@ def _one_hot(low: Lowering, node: Node) -> View | None:
                 row = b.offset(target, b.mul(at.number, classes), type)
                 fill_run(b, row, b.const(type, 0), classes)
                 value = b.load(itype, b.offset(index, at.offsets[0], itype))
-                found, outside = wrapped(b, value, classes, signed)
-                with b.when(outside):
+                place = value if itype == I64 else b.cast("sext" if signed else "zext", value, I64)
+                inside = b.icmp("ult", place, classes)
+                with b.when(b.not_(inside)):
                     b.store(b.index(1), flag)
-                if signed:
-                    outside = b.or_(outside, b.icmp("slt", value, b.const(itype, 0)))
-                with b.when(b.not_(outside)):
-                    b.store(item, b.offset(row, found, type))
+                with b.when(inside):
+                    b.store(item, b.offset(row, place, type))
 
     kernel = low.kernel(f"one hot {rank} i{bits} {index.dtype.str[1:]}", build)
     low.step(kernel, words, reads=[index], writes=[out, flags], units=units, nodes=[node])
-    add_check(low, node, [index], (classes,), -1, flags)
+    low.step(check_call(node, flags), [index], reads=[index, flags], writes=[], nodes=[node])
     return out

@@ -31,6 +31,12 @@ def range_call(name: str, sizes: tuple[int, ...], axis: int, when: View | None =
     return HostCall(f"range of {name}", _range(name, sizes, axis), when, ("range", name, sizes, axis))
 
 
+def check_call(node: Node, when: View | None = None) -> HostCall:
+    """The error that the op's own forward raises for its first argument: reads that."""
+    name = node.op.name
+    return HostCall(f"check of {name}", _check(name, node.attrs), when, ("check", name, dict(node.attrs)))
+
+
 def made(origin: tuple[Any, ...]) -> Run:
     """What a step of this origin runs. Raises KeyError, TypeError or ValueError where it is none."""
     kind, *rest = origin
@@ -63,4 +69,15 @@ def _range(name: str, sizes: tuple[int, ...], axis: int) -> Run:
     return run
 
 
-_MAKERS: dict[str, Callable[..., Run]] = {"forward": _forward_of, "range": _range}
+def _check(name: str, attrs: dict[str, Any]) -> Run:
+    op = find_op(name)
+    if op is None:
+        raise KeyError(name)
+
+    def run(x: Any, *_: Any) -> None:
+        apply(op, [x], attrs)
+
+    return run
+
+
+_MAKERS: dict[str, Callable[..., Run]] = {"forward": _forward_of, "range": _range, "check": _check}

@@ -11,7 +11,6 @@ from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
 from .checks import Check
 from .following import emitter, epilogue_key, followers, operand_kind
-from .gather import add_check
 from .groups import Group, Grouping, edge, permutation
 from .host_calls import forward_call
 from .lowering import RULES, Epilogue, Lowering
@@ -95,10 +94,10 @@ class GraphLowering(Lowering):
                     self._group(node)
             else:
                 self._node(node)
-            for check in [c for c in self._checks if c.wrong in self.views and c.place in self.views]:
+            for check in [c for c in self._checks if c.wrong in self.views and c.given in self.views]:
                 self._checks.remove(check)
-                size = check.of.attrs["num_classes"]
-                add_check(self, check.of, [self.view(check.place)], [size], -1, self.view(check.wrong))
+                index, wrong = self.view(check.given), self.view(check.wrong)
+                self.step(check.call(wrong), [index], reads=[index, wrong], writes=[], nodes=[check.of])
         return [self.view(n) for n in self._results]
 
     # -- the order of steps

@@ -17,7 +17,9 @@ UNIFORM, ROW, INNER = 0, 1, 2
 KEPT = 5
 _COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
 _FREE = frozenset({"cast", "copy", "where", "stop_gradient", "negative", "relu", "abs", "square"})
-_SIMPLE = frozenset({"add", "subtract", "multiply", "maximum", "minimum", "sign", "clip", "positive"}) | frozenset(
+_SIMPLE = frozenset(
+    {"class_index", "place", "add", "subtract", "multiply", "maximum", "minimum", "sign", "clip", "positive"}
+) | frozenset(
     {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"}
     | {"logical_and", "logical_or", "logical_not", "logical_xor"}
 )
@@ -90,7 +92,7 @@ class Nest(NamedTuple):
             what = i.how
             if i.node is not None:
                 taken = [str(e.spec.dtype) if isinstance(e, Node) else "#" for e in i.node.inputs]
-                what = f"{i.node.op.name} {i.node.attrs or ''} {taken}"
+                what = f"{i.node.op.name} {scalars.code_attrs(i.node) or ''} {taken}"
             parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
         parts.append(f"{self.stores} {self.partials}")
         return "; ".join(parts)

@@ -509,6 +509,8 @@ def _along(axes: Sequence[int], strides: Sequence[int], count: int) -> list[int]
 def literal_dtype(node: Node) -> Any:
     """The dtype that a Python number among a node's operands takes part with."""
     operands = [e for e in node.inputs if isinstance(e, Node)]
+    if node.op.name == "place":
+        return np.dtype(np.int64)
     if node.op.name == "where":
         operands = [e for e in node.inputs[1:] if isinstance(e, Node)]
     return operands[0].spec.dtype if operands else node.spec.dtype
@@ -520,7 +522,11 @@ _STRUCTURE = frozenset({0, 1, -1, 2, -2, 3, 0.5, -0.5})
 
 def is_structure(node: Node, number: Any) -> bool:
     """Whether a number is part of a kernel's code. Other numbers are read from memory: they may follow from sizes."""
-    return number in _STRUCTURE or number - number != 0 or isinstance(number, bool) or node.op.name == "pow"
+    if number in _STRUCTURE or number - number != 0 or isinstance(number, bool) or node.op.name == "pow":
+        return True
+    dtype = literal_dtype(node)
+    # One that a comparison's dtype does not hold decides it.
+    return dtype.kind in "iu" and not np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
 
 
 def _label(group: Group) -> str:

@@ -19,7 +19,7 @@ from . import mathlib as m
 from .builder import Builder, Value
 from .math_base import bits_of
 from .storage import cast, compute_type, kind_of, memory_type, rounded, to_compute, to_storage, truth
-from .types import I1, Type
+from .types import I1, I32, I64, Type
 
 __all__ = [
     "EMITTERS", "Emitter", "compute_type", "memory_type", "rounded", "supported", "to_compute", "to_storage",
@@ -430,6 +430,39 @@ def _classify(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 def _signbit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     bits = bits_of(b, args[0])
     return b.icmp("slt", bits, b.const(bits.type, 0))
+
+
+# -- indices
+
+
+@_emits("class_index", "iu")
+def _class_index(b: Builder, node: Node, args: Sequence[Value]) -> Value:
+    """The class, 0 for one that is left out: which are none is for the check to say."""
+    (x,), left_out = args, node.attrs["ignore_index"]
+    if not _fits(left_out, _operand_dtype(node)):
+        return x
+    return b.select(b.icmp("eq", x, b.const(x.type, left_out)), b.const(x.type, 0), x)
+
+
+@_emits("place", "iu")
+def _place(b: Builder, node: Node, args: Sequence[Value]) -> Value:
+    """An index that may count from the end, from the start; -1 where it is no place."""
+    x, size = args
+    signed = _operand_dtype(node).kind == "i"
+    at = b.cast("sext" if signed else "zext", x, I64) if x.type.bits < 64 else x
+    if signed:
+        at = b.select(b.icmp("slt", at, b.const(at.type, 0)), b.add(at, size), at)
+    inside = b.icmp("ult", at, size)
+    return b.select(inside, b.cast("trunc", at, I32), b.const(I32.vector(x.type.lanes), -1))
+
+
+_CODE_ATTRS: dict[str, tuple[str, ...]] = {"one_hot": (), "place": (), "class_index": ("ignore_index",)}
+
+
+def code_attrs(node: Node) -> dict[str, Any]:
+    """The attributes that an op's code depends on: others say how much there is, or are for messages."""
+    names = _CODE_ATTRS.get(node.op.name)
+    return node.attrs if names is None else {name: node.attrs[name] for name in names}
 
 
 # -- what passes unchanged, and other dtypes
