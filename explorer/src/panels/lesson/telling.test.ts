@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { ADD, MULTIPLY, traceOf } from "../../fixtures/graph";
+import { learner } from "../../fixtures/learner";
+import { recordedNumbers } from "../../state";
+import { modelOf, type Model } from "../../trace/model";
+import { keepingOf } from "./keeping";
+import { hasGradient, hasHanded, hasValue } from "./progress";
+import { plainTelling, tellingOf } from "./telling";
+
+const model = modelOf(learner);
+const told = (at: Model, cursor: number) => plainTelling(tellingOf(at, recordedNumbers(at), cursor));
+
+test("every step of the lesson, in words", () => {
+  expect(Array.from({ length: 9 }, (_, k) => told(model, k))).toEqual([
+    "Only the leaves have values. Press space to play, → for one step.",
+    "v1 is computed, and w and x are kept for the way back. v1 = w · x = 2 · 3 = 6",
+    "v2 is computed; nothing needs to be kept. v2 = v1 + b = 6 + 1 = 7",
+    "v3 is computed; nothing needs to be kept. v3 = v2 − t = 7 − 5 = 2",
+    "v4 is computed, and v3 is kept for the way back. v4 = v3^2 = 2^2 = 4",
+    "A power scales what arrives by its slope. With 1 arriving: ∂L/∂v3 = 1 × (2 · 2) = 4",
+    "Subtraction copies what arrives, with the sign turned for what is taken away. " +
+      "With 4 arriving: ∂L/∂v2 = 4 × 1 = 4 ∂L/∂t = 4 × (−1) = −4",
+    "Addition copies what arrives to every input. With 4 arriving: ∂L/∂v1 = 4 × 1 = 4 ∂L/∂b = 4 × 1 = 4",
+    "Multiplication hands each input the other one's value. With 4 arriving: ∂L/∂w = 4 × 3 = 12 ∂L/∂x = 4 × 2 = 8",
+  ]);
+});
+
+test("where a value is used twice its gradients are added", () => {
+  const twice = modelOf(
+    traceOf([
+      { name: "a", kind: "input", value: 3 },
+      { name: "s", kind: "op", op: ADD, operands: ["a", "a"] },
+      { name: "p", kind: "op", op: MULTIPLY, operands: ["s", "a"] },
+      { name: "L", kind: "op", op: MULTIPLY, operands: ["p", "s"] },
+    ]),
+  );
+  expect(told(twice, 4)).toContain("With 1 arriving: ∂L/∂p = 1 × 6 = 6 ∂L/∂s = 1 × 18 = 18 so far");
+  expect(told(twice, 5)).toContain("∂L/∂s = 18 + 6 × 3 = 36 ∂L/∂a = 6 × 6 = 36 so far");
+  expect(told(twice, 6)).toContain("With 18 + 18 = 36 arriving: ∂L/∂a = 36 + 36 × 1 = 72 so far ∂L/∂a = 72 + 36 × 1 = 108");
+});
+
+test("values and gradients are there once the clock has passed them", () => {
+  expect([4, 8, 0].map((node) => hasValue(model, node, 0))).toEqual([false, false, true]);
+  expect([4, 8].map((node) => hasValue(model, node, 4))).toEqual([true, true]);
+  expect(hasGradient(model, 8, 4)).toBe(false);
+  expect(hasGradient(model, 8, 5)).toBe(true);
+  expect([1, 4].map((node) => hasGradient(model, node, 7))).toEqual([false, true]);
+  expect(Array.from({ length: model.edges }, (_, edge) => hasHanded(model, edge, 6))).toEqual(
+    [false, false, false, false, true, true, true, true],
+  );
+});
+
+test("what the tape holds after each event", () => {
+  expect(keepingOf(model)).toEqual({ unit: "values", held: Float64Array.of(0, 2, 2, 2, 3, 2, 2, 2, 0), peak: 3 });
+});
