@@ -4,6 +4,7 @@ Each inexact operation's operands and results are moved by an ulp or so, at rand
 arithmetic: J. Vignes, "A stochastic arithmetic for reliable scientific computation", 1993). What else
 is left open is chosen at random too, or in turn:
 
+- numbers are moved independently, or to a coarser grid: close ones may become equal, equal ones stay so;
 - a composite runs its own forward, or the operations of its body, each of which rounds;
 - a sum or a product adds up in any order, with products that are rounded or are not: one that
   overflows on the way may be infinite or NaN in one order and a number in another;
@@ -101,8 +102,14 @@ class Disturbed:
         if not uncertain(x) or x.size == 0:
             return x
         array = np.array(x)
-        steps = self.rng.integers(-self.ulps, self.ulps + 1, array.shape).astype(f"i{array.itemsize}")
-        moved = (np.ascontiguousarray(array).view(steps.dtype).reshape(array.shape) + steps).view(array.dtype)
+        width = 2 * self.ulps + 1
+        whole = np.dtype(f"i{array.itemsize}")
+        bits = np.ascontiguousarray(array).view(whole).reshape(array.shape)
+        if self.rng.random() < 0.5:
+            steps = self.rng.integers(width, size=array.shape)
+        else:
+            steps = width - 1 - (bits % width + self.rng.integers(width)) % width
+        moved = (bits + (steps - self.ulps).astype(whole)).view(array.dtype)
         # Not into zero, infinity or the other sign.
         keep = (array == 0) | ~np.isfinite(array) | ~np.isfinite(moved) | (np.sign(moved) != np.sign(array))
         return np.where(keep, array, moved)

@@ -133,6 +133,12 @@ FOUND = {
     "a denormal number where the definition overflows": program(
         {"v0": "np.linspace(-104, -88, 40).astype('float32')"}, {"v1": "wg.sigmoid(v0)"}, "v1"
     ),
+    "which are largest, of numbers an ulp apart": program(
+        {"v0": "(0.7 - np.arange(126) % 4 * 1.2e-7).astype('float32')"},
+        {"v1": "wg.max(wg.sigmoid(v0))"},
+        "v1",
+        transform="grad",
+    ),
     "the sign of what is not a number": program(
         {"v0": "np.full((17,), 2.0, 'float16')"}, {"v1": "wg.copysign(1.0, wg.atanh(v0))"}, "v1"
     ),
