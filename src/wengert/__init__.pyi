@@ -101,7 +101,6 @@ from .transforms.sparse_derivatives import sparse_hessian as sparse_hessian
 from .transforms.sparse_derivatives import sparse_jacobian as sparse_jacobian
 from .transforms.sparsity import sparsity as sparsity
 from .nn.summary import summary as summary
-from .nn.summary import summary as summary
 from .transforms.flow import switch as switch
 from .transforms.taylor import taylor as taylor
 from .transforms.batch import vmap as vmap

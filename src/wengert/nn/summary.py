@@ -1,33 +1,23 @@
 """A model as a table: layers, shapes, parameters, operations and bytes, nested by module.
 
-The model runs on abstract tensors, as for :func:`wengert.graph`. While it does, every module notes in the scope that
-its operations carry where it was called from; the nodes of the graph then say to which row they belong.
+The model runs on abstract tensors, as for :func:`wengert.graph`; the nodes of its graph lead to the modules that they
+ran in (`calls`), and those are the rows.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ..core import tree
 from ..core.errors import DTypeError, GraphError, StateError, fail
-from ..core.graph import Graph, is_parameter
 from ..core.graph_numbers import saved_values
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
-from ..core.node import Node
-from ..core.record import OUTPUT, abstract_input, resumed
-from ..core.snapshot import Given, specs_of
-from ..core.spec import Spec, as_dtype, spec_of
-from ..core.tensor import Tensor, wrap
+from ..core.record import OUTPUT
+from ..core.snapshot import specs_of
+from ..core.tensor import Tensor
 from ..explain.cost import cost
 from ..explain.report import columns, html_table, number, size
-from ..ops.generator import Generator, default_generator
-from ..transforms.trace import as_result, free_variables, leaf_names
+from .calls import Call, Place, Run, as_it_was, walk
 from .module import Module
 
 _INDENT = "  "
@@ -198,8 +188,8 @@ def summary(model: Callable[..., Any], *inputs: Any, depth: int | None = None, *
     for value in inputs:
         if isinstance(value, (tuple, list)) and value and all(n is None or type(n) is int for n in value):
             fail(DTypeError, f"the shape {value} as an input of a summary", f"Write wg.spec({tuple(value)}).")
-    call = _Call(model, inputs, keywords)
-    with _as_it_was(list(call.modules.values())):
+    call = Call(model, inputs, keywords)
+    with as_it_was(list(call.modules.values())):
         try:
             run = call.trace()
             computed = False
@@ -213,258 +203,12 @@ def summary(model: Callable[..., Any], *inputs: Any, depth: int | None = None, *
     return Summary(rows, sum(s.nbytes for s in call.specs if s is not None), depth, computed)
 
 
-# -- running the model
-
-
-@dataclass(eq=False)
-class _Place:
-    """A module where it is called from, while it runs."""
-
-    path: str
-    name: str
-    module: Module | None
-    calls: int = 0
-    outputs: list[Any] = field(default_factory=list)
-    children: dict[Any, _Place] = field(default_factory=dict)
-
-
-class _Mark(str):
-    """The name of a module's scope that says which place it is."""
-
-    __slots__ = ("place",)
-    place: _Place
-
-
-class _Watch:
-    """Follows the calls of modules in one thread."""
-
-    def __init__(self, model: Any, paths: Mapping[int, str]) -> None:
-        self.paths = paths
-        self.thread = threading.get_ident()
-        module = model if isinstance(model, Module) else None
-        name = getattr(model, "__name__", type(model).__name__)
-        self.root = _Place("", name, module, calls=module is None)
-
-    def enter(self, module: Module, args: Any) -> None:
-        """Before a module's `forward`, inside its scope: put one there that is marked."""
-        if threading.get_ident() != self.thread:
-            return
-        mode = get_mode()
-        scope = mode.scope
-        assert scope is not None
-        parent = self.place_of(scope.parent)
-        outermost = parent is self.root and not self.root.calls
-        place = self.root if outermost and module is self.root.module else self._child(parent, module)
-        place.calls += 1
-        mark = _Mark(scope.name)
-        mark.place = place
-        set_mode(mode.within(Scope("module", mark, scope.parent, scope.code, scope.offset)))
-
-    def leave(self, module: Module, args: Any, out: Any) -> None:
-        """After a module's `forward`: note what it returned."""
-        if threading.get_ident() == self.thread:
-            self.note(self.place_of(get_mode().scope), out)
-
-    def note(self, place: _Place, out: Any) -> None:
-        """Note a result of a place."""
-        found = tree.map(lambda leaf: spec if (spec := _spec_of(leaf)) is not None else leaf, out)
-        if repr(found) not in map(repr, place.outputs):
-            place.outputs.append(found)
-
-    def place_of(self, scope: Scope | None) -> _Place:
-        """Where an operation ran; a module that is not known is called by the names of scopes."""
-        names: list[str] = []
-        while scope is not None:
-            if scope.kind == "module":
-                if isinstance(scope.name, _Mark):
-                    break
-                names.append(scope.name)
-            scope = scope.parent
-        place = scope.name.place if scope is not None and isinstance(scope.name, _Mark) else self.root
-        for name in reversed(names):
-            if name not in place.children:
-                place.children[name] = _Place(f"{place.path}.{name}".lstrip("."), name, None, calls=1)
-            place = place.children[name]
-        return place
-
-    def _child(self, parent: _Place, module: Module) -> _Place:
-        place = parent.children.get(id(module))
-        if place is None:
-            path = self.paths.get(id(module), module._path)
-            name = path.removeprefix(f"{parent.path}.") if parent.path else path
-            place = parent.children[id(module)] = _Place(path, name, module)
-        return place
-
-    def add_uncalled(self, modules: Mapping[int, Module]) -> None:
-        """Give modules that hold parameters and were not called a place in the module that they are in."""
-        places = {id(p.module): p for p in reversed([p for p, _ in _walk(self.root)]) if p.module is not None}
-        by_path = {self.paths[i]: place for i, place in places.items() if i in self.paths}
-        for i, module in modules.items():
-            if i in places or next(module.named_parameters(recurse=False), None) is None:
-                continue
-            above = self.paths[i]
-            while above not in by_path:
-                above = above.rpartition(".")[0]
-            by_path[self.paths[i]] = self._child(by_path[above], module)
-
-
-def _walk(root: _Place) -> Iterator[tuple[_Place, int]]:
-    """Places and their depths, each before those inside it."""
-    pending = [(root, 0)]
-    while pending:
-        place, depth = pending.pop()
-        yield place, depth
-        pending += [(child, depth + 1) for child in reversed(place.children.values())]
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A run that is over: its graph, the watch that saw it, and which inputs of the graph gradients are for."""
-
-    graph: Graph
-    watch: _Watch
-    tracked: list[Node]
-    parameters: list[Tensor]
-
-
-class _Call:
-    """A model with its inputs."""
-
-    def __init__(self, model: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        self.model = model
-        nest = (args, dict(sorted(keywords.items())))
-        self.leaves, self.structure = tree.flatten(nest, is_leaf=lambda x: isinstance(x, Module))
-        self.specs = [_spec_of(leaf) for leaf in self.leaves]
-        self.names = list(leaf_names(model, self.structure))
-        self.modules: dict[int, Module] = {}
-        self.paths: dict[int, str] = {}
-        for prefix, module in self._found_modules():
-            for path, inner in module.named_modules(prefix):
-                self.modules.setdefault(id(inner), inner)
-                self.paths.setdefault(id(inner), path)
-
-    def _found_modules(self) -> Iterator[tuple[str, Module]]:
-        """The modules at hand: the model, those among the arguments, and those that a function finds around it."""
-        if isinstance(self.model, Module):
-            yield "", self.model
-        given = zip(self.names, self.leaves, strict=True)
-        around = [("", getattr(self.model, "__self__", None)), *free_variables(self.model)]
-        for name, value in (*given, *around):
-            if isinstance(value, Module):
-                yield name, value
-            elif isinstance(value, (list, tuple, dict)):
-                items = value.items() if isinstance(value, dict) else enumerate(value)
-                yield from ((f"{name}.{key}", m) for key, m in items if isinstance(m, Module))
-
-    @property
-    def has_values(self) -> bool:
-        """Whether every input has one."""
-        return not any(isinstance(x, Spec) or (isinstance(x, Tensor) and x.is_abstract) for x in self.leaves)
-
-    def trace(self) -> _Run:
-        """Run on abstract tensors."""
-        stand_ins = [
-            leaf if spec is None else abstract_input(spec, name)
-            for leaf, spec, name in zip(self.leaves, self.specs, self.names, strict=True)
-        ]
-        return self._run(stand_ins, tracing=True)
-
-    def compute(self) -> _Run:
-        """Run on values. Gradients are recorded in every floating input: only then are all operations."""
-        stand_ins = []
-        for leaf, spec in zip(self.leaves, self.specs, strict=True):
-            if spec is not None:
-                leaf = wrap(np.asarray(leaf.detach() if isinstance(leaf, Tensor) else leaf, spec.dtype))
-                leaf = leaf.requires_grad_() if spec.inexact else leaf
-            stand_ins.append(leaf)
-        return self._run(stand_ins, tracing=False)
-
-    def _run(self, stand_ins: list[Any], tracing: bool) -> _Run:
-        watch = _Watch(self.model, self.paths)
-        args, keywords = tree.unflatten(self.structure, stand_ins)
-        token = set_mode(Mode(True, None, tracing=tracing))
-        try:
-            with _watched(self.modules.values(), watch):
-                result = self.model(*args, **keywords)
-        finally:
-            reset_mode(token)
-        if not isinstance(self.model, Module):
-            watch.note(watch.root, result)
-        name = watch.root.name
-        outputs = [resumed(as_result(name, leaf)) for leaf in tree.leaves(result)]
-        given = [
-            Given(x, path, is_parameter(leaf))
-            for x, path, leaf, spec in zip(stand_ins, self.names, self.leaves, self.specs, strict=True)
-            if spec is not None
-        ]
-        graph = Graph.closed(outputs, given)
-        if isinstance(self.model, Module):
-            watch.add_uncalled(self.modules)
-        own = [leaf for leaf, spec in zip(self.leaves, self.specs, strict=True) if spec is not None]
-        parameters = [x for x in own if is_parameter(x)] + [graph.bound[n] for n in graph.inputs if n in graph.bound]
-        trained = [n for n, x in zip(graph.inputs, own) if isinstance(x, Tensor) and x.requires_grad]
-        return _Run(graph, watch, [*trained, *(n for n in graph.inputs if n in graph.bound)], parameters)
-
-
-@contextmanager
-def _watched(modules: Any, watch: _Watch) -> Iterator[None]:
-    """Hooks on modules; before a module's own, so that those run in the marked scope."""
-    hooks = [m._pre_hooks for m in modules], [m._hooks for m in modules]
-    key = id(watch)
-    for before in hooks[0]:
-        own = dict(before)
-        before.clear()
-        before.update({key: watch.enter, **own})
-    for after in hooks[1]:
-        after[key] = watch.leave
-    try:
-        yield
-    finally:
-        for held in (*hooks[0], *hooks[1]):
-            held.pop(key, None)
-
-
-@contextmanager
-def _as_it_was(modules: Sequence[Module]) -> Iterator[None]:
-    """Leave modules' attributes, their tensors' values and the generators' places as they were."""
-    attributes = [dict(m.__dict__) for m in modules]
-    registries = [[dict(held) for held in (m._parameters, m._buffers, m._modules)] for m in modules]
-    tensors = {id(t): t for a in attributes for t in a.values() if isinstance(t, Tensor)}
-    values = [(t, t._data, t.spec, t.node) for t in tensors.values()]
-    found = [g for a in attributes for g in a.values() if isinstance(g, Generator)]
-    generators = [(g, g.get_state()) for g in {id(g): g for g in (default_generator, *found)}.values()]
-    try:
-        yield
-    finally:
-        for module, before, held in zip(modules, attributes, registries, strict=True):
-            for registry, names in zip((module._parameters, module._buffers, module._modules), held, strict=True):
-                registry.clear()
-                registry.update(names)
-            module.__dict__.clear()
-            module.__dict__.update(before)
-        for t, data, spec, node in values:
-            t._data, t.node = data, node
-            if data is not None:
-                t._spec = spec
-        for generator, state in generators:
-            generator.set_state(state)
-
-
-def _spec_of(leaf: Any) -> Spec | None:
-    """The spec of a tensor, array or spec; None of anything else."""
-    if isinstance(leaf, Spec):
-        return leaf
-    if isinstance(leaf, Tensor):
-        return leaf.spec
-    return spec_of(leaf.shape, as_dtype(leaf.dtype)) if isinstance(leaf, (np.ndarray, np.generic)) else None
-
-
 # -- figures
 
 
-def _rows(run: _Run) -> tuple[Row, ...]:
+def _rows(run: Run) -> tuple[Row, ...]:
     root = run.watch.root
-    places = list(_walk(root))
+    places = list(walk(root))
     own = _parameter_figures([p for p, _ in places], run.parameters)
     shared = {place: count for place, (_, count) in own.items()}
     figures = {place: found for place, (found, _) in own.items()}
@@ -476,8 +220,8 @@ def _rows(run: _Run) -> tuple[Row, ...]:
     for buffer, saver in saved_values(run.graph, run.tracked).items():
         place = run.watch.place_of(saver.scope)
         figures[place] = figures.get(place, Figures()) + Figures(saved=sum(s.nbytes for s in specs_of(buffer)))
-    places = list(_walk(root))  # with those that only nodes' scopes named
-    totals: dict[_Place, Figures] = {}
+    places = list(walk(root))  # with those that only nodes' scopes named
+    totals: dict[Place, Figures] = {}
     for place, _ in reversed(places):
         totals[place] = sum((totals[c] for c in place.children.values()), figures.get(place, Figures()))
     return tuple(
@@ -497,19 +241,19 @@ def _rows(run: _Run) -> tuple[Row, ...]:
     )
 
 
-def _layer_name(place: _Place, root: _Place) -> str:
+def _layer_name(place: Place, root: Place) -> str:
     if place.module is not None:
         return type(place.module).__name__
     return "function" if place is root else "module"
 
 
-def _parameter_figures(places: Sequence[_Place], others: Sequence[Tensor]) -> dict[_Place, tuple[Figures, int]]:
+def _parameter_figures(places: Sequence[Place], others: Sequence[Tensor]) -> dict[Place, tuple[Figures, int]]:
     """Every place's own parameters, each in the first place that has it, and the numbers that others had before.
 
     What no module holds belongs to the whole.
     """
     counted: set[int] = set()
-    out: dict[_Place, tuple[Figures, int]] = {}
+    out: dict[Place, tuple[Figures, int]] = {}
     for place in places:
         figures, shared = Figures(), 0
         held: list[Tensor] = [] if place.module is None else [*place.module.parameters(recurse=False)]

@@ -1,0 +1,269 @@
+"""Which module calls which, while a model runs: places, and marks in the scopes of their operations.
+
+A scope knows a module by its attribute's name, which others have too. While a model is watched, a module's scope is
+called by a mark, a name that says which place it is: the nodes of the graph lead to it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..core import tree
+from ..core.graph import Graph, is_parameter
+from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.node import Node
+from ..core.record import abstract_input, resumed
+from ..core.snapshot import Given
+from ..core.spec import Spec, as_dtype, spec_of
+from ..core.tensor import Tensor, wrap
+from ..ops.generator import Generator, default_generator
+from ..transforms.trace import as_result, free_variables, leaf_names
+from .module import Module
+
+
+@dataclass(eq=False)
+class Place:
+    """A module where it is called from, while it runs."""
+
+    path: str
+    name: str
+    module: Module | None
+    calls: int = 0
+    outputs: list[Any] = field(default_factory=list)
+    children: dict[Any, Place] = field(default_factory=dict)
+
+
+class Mark(str):
+    """The name of a module's scope that says which place it is."""
+
+    __slots__ = ("place",)
+    place: Place
+
+
+class Watch:
+    """Follows the calls of modules in one thread."""
+
+    def __init__(self, model: Any, paths: Mapping[int, str]) -> None:
+        self.paths = paths
+        self.thread = threading.get_ident()
+        module = model if isinstance(model, Module) else None
+        name = getattr(model, "__name__", type(model).__name__)
+        self.root = Place("", name, module, calls=module is None)
+
+    def enter(self, module: Module, args: Any) -> None:
+        """Before a module's `forward`, inside its scope: put one there that is marked."""
+        if threading.get_ident() != self.thread:
+            return
+        mode = get_mode()
+        scope = mode.scope
+        assert scope is not None
+        parent = self.place_of(scope.parent)
+        outermost = parent is self.root and not self.root.calls
+        place = self.root if outermost and module is self.root.module else self._child(parent, module)
+        place.calls += 1
+        mark = Mark(place.name)
+        mark.place = place
+        set_mode(mode.within(Scope("module", mark, scope.parent, scope.code, scope.offset)))
+
+    def leave(self, module: Module, args: Any, out: Any) -> None:
+        """After a module's `forward`: note what it returned."""
+        if threading.get_ident() == self.thread:
+            self.note(self.place_of(get_mode().scope), out)
+
+    def note(self, place: Place, out: Any) -> None:
+        """Note a result of a place."""
+        found = tree.map(lambda leaf: spec if (spec := spec_of_leaf(leaf)) is not None else leaf, out)
+        if repr(found) not in map(repr, place.outputs):
+            place.outputs.append(found)
+
+    def place_of(self, scope: Scope | None) -> Place:
+        """Where an operation ran; a module that is not known goes by the names of its scopes."""
+        names: list[str] = []
+        while scope is not None:
+            if isinstance(scope.name, Mark):
+                break
+            if scope.kind == "module" and scope.name:
+                names.append(scope.name)
+            scope = scope.parent
+        place = scope.name.place if scope is not None and isinstance(scope.name, Mark) else self.root
+        for name in reversed(names):
+            if name not in place.children:
+                place.children[name] = Place(f"{place.path}.{name}".lstrip("."), name, None, calls=1)
+            place = place.children[name]
+        return place
+
+    def _child(self, parent: Place, module: Module) -> Place:
+        place = parent.children.get(id(module))
+        if place is None:
+            path = self.paths.get(id(module), module._path) or type(module).__name__
+            name = path.removeprefix(f"{parent.path}.") if parent.path else path
+            place = parent.children[id(module)] = Place(path, name, module)
+        return place
+
+    def add_uncalled(self, modules: Mapping[int, Module]) -> None:
+        """Give modules that hold parameters and were not called a place in the module that they are in."""
+        places = {id(p.module): p for p in reversed([p for p, _ in walk(self.root)]) if p.module is not None}
+        by_path = {self.paths[i]: place for i, place in places.items() if i in self.paths}
+        for i, module in modules.items():
+            if i in places or next(module.named_parameters(recurse=False), None) is None:
+                continue
+            above = self.paths[i]
+            while above not in by_path:
+                above = above.rpartition(".")[0]
+            by_path[self.paths[i]] = self._child(by_path[above], module)
+
+
+def walk(root: Place) -> Iterator[tuple[Place, int]]:
+    """Places and their depths, each before those inside it."""
+    pending = [(root, 0)]
+    while pending:
+        place, depth = pending.pop()
+        yield place, depth
+        pending += [(child, depth + 1) for child in reversed(place.children.values())]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is over: its graph, the watch that saw it, and which inputs of the graph gradients are for."""
+
+    graph: Graph
+    watch: Watch
+    tracked: list[Node]
+    parameters: list[Tensor]
+
+
+class Call:
+    """A model with its inputs."""
+
+    def __init__(self, model: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.model = model
+        nest = (args, dict(sorted(keywords.items())))
+        self.leaves, self.structure = tree.flatten(nest, is_leaf=lambda x: isinstance(x, Module))
+        self.specs = [spec_of_leaf(leaf) for leaf in self.leaves]
+        self.names = list(leaf_names(model, self.structure))
+        self.modules: dict[int, Module] = {}
+        self.paths: dict[int, str] = {}
+        for prefix, module in self._found_modules():
+            for path, inner in module.named_modules(prefix):
+                self.modules.setdefault(id(inner), inner)
+                self.paths.setdefault(id(inner), path)
+
+    def _found_modules(self) -> Iterator[tuple[str, Module]]:
+        """The modules at hand: the model, those among the arguments, and those that a function finds around it."""
+        if isinstance(self.model, Module):
+            yield "", self.model
+        given = zip(self.names, self.leaves, strict=True)
+        around = [("", getattr(self.model, "__self__", None)), *free_variables(self.model)]
+        for name, value in (*given, *around):
+            if isinstance(value, Module):
+                yield name, value
+            elif isinstance(value, (list, tuple, dict)):
+                items = value.items() if isinstance(value, dict) else enumerate(value)
+                yield from ((f"{name}.{key}", m) for key, m in items if isinstance(m, Module))
+
+    @property
+    def has_values(self) -> bool:
+        """Whether every input has one."""
+        return not any(isinstance(x, Spec) or (isinstance(x, Tensor) and x.is_abstract) for x in self.leaves)
+
+    def trace(self) -> Run:
+        """Run on abstract tensors."""
+        stand_ins = [
+            leaf if spec is None else abstract_input(spec, name)
+            for leaf, spec, name in zip(self.leaves, self.specs, self.names, strict=True)
+        ]
+        return self._run(stand_ins, tracing=True)
+
+    def compute(self) -> Run:
+        """Run on values. Gradients are recorded in every floating input: only then are all operations."""
+        stand_ins = []
+        for leaf, spec in zip(self.leaves, self.specs, strict=True):
+            if spec is not None:
+                leaf = wrap(np.asarray(leaf.detach() if isinstance(leaf, Tensor) else leaf, spec.dtype))
+                leaf = leaf.requires_grad_() if spec.inexact else leaf
+            stand_ins.append(leaf)
+        return self._run(stand_ins, tracing=False)
+
+    def _run(self, stand_ins: list[Any], tracing: bool) -> Run:
+        watch = Watch(self.model, self.paths)
+        args, keywords = tree.unflatten(self.structure, stand_ins)
+        token = set_mode(Mode(True, None, tracing=tracing))
+        try:
+            with _watched(self.modules.values(), watch):
+                result = self.model(*args, **keywords)
+        finally:
+            reset_mode(token)
+        if not isinstance(self.model, Module):
+            watch.note(watch.root, result)
+        name = watch.root.name
+        outputs = [resumed(as_result(name, leaf)) for leaf in tree.leaves(result)]
+        given = [
+            Given(x, path, is_parameter(leaf))
+            for x, path, leaf, spec in zip(stand_ins, self.names, self.leaves, self.specs, strict=True)
+            if spec is not None
+        ]
+        graph = Graph.closed(outputs, given)
+        if isinstance(self.model, Module):
+            watch.add_uncalled(self.modules)
+        own = [leaf for leaf, spec in zip(self.leaves, self.specs, strict=True) if spec is not None]
+        parameters = [x for x in own if is_parameter(x)] + [graph.bound[n] for n in graph.inputs if n in graph.bound]
+        trained = [n for n, x in zip(graph.inputs, own) if isinstance(x, Tensor) and x.requires_grad]
+        return Run(graph, watch, [*trained, *(n for n in graph.inputs if n in graph.bound)], parameters)
+
+
+@contextmanager
+def _watched(modules: Iterable[Module], watch: Watch) -> Iterator[None]:
+    """Hooks on modules; before a module's own, so that those run in the marked scope."""
+    held = [(m._pre_hooks, m._hooks) for m in modules]
+    key = id(watch)
+    for before, after in held:
+        own = dict(before)
+        before.clear()
+        before.update({key: watch.enter, **own})
+        after[key] = watch.leave
+    try:
+        yield
+    finally:
+        for before, after in held:
+            del before[key], after[key]
+
+
+@contextmanager
+def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
+    """Leave modules' attributes, their tensors' values and the generators' places as they were."""
+    attributes = [dict(m.__dict__) for m in modules]
+    registries = [[dict(held) for held in (m._parameters, m._buffers, m._modules)] for m in modules]
+    tensors = {id(t): t for a in attributes for t in a.values() if isinstance(t, Tensor)}
+    values = [(t, t._data, t.spec, t.node) for t in tensors.values()]
+    found = [g for a in attributes for g in a.values() if isinstance(g, Generator)]
+    generators = [(g, g.get_state()) for g in {id(g): g for g in (default_generator, *found)}.values()]
+    try:
+        yield
+    finally:
+        for module, before, held in zip(modules, attributes, registries, strict=True):
+            for registry, names in zip((module._parameters, module._buffers, module._modules), held, strict=True):
+                registry.clear()
+                registry.update(names)
+            module.__dict__.clear()
+            module.__dict__.update(before)
+        for t, data, spec, node in values:
+            t._data, t.node = data, node
+            if data is not None:
+                t._spec = spec
+        for generator, state in generators:
+            generator.set_state(state)
+
+
+def spec_of_leaf(leaf: Any) -> Spec | None:
+    """The spec of a tensor, array or spec; None of anything else."""
+    if isinstance(leaf, Spec):
+        return leaf
+    if isinstance(leaf, Tensor):
+        return leaf.spec
+    return spec_of(leaf.shape, as_dtype(leaf.dtype)) if isinstance(leaf, (np.ndarray, np.generic)) else None
