@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from ...core.graph import Graph
 from ...core.node import Node
 from ...passes.origins import Origins, recording
-from . import cache, machine, report, rules, threads
+from . import cache, machine, report, threads
+from . import rules as _rules  # noqa: F401 (declares the lowerings that plans are made with)
 from .canonical import canonical
 from .checks import checked
 from .fingerprint import Fingerprint, fingerprint
@@ -21,9 +22,6 @@ from .plan import Plan
 from .plan_format import Unwritable, dump, load
 from .runtime import Program
 from .types import Target
-
-# The lowerings that plans are made with.
-LOWERINGS = rules.__all__
 
 
 class _Made(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import (
+from . import (  # noqa: F401
     attention,
     contractions,
     control,
@@ -18,20 +18,3 @@ from . import (
     sorting,
     views,
 )
-
-__all__ = [
-    "attention",
-    "contractions",
-    "control",
-    "conv",
-    "cumulative",
-    "gather",
-    "linear_algebra",
-    "moves",
-    "pooling",
-    "positions",
-    "products",
-    "random_numbers",
-    "sorting",
-    "views",
-]
