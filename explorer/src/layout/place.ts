@@ -11,7 +11,7 @@ import type { Depths } from "./ranks";
 import type { Proper } from "./proper";
 import type { LayoutOptions } from "./types";
 
-const ROUNDS = 8;
+const ROUNDS = 14;
 /** An operation is pulled this much less by a leaf than by another operation. */
 const LEAF_PULL = 0.15;
 
@@ -26,8 +26,11 @@ export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions):
   at.set(topdown);
   const rounds = graph.count > 20_000 ? 2 : graph.count > 2_000 ? 4 : ROUNDS;
   for (let round = 0; round < rounds; round++) {
+    // Two rounds carry wishes through the whole graph, from either side; later ones let what stands now relax.
     const sides = round === 0 ? 1 : round === 1 ? 2 : 3;
     wish.set(at);
+    const seen = round < 2 ? wish : at;
+    const step = round < 2 ? 1 : 0.6;
     const count = springs.order.length;
     for (let i = 0; i < count; i++) {
       const b = springs.order[round % 2 === 0 ? i : count - 1 - i]!;
@@ -35,10 +38,10 @@ export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions):
       let weight = 0;
       for (let k = springs.start[b]!; k < springs.start[b + 1]!; k++) {
         if ((springs.side[k]! & sides) === 0) continue;
-        sum += springs.pull[k]! * (wish[springs.other[k]!]! + springs.shift[k]!);
+        sum += springs.pull[k]! * (seen[springs.other[k]!]! + springs.shift[k]!);
         weight += springs.pull[k]!;
       }
-      if (weight > 0) wish[b] = sum / weight;
+      if (weight > 0) wish[b] = at[b]! + step * (sum / weight - at[b]!);
     }
     at.set(settled(constraints, wish, springs.weight));
   }

@@ -117,6 +117,7 @@ export function assignRanks(graph: Wires, nodes: readonly LayoutNode[]): { rank:
     for (let k = out.start[v]!; k < out.start[v + 1]!; k++) next = Math.min(next, rank[to[out.item[k]!]!]!);
     rank[v] = Math.max(rank[v]!, next - 1);
   }
+  giveLeavesRoom(graph, rank, loose);
   let last = 0;
   for (let v = 0; v < count; v++) if (nodes[v]!.pin !== "last") last = Math.max(last, rank[v]! + 1);
   let ranks = last;
@@ -127,4 +128,48 @@ export function assignRanks(graph: Wires, nodes: readonly LayoutNode[]): { rank:
     }
   }
   return { rank, ranks, depth };
+}
+
+/** From this many lines of leaves that a fan would cross, the leaves get a rank of their own. */
+const CROSSED_LEAVES = 3;
+
+/**
+ * A node that fans out to many operations crosses the lines of the leaves that these have in its own rank
+ * (one value times many weights). Where that is much, the leaves move to a rank in between, which the fan
+ * passes without a crossing.
+ */
+function giveLeavesRoom(graph: Wires, rank: Int32Array, loose: Uint8Array): void {
+  const { count, out, into, from, to } = graph;
+  const leaves = new Int32Array(count);
+  for (let v = 0; v < count; v++) {
+    for (let k = into.start[v]!; k < into.start[v + 1]!; k++) {
+      const u = from[into.item[k]!]!;
+      if (loose[u] && rank[u] === rank[v]! - 1) leaves[v]!++;
+    }
+  }
+  const crossed: number[] = [];
+  for (let u = 0; u < count; u++) {
+    if (loose[u] && out.start[u + 1]! - out.start[u]! < 2) continue;
+    let fan = 0;
+    let hit = 0;
+    for (let k = out.start[u]!; k < out.start[u + 1]!; k++) {
+      const v = to[out.item[k]!]!;
+      if (rank[v] !== rank[u]! + 1) continue;
+      fan++;
+      if (leaves[v]! > 0) hit += leaves[v]!;
+    }
+    if (fan > 2) crossed[rank[u]!] = (crossed[rank[u]!] ?? 0) + ((fan - 1) * hit) / 4;
+  }
+  const shift: number[] = [];
+  let sum = 0;
+  for (let r = 0; r < count; r++) {
+    shift[r] = sum;
+    if ((crossed[r] ?? 0) >= CROSSED_LEAVES) sum++;
+  }
+  if (sum === 0) return;
+  for (let v = 0; v < count; v++) {
+    const r = rank[v]!;
+    const single = loose[v] && out.start[v + 1]! - out.start[v]! === 1 && rank[to[out.item[out.start[v]!]!]!] === r + 1;
+    rank[v] = r + (single ? shift[r + 1]! : shift[r]!);
+  }
 }

@@ -50,6 +50,9 @@ export function spreadPorts(
   return { tail, head };
 }
 
+/** Radius of the corners of lines that go around something. */
+const CORNER = 24;
+
 /** Collects the pieces of one curve; straight pieces that continue each other become one. */
 export class Pen {
   private readonly out: number[];
@@ -102,7 +105,7 @@ export class Pen {
   /** Two quarter turns down or up a gap between ranks: to a level line that leaves in the direction of `x`. */
   detour(viaX: number, y: number, x: number): this {
     const down = Math.sign(y - this.y);
-    const radius = Math.min(Math.abs(y - this.y) / 2, Math.abs(viaX - this.x), Math.max(4, Math.abs(x - viaX)));
+    const radius = Math.min(CORNER, Math.abs(y - this.y) / 2, Math.abs(viaX - this.x), Math.max(4, Math.abs(x - viaX)));
     this.line(viaX - Math.sign(viaX - this.x) * radius, this.y);
     this.corner(viaX, this.y + down * radius, true);
     this.line(viaX, y - down * radius);
