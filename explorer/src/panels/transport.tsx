@@ -1,82 +1,34 @@
-/** Play, pause, one step, to either end; where the clock stands; how fast it goes. */
-import type { ComponentChildren } from "preact";
+/** Buttons of the clock: start, back, play, on, end. */
 import { seek, step, togglePlay, useStore } from "../state";
 
-/** Events a second that the speed button goes through. */
-const SPEEDS: readonly { readonly rate: number; readonly label: string }[] = [
-  { rate: 1, label: "½ speed" },
-  { rate: 2, label: "normal speed" },
-  { rate: 8, label: "4× speed" },
-  { rate: 64, label: "32× speed" },
-  { rate: 1024, label: "512× speed" },
-];
+const ICONS = {
+  start: "M6 5v14M19 5L9 12l10 7z",
+  back: "M16 5L7 12l9 7z",
+  play: "M8 5l11 7-11 7z",
+  pause: "M8 5v14M16 5v14",
+  on: "M8 5l9 7-9 7z",
+  end: "M18 5v14M5 5l10 7-10 7z",
+} as const;
 
 export function Transport() {
   const store = useStore();
-  const { events } = store.model.value;
-  const at = store.cursor.value;
-  const speed = SPEEDS.findIndex(({ rate }) => rate >= store.speed.value);
-  const next = SPEEDS[(speed + 1) % SPEEDS.length] as (typeof SPEEDS)[number];
+  const playing = store.playing.value;
+  const buttons: [keyof typeof ICONS, string, () => void][] = [
+    ["start", "To the start (Home)", () => seek(store, 0)],
+    ["back", "One step back (←)", () => step(store, -1)],
+    [playing ? "pause" : "play", playing ? "Pause (space)" : "Play (space)", () => togglePlay(store)],
+    ["on", "One step on (→)", () => step(store, 1)],
+    ["end", "To the end (End)", () => seek(store, store.model.value.events)],
+  ];
   return (
-    <div class="wg-transport" role="group" aria-label="Transport">
-      <div class="wg-buttons">
-        <Control label="To the start (Home)" off={at === 0} run={() => seek(store, 0)}>
-          <path d="M6 5v14M19 5.5v13L9 12z" />
-        </Control>
-        <Control label="One step back (←)" off={at === 0} run={() => step(store, -1)}>
-          <path d="M16.5 5.5v13L7 12z" />
-        </Control>
-        <Control label={store.playing.value ? "Pause (space)" : "Play (space)"} primary run={() => togglePlay(store)}>
-          {store.playing.value ? <path d="M8 5.5v13M16 5.5v13" stroke-width="3.5" /> : <path d="M8 5v14l11-7z" />}
-        </Control>
-        <Control label="One step on (→)" off={at === events} run={() => step(store, 1)}>
-          <path d="M7.5 5.5v13L17 12z" />
-        </Control>
-        <Control label="To the end (End)" off={at === events} run={() => seek(store, events)}>
-          <path d="M18 5v14M5 5.5v13L15 12z" />
-        </Control>
-      </div>
-      <div class="wg-transport-line">
-        <span>
-          step <b>{at.toLocaleString("en")}</b> of {events.toLocaleString("en")}
-        </span>
-        <button
-          type="button"
-          class="wg-link"
-          title={`Change to ${next.label}`}
-          onClick={() => (store.speed.value = next.rate)}
-        >
-          {SPEEDS[speed]?.label ?? "fastest"}
+    <div class="wg-transport" role="group" aria-label="Clock">
+      {buttons.map(([icon, label, act], i) => (
+        <button key={i} type="button" class={i === 2 ? "wg-play-button" : ""} aria-label={label} title={label} onClick={act}>
+          <svg width="16" height="16" viewBox="0 0 24 24" aria-hidden="true">
+            <path d={ICONS[icon]} fill="currentColor" stroke="currentColor" stroke-width="2.4" stroke-linejoin="round" stroke-linecap="round" />
+          </svg>
         </button>
-        <span class="wg-hint">
-          <kbd>space</kbd> {store.playing.value ? "pause" : "play"}
-        </span>
-      </div>
+      ))}
     </div>
-  );
-}
-
-interface ControlProps {
-  readonly label: string;
-  readonly run: () => void;
-  readonly primary?: boolean;
-  readonly off?: boolean;
-  readonly children: ComponentChildren;
-}
-
-function Control({ label, run, primary = false, off = false, children }: ControlProps) {
-  return (
-    <button
-      type="button"
-      class={primary ? "wg-control is-primary" : "wg-control"}
-      aria-label={label}
-      title={label}
-      disabled={off}
-      onClick={run}
-    >
-      <svg width="18" height="18" viewBox="0 0 24 24" aria-hidden="true">
-        {children}
-      </svg>
-    </button>
   );
 }

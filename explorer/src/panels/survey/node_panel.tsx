@@ -1,0 +1,198 @@
+/** One node: what it is, its value and gradient, what it is made from and what is made from it, what the tape keeps for it. */
+import { rmsOfCode } from "../../trace/decode";
+import {
+  consumersOf,
+  detailsOf,
+  dtypeOf,
+  flopsOf,
+  kindOf,
+  nameOf,
+  opOf,
+  operandsOf,
+  recordedGradient,
+  recordedValue,
+  scopePath,
+  shapeOf,
+  type Model,
+} from "../../trace/model";
+import { reveal, seek, useStore } from "../../state";
+import { shownBytes, shownNumber, shownShape } from "../../format";
+import { placeOf, Source, spanOf } from "../source";
+import { Cells } from "./cells";
+import { Fact, Said } from "./said";
+
+const SHOWN = 8;
+
+export function NodePanel({ node }: { node: number }) {
+  const store = useStore();
+  const model = store.model.value;
+  const { trace } = model;
+  const op = trace.nodes.op[node] as number;
+  const name = nameOf(model, node);
+  const say = op < 0 ? "" : (trace.ops.say[op] ?? "");
+  const span = spanOf(model, node);
+  const path = scopePath(model, trace.nodes.scope[node] as number).join(".");
+  return (
+    <>
+      <section class="wg-section wg-finding-head">
+        <h1>{op < 0 ? name || kindOf(model, node) : opOf(model, node)}</h1>
+        <p class="wg-muted">{[path, op < 0 ? kindOf(model, node) : name, dtypeOf(model, node), shownShape(shapeOf(model, node))].filter((s) => s !== "").join(" · ")}</p>
+        {say !== "" && (
+          <p>
+            <Said text={say.replaceAll("*", "")} />
+          </p>
+        )}
+      </section>
+      <Passes model={model} node={node} />
+      <Links title="Operands" model={model} nodes={operandsOf(model, node)} />
+      <Links title="Consumers" model={model} nodes={consumersOf(model, node)} />
+      <section class="wg-section">
+        <h2>On the tape</h2>
+        <Moment label="made" at={model.forwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
+        <Moment label="gradient handed on" at={model.backwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
+        {op >= 0 && <Fact name="work">{shownNumber(flopsOf(model, node), 3)} flops</Fact>}
+        <Kept model={model} node={node} />
+        <KernelOf model={model} node={node} />
+      </section>
+      {placeOf(trace, span) !== "" && (
+        <section class="wg-section">
+          <h2>
+            Where it came from <small>{placeOf(trace, span)}</small>
+          </h2>
+          <Source trace={trace} span={span} />
+        </section>
+      )}
+    </>
+  );
+}
+
+function Passes({ model, node }: { model: Model; node: number }) {
+  return (
+    <section class="wg-section">
+      <h2>
+        {" "}
+        <small>value</small> <small class="wg-grad">gradient</small>
+      </h2>
+      <Numbers model={model} node={node} />
+      {[false, true].map((gradient) => {
+        const details = detailsOf(model, node, gradient);
+        return details?.cells === undefined ? null : <Cells key={String(gradient)} cells={details.cells} gradient={gradient} label={gradient ? "Gradient" : "Value"} />;
+      })}
+    </section>
+  );
+}
+
+/** Value and gradient side by side: exact where they are single numbers, else what is known of all elements. */
+function Numbers({ model, node }: { model: Model; node: number }) {
+  const value = recordedValue(model, node);
+  const gradient = recordedGradient(model, node);
+  const rows: [string, string, string][] = [];
+  if (value !== null || gradient !== null) rows.push(["", shown(value), shown(gradient)]);
+  else {
+    const [v, g] = [detailsOf(model, node, false), detailsOf(model, node, true)];
+    rows.push(["rms", code(model.valueCode[node] as number), code(model.gradientCode[node] as number)]);
+    for (const key of ["min", "max", "mean", "std"] as const) {
+      if (v !== null || g !== null) rows.push([key, shown(numberOf(v?.[key])), shown(numberOf(g?.[key]))]);
+    }
+    for (const key of ["nan", "inf", "zero"] as const) {
+      if ((v?.[key] ?? 0) + (g?.[key] ?? 0) > 0) rows.push([key === "nan" ? "NaN" : key, String(v?.[key] ?? ""), String(g?.[key] ?? "")]);
+    }
+  }
+  return (
+    <table class="wg-table wg-two">
+      <tbody>
+        {rows.map(([name, a, b]) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td>{a}</td>
+            <td class="wg-grad">{b}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function numberOf(value: number | "nan" | "inf" | "-inf" | undefined): number | null {
+  return value === undefined ? null : Number(value === "nan" ? Number.NaN : value === "inf" ? Infinity : value === "-inf" ? -Infinity : value);
+}
+
+function shown(value: number | null): string {
+  return value === null ? "·" : shownNumber(value, 3);
+}
+
+function code(rms: number): string {
+  return shown(rmsOfCode(rms));
+}
+
+function Links({ title, model, nodes }: { title: string; model: Model; nodes: readonly number[] }) {
+  const store = useStore();
+  if (nodes.length === 0) return null;
+  return (
+    <section class="wg-section">
+      <h2>
+        {title} <small class="wg-mono">{nodes.length}</small>
+      </h2>
+      <ul class="wg-links">
+        {nodes.slice(0, SHOWN).map((n, i) => (
+          <li key={`${n}.${i}`}>
+            <button type="button" onClick={() => reveal(store, { kind: "node", row: n })}>
+              <span>{nodeTitle(model, n)}</span>
+              <small class="wg-muted">{shownShape(shapeOf(model, n))}</small>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {nodes.length > SHOWN && <p class="wg-muted">and {nodes.length - SHOWN} more</p>}
+    </section>
+  );
+}
+
+export function nodeTitle(model: Model, node: number): string {
+  const name = nameOf(model, node);
+  const op = opOf(model, node);
+  return kindOf(model, node) === "op" || kindOf(model, node) === "root" ? (name === "" || name === op ? op : `${name} = ${op}`) : name || op;
+}
+
+function Moment({ label, at, seekTo }: { label: string; at: number; seekTo: (event: number) => void }) {
+  return (
+    <Fact name={label}>
+      {at < 0 ? (
+        "·"
+      ) : (
+        <button type="button" class="wg-link" onClick={() => seekTo(at)}>
+          step {(at + 1).toLocaleString("en")}
+        </button>
+      )}
+    </Fact>
+  );
+}
+
+function Kept({ model, node }: { model: Model; node: number }) {
+  const { buffers, saved } = model.trace;
+  let bytes = 0;
+  for (let b = 0; b < buffers.node.length; b++) if (buffers.node[b] === node && buffers.class[b] === 1) bytes += buffers.bytes[b] as number;
+  const values = saved.value.filter((_, i) => saved.node[i] === node);
+  return (
+    <>
+      {values.length > 0 && <Fact name="keeps">{values.map((v) => nameOf(model, v) || opOf(model, v)).join(", ")}</Fact>}
+      {bytes > 0 && <Fact name="is kept for backward">{shownBytes(bytes)}</Fact>}
+    </>
+  );
+}
+
+function KernelOf({ model, node }: { model: Model; node: number }) {
+  const store = useStore();
+  const found = model.trace.kernels?.list.filter((k) => k.nodes.includes(node)) ?? [];
+  return (
+    <>
+      {found.map((k) => (
+        <Fact key={k.name} name="kernel">
+          <button type="button" class="wg-link" onClick={() => (store.tab.value = "kernels")}>
+            {k.name}
+          </button>
+        </Fact>
+      ))}
+    </>
+  );
+}

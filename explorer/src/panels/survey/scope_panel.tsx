@@ -1,0 +1,106 @@
+/** What a module comes to: counts, work, memory, time, and the gradients in it that deserve a look. */
+import { kindOf, nameOf, opOf, scopePath, shapeOf, type Model } from "../../trace/model";
+import { rmsOfCode } from "../../trace/decode";
+import { reveal, select, useStore } from "../../state";
+import { shownBytes, shownMicros, shownNumber, shownShape } from "../../format";
+import { hasNaNGradient, totalsOf, within } from "../../views/survey/totals";
+import { Fact } from "./said";
+
+const SHOWN = 6;
+
+export function ScopePanel({ scope }: { scope: number }) {
+  const store = useStore();
+  const model = store.model.value;
+  const t = totalsOf(model);
+  const path = scopePath(model, scope);
+  const { scopes, meta } = model.trace;
+  const same = scopes.hash.reduce((n, hash) => n + (hash === scopes.hash[scope] ? 1 : 0), 0);
+  const worst = worstGradients(model, scope, SHOWN);
+  const at = (column: Float64Array | Int32Array) => column[scope] as number;
+  const whole = (n: number) => n.toLocaleString("en");
+  return (
+    <>
+      <section class="wg-section wg-finding-head">
+        <h1>{path[path.length - 1] ?? meta.title}</h1>
+        <p class="wg-muted">
+          {scope === 0 ? "the whole run" : `${scopes.kind[scope]}${path.length > 1 ? ` in ${path.slice(0, -1).join(".")}` : ""}`}
+          {same > 1 && ` · same shape as ${same - 1} other${same > 2 ? "s" : ""}`}
+        </p>
+        <Fact name="operations">{whole(at(t.ops))}</Fact>
+        <Fact name="parameters">{at(t.parameters) === 0 ? "none" : `${whole(at(t.parameters))} in ${whole(at(t.parameterTensors))}`}</Fact>
+        <Fact name="work forward">{shownNumber(at(t.flops), 3)} flops</Fact>
+        <Fact name="kept for backward">{shownBytes(at(t.kept))}</Fact>
+        <Fact name="time forward, back">
+          {shownMicros(at(t.forwardMicros))}, {shownMicros(at(t.backwardMicros))}
+        </Fact>
+      </section>
+      <section class="wg-section">
+        <h2>Sizes</h2>
+        <Fact name="values">{size(at(t.valueSize))}</Fact>
+        <Fact name="gradients" tone="wg-grad">
+          {size(at(t.gradientSize))}
+        </Fact>
+        {at(t.badValues) > 0 && <Fact name="values with NaN" tone="wg-bad">{whole(at(t.badValues))}</Fact>}
+        {at(t.badGradients) > 0 && (
+          <Fact name="gradients with NaN" tone="wg-bad">
+            {whole(at(t.badGradients))} of {whole(at(t.gradients))}
+          </Fact>
+        )}
+      </section>
+      {worst.length > 0 && (
+        <section class="wg-section">
+          <h2>
+            Parameters <small>gradient beside value</small>
+          </h2>
+          <ul class="wg-links">
+            {worst.map(({ node, ratio, bad }) => (
+              <li key={node}>
+                <button type="button" onClick={() => reveal(store, { kind: "node", row: node })}>
+                  <span>{nameOf(model, node) || opOf(model, node)}</span>
+                  <small class="wg-muted">{shownShape(shapeOf(model, node))}</small>
+                  <span class={`wg-mono ${bad ? "wg-bad" : "wg-grad"}`}>{bad ? "NaN" : Number.isNaN(ratio) ? "none" : shownNumber(ratio, 2)}</span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {scope > 0 && (
+        <section class="wg-section">
+          <button type="button" class="wg-button" onClick={() => select(store, { kind: "scope", row: scopes.parent[scope] as number })}>
+            Up to {text(model, scopes.parent[scope] as number)}
+          </button>
+        </section>
+      )}
+    </>
+  );
+}
+
+function text(model: Model, scope: number): string {
+  const path = scopePath(model, scope);
+  return path[path.length - 1] ?? "the whole run";
+}
+
+function size(rms: number): string {
+  return Number.isNaN(rms) ? "not recorded" : `${shownNumber(rms, 3)} rms`;
+}
+
+export interface ParameterGradient {
+  node: number;
+  /** Size of the gradient over size of the value; NaN where there is no gradient. */
+  ratio: number;
+  bad: boolean;
+}
+
+/** Parameters inside, broken ones first, then those without a gradient, then the smallest gradients beside their values. */
+export function worstGradients(model: Model, scope: number, limit: number): ParameterGradient[] {
+  const out: ParameterGradient[] = [];
+  for (let node = 0; node < model.nodes; node++) {
+    if (kindOf(model, node) !== "param" || !within(model, model.trace.nodes.scope[node] as number, scope)) continue;
+    const gradient = rmsOfCode(model.gradientCode[node] as number);
+    const value = rmsOfCode(model.valueCode[node] as number);
+    out.push({ node, ratio: gradient === null || value === null ? Number.NaN : gradient / value, bad: hasNaNGradient(model, node) });
+  }
+  const rank = (p: ParameterGradient) => (p.bad ? -2 : Number.isNaN(p.ratio) ? -1 : p.ratio);
+  return out.sort((a, b) => rank(a) - rank(b)).slice(0, limit);
+}

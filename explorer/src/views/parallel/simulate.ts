@@ -1,0 +1,136 @@
+/**
+ * What if there were n workers? List scheduling (Graham 1966): whenever a worker is free it takes, of the tasks whose
+ * operands are there, the one with the longest way to the end. Durations are the recorded ones; nothing is charged
+ * for handing over, so the outcome is a bound on what a real scheduler could do in that order, not a forecast.
+ */
+import type { Tasks } from "./tasks";
+
+export interface Schedule {
+  micros: number;
+  start: Float64Array;
+  worker: Int32Array;
+}
+
+export function simulate(tasks: Tasks, workers: number): Schedule {
+  const { count, dur } = tasks;
+  const waits = new Int32Array(count);
+  const out = followers(tasks);
+  for (let k = 0; k < count; k++) waits[k] = (tasks.start[k + 1] as number) - (tasks.start[k] as number);
+  const rank = waysToEnd(tasks, out);
+  const start = new Float64Array(count);
+  const worker = new Int32Array(count).fill(-1);
+  // Ready tasks, the longest way to the end first; running ones, the first to end first.
+  const ready = new Heap((a, b) => (rank[b] as number) - (rank[a] as number) || a - b);
+  const end = new Float64Array(count);
+  const running = new Heap((a, b) => (end[a] as number) - (end[b] as number) || a - b);
+  const free: number[] = Array.from({ length: workers }, (_, w) => workers - 1 - w);
+  for (let k = 0; k < count; k++) if (waits[k] === 0) ready.push(k);
+  let now = 0;
+  for (;;) {
+    while (free.length > 0 && ready.size > 0) {
+      const k = ready.pop();
+      start[k] = now;
+      worker[k] = free.pop() as number;
+      end[k] = now + (dur[k] as number);
+      running.push(k);
+    }
+    if (running.size === 0) break;
+    const done = running.pop();
+    now = end[done] as number;
+    free.push(worker[done] as number);
+    for (let i = out.start[done] as number; i < (out.start[done + 1] as number); i++) {
+      const next = out.after[i] as number;
+      waits[next] = (waits[next] as number) - 1;
+      if (waits[next] === 0) ready.push(next);
+    }
+  }
+  return { micros: now, start, worker };
+}
+
+export interface Speedup {
+  workers: number;
+  micros: number;
+  speedup: number;
+  /** No schedule can be faster: neither than all work shared evenly, nor than the critical path (Brent 1974). */
+  bound: number;
+}
+
+export function speedups(tasks: Tasks, critical: number, most: number): Speedup[] {
+  const work = tasks.dur.reduce((sum, d) => sum + d, 0);
+  return Array.from({ length: most }, (_, i) => {
+    const workers = i + 1;
+    const { micros } = simulate(tasks, workers);
+    return { workers, micros, speedup: micros > 0 ? work / micros : 1, bound: critical > 0 ? Math.min(workers, work / critical) : 1 };
+  });
+}
+
+interface Followers {
+  start: Int32Array;
+  after: Int32Array;
+}
+
+function followers(tasks: Tasks): Followers {
+  const start = new Int32Array(tasks.count + 1);
+  for (const b of tasks.before) start[b + 1] = (start[b + 1] as number) + 1;
+  for (let k = 0; k < tasks.count; k++) start[k + 1] = (start[k + 1] as number) + (start[k] as number);
+  const fill = start.slice();
+  const after = new Int32Array(tasks.before.length);
+  for (let k = 0; k < tasks.count; k++) {
+    for (let i = tasks.start[k] as number; i < (tasks.start[k + 1] as number); i++) {
+      const b = tasks.before[i] as number;
+      after[fill[b] as number] = k;
+      fill[b] = (fill[b] as number) + 1;
+    }
+  }
+  return { start, after };
+}
+
+function waysToEnd(tasks: Tasks, out: Followers): Float64Array {
+  const rank = new Float64Array(tasks.count);
+  for (let k = tasks.count - 1; k >= 0; k--) {
+    let longest = 0;
+    for (let i = out.start[k] as number; i < (out.start[k + 1] as number); i++) longest = Math.max(longest, rank[out.after[i] as number] as number);
+    rank[k] = longest + (tasks.dur[k] as number);
+  }
+  return rank;
+}
+
+class Heap {
+  private readonly rows: number[] = [];
+  constructor(private readonly order: (a: number, b: number) => number) {}
+
+  get size(): number {
+    return this.rows.length;
+  }
+
+  push(row: number): void {
+    const { rows } = this;
+    let i = rows.push(row) - 1;
+    while (i > 0) {
+      const up = (i - 1) >> 1;
+      if (this.order(rows[up] as number, row) <= 0) break;
+      rows[i] = rows[up] as number;
+      i = up;
+    }
+    rows[i] = row;
+  }
+
+  pop(): number {
+    const { rows } = this;
+    const top = rows[0] as number;
+    const row = rows.pop() as number;
+    if (rows.length > 0) {
+      let i = 0;
+      for (;;) {
+        let down = 2 * i + 1;
+        if (down >= rows.length) break;
+        if (down + 1 < rows.length && this.order(rows[down + 1] as number, rows[down] as number) < 0) down++;
+        if (this.order(row, rows[down] as number) <= 0) break;
+        rows[i] = rows[down] as number;
+        i = down;
+      }
+      rows[i] = row;
+    }
+    return top;
+  }
+}

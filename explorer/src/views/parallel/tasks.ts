@@ -1,0 +1,100 @@
+/** The recorded run as tasks that wait for each other: its critical path, and what more or fewer workers would make of it. */
+import type { Model } from "../../trace/model";
+import { PHASES } from "../../trace/types";
+
+/** Tasks in the order of the clock, one for each event; `before` lists, compressed as in `Adjacency`, what each waits for. */
+export interface Tasks {
+  count: number;
+  /** Microseconds each takes. */
+  dur: Float64Array;
+  start: Int32Array;
+  before: Int32Array;
+}
+
+const known = new WeakMap<Model, Tasks>();
+
+/** A value waits for its operands; a gradient for the gradients of all consumers, and for the value that ends the forward pass. */
+export function tasksOf(model: Model): Tasks {
+  const seen = known.get(model);
+  if (seen !== undefined) return seen;
+  const { events } = model.trace;
+  const count = model.events;
+  const start = new Int32Array(count + 1);
+  const lists: Int32Array = new Int32Array(2 * model.edges + count);
+  let fill = 0;
+  const wait = (k: number, other: number) => {
+    if (other >= 0 && other < k) lists[fill++] = other;
+  };
+  for (let k = 0; k < count; k++) {
+    start[k] = fill;
+    const node = events.node[k] as number;
+    const phase = PHASES[events.phase[k] as number];
+    if (node < 0) {
+      wait(k, k - 1);
+    } else if (phase === "backward") {
+      const { start: at, edge } = model.consumers;
+      const [from, to] = [at[node] as number, at[node + 1] as number];
+      for (let i = from; i < to; i++) wait(k, model.backwardAt[model.dst[edge[i] as number] as number] as number);
+      if (fill === start[k]) wait(k, model.forwardAt[node] as number);
+    } else {
+      const { start: at, edge } = model.operands;
+      for (let i = at[node] as number; i < (at[node + 1] as number); i++) {
+        wait(k, model.forwardAt[model.src[edge[i] as number] as number] as number);
+      }
+    }
+  }
+  start[count] = fill;
+  const made: Tasks = {
+    count,
+    dur: Float64Array.from(events.dur),
+    start,
+    before: lists.slice(0, fill),
+  };
+  known.set(model, made);
+  return made;
+}
+
+export interface CriticalPath {
+  micros: number;
+  /** Tasks on it, first to last. */
+  tasks: number[];
+  onPath: Uint8Array;
+  /** When each could begin at the earliest, and the level it is at (0 waits for nothing). */
+  earliest: Float64Array;
+  level: Int32Array;
+}
+
+export function criticalPath(tasks: Tasks): CriticalPath {
+  const earliest = new Float64Array(tasks.count);
+  const level = new Int32Array(tasks.count);
+  const held = new Int32Array(tasks.count).fill(-1);
+  let last = -1;
+  let micros = 0;
+  for (let k = 0; k < tasks.count; k++) {
+    for (let i = tasks.start[k] as number; i < (tasks.start[k + 1] as number); i++) {
+      const b = tasks.before[i] as number;
+      const end = (earliest[b] as number) + (tasks.dur[b] as number);
+      if (end >= (earliest[k] as number)) {
+        held[k] = b;
+        earliest[k] = end;
+      }
+      level[k] = Math.max(level[k] as number, (level[b] as number) + 1);
+    }
+    const end = (earliest[k] as number) + (tasks.dur[k] as number);
+    if (last < 0 || end > micros) {
+      micros = end;
+      last = k;
+    }
+  }
+  const path: number[] = [];
+  const onPath = new Uint8Array(tasks.count);
+  for (let k = last; k >= 0; k = held[k] as number) {
+    path.push(k);
+    onPath[k] = 1;
+  }
+  return { micros, tasks: path.reverse(), onPath, earliest, level };
+}
+
+export function workOf(tasks: Tasks): number {
+  return tasks.dur.reduce((sum, d) => sum + d, 0);
+}

@@ -1,0 +1,209 @@
+/** What each module comes to: operations, parameters, work, bytes kept, time, and the size of values and gradients in it. */
+import { rmsOfCode } from "../../trace/decode";
+import { flopsOf, kindOf, type Model } from "../../trace/model";
+import { FLAG, PHASES } from "../../trace/types";
+
+/** One entry for each row of scopes; everything inside is counted, however deep. */
+export interface Totals {
+  ops: Int32Array;
+  nodes: Int32Array;
+  /** Trainable numbers, and the tensors that hold them. */
+  parameters: Float64Array;
+  parameterTensors: Int32Array;
+  flops: Float64Array;
+  /** What the tape keeps of values made inside, in bytes. */
+  kept: Float64Array;
+  forwardMicros: Float64Array;
+  backwardMicros: Float64Array;
+  /** Root mean square over all finite elements; NaN where nothing was recorded. */
+  valueSize: Float64Array;
+  gradientSize: Float64Array;
+  /** Nodes with NaN or infinities in their value, in their gradient. */
+  badValues: Int32Array;
+  badGradients: Int32Array;
+  gradients: Int32Array;
+  depth: Int32Array;
+  /** The first and last event in it, -1 for none. */
+  firstEvent: Int32Array;
+  lastEvent: Int32Array;
+}
+
+const known = new WeakMap<Model, Totals>();
+
+export function totalsOf(model: Model): Totals {
+  const before = known.get(model);
+  if (before !== undefined) return before;
+  const made = count(model);
+  known.set(model, made);
+  return made;
+}
+
+export const BAD_VALUE = FLAG.nanForward | FLAG.infForward;
+export const BAD_GRADIENT = FLAG.nanBackward | FLAG.infBackward;
+
+export function hasNaNGradient(model: Model, node: number): boolean {
+  return ((model.trace.nodes.flags[node] as number) & FLAG.nanBackward) !== 0 || model.gradientCode[node] === 255;
+}
+
+export function hasNaNValue(model: Model, node: number): boolean {
+  return ((model.trace.nodes.flags[node] as number) & FLAG.nanForward) !== 0 || model.valueCode[node] === 255;
+}
+
+export function elements(shape: readonly number[]): number {
+  let n = 1;
+  for (const d of shape) n *= d;
+  return n;
+}
+
+/** Squares of the sizes that codes stand for; 0 for what is not finite. */
+const SQUARES = Float64Array.from({ length: 256 }, (_, code) => {
+  const rms = rmsOfCode(code);
+  return rms === null || !Number.isFinite(rms) ? 0 : rms * rms;
+});
+
+function count(model: Model): Totals {
+  const { trace } = model;
+  const scopes = trace.scopes.parent.length;
+  const floats = () => new Float64Array(scopes);
+  const ints = () => new Int32Array(scopes);
+  const t: Totals = {
+    ops: ints(),
+    nodes: ints(),
+    parameters: floats(),
+    parameterTensors: ints(),
+    flops: floats(),
+    kept: floats(),
+    forwardMicros: floats(),
+    backwardMicros: floats(),
+    valueSize: floats(),
+    gradientSize: floats(),
+    badValues: ints(),
+    badGradients: ints(),
+    gradients: ints(),
+    depth: depths(trace.scopes.parent),
+    firstEvent: new Int32Array(scopes).fill(-1),
+    lastEvent: new Int32Array(scopes).fill(-1),
+  };
+  const valueSquares = floats();
+  const valueCount = floats();
+  const gradientSquares = floats();
+  const gradientCount = floats();
+  const sizes = trace.shapes.map(elements);
+  const add = (into: Float64Array | Int32Array, at: number, what: number) => {
+    into[at] = (into[at] as number) + what;
+  };
+  for (let n = 0; n < model.nodes; n++) {
+    const s = trace.nodes.scope[n] as number;
+    const kind = kindOf(model, n);
+    const many = sizes[trace.nodes.shape[n] as number] ?? 1;
+    add(t.nodes, s, 1);
+    if ((trace.nodes.op[n] as number) >= 0) add(t.ops, s, 1);
+    if (kind === "param") {
+      add(t.parameters, s, many);
+      add(t.parameterTensors, s, 1);
+    }
+    add(t.flops, s, flopsOf(model, n));
+    const value = model.valueCode[n] as number;
+    // Parameters' own sizes say nothing about what flows, so values count where they are computed.
+    if (value > 0 && kind !== "param") {
+      add(valueSquares, s, (SQUARES[value] as number) * many);
+      add(valueCount, s, many);
+    }
+    const gradient = model.gradientCode[n] as number;
+    if (gradient > 0) {
+      add(t.gradients, s, 1);
+      add(gradientSquares, s, (SQUARES[gradient] as number) * many);
+      add(gradientCount, s, many);
+    }
+    if (hasNaNValue(model, n)) add(t.badValues, s, 1);
+    if (hasNaNGradient(model, n)) add(t.badGradients, s, 1);
+  }
+  countKept(model, t);
+  countTime(model, t);
+  upwards(trace.scopes.parent, [
+    t.ops, t.nodes, t.parameters, t.parameterTensors, t.flops, t.kept, t.forwardMicros, t.backwardMicros,
+    t.badValues, t.badGradients, t.gradients, valueSquares, valueCount, gradientSquares, gradientCount,
+  ]);
+  for (let s = 0; s < scopes; s++) {
+    t.valueSize[s] = Math.sqrt((valueSquares[s] as number) / (valueCount[s] as number));
+    t.gradientSize[s] = Math.sqrt((gradientSquares[s] as number) / (gradientCount[s] as number));
+  }
+  return t;
+}
+
+function countKept(model: Model, t: Totals): void {
+  const { buffers, nodes } = model.trace;
+  for (let b = 0; b < buffers.bytes.length; b++) {
+    const node = buffers.node[b] as number;
+    if (buffers.class[b] !== 1 || node < 0) continue;
+    const s = nodes.scope[node] as number;
+    t.kept[s] = (t.kept[s] as number) + (buffers.bytes[b] as number);
+  }
+}
+
+function countTime(model: Model, t: Totals): void {
+  const { events, nodes, scopes } = model.trace;
+  for (let k = 0; k < model.events; k++) {
+    const node = events.node[k] as number;
+    if (node < 0) continue;
+    const s = nodes.scope[node] as number;
+    const into = PHASES[events.phase[k] as number] === "backward" ? t.backwardMicros : t.forwardMicros;
+    into[s] = (into[s] as number) + (events.dur[k] as number);
+    if ((t.firstEvent[s] as number) < 0) t.firstEvent[s] = k;
+    t.lastEvent[s] = k;
+  }
+  for (let s = scopes.parent.length - 1; s > 0; s--) {
+    const p = scopes.parent[s] as number;
+    const first = t.firstEvent[s] as number;
+    if (first < 0) continue;
+    if ((t.firstEvent[p] as number) < 0 || first < (t.firstEvent[p] as number)) t.firstEvent[p] = first;
+    t.lastEvent[p] = Math.max(t.lastEvent[p] as number, t.lastEvent[s] as number);
+  }
+}
+
+/** Adds every scope to the one around it. A parent's row is before its children's. */
+function upwards(parent: readonly number[], columns: readonly (Float64Array | Int32Array)[]): void {
+  for (const column of columns) {
+    for (let s = parent.length - 1; s > 0; s--) {
+      const p = parent[s] as number;
+      column[p] = (column[p] as number) + (column[s] as number);
+    }
+  }
+}
+
+function depths(parent: readonly number[]): Int32Array {
+  const depth = new Int32Array(parent.length);
+  for (let s = 1; s < parent.length; s++) depth[s] = (depth[parent[s] as number] as number) + 1;
+  return depth;
+}
+
+/** The scopes around a scope, itself first, the whole run last. */
+export function lineage(model: Model, scope: number): number[] {
+  const rows: number[] = [];
+  for (let s = scope; s >= 0; s = model.trace.scopes.parent[s] as number) rows.push(s);
+  return rows;
+}
+
+/** Whether `inner` is `outer` or somewhere in it. */
+export function within(model: Model, inner: number, outer: number): boolean {
+  for (let s = inner; s >= 0; s = model.trace.scopes.parent[s] as number) if (s === outer) return true;
+  return false;
+}
+
+/** The shortest and longest bar for sizes that differ by orders of magnitude: 0 to 1 over the range that occurs. */
+export function logScale(sizes: Iterable<number>): (size: number) => number {
+  let low = Number.POSITIVE_INFINITY;
+  let high = 0;
+  for (const size of sizes) {
+    if (!(size > 0) || !Number.isFinite(size)) continue;
+    low = Math.min(low, size);
+    high = Math.max(high, size);
+  }
+  const span = Math.log(high / low);
+  return (size) => {
+    if (!(size > 0)) return 0;
+    if (!Number.isFinite(size)) return 1;
+    // Where all are about equal every bar is long: differences below a factor of ten are not blown up.
+    return Math.max(0.12, Math.min(1, 1 - Math.log(high / size) / Math.max(span, Math.LN10) * 0.88));
+  };
+}
