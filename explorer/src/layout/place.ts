@@ -179,7 +179,7 @@ function separations(graph: Proper, blocks: Blocks, options: LayoutOptions): Sep
     for (let i = 1; i < row.length; i++) {
       const a = row[i - 1]!;
       const b = row[i]!;
-      const room = a < graph.real ? (b < graph.real ? options.nodeGap : between(options)) : b < graph.real ? between(options) : options.edgeGap;
+      const room = ((graph.thin[a] ? options.edgeGap : options.nodeGap) + (graph.thin[b] ? options.edgeGap : options.nodeGap)) / 2;
       left.push(blocks.of[a]!);
       right.push(blocks.of[b]!);
       gap.push(blocks.offset[a]! + graph.below[a]! + room + graph.above[b]! - blocks.offset[b]!);
@@ -214,10 +214,6 @@ function separations(graph: Proper, blocks: Blocks, options: LayoutOptions): Sep
     next,
     order,
   };
-}
-
-function between(options: LayoutOptions): number {
-  return (options.nodeGap + options.edgeGap) / 2;
 }
 
 /**
@@ -323,7 +319,7 @@ function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
   const side = new Uint8Array(total);
   const weight = new Float64Array(blocks.count);
   for (let v = 0; v < graph.count; v++) {
-    const leaf = v < graph.real && depth.before[v] === 0 && depth.after[v]! > 0;
+    const leaf = !graph.thin[v] && depth.before[v] === 0 && depth.after[v]! > 0;
     weight[blocks.of[v]!]! += leaf ? LEAF_PULL : 1;
   }
   for (let link = 0; link < links; link++) {
@@ -332,7 +328,7 @@ function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
     const a = blocks.of[u]!;
     const b = blocks.of[v]!;
     if (a === b) continue;
-    const leaf = u < graph.real && depth.before[u] === 0;
+    const leaf = !graph.thin[u] && depth.before[u] === 0;
     const distance = blocks.offset[u]! + graph.tailPort[link]! - blocks.offset[v]! - graph.headPort[link]!;
     let k = fill[a]!++;
     other[k] = b;

@@ -12,6 +12,8 @@ export interface Proper {
   /** Room that each takes across: above its middle and below. */
   readonly above: Float64Array;
   readonly below: Float64Array;
+  /** Whether it is a line that passes, or a container's port: these need less room around them. */
+  readonly thin: Uint8Array;
   /** Links lead from a rank to the next; those of one edge stand together, in order. */
   readonly tail: Int32Array;
   readonly head: Int32Array;
@@ -53,7 +55,9 @@ export function properOf(
   const above = new Float64Array(count);
   const below = new Float64Array(count);
   const rankOf = new Int32Array(count);
+  const thin = new Uint8Array(count).fill(1, real);
   for (let v = 0; v < real; v++) {
+    if (graph.nodes[v]!.pin) thin[v] = 1;
     above[v] = below[v] = graph.nodes[v]!.height / 2;
     rankOf[v] = rank[v]!;
   }
@@ -98,6 +102,7 @@ export function properOf(
     rank: rankOf,
     above,
     below,
+    thin,
     tail,
     head,
     tailPort,

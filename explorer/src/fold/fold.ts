@@ -1,0 +1,318 @@
+/**
+ * The visible graph: what is left of a recorded graph when closed scopes are one box each.
+ *
+ * Siblings that follow each other and have equal structure are one box with a count ("x 12"). Opening one
+ * of them shows it: those that hand values to each other (layers) stay in a row, folded before and after
+ * it; those that do not (heads) are drawn once, and every line of the others is drawn onto the one shown.
+ */
+import { kindOf, shapeOf, type Model } from "../trace/model";
+
+export interface Item {
+  readonly kind: "node" | "scope" | "run";
+  /** Row of `nodes` of a node, else -1. */
+  readonly node: number;
+  /** Row of `scopes`: of a scope itself, of a run's first member, of the scope that a node is in. */
+  readonly scope: number;
+  /** The item around it, or -1. */
+  readonly parent: number;
+  /** An open scope: its contents are items of their own. */
+  readonly open: boolean;
+  /** Rows of the scopes that the item stands for: several in a run, or where one is drawn for all. */
+  readonly members: readonly number[];
+  /** Nodes in it, of one member. */
+  readonly nodes: number;
+  /** Parameters in it, of one member. */
+  readonly params: number;
+}
+
+export interface VisibleEdge {
+  readonly from: number;
+  readonly to: number;
+  /** Rows of `edges` that it stands for, ascending. */
+  readonly rows: Int32Array;
+  /** Rows of the nodes whose values go along it, ascending; of one member where one is drawn for all. */
+  readonly values: Int32Array;
+  /** Elements of these values in all. */
+  readonly size: number;
+}
+
+export interface VisibleGraph {
+  /** Parents before their contents; contents in the order of the recording. */
+  readonly items: readonly Item[];
+  readonly edges: readonly VisibleEdge[];
+  /** The item in which a node is seen, or -1 for one that is left out. */
+  readonly itemOf: Int32Array;
+  /** The node that is drawn for a node: itself, but where one member of a run is drawn for all. */
+  readonly seenAs: Int32Array;
+  /** Boxes that are drawn: nodes, closed scopes, runs. */
+  readonly boxes: number;
+}
+
+export interface FoldOptions {
+  /** Rows of the scopes that are open. The outermost is open always. */
+  readonly open: ReadonlySet<number>;
+  /** The scope whose contents are shown; 0 for all. */
+  readonly within?: number;
+  /** Scopes whose runs are shown box by box. */
+  readonly unfold?: ReadonlySet<number>;
+  /** Leaves out constants: they say little in a large graph. */
+  readonly hideConstants?: boolean;
+}
+
+/** What folding needs to know of each scope, made once per model. */
+export interface ScopeFacts {
+  /** Nodes in the scope and all below. */
+  readonly nodes: Int32Array;
+  readonly params: Int32Array;
+  /** Its first node, for the order of siblings. */
+  readonly first: Int32Array;
+  /** Scopes with parents before children. */
+  readonly order: Int32Array;
+}
+
+const known = new WeakMap<Model, ScopeFacts>();
+
+export function scopeFacts(model: Model): ScopeFacts {
+  const found = known.get(model);
+  if (found) return found;
+  const { parent } = model.trace.scopes;
+  const count = parent.length;
+  const order = new Int32Array(count);
+  let filled = 0;
+  for (let s = 0; s < count; s++) if (parent[s]! < 0) order[filled++] = s;
+  for (let i = 0; i < filled; i++) for (const child of model.childScopes[order[i]!]!) order[filled++] = child;
+  const nodes = new Int32Array(count);
+  const params = new Int32Array(count);
+  const first = new Int32Array(count).fill(0x7fffffff);
+  for (let i = filled - 1; i >= 0; i--) {
+    const s = order[i]!;
+    const own = model.childNodes[s]!;
+    nodes[s]! += own.length;
+    for (const n of own) if (kindOf(model, n) === "param") params[s]!++;
+    if (own.length > 0) first[s] = Math.min(first[s]!, own[0]!);
+    const up = parent[s]!;
+    if (up < 0) continue;
+    nodes[up]! += nodes[s]!;
+    params[up]! += params[s]!;
+    first[up] = Math.min(first[up]!, first[s]!);
+  }
+  const facts = { nodes, params, first, order };
+  known.set(model, facts);
+  return facts;
+}
+
+/** The scopes in `scope`, in the order of the recording, equal neighbours together. Empty scopes are left out. */
+export function runsIn(model: Model, scope: number): number[][] {
+  const facts = scopeFacts(model);
+  const { hash } = model.trace.scopes;
+  const children = model.childScopes[scope]!.filter((s) => facts.nodes[s]! > 0);
+  children.sort((a, b) => facts.first[a]! - facts.first[b]! || a - b);
+  const between = model.childNodes[scope]!;
+  const runs: number[][] = [];
+  let last = -1;
+  let k = 0;
+  for (const s of children) {
+    // Nodes of the scope itself that come between two children part them.
+    const start = k;
+    while (k < between.length && between[k]! < facts.first[s]!) k++;
+    if (last >= 0 && hash[last] === hash[s] && facts.nodes[last] === facts.nodes[s] && k === start) runs.at(-1)!.push(s);
+    else runs.push([s]);
+    last = s;
+  }
+  return runs;
+}
+
+/** Nodes in a scope and all below, ascending. */
+export function nodesWithin(model: Model, scope: number): Int32Array {
+  const out: number[] = [];
+  const stack = [scope];
+  while (stack.length > 0) {
+    const s = stack.pop()!;
+    for (const n of model.childNodes[s]!) out.push(n);
+    for (const child of model.childScopes[s]!) stack.push(child);
+  }
+  return Int32Array.from(out).sort();
+}
+
+export function fold(model: Model, options: FoldOptions): VisibleGraph {
+  const folding = new Folding(model, options);
+  return folding.run();
+}
+
+class Folding {
+  private readonly facts: ScopeFacts;
+  private readonly items: Item[] = [];
+  private readonly itemOf: Int32Array;
+  private readonly seenAs: Int32Array;
+  /** Runs of which exactly one member is open: candidates for being drawn once. */
+  private readonly single: { run: number[]; shown: number }[] = [];
+  private readonly model: Model;
+  private readonly options: FoldOptions;
+
+  constructor(model: Model, options: FoldOptions) {
+    this.model = model;
+    this.options = options;
+    this.facts = scopeFacts(model);
+    this.itemOf = new Int32Array(model.nodes).fill(-1);
+    this.seenAs = Int32Array.from({ length: model.nodes }, (_, n) => n);
+  }
+
+  run(): VisibleGraph {
+    const root = this.options.within ?? 0;
+    this.findSingles(root);
+    const once = this.drawnOnce();
+    const queue: { scope: number; parent: number }[] = [{ scope: root, parent: -1 }];
+    for (let i = 0; i < queue.length; i++) this.expand(queue[i]!.scope, queue[i]!.parent, once, queue);
+    this.assign(once);
+    let boxes = 0;
+    for (const item of this.items) if (!item.open) boxes++;
+    return { items: this.items, edges: this.merge(), itemOf: this.itemOf, seenAs: this.seenAs, boxes };
+  }
+
+  private isOpen(scope: number): boolean {
+    return this.options.open.has(scope);
+  }
+
+  private findSingles(root: number): void {
+    const stack = [root];
+    while (stack.length > 0) {
+      const scope = stack.pop()!;
+      for (const run of runsIn(this.model, scope)) {
+        const open = run.filter((s) => this.isOpen(s));
+        stack.push(...open);
+        if (run.length > 1 && open.length === 1 && !this.options.unfold?.has(scope)) this.single.push({ run, shown: open[0]! });
+      }
+    }
+  }
+
+  /** Of the runs with one open member, those whose members hand nothing to each other, by their shown member. */
+  private drawnOnce(): Map<number, number[]> {
+    const once = new Map<number, number[]>();
+    if (this.single.length === 0) return once;
+    const { parent } = this.model.trace.scopes;
+    const memberOf = new Int32Array(parent.length).fill(-1);
+    const runOf = new Int32Array(parent.length).fill(-1);
+    for (const [r, { run, shown }] of this.single.entries()) {
+      const chained = new Set<number>();
+      for (const s of run) for (const inner of this.scopesWithin(s)) memberOf[inner] = s, runOf[inner] = r;
+      for (const s of run) {
+        for (const n of nodesWithin(this.model, s)) {
+          const { start, edge } = this.model.operands;
+          for (let k = start[n]!; k < start[n + 1]!; k++) {
+            const from = this.model.trace.nodes.scope[this.model.src[edge[k]!]!]!;
+            if (runOf[from] === r && memberOf[from] !== s) chained.add(s);
+          }
+        }
+      }
+      if (chained.size === 0) once.set(shown, run);
+      for (const s of run) for (const inner of this.scopesWithin(s)) memberOf[inner] = runOf[inner] = -1;
+    }
+    return once;
+  }
+
+  private scopesWithin(scope: number): number[] {
+    const out = [scope];
+    for (let i = 0; i < out.length; i++) out.push(...this.model.childScopes[out[i]!]!);
+    return out;
+  }
+
+  /** Adds the contents of one open scope. */
+  private expand(scope: number, parent: number, once: Map<number, number[]>, queue: { scope: number; parent: number }[]): void {
+    const pieces: { first: number; members: number[]; open: boolean; node: number }[] = [];
+    for (const node of this.model.childNodes[scope]!) {
+      if (this.options.hideConstants && kindOf(this.model, node) === "const") continue;
+      pieces.push({ first: node, members: [], open: false, node });
+    }
+    const add = (members: number[], open: boolean) => pieces.push({ first: this.facts.first[members[0]!]!, members, open, node: -1 });
+    for (const run of runsIn(this.model, scope)) {
+      const shown = run.find((s) => once.get(s) === run || sameRun(once.get(s), run));
+      if (shown !== undefined) {
+        add([shown, ...run.filter((s) => s !== shown)], true);
+        continue;
+      }
+      let closed: number[] = [];
+      for (const s of run) {
+        if (this.isOpen(s)) {
+          if (closed.length > 0) add(closed, false);
+          closed = [];
+          add([s], true);
+        } else if (this.options.unfold?.has(scope)) add([s], false);
+        else closed.push(s);
+      }
+      if (closed.length > 0) add(closed, false);
+    }
+    pieces.sort((a, b) => a.first - b.first);
+    for (const { members, open, node } of pieces) {
+      const at = members[0] ?? scope;
+      const index = this.items.push({
+        kind: node >= 0 ? "node" : members.length > 1 && !open ? "run" : "scope",
+        node,
+        scope: at,
+        parent,
+        open,
+        members,
+        nodes: node >= 0 ? 1 : this.facts.nodes[at]!,
+        params: node >= 0 ? 0 : this.facts.params[at]!,
+      }) - 1;
+      if (open) queue.push({ scope: at, parent: index });
+    }
+  }
+
+  /** Says for every node in which item it is seen. */
+  private assign(once: Map<number, number[]>): void {
+    const { scope: scopeOf } = this.model.trace.nodes;
+    const itemOfScope = new Int32Array(this.model.trace.scopes.parent.length).fill(-1);
+    this.items.forEach((item, i) => {
+      if (item.node >= 0) this.itemOf[item.node] = i;
+      else if (!item.open) for (const s of item.members) itemOfScope[s] = i;
+    });
+    const { parent } = this.model.trace.scopes;
+    for (const s of this.facts.order) if (itemOfScope[s]! < 0 && parent[s]! >= 0) itemOfScope[s] = itemOfScope[parent[s]!]!;
+    for (let n = 0; n < this.model.nodes; n++) if (this.itemOf[n]! < 0) this.itemOf[n] = itemOfScope[scopeOf[n]!]!;
+    // Inner runs first: what is drawn for all may hold runs of its own, whose members are seen in the shown one.
+    for (let i = this.facts.order.length - 1; i >= 0; i--) {
+      const run = once.get(this.facts.order[i]!);
+      if (run) this.copyInto(this.facts.order[i]!, run);
+    }
+  }
+
+  /** Equal structure means that the k-th nodes of two members correspond. */
+  private copyInto(shown: number, run: readonly number[]): void {
+    const own = nodesWithin(this.model, shown);
+    for (const s of run) {
+      if (s === shown) continue;
+      nodesWithin(this.model, s).forEach((n, k) => {
+        this.itemOf[n] = this.itemOf[own[k]!]!;
+        this.seenAs[n] = this.seenAs[own[k]!]!;
+      });
+    }
+  }
+
+  private merge(): VisibleEdge[] {
+    const { src, dst, edges } = this.model;
+    const count = this.items.length;
+    const at = new Map<number, number[]>();
+    for (let e = 0; e < edges; e++) {
+      const from = this.itemOf[src[e]!]!;
+      const to = this.itemOf[dst[e]!]!;
+      if (from === to || from < 0 || to < 0) continue;
+      const key = to * count + from;
+      const rows = at.get(key);
+      if (rows) rows.push(e);
+      else at.set(key, [e]);
+    }
+    const out: VisibleEdge[] = [];
+    for (const [key, rows] of at) {
+      const values = Int32Array.from(new Set(rows.map((e) => this.seenAs[src[e]!]!))).sort();
+      let size = 0;
+      for (const n of values) size += shapeOf(this.model, n).reduce((product, extent) => product * extent, 1);
+      out.push({ from: key % count, to: Math.floor(key / count), rows: Int32Array.from(rows), values, size });
+    }
+    // By consumer, and the operands of one in their order: rows of edges are sorted so.
+    return out.sort((a, b) => a.to - b.to || a.rows[0]! - b.rows[0]!);
+  }
+}
+
+function sameRun(a: readonly number[] | undefined, b: readonly number[]): boolean {
+  return a !== undefined && a.length === b.length && a[0] === b[0];
+}
