@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.errors import GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.op import Op
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
@@ -20,7 +21,7 @@ from .arguments import tensors_of
 from .observe import Observer, Pull, Step, observing
 
 # Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
-_ACTIVATIONS = {
+ACTIVATIONS = {
     "relu": "dead",
     "leaky_relu": "saturated",
     "elu": "saturated",
@@ -168,7 +169,7 @@ def _one_batch(
             backward_pass(pairs, None, create_graph=False, retain_graph=True)  # type: ignore[arg-type]
         occurrence: dict[tuple[str, str], int] = {}
         for step in seen.steps:
-            if step.op.name in _ACTIVATIONS and np.ndim(step.out) and step.recording:
+            if step.op.name in ACTIVATIONS and np.ndim(step.out) and step.recording:
                 key = step.path, step.op.name
                 number = occurrence[key] = occurrence.get(key, -1) + 1
                 counts.setdefault((*key, number), _Count(step.source)).add(step, _gradient(step, seen), threshold)
@@ -184,7 +185,7 @@ class _Count:
         self.gradient: Any = 0
 
     def add(self, step: Step, gradient: Any, threshold: float) -> None:
-        slope = np.abs(_slope(step))
+        slope = np.abs(activation_slope(step.op, step.inputs, step.attrs))
         axis = 1 if slope.ndim >= 4 else slope.ndim - 1
         others = tuple(i for i in range(slope.ndim) if i != axis)
         self.samples += slope.size // max(slope.shape[axis], 1)
@@ -196,14 +197,14 @@ class _Count:
 
     def result(self, path: str, op: str) -> LayerUnits:
         count = max(self.samples, 1)
-        return LayerUnits(path, op, _ACTIVATIONS[op], self.source, self.active / count, self.gradient / count)
+        return LayerUnits(path, op, ACTIVATIONS[op], self.source, self.active / count, self.gradient / count)
 
 
-def _slope(step: Step) -> Any:
-    """The derivative of the activation at every element, by its own rule."""
-    x = variable(np.asarray(step.inputs[0]))
-    bounds = [asarray(v) if isinstance(v, (np.ndarray, np.generic)) else v for v in step.inputs[1:]]
-    y = step.op.front(x, *bounds, **step.attrs)
+def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """The derivative of an activation at every element, by its own rule."""
+    x = variable(np.asarray(inputs[0]))
+    bounds = [asarray(v) if isinstance(v, (np.ndarray, np.generic)) else v for v in inputs[1:]]
+    y = op.front(x, *bounds, **attrs)
     found = backward_pass([(y.node, np.ones(y.shape, y.dtype))], [x.node], create_graph=False, retain_graph=False)  # type: ignore[list-item]
     slope = found.get(x.node)  # type: ignore[arg-type]
     return np.zeros(y.shape) if slope is None else np.asarray(slope, np.float64)

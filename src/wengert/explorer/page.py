@@ -16,6 +16,9 @@ from html import escape
 from importlib import resources
 from typing import Any
 
+# The explorer fills the window.
+_WHOLE = "html, body, #wengert { height: 100%; margin: 0; }"
+
 
 @cache
 def asset(name: str) -> str:
@@ -52,7 +55,7 @@ def page(document: Mapping[str, Any]) -> str:
             f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
             f"<title>{escape(title)}</title>\n",
-            f"<style>html, body, #wengert {{ height: 100%; margin: 0; }}\n{asset('explorer.css')}</style>\n</head>\n<body>\n",
+            f"<style>{_WHOLE}\n{asset('explorer.css')}</style>\n</head>\n<body>\n",
             '<div id="wengert"><noscript>This page draws a computational graph with JavaScript.</noscript></div>\n',
             f'<script type="application/wengert-trace">{packed(document)}</script>\n',
             f'<script type="module">{script}</script>\n</body>\n</html>\n',

@@ -1,0 +1,41 @@
+"""Findings: what a recorded run has that its author would want to know.
+
+Each rule is a function from :class:`Facts` to findings. Errors make training wrong, warnings make it slow or weak,
+notes are worth a look; `wengert explore --check` fails on the first two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..recording import Recording
+from .facts import Facts
+from .finding import Finding, Severity, Spread
+from .gradients import depth, great_steps, left_over, missing, still, unused
+from .programs import dead_units, spread_difference, squashed_twice, unread
+from .values import born_backward, born_forward
+
+__all__ = ["RULES", "Facts", "Finding", "Severity", "Spread", "findings"]
+
+RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    born_forward,
+    born_backward,
+    missing,
+    left_over,
+    spread_difference,
+    squashed_twice,
+    dead_units,
+    depth,
+    great_steps,
+    unused,
+    still,
+    unread,
+)
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def findings(recording: Recording) -> list[Finding]:
+    """All that the rules find, the worst first, else in the order of the rules."""
+    facts = Facts(recording)
+    found = [finding for rule in RULES for finding in rule(facts)]
+    return sorted(found, key=lambda finding: _ORDER[finding.severity])

@@ -1,0 +1,134 @@
+"""What rules ask about a recording, worked out once: consumers, what is not finite, names and places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...core.source import Source, resolve
+from ...explain.finite import all_finite
+from ..recording import Event, Recording, Row
+
+
+class Facts:
+    """A recording as rules see it."""
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.rows = recording.rows
+        self._finite: dict[int, bool] = {}
+
+    @cached_property
+    def consumers(self) -> dict[Row, list[tuple[Row, int]]]:
+        """For every row the rows that take it, with the position where."""
+        found: dict[Row, list[tuple[Row, int]]] = {row: [] for row in self.rows}
+        for row in self.rows:
+            for i, operand in enumerate(row.operands):
+                if operand is not None and operand in found:
+                    found[operand].append((row, i))
+        return found
+
+    @cached_property
+    def backward(self) -> list[Event]:
+        """The steps of the backward passes."""
+        return [e for e in self.recording.events if e.phase == "backward"]
+
+    @cached_property
+    def parameters(self) -> list[Row]:
+        """The rows of leaves that gradients are wanted for."""
+        return [row for row in self.rows if row.kind == "param"]
+
+    @cached_property
+    def updated(self) -> set[Row]:
+        """The parameters that an optimiser gave a new value."""
+        return {e.row for e in self.recording.events if e.phase == "optimizer"}
+
+    def is_finite(self, value: Any) -> bool:
+        """Whether all elements are; kept by identity, since one array is the operand of many."""
+        if value is None:
+            return True
+        key = id(value)
+        if key not in self._finite:
+            self._finite[key] = all_finite(value)
+        return self._finite[key]
+
+    def operands(self, row: Row) -> Iterator[Row]:
+        """The rows that an operation took."""
+        return (o for o in row.operands if o is not None)
+
+    def above(self, row: Row) -> set[Row]:
+        """The row and all that it was computed from."""
+        found = {row}
+        stack = [row]
+        while stack:
+            for operand in self.operands(stack.pop()):
+                if operand not in found:
+                    found.add(operand)
+                    stack.append(operand)
+        return found
+
+    @cached_property
+    def behind_roots(self) -> set[Row]:
+        """All that the results were computed from."""
+        found: set[Row] = set()
+        for root in self.recording.roots:
+            found |= self.above(root)
+        return found
+
+    def source(self, row: Row) -> Source | None:
+        """The user's line; of a leaf, where it is first used."""
+        if row.op is None:
+            users = self.consumers.get(row, [])
+            return self.source(users[0][0]) if users else None
+        if row.activation is not None and row.offset >= 0:
+            return resolve(row.activation.code, row.offset)
+        if isinstance(row.code, Source):
+            return row.code
+        return row.node.source if row.node is not None else None
+
+    def name(self, row: Row) -> str:
+        """What a row is called in a sentence."""
+        if row.op is not None:
+            return row.op.name
+        if row.name:
+            return row.name
+        return {"param": "a parameter", "input": "an input"}.get(row.kind, "a constant")
+
+    def where(self, row: Row) -> str:
+        """The modules around a row, and its name: `blocks.7 › q_norm › sqrt`."""
+        path = row.scope.path if row.scope is not None else ""
+        return " › ".join([*path.split("."), self.name(row)] if path else [self.name(row)])
+
+
+def floating(value: Any) -> np.ndarray[Any, Any] | None:
+    """A value as an array of real floating numbers; None for anything else, and for nothing."""
+    if value is None or isinstance(value, (tuple, list)):
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind == "V":  # bfloat16
+        array = array.astype(np.float32)
+    return array if array.dtype.kind == "f" and array.size else None
+
+
+def rms(value: Any) -> float | None:
+    """The root mean square; None for what has none."""
+    array = floating(value)
+    if array is None:
+        return None
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.mean(np.square(array, dtype=np.float64))))
+
+
+def summary(value: Any) -> list[Any]:
+    """Least, greatest and share of bad elements: a row of a finding's table."""
+    array = floating(value)
+    if array is None:
+        return ["", "", ""]
+    good = array[np.isfinite(array)]
+    bad = 1 - good.size / array.size
+    least = -np.inf if np.isneginf(array).any() else (float(good.min()) if good.size else np.nan)
+    most = np.inf if np.isposinf(array).any() else (float(good.max()) if good.size else np.nan)
+    return [float(least), float(most), f"{bad:.1%}" if 0 < bad < 1 else f"{bad:.0%}"]

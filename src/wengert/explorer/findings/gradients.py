@@ -1,0 +1,185 @@
+"""Rules about gradients: missing, vanishing, exploding, left over; parameters that nothing uses or moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...core.arrays import Array
+from ..recording import Row
+from .facts import Facts, floating, rms
+from .finding import Finding
+
+# A weight's gradient that is this much smaller (larger) than that of the weight nearest to the loss.
+VANISHING, EXPLODING = 1e-5, 1e4
+# ... and at least this many times as large as the weight itself.
+TOO_STEEP = 100.0
+# Fewer weights than this are not deep.
+DEEP = 3
+# A step that changes a weight by more than this part of its size.
+GREAT_STEP = 1.0
+
+
+def missing(facts: Facts) -> Iterator[Finding]:
+    """A parameter that the program uses and no gradient reaches."""
+    if not facts.backward:
+        return
+    for row in facts.parameters:
+        if row.gradient is not None or not facts.consumers.get(row):
+            continue
+        name = facts.name(row)
+        if row not in facts.behind_roots:
+            text = f"{name} is used, but nothing that the loss is computed from uses what comes out of it."
+            yield Finding(
+                "missing-gradient", "warning", f"no gradient for {name}", facts.where(row), row, "backward",
+                facts.source(row), text, "leave the computation out, or let the loss depend on it",
+            )  # fmt: skip
+            continue
+        cut = _cut(facts, row)
+        why = (
+            f"the way to the loss is cut before {cut.op.name} at {facts.source(cut)}"
+            if cut is not None and cut.op is not None
+            else "the way to the loss is cut"
+        )
+        yield Finding(
+            "missing-gradient", "error", f"no gradient reaches {name}", facts.where(cut or row), row, "backward",
+            facts.source(cut or row),
+            f"The loss is computed from {name}, but {why}: what it takes there does not carry gradients.",
+            "leave out detach(), item(), numpy() and no_grad() on that way; wg.explain.missing(w, f) tells more",
+        )  # fmt: skip
+
+
+def _cut(facts: Facts, row: Row) -> Row | None:
+    """The first operation on the way to a result at which gradients stop."""
+    seen = {row}
+    queue = [row]
+    for here in queue:
+        for user, _ in facts.consumers.get(here, ()):
+            if user in seen or user not in facts.behind_roots:
+                continue
+            if not user.tracked:
+                return user
+            seen.add(user)
+            queue.append(user)
+    return None
+
+
+def unused(facts: Facts) -> Iterator[Finding]:
+    """A parameter of a model that took part that no operation uses."""
+    if not facts.backward or not facts.recording.roots:
+        return
+    nodes = {row.node for row in facts.rows if row.node is not None}
+    names = [
+        name for name, tensor in facts.recording.parameters if tensor.node is not None and tensor.node not in nodes
+    ]
+    if names:
+        shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        title = f"{names[0]} is never used" if len(names) == 1 else f"{len(names)} parameters are never used"
+        root = facts.recording.roots[0]
+        yield Finding(
+            "unused-parameter", "warning", title, shown, root, "forward", None,
+            f"No operation takes {shown}: it costs memory, and training leaves it as it is.",
+            "use it in forward(), or leave the layer out of the model", {"names": shown, "count": len(names)},
+        )  # fmt: skip
+
+
+def still(facts: Facts) -> Iterator[Finding]:
+    """A parameter with a gradient that the optimiser does not move, while it moves others."""
+    if not facts.updated:
+        return
+    for row in facts.parameters:
+        if row.gradient is not None and row not in facts.updated and rms(row.gradient):
+            name = facts.name(row)
+            yield Finding(
+                "not-updated", "warning", f"{name} is never updated", facts.where(row), row, "optimizer",
+                facts.source(row), f"{name} has a gradient, but the optimiser does not know it.",
+                "give it to the optimiser: opt = wg.optim.Adam(model.parameters())",
+            )  # fmt: skip
+
+
+def left_over(facts: Facts) -> Iterator[Finding]:
+    """An update by more than this step's gradient: those of earlier steps were still there."""
+    passes = sum(1 for e in facts.backward if e.row in facts.recording.roots)
+    if passes != 1:
+        return  # several passes in one step are meant to add up
+    for event in facts.recording.events:
+        updated, row = event.updated, event.row
+        if updated is None or row.gradient is None or updated.gradient is None:
+            continue
+        used, own = floating(updated.gradient), floating(row.gradient)
+        if used is None or own is None or used.shape != own.shape or not np.isfinite(own).all():
+            continue
+        size = float(np.abs(own).max())
+        # Clipping scales, weight decay adds a multiple of the parameter: neither is what is meant here.
+        if _is_scaled(used, own) or float(np.abs(used - own).max()) <= 1e-3 * size:
+            continue
+        name = facts.name(row)
+        yield Finding(
+            "left-over-gradient", "error", "gradients of earlier steps are added", facts.where(row), row, "optimizer",
+            facts.source(row),
+            f"The optimiser moved {name} by a gradient that is not this step's: it was not set to zero before.",
+            "call opt.zero_grad() before loss.backward()",
+            {"used": rms(used) or 0.0, "own": rms(own) or 0.0},
+        )  # fmt: skip
+        return
+
+
+def _is_scaled(a: Array, b: Array) -> bool:
+    """Whether one is a multiple of the other, to rounding."""
+    x, y = a.astype(np.float64).reshape(-1), b.astype(np.float64).reshape(-1)
+    norm = float(y @ y)
+    if norm == 0:
+        return not x.any()
+    return float(np.abs(x - (x @ y) / norm * y).max()) <= 1e-3 * float(np.abs(x).max())
+
+
+def depth(facts: Facts) -> Iterator[Finding]:
+    """Gradients of weights that shrink, or grow, by orders of magnitude from the loss to the input."""
+    weights = [row for row in facts.parameters if row.spec is not None and len(row.spec.shape) >= 2 and row.name]
+    sized = [(row, size) for row in weights if (size := rms(row.gradient)) is not None and np.isfinite(size)]
+    order = {row: i for i, row in enumerate(facts.rows)}
+    sized.sort(key=lambda pair: min((order[user] for user, _ in facts.consumers.get(pair[0], ())), default=0))
+    if len(sized) < DEEP or sized[-1][1] == 0:
+        return
+    (first, small), (last, large) = sized[0], sized[-1]
+    evidence = {"ratio": small / large, "first": small, "last": large}
+    if small < VANISHING * large:
+        yield Finding(
+            "vanishing-gradient", "warning", f"gradients vanish before {facts.name(first)}", facts.where(first), first,
+            "backward", facts.source(first),
+            f"From {facts.name(last)} to {facts.name(first)} the gradient shrinks from {large:.2g} to {small:.2g} "
+            f"(root mean square): the first layers hardly learn.",
+            "ReLU or GELU for sigmoid or tanh, a normalisation, residual connections, or a start with larger weights",
+            evidence,
+        )  # fmt: skip
+    elif small > EXPLODING * large and small > TOO_STEEP * (rms(first.value) or 1.0):
+        yield Finding(
+            "exploding-gradient", "warning", f"gradients explode towards {facts.name(first)}", facts.where(first),
+            first, "backward", facts.source(first),
+            f"From {facts.name(last)} to {facts.name(first)} the gradient grows from {large:.2g} to {small:.2g} "
+            f"(root mean square).",
+            "wg.nn.utils.clip_grad_norm_ before opt.step(), smaller weights at the start, or a normalisation",
+            evidence,
+        )  # fmt: skip
+
+
+def great_steps(facts: Facts) -> Iterator[Finding]:
+    """A step of the optimiser that changes a weight by more than its own size."""
+    for event in facts.recording.events:
+        updated = event.updated
+        if updated is None or event.row.spec is None or len(event.row.spec.shape) < 2:
+            continue
+        before, after = floating(updated.before), floating(updated.after)
+        if before is None or after is None or not (size := rms(before)):
+            continue
+        moved = rms(after.astype(np.float64) - before)
+        if moved is not None and moved > GREAT_STEP * size:
+            name = facts.name(event.row)
+            yield Finding(
+                "great-step", "warning", f"one step moves {name} by {moved / size:.3g} times its size",
+                facts.where(event.row), event.row, "optimizer", facts.source(event.row),
+                f"{name} has the root mean square {size:.2g}, and this step changes it by {moved:.2g}.",
+                "a smaller learning rate, or wg.nn.utils.clip_grad_norm_ before opt.step()", {"ratio": moved / size},
+            )  # fmt: skip
+            return

@@ -1,0 +1,148 @@
+"""Rules about how a program is written: units that never fire, losses of the wrong numbers, work for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ...explain.dead_units import ACTIVATIONS, activation_slope
+from ...explain.report import size
+from ..recording import Row
+from .facts import Facts, floating
+from .finding import Finding
+
+# Units are looked at over at least so many samples; a slope below the threshold counts as none.
+SAMPLES, THRESHOLD = 16, 1e-3
+# The part of a layer's units that may be dead without anybody being told.
+DEAD = 0.25
+# Saved values that nothing reads are worth a warning from here (bytes).
+WASTE = 1_000_000
+
+
+def dead_units(facts: Facts) -> Iterator[Finding]:
+    """A layer of which many units have no slope for any sample."""
+    for row in facts.rows:
+        if row.op is None or row.op.name not in ACTIVATIONS or not row.tracked or not row.operands:
+            continue
+        first = row.operands[0]
+        x = floating(first.value) if first is not None else None
+        if x is None or x.ndim < 2 or not np.isfinite(x).all():
+            continue
+        axis = 1 if x.ndim >= 4 else x.ndim - 1
+        if x.size // max(x.shape[axis], 1) < SAMPLES:
+            continue
+        bounds = [o.value if o is not None else row.literals.get(i) for i, o in enumerate(row.operands)][1:]
+        slope = np.abs(activation_slope(row.op, [first.value, *bounds] if first is not None else [], row.attrs))
+        dead = ~(slope > THRESHOLD).any(axis=tuple(i for i in range(x.ndim) if i != axis))
+        share = float(dead.mean())
+        if share < DEAD:
+            continue
+        kind = ACTIVATIONS[row.op.name]
+        verb = "never fire" if kind == "dead" else "are saturated"
+        yield Finding(
+            "dead-units", "warning", f"{share:.0%} of units {verb}", facts.where(row), row, "forward",
+            facts.source(row),
+            f"{int(dead.sum()):,} of {dead.size:,} units of this {row.op.name} have no slope for any of "
+            f"{x.size // dead.size:,} samples: no gradient passes them, and what feeds them does not learn.",
+            "a smaller learning rate, another start (wg.nn.init.kaiming_normal_), a leaky ReLU or GELU, "
+            "or a normalisation before it",
+            {"share": share, "units": int(dead.size), "dead": int(dead.sum())},
+        )  # fmt: skip
+
+
+# What takes logits, by what probabilities are made with.
+_TWICE = {
+    "softmax": {"cross_entropy", "log_softmax", "softmax"},
+    "log_softmax": {"softmax"},
+    "sigmoid": {"binary_cross_entropy_with_logits", "sigmoid"},
+}
+_UNSTABLE = {
+    ("log", "softmax"): "wg.log_softmax(x)",
+    ("log", "sigmoid"): "wg.logsigmoid(x), or binary_cross_entropy_with_logits",
+}
+
+
+def squashed_twice(facts: Facts) -> Iterator[Finding]:
+    """Probabilities where logits are wanted: softmax before cross_entropy, sigmoid before its loss."""
+    for row in facts.rows:
+        inner = row.operands[0] if row.op is not None and row.operands else None
+        if inner is None or inner.op is None or row.op is None:
+            continue
+        if row.op.name in _TWICE.get(inner.op.name, ()):
+            yield Finding(
+                "squashed-twice", "warning", f"{inner.op.name} before {row.op.name}", facts.where(row), row, "forward",
+                facts.source(row),
+                f"{row.op.name} wants logits and gets the probabilities of {inner.op.name} at {facts.source(inner)}: "
+                "it squashes them a second time, and gradients are small.",
+                f"give {row.op.name} what {inner.op.name} is given",
+            )  # fmt: skip
+        instead = _UNSTABLE.get((row.op.name, inner.op.name))
+        if instead:
+            yield Finding(
+                "unstable-form", "note", f"log of {inner.op.name}", facts.where(row), row, "forward",
+                facts.source(row), f"A {inner.op.name} that rounds to 0 has the logarithm −∞.", instead,
+            )  # fmt: skip
+
+
+def spread_difference(facts: Facts) -> Iterator[Finding]:
+    """`(n, 1) - (n,)`: every prediction against every target, where each was meant to meet its own."""
+    for row in facts.rows:
+        if row.op is None or row.op.name not in ("subtract", "equal") or row not in facts.behind_roots:
+            continue
+        shapes = [_own_shape(o) for o in row.operands]
+        if len(shapes) != 2 or None in shapes:
+            continue
+        for a, b in (shapes, shapes[::-1]):
+            if a is not None and b is not None and len(a) == len(b) + 1 and len(b) >= 1 and a[-1] == 1 and a[:-1] == b:
+                n = b[-1]
+                if n > 1:
+                    yield Finding(
+                        "spread-difference", "warning", f"{n} × {n} differences of {n} numbers", facts.where(row), row,
+                        "forward", facts.source(row),
+                        f"Shapes {_shown(a)} and {_shown(b)} meet: each of {n} values is compared with all {n} of the "
+                        "others, not with its own.",
+                        "give both one shape: pred.squeeze(-1) - target, or pred - target[:, None]",
+                    )  # fmt: skip
+                break
+
+
+def _own_shape(row: Row | None) -> tuple[Any, ...] | None:
+    """The shape before it was broadcast."""
+    while row is not None and row.op is not None and row.op.name == "broadcast" and row.operands[0] is not None:
+        row = row.operands[0]
+    return tuple(row.spec.shape) if row is not None and hasattr(row.spec, "shape") else None
+
+
+def _shown(shape: tuple[Any, ...]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def unread(facts: Facts) -> Iterator[Finding]:
+    """Values kept for a backward pass that did not come by."""
+    if not facts.backward:
+        return
+    seen = {e.row for e in facts.backward}
+    read = {id(v) for row in seen for v in row.saved if isinstance(v, np.ndarray)}
+    waste: dict[int, tuple[int, Row]] = {}
+    for row in facts.rows:
+        if row.op is None or row in seen or not row.tracked:
+            continue
+        for value in row.saved:
+            if isinstance(value, np.ndarray) and value.base is None and id(value) not in read:
+                waste.setdefault(id(value), (value.nbytes, row))
+    leaves = {id(row.value) for row in facts.rows if row.op is None}
+    kept = [pair for key, pair in waste.items() if key not in leaves]
+    total = sum(nbytes for nbytes, _ in kept)
+    if not kept:
+        return
+    row = max(kept, key=lambda pair: pair[0])[1]
+    count = len(kept)
+    yield Finding(
+        "unread-saved", "warning" if total >= WASTE else "note",
+        f"{count} saved {'tensor is' if count == 1 else 'tensors are'} never read", facts.where(row), row, "backward",
+        facts.source(row),
+        f"{size(total)} are kept for a backward pass that does not come by: the loss does not depend on them.",
+        "compute what needs no gradient under wg.no_grad()", {"bytes": total, "count": count},
+    )  # fmt: skip
