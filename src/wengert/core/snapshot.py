@@ -314,19 +314,19 @@ def topological(outputs: Iterable[Node], first: Iterable[Node] = ()) -> list[Nod
     order = list(dict.fromkeys(first))
     done = set(order)
     for root in outputs:
-        stack = [root]
+        if root in done:
+            continue
+        stack = [(root, iter(root.inputs))]
         while stack:
-            node = stack[-1]
-            if node in done:
+            node, rest = stack[-1]
+            for entry in rest:
+                if isinstance(entry, Node) and entry not in done:
+                    stack.append((entry, iter(entry.inputs)))
+                    break
+            else:
                 stack.pop()
-                continue
-            waiting = [e for e in inputs_of(node) if e not in done]
-            if waiting:
-                stack.extend(reversed(waiting))
-                continue
-            stack.pop()
-            done.add(node)
-            order.append(node)
+                done.add(node)
+                order.append(node)
     return order
 
 

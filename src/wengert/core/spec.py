@@ -220,7 +220,7 @@ class Spec:
         return self is other or (isinstance(other, Spec) and self.shape == other.shape and self.dtype == other.dtype)
 
     def __hash__(self) -> int:
-        return hash((self.shape, self.dtype.name))
+        return hash((self.shape, self.dtype))
 
     def __repr__(self) -> str:
         return f"{short_name(self.dtype)}[{','.join(map(str, self.shape))}]"

@@ -7,9 +7,9 @@ from typing import Any
 from ..core.graph import Graph
 from ..core.graph_values import array_bytes, encode, opaque
 from ..core.node import Node
-from ..core.snapshot import CONSTANT, LEAVES, with_inputs
+from ..core.snapshot import CONSTANT, LEAVES
 from .origins import note
-from .rewrite import with_outputs
+from .rewrite import moved_onto, with_outputs
 
 # Commutative ops whose result does not depend on the order in any bit: of maximum and minimum
 # it may, where they choose between zeros of two signs.
@@ -43,26 +43,32 @@ def cse(graph: Graph) -> Graph:
     replace: dict[Node, Node] = {}
     seen: dict[Any, Node] = {}
     for node in graph.nodes:
-        inputs = tuple([replace[e] if isinstance(e, Node) else e for e in node.inputs])
         if node.op in LEAVES and node.op is not CONSTANT:
-            replace[node] = node
             continue
-        same = all(a is b for a, b in zip(inputs, node.inputs))
-        made = node if same else with_inputs(node, inputs)
-        replace[node] = kept = seen.setdefault(_key(made), made)
-        note(kept, "" if kept is made else "common subexpression", node)
-    return with_outputs(graph, [replace[n] for n in graph.outputs])
+        made = moved_onto(node, replace)
+        kept = seen.setdefault(_key(made), made)
+        if kept is not node:
+            replace[node] = kept
+            note(kept, "" if kept is made else "common subexpression", node)
+    return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
 
 
 def _key(node: Node) -> Any:
-    if node.op is CONSTANT:
-        return "constant", node.spec, array_bytes(node.attrs["value"])
-    attrs = node.attrs.values()
-    if opaque(tuple(attrs)):
+    op, attrs = node.op, node.attrs
+    if op is CONSTANT:
+        return "constant", node.spec, array_bytes(attrs["value"])
+    if opaque(tuple(attrs.values())):
         return id(node)
-    inputs: list[Any] = [
-        ("node", str(id(e))) if isinstance(e, Node) else (type(e).__name__, encode(e)) for e in node.inputs
-    ]
-    if node.op.name in _EXACTLY_COMMUTES:
+    inputs: list[Any] = [("node", str(id(e))) if isinstance(e, Node) else _value(e) for e in node.inputs]
+    if op.name in _EXACTLY_COMMUTES:
         inputs.sort()
-    return node.op, tuple(inputs), tuple((k, encode(v)) for k, v in sorted(node.attrs.items())), node.spec
+    named = tuple([(name, _value(attrs[name])) for name in sorted(attrs)]) if attrs else ()
+    return op, tuple(inputs), named, node.spec
+
+
+def _value(value: Any) -> tuple[str, str]:
+    """A literal or attribute, to be compared by."""
+    kind = type(value)
+    if kind in (int, bool, float) or (kind is tuple and all(type(v) is int for v in value)):
+        return kind.__name__, repr(value)
+    return kind.__name__, encode(value)

@@ -7,9 +7,9 @@ import numpy as np
 from ..core.errors import WengertError
 from ..core.graph import Graph
 from ..core.node import Node
-from ..core.snapshot import CONSTANT, constant_node, with_inputs
+from ..core.snapshot import CONSTANT, constant_node
 from ..core.spec import Spec
-from .rewrite import with_outputs
+from .rewrite import moved_onto, with_outputs
 
 # A result that grows beyond this many bytes is left to be computed when the graph runs.
 FOLD_BYTES = 1 << 20
@@ -32,11 +32,11 @@ def fold(graph: Graph, limit: int = FOLD_BYTES) -> Graph:
     """
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
-        inputs = tuple([replace[e] if isinstance(e, Node) else e for e in node.inputs])
-        same = all(a is b for a, b in zip(inputs, node.inputs))
-        made = node if same else with_inputs(node, inputs)
-        replace[node] = folded(made, limit) or made
-    return with_outputs(graph, [replace[n] for n in graph.outputs])
+        moved = moved_onto(node, replace)
+        made = folded(moved, limit) or moved
+        if made is not node:
+            replace[node] = made
+    return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
 
 
 def folded(node: Node, limit: int = FOLD_BYTES) -> Node | None:

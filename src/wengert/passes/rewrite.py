@@ -77,15 +77,13 @@ def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) ->
     """
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
-        inputs = tuple([replace[e] if isinstance(e, Node) else e for e in node.inputs])
-        same = all(a is b for a, b in zip(inputs, node.inputs))
-        moved = node if same else with_inputs(node, inputs)
-        note(moved, "", node)
-        replace[node] = settled(moved, rules, counts)
-    outputs = [replace[n] for n in graph.outputs]
-    if all(a is b for a, b in zip(outputs, graph.outputs)):
-        return graph
-    return with_outputs(graph, outputs)
+        moved = moved_onto(node, replace)
+        if moved is not node:
+            note(moved, "", node)
+        made = settled(moved, rules, counts) if rules.of(node.op) else moved
+        if made is not node:
+            replace[node] = made
+    return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
 
 
 def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> Node:
@@ -107,8 +105,19 @@ def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> N
     fail(GraphError, f"rules rewrite {node.op.name} {node.spec} in a circle")
 
 
+def moved_onto(node: Node, replace: Mapping[Any, Node]) -> Node:
+    """The node on the inputs that take the place of its own; itself where none does."""
+    inputs = node.inputs
+    for e in inputs:
+        if isinstance(e, Node) and e in replace:
+            return with_inputs(node, tuple([replace.get(e, e) if isinstance(e, Node) else e for e in inputs]))
+    return node
+
+
 def with_outputs(graph: Graph, outputs: Sequence[Node]) -> Graph:
-    """The graph with other nodes as its outputs, one for one."""
+    """The graph with other nodes as its outputs; itself where they are its own."""
+    if len(outputs) == len(graph.outputs) and all(a is b for a, b in zip(outputs, graph.outputs)):
+        return graph
     return Graph(
         outputs,
         graph.inputs,

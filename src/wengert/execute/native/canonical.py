@@ -8,6 +8,7 @@ forward gives, up to rounding.
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from ...core.spec import int32
 from ...passes.cse import cse
 from ...passes.fold import fold
 from ...passes.origins import note
-from ...passes.rewrite import Rule, RuleSet, build, rewrite, with_outputs
+from ...passes.rewrite import Rule, RuleSet, build, moved_onto, rewrite, with_outputs
 from ...passes.safer import SAFER
 from ...passes.simplify import simplify
 from .checks import place_from_start
@@ -39,12 +40,14 @@ def canonical(graph: Graph) -> Graph:
         graph = opened
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
-    graph = cse(simplify(components(cse(simplify(graph)))))
+    whole = cse(simplify(graph))
+    parted = simplify(components(whole))
+    graph = parted = whole if parted is whole else cse(parted)
     for _ in range(_ROUNDS):
         before, graph = graph, _reshapes_first(graph)
         if graph is before:
             break
-    return cse(graph)
+    return graph if graph is parted else cse(graph)
 
 
 # Constants made while compiling are kept with the program: small ones only.
@@ -270,26 +273,21 @@ def _reshapes_first(graph: Graph) -> Graph:
     A reshape of what is in memory is a view and costs nothing; one of a value that is computed in
     a loop would make that value be stored.
     """
-    uses = {n: len(graph.consumers(n)) for n in graph.nodes}
-    for n in graph.outputs:
-        uses[n] = uses.get(n, 0) + 1
+    outputs = Counter(graph.outputs)
     replace: dict[Node, Node] = {}
-    changed = False
     for node in graph.nodes:
-        inputs = tuple(replace[e] if isinstance(e, Node) else e for e in node.inputs)
-        same = all(a is b for a, b in zip(inputs, node.inputs))
-        made = node if same else located(node.op, inputs, node.attrs, node.spec, node.code, node.offset, node.scope)
-        if node.op.name in _MOVED and uses.get(node.inputs[0], 0) == 1 and isinstance(made.inputs[0], Node):
+        made = moved_onto(node, replace)
+        if made is not node:
+            note(made, "", node)
+        source = node.inputs[0] if node.op.name in _MOVED else None
+        if isinstance(source, Node) and len(graph.consumers(source)) + outputs[source] == 1:
             moved = _moved(made, made.inputs[0])
             if moved is not None:
-                changed = True
                 note(moved, "a view before elementwise work", made)
                 made = moved
-        note(made, "", node)
-        replace[node] = made
-    if not changed:
-        return graph
-    return with_outputs(graph, [replace[n] for n in graph.outputs])
+        if made is not node:
+            replace[node] = made
+    return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
 
 
 _MOVED = frozenset({"reshape", "permute"})

@@ -16,7 +16,7 @@ DType = np.dtype[Any]
 
 def kind_of(dtype: DType) -> str:
     """ "f" for floats (bfloat16 too), "i" and "u" for integers, "b" for booleans, "c" for complex numbers."""
-    return "f" if dtype.name == "bfloat16" else dtype.kind
+    return "f" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
 
 
 def compute_type(dtype: DType) -> Type:
@@ -90,7 +90,7 @@ def _float_to_float(b: Builder, x: Value, to: DType) -> Value:
         return widened(b, x)
     if x.type.bits == type.bits:
         return rounded(b, x, to)
-    if to.name == "float16":
+    if to == np.float16:
         # Rounded to odd first, so that the second rounding is as if it were the only one.
         return rounded(b, _to_odd(b, x), to)
     return rounded(b, b.cast("fptrunc", x, F32), to)

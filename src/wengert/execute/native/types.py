@@ -57,7 +57,7 @@ PTR = Type("p", 64)
 
 def storage_type(dtype: np.dtype) -> Type | None:
     """The type of an array's elements in memory; None for what kernels do not hold (complex numbers)."""
-    if dtype.name == "bfloat16":
+    if dtype.kind == "V" and dtype.name == "bfloat16":
         return BF16
     if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
         return Type("f", dtype.itemsize * 8)
