@@ -1,3 +1,93 @@
+/** Clock and memory of the run, with what the step came to. */
+import { useEffect, useState } from "preact/hooks";
+import type { Model } from "../../trace/model";
+import { useStore } from "../../state";
+import { shownBytes, shownMicros } from "../../format";
+import { aliveOf } from "../../views/memory/alive";
+import { bestWhatIf } from "../../views/memory/checkpoint";
+import { criticalPath, tasksOf } from "../../views/parallel/tasks";
+import { Transport } from "../transport";
+import { Clock } from "./clock";
+import { Fact } from "./said";
+import { timelineOf } from "./timeline";
+
+interface Foreseen {
+  peak: number;
+  line: ArrayLike<number>;
+  /** Recomputation beside the work of the step: of its flops where the document says so, else of its time. */
+  extra: number;
+}
+
 export function SurveyBottom() {
-  return <section class="wg-bottom" aria-label="Clock" />;
+  const store = useStore();
+  const model = store.model.value;
+  const foreseen = useForeseen(model);
+  return (
+    <section class="wg-bottom wg-survey-bottom" aria-label="Clock">
+      <div class="wg-controls">
+        <Transport />
+        <p>
+          step <b class="wg-mono">{store.cursor.value.toLocaleString("en")}</b> of <span class="wg-mono">{model.events.toLocaleString("en")}</span>
+        </p>
+        <p class="wg-muted wg-hints">
+          <span>
+            <kbd>[</kbd> <kbd>]</kbd> by module
+          </span>
+          {model.trace.findings.some((f) => f.rule.startsWith("nan")) && (
+            <span>
+              <kbd>N</kbd> first NaN
+            </span>
+          )}
+          <span>
+            <kbd>P</kbd> peak
+          </span>
+        </p>
+      </div>
+      <Clock ghost={foreseen?.line ?? null} />
+      <Step model={model} foreseen={foreseen} />
+    </section>
+  );
+}
+
+/** What checkpoints would change; worked out after the first picture. */
+function useForeseen(model: Model): Foreseen | null {
+  const [found, setFound] = useState<{ model: Model; foreseen: Foreseen | null } | null>(null);
+  useEffect(() => {
+    const given = model.trace.checkpoint;
+    if (given !== undefined) {
+      setFound({ model, foreseen: { peak: given.peak, line: given.line, extra: given.extraFlops } });
+      return;
+    }
+    const timer = setTimeout(() => setFound({ model, foreseen: bestWhatIf(model) }), 60);
+    return () => clearTimeout(timer);
+  }, [model]);
+  return found?.model === model ? found.foreseen : null;
+}
+
+function Step({ model, foreseen }: { model: Model; foreseen: Foreseen | null }) {
+  const [critical, setCritical] = useState<number | null>(null);
+  useEffect(() => {
+    const timer = setTimeout(() => setCritical(criticalPath(tasksOf(model)).micros), 80);
+    return () => clearTimeout(timer);
+  }, [model]);
+  const alive = aliveOf(model);
+  const micros = timelineOf(model).micros;
+  const { kernels, meta } = model.trace;
+  return (
+    <div class="wg-step-facts">
+      <h2>This step</h2>
+      <Fact name="peak memory">{shownBytes(model.trace.memory?.peak ?? alive.peak)}</Fact>
+      {foreseen !== null && (
+        <>
+          <Fact name="with checkpoints" tone="wg-kernel">
+            {shownBytes(foreseen.peak)}
+          </Fact>
+          <Fact name={model.trace.checkpoint === undefined ? "extra time" : "extra compute"}>+{Math.round(100 * foreseen.extra)}%</Fact>
+        </>
+      )}
+      <Fact name="wall time">{shownMicros(micros > 0 ? micros : 1e6 * (meta.seconds ?? 0))}</Fact>
+      {critical !== null && critical > 0 && <Fact name="critical path">{shownMicros(critical)}</Fact>}
+      {kernels !== undefined && <Fact name="kernels after fusion">{kernels.list.length.toLocaleString("en")}</Fact>}
+    </div>
+  );
 }
