@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
+from wengert.transforms import control_ops
 
 F64 = wg.float64
 
@@ -77,6 +78,34 @@ def newton(w, xs):
     return root * xs.sum()
 
 
+def growing(w, xs):
+    """As many steps as an example takes, none among them; a number counts them, which has no derivative."""
+
+    def step(state):
+        v, n = state
+        return wg.sin(w @ v) + 1.3 * v, n + 1
+
+    v, n = wg.while_loop(lambda s: (s[0] ** 2).sum() < 4.0 + w[0, 0] ** 2, step, (xs[0], 0), max_steps=50)
+    return (v * xs[1]).sum() * (n + 1.0)
+
+
+def cut_short(w, xs):
+    return wg.while_loop(lambda v: v.sum() < 1e9, lambda v: wg.cos(w @ v) + v, xs[0], max_steps=3).sum()
+
+
+def stops_within(w, xs):
+    """Loops that stop by value, in a loop over rows."""
+
+    def row(c, x):
+        c = wg.while_loop(
+            lambda c: abs(c) < 2.0 + x[0] ** 2, lambda c: 1.3 * c + 0.1 * wg.sin(x[1] * c) * w[0, 0], c, 30
+        )
+        return wg.sin(c) + 0.1, c
+
+    c, ys = wg.scan(row, wg.tensor(np.float64(0.3)), xs)
+    return c * w[1, 1] + (ys**2).sum()
+
+
 def counted(w, xs):
     out = wg.fori_loop(0, 5, lambda i, c: c * wg.cos(w[0, 0]) + i, xs[0])
     return (out**2).sum()
@@ -92,7 +121,20 @@ def captured(w, xs):
     return (h**2).sum()
 
 
-PROGRAMS = [rnn, rnn_backwards, nested, choosing, switching, newton, counted, mapped, captured]
+PROGRAMS = [
+    rnn,
+    rnn_backwards,
+    nested,
+    choosing,
+    switching,
+    newton,
+    growing,
+    cut_short,
+    stops_within,
+    counted,
+    mapped,
+    captured,
+]
 
 
 def arguments(seed=0):
@@ -225,6 +267,61 @@ def test_while_runs_until_every_example_is_done() -> None:
         return wg.while_loop(lambda s: s[0] < 100, lambda s: (s[0] * 2, s[1] + 1), (x, wg.asarray(0)))[1]
 
     np.testing.assert_array_equal(wg.vmap(steps)(t([1.0, 30.0, 200.0])).numpy(), [7, 2, 0])
+
+
+def turns_run(monkeypatch, graph, *args) -> int:
+    """How often the graphs inside of loops run."""
+    ran = []
+    run = control_ops.run
+    with monkeypatch.context() as patch:
+        patch.setattr(control_ops, "run", lambda *a: (ran.append(1), run(*a))[1])
+        graph(*args)
+    return len(ran)
+
+
+DERIVATIVES = {
+    "gradient": lambda f: wg.grad(f, (0, 1)),
+    "reverse over reverse": lambda f: wg.grad(lambda w, xs: wg.grad(f)(w, xs).sum()),
+    "forward over reverse": lambda f: lambda w, xs: wg.jvp(lambda w: wg.grad(f)(w, xs), (w,), (w,))[1],
+    "reverse over forward": lambda f: wg.grad(lambda w, xs: wg.jvp(lambda w: f(w, xs), (w,), (w,))[1]),
+    "gradients of examples": lambda f: lambda w, xs: wg.vmap(wg.grad(f), (None, 0))(w, wg.stack([xs, -xs, xs * 0.1])),
+}
+
+
+@pytest.mark.parametrize("program", [newton, growing, stops_within])
+@pytest.mark.parametrize("derivative", DERIVATIVES)
+def test_derivatives_cost_the_steps_taken_not_the_most(program, derivative, monkeypatch) -> None:
+    args = arguments()
+    while_loop = wg.while_loop
+    ran = []
+    for limit in (60, 2000):
+        with monkeypatch.context() as patch:
+            patch.setattr(wg, "while_loop", lambda c, b, s, max_steps, n=limit: while_loop(c, b, s, n))
+            graph = wg.graph(DERIVATIVES[derivative](program))(*args)
+        ran.append(turns_run(monkeypatch, graph, *args))
+    assert ran[0] == ran[1]
+
+
+def test_a_loop_that_takes_no_step_has_the_derivative_of_its_first_state() -> None:
+    def f(x):
+        return wg.while_loop(lambda s: s < 1.0, lambda s: s * s, x, max_steps=9) * x
+
+    np.testing.assert_array_equal(wg.vmap(wg.grad(f))(t([2.0, 3.0])).numpy(), [4.0, 6.0])
+    assert traced(wg.grad(wg.grad(f)), t(2.0)).item() == 2.0
+    assert wg.vmap(wg.grad(f))(t(np.zeros(0))).shape == (0,)
+
+
+def test_rows_past_the_last_step_are_not_looked_at() -> None:
+    # At 0, which such rows hold, the step has no derivative.
+    def f(x):
+        return wg.while_loop(lambda s: s > 0.5, lambda s: wg.sqrt(wg.sqrt(s)) * s - 0.2, x, max_steps=30)
+
+    xs = t([0.6, 0.9, 0.1])
+    expected = [wg.grad(f)(x).item() for x in xs]
+    np.testing.assert_allclose(wg.vmap(wg.grad(f))(xs).numpy(), expected, rtol=1e-12)
+    through = wg.grad(lambda xs: wg.vmap(wg.grad(f))(xs).sum())(xs)
+    second = [wg.grad(wg.grad(f))(x).item() for x in xs]
+    np.testing.assert_allclose(through.numpy(), second, rtol=1e-12)
 
 
 def test_numbers_in_a_first_state_take_the_dtype_of_the_loop() -> None:

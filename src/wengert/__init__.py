@@ -133,7 +133,7 @@ _LAZY_NAMES = {
 
 
 # Ops whose modules are loaded when they are first used.
-DEFERRED.update(dict.fromkeys(("scan", "switch", "while_loop"), "wengert.transforms.flow"))
+DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.flow"))
 
 # What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
 _LAZY_METHODS = {

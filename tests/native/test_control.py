@@ -21,6 +21,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 from wengert.execute.native import machine
 from wengert.execute.native.compile import Compiled, compile_graph
 from wengert.execute.native.plan import HostCall
+from wengert.transforms.control import partial_scan, while_rows
 
 _ = wg.scan  # control flow is declared where it is first asked for
 RNG = np.random.default_rng(11)
@@ -43,7 +44,7 @@ def check(f: Callable[..., Any], *args: Any, rtol: float = 1e-12, host_calls: in
     return made
 
 
-@pytest.mark.parametrize("name", ["scan", "while_loop", "switch"])
+@pytest.mark.parametrize("name", ["scan", "partial_scan", "while_loop", "switch"])
 def test_the_samples_of_the_ops(name: str) -> None:
     op = TABLE[name]
     assert op.samples is not None
@@ -93,6 +94,113 @@ def test_newtons_iteration_ends_at_the_most_turns() -> None:
         return wg.while_loop(lambda s: wg.abs(s * s - a) > 0.0, lambda s: 0.5 * (s + a / s), x, max_steps=5)
 
     check(f, np.array(2.0), np.array(1.0))
+
+
+# -- loops that stop early, and their derivatives
+
+
+def newton(a: Any, w: Any) -> Any:
+    (x, _) = wg.while_loop(
+        lambda s: wg.abs(s[0] * s[0] - a) > 1e-9, lambda s: ((s[0] + a / s[0]) * w[0], s[1] + 1), (a, 0), max_steps=400
+    )
+    return x * w[1]
+
+
+def growing(x: Any, w: Any) -> Any:
+    v = wg.while_loop(lambda v: wg.sum(v * v) < 9.0, lambda v: wg.sin(w * v) + 1.2 * v, x + w * 0.1, max_steps=300)
+    return wg.sum(v * w)
+
+
+def rows_of_growing(xs: Any, w: Any) -> Any:
+    """Loops that stop early in each turn of a scan."""
+    return wg.sum(wg.scan(lambda c, x: (c * 0.5, growing(x * c, w)), wg.ones_like(w), xs)[1])
+
+
+@pytest.mark.parametrize("program", [newton, growing, rows_of_growing])
+def test_derivatives_of_loops_that_stop_early(program: Any) -> None:
+    w = np.array([0.5, 0.8])
+    x = {newton: np.array(2.3), growing: np.array([0.3, 0.1]), rows_of_growing: normal(3, 2)}[program]
+    gradient = wg.value_and_grad(program, argnums=(0, 1))
+    check(gradient, x, w)
+    second = lambda x, w: wg.grad(lambda w: wg.sum(wg.grad(program, argnums=1)(x, w) ** 2))(w)
+    check(second, x, w, rtol=1e-9)
+    check(lambda x, w: wg.jvp(lambda w: wg.grad(program, argnums=1)(x, w), (w,), (w,)), x, w, rtol=1e-9)
+    check(lambda x, w: wg.grad(lambda w: wg.jvp(lambda x: program(x, w), (x,), (x,))[1])(w), x, w, rtol=1e-9)
+    mapped = wg.vmap(gradient, in_axes=(0, None))
+    check(mapped, np.stack([x, 0.1 * x, 30.0 * x, 0.7 * x]), w, rtol=1e-9)
+    check(wg.grad(lambda xs, w: wg.sum(wg.vmap(program, in_axes=(0, None))(xs, w))), np.stack([x, 2 * x]), w)
+
+
+@pytest.mark.parametrize("most", [60, 4000])
+def test_a_derivative_takes_the_turns_that_the_loop_took(most: int) -> None:
+    turns = [0]
+
+    @wg.custom_vjp
+    def seen(x: Any) -> Any:
+        return x * 1.0
+
+    def count(x: Any) -> Any:
+        turns[0] += 1
+        return x
+
+    def back(saved: Any, ct: Any) -> Any:
+        return (wg.callback(count, wg.spec((), np.float64), ct),)
+
+    seen.defvjp(lambda x: (x * 1.0, None), back)
+    f = lambda x: wg.while_loop(lambda s: s < 100.0, lambda s: seen(s) * 2.0, x, max_steps=most)
+    made = compile_graph(wg.graph(wg.grad(f))(np.array(1.0)))
+    assert not made.optimized.find("scan")  # which would go over all rows
+    for start, expected in ((1.0, 7), (60.0, 1), (200.0, 0)):
+        turns[0] = 0
+        assert made.run([np.array(start)])[0] == 2.0**expected
+        assert turns[0] == expected
+
+
+def test_a_loop_that_is_differentiated_runs_forward_once() -> None:
+    args = np.array([0.3, 0.1]), np.array([0.5, 0.8])
+    made = check(wg.value_and_grad(growing), *args)
+    assert len(made.optimized.find("while_loop")) == 1
+    # The rows of turns that there were not are not even cleared.
+    assert not any(step.label == "rows of no turn" for step in made.plan.steps)
+
+
+def test_rows_of_turns_that_there_were_not_are_zeros() -> None:
+    def f(x: Any, more: Any) -> Any:
+        _, rows, turns = while_rows(lambda s: s < 100.0, lambda s: (s * 2.0, (s, s + 1.0)), x, 20)
+        # More rows than the loop gave, and all rows.
+        total, ys = partial_scan(lambda c, r: (c + r[0], r[0] - 1.0), wg.zeros_like(x), rows, turns + more, 20, True)
+        return total, ys, rows[1], turns
+
+    made = compile_graph(wg.graph(f)(np.array(1.0), np.array(0)))
+    for start, more in ((1.0, 0), (30.0, 3), (1e3, 5), (1.5, 100), (60.0, -5)):  # what one run leaves shows in no other
+        arrays = [np.array(start), np.array(more)]
+        for got, want in zip(made.run(arrays), run(made.graph, arrays), strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_first_rows_of_arrays_of_any_strides(reverse: bool) -> None:
+    def f(n: Any, h: Any, xs: Any) -> Any:
+        xs = wg.flip(xs, axis=1).T[1:]
+        return partial_scan(lambda c, x: (0.5 * c + x, c * x), h, xs, n, xs.shape[0], reverse)
+
+    made = compile_graph(wg.graph(f)(np.array(3), normal(5), normal(5, 9)))
+    for n in (-1, 0, 1, 3, 7, 8, 9, np.iinfo(np.int64).max):
+        arrays = [np.array(n), normal(5), normal(5, 9)]
+        for got, want in zip(made.run(arrays), run(made.graph, arrays), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-14)
+
+
+def test_what_a_loop_does_not_need_is_left_out() -> None:
+    def f(x: Any, y: Any) -> Any:
+        step = lambda s: (s[0] * 2.0, wg.sin(s[1]) + y, s[2] + 1)
+        a, _, n = wg.while_loop(lambda s: s[0] < 9.0, step, (x, y, 0), max_steps=50)
+        return a, n
+
+    made = check(f, np.array(0.3), normal(4))
+    (loop,) = made.optimized.find("while_loop")
+    assert loop.attrs["carries"] == 2
+    assert len(loop.inputs) == 2
 
 
 def test_branches() -> None:

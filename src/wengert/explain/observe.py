@@ -425,13 +425,14 @@ def _one_worker(name: str, original: Any) -> Any:
 
 
 def _watched_stack(name: str, original: Any) -> Any:
-    """The rows that a scan gave become one array."""
+    """The rows that a loop gave become one array."""
 
-    def stack(rows: list[Any], spec: Any) -> Any:
-        out = original(rows, spec)
+    def stack(rows: list[Any], spec: Any, length: int) -> Any:
+        out = original(rows, spec, length)
         seen = _watching()
         if seen is not None and rows:
-            seen.step(TABLE["stack"], rows, out, lambda *values: np.stack(values), EMPTY_ATTRS, perf_counter())
+            again = lambda *values: original(list(values), spec, length)
+            seen.step(TABLE["stack"], rows, out, again, EMPTY_ATTRS, perf_counter())
         return out
 
     return stack

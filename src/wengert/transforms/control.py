@@ -14,6 +14,7 @@ import numpy as np
 
 from ..core import tree
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.graph import Graph
 from ..core.mode import get_mode
 from ..core.node import Node
 from ..core.op import TABLE
@@ -22,7 +23,7 @@ from ..core.spec import Spec, bool_, category, int64, promote, spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from ..core.tree import Structure
 from ..ops.draws import takes_position
-from .control_ops import SCAN, SWITCH, WHILE, siblings, stack_tensors
+from .control_ops import PARTIAL_SCAN, SCAN, SWITCH, WHILE, siblings, stack_tensors
 from .open_trace import OpenTrace, open_trace
 
 # -- choices
@@ -177,8 +178,8 @@ def while_loop(
 
     With values at hand it is a Python `while`. While tracing it is one node. Forward mode goes
     through it; so does reverse mode over values. A traced one has a reverse mode only with
-    `max_steps`: it is then differentiated as a `scan` of that length. Under `vmap` it runs until
-    every example is done, and those that are done stay as they are.
+    `max_steps`: that many states have room then, and what is computed are the steps that the loop took.
+    Under `vmap` it runs until every example is done, and those that are done stay as they are.
 
     Raises GraphError for a state that changes its structure, GradientError for a traced reverse pass
     without `max_steps`.
@@ -197,16 +198,36 @@ def while_loop(
 def _traced_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None) -> Any:
     carry, opened = _settled(lambda c: body_fn(c), carry, (), 1)
     leaves, structure = tree.flatten(carry)
+    test, body, captured = _while_graphs(cond_fn, opened, carry)
+    if not any(t.is_abstract for t in (*leaves, *captured)):
+        return _native_while(cond_fn, body_fn, carry, max_steps)
+    outs = WHILE.front(*leaves, *captured, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
+    return tree.unflatten(structure, outs)
+
+
+def _while_graphs(cond_fn: Any, opened: OpenTrace, carry: Any) -> tuple[Graph, Graph, list[Tensor]]:
+    """The graphs of a loop's condition and of its body, and what both take from outside."""
     _, (condition,) = _traced([cond_fn], (carry,))
     for t in condition.outs:
         if t.spec.size != 1:
             fail(ShapeError, f"while_loop: the condition is {t.spec}, not a scalar")
-    (test, body), captured = siblings([condition, opened], len(leaves))
-    if not any(t.is_abstract for t in (*leaves, *captured)):
-        return _native_while(cond_fn, body_fn, carry, max_steps)
-    _no_draws(body, len(leaves))
-    outs = WHILE.front(*leaves, *captured, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
-    return tree.unflatten(structure, outs)
+    own = len(tree.leaves(carry))
+    (test, body), captured = siblings([condition, opened], own)
+    _no_draws(body, own)
+    return test, body, captured
+
+
+def while_rows(cond_fn: Any, body_fn: Any, init: Any, max_steps: int) -> tuple[Any, Any, Tensor]:
+    """A `while_loop` node whose body returns a pair, like a step of a `scan`: the last state, the rows, the turns.
+
+    There are `max_steps` rows, zeros after those of the turns.
+    """
+    carry, opened = _settled(body_fn, _as_state(init), (), 2)
+    leaves = tree.leaves(carry)
+    test, body, captured = _while_graphs(cond_fn, opened, carry)
+    *outs, turns = WHILE.front(*leaves, *captured, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
+    carry, ys = tree.unflatten(opened.structure, outs)
+    return carry, ys, turns
 
 
 def _native_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None) -> Any:
@@ -276,20 +297,36 @@ def scan(
     leaves = tree.leaves((carry, rows))
     if count and not (get_mode().tracing or any(t.is_abstract for t in leaves)):
         return _native_scan(fn, carry, rows, count, reverse)
+    return _traced_scan(fn, carry, rows, count, reverse, None)
+
+
+def partial_scan(
+    fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, turns: Any, length: int, reverse: bool = False
+) -> tuple[Any, Any]:
+    """A `scan` over the first `turns` of `length` rows (with `reverse` from the last of them): always a node.
+
+    The ys have `length` rows too, zeros after the first ones.
+    """
+    return _traced_scan(fn, _as_state(init), xs, length, reverse, turns)
+
+
+def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, turns: Any) -> tuple[Any, Any]:
     first = tree.map(lambda x: wrap(np.zeros(x.shape[1:], x.dtype)), rows)
     carry, opened = _settled(fn, carry, (first,), 2)
     states = tree.leaves(carry)
     graph, captured = opened.close()
     sequences = tree.leaves(rows)
     tensors = [*states, *sequences, *captured]
-    if count and not any(t.is_abstract for t in tensors):
+    if turns is None and count and not any(t.is_abstract for t in tensors):
         return _native_scan(fn, carry, rows, count, reverse)
     _no_draws(graph, len(states) + len(sequences))
     carries = len(states)
     keeps = get_mode().grad and any(t.requires_grad for t in tensors)
     if keeps:
         graph = type(graph)([*graph.outputs, *graph.inputs[:carries]], graph.inputs, graph.name)
-    outs = SCAN.front(
+    op, first_args = (SCAN, []) if turns is None else (PARTIAL_SCAN, [turns])
+    outs = op.front(
+        *first_args,
         *tensors,
         body=graph,
         carries=carries,
@@ -328,7 +365,7 @@ def _native_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool) -> t
     if reverse:
         found.reverse()
     assert shape is not None
-    stacked = [stack_tensors(list(column), column[0].spec) for column in zip(*found, strict=True)]
+    stacked = [stack_tensors(list(column), column[0].spec, count) for column in zip(*found, strict=True)]
     return carry, tree.unflatten(shape, stacked)
 
 

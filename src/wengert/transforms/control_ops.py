@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ..core.errors import GraphError, fail
 from ..core.evaluate import run
 from ..core.graph import Graph
 from ..core.mode import get_mode
 from ..core.op import TABLE, Call, Joint, Missing, Op
 from ..core.record import bind
 from ..core.snapshot import input_node
-from ..core.spec import Spec, spec_of
+from ..core.spec import Spec, int64, spec_of
 from ..core.tensor import Tensor, wrap
 from .open_trace import OpenTrace
 from .replay import replay
@@ -103,22 +104,26 @@ def _branches() -> tuple[Graph, Graph]:
     )
 
 
-def _while_sample(limit: int) -> dict[str, Any]:
+def _while_sample(limit: int, keeps: bool) -> dict[str, Any]:
+    outputs = "(f64[2], i64[], f64[2])" if keeps else "(f64[2], i64[])"
     test = Graph.parse("""graph(x: f64[2], n: i64[], w: f64[2]) -> bool[]
         a: bool[] = less n 4
         return a""")
-    body = Graph.parse("""graph(x: f64[2], n: i64[], w: f64[2]) -> (f64[2], i64[])
+    body = Graph.parse(f"""graph(x: f64[2], n: i64[], w: f64[2]) -> {outputs}
         a: f64[2] = multiply x w
         b: f64[2] = sin a
         c: i64[] = add n 1
-        return b, c""")
+        return b, c{", x" if keeps else ""}""")
     return {"cond": test, "body": body, "carries": 2, "max_steps": limit}
 
 
 def _while_by_hand(x: Any, n: Any, w: Any, cond: Any, body: Any, carries: int, max_steps: int) -> Any:
-    for _ in range(min(max(4 - int(n), 0), max_steps)):
+    rows = np.zeros((max_steps, 2))
+    turns = min(max(4 - int(n), 0), max_steps)
+    for i in range(turns):
+        rows[i] = x
         x, n = np.sin(x * w), n + 1
-    return x, n
+    return (x, n) if len(body.outputs) == 2 else (x, n, rows, np.asarray(turns))
 
 
 def _scan_sample(reverse: bool, keeps: bool) -> dict[str, Any]:
@@ -134,10 +139,20 @@ def _scan_sample(reverse: bool, keeps: bool) -> dict[str, Any]:
 
 
 def _scan_by_hand(
-    c: Any, xs: Any, w: Any, body: Any, carries: int, sequences: int, length: int, reverse: bool, keeps: bool
+    c: Any,
+    xs: Any,
+    w: Any,
+    body: Any,
+    carries: int,
+    sequences: int,
+    length: int,
+    reverse: bool,
+    keeps: bool,
+    *,
+    turns: int | None = None,
 ) -> Any:
     ys, states = np.zeros(length), np.zeros((length, 2))
-    for i in range(length)[:: -1 if reverse else 1]:
+    for i in range(length)[:turns][:: -1 if reverse else 1]:
         states[i] = c
         new = np.tanh(c * w + xs[i])
         ys[i], c = new @ c, new
@@ -158,80 +173,140 @@ SWITCH = _op(
 )
 
 
-def _while(args: Sequence[Any], cond: Any, body: Any, carries: int, max_steps: int | None) -> tuple[Any, ...]:
+# -- loops
+
+# What makes the rows of a loop's turns into one array, which has zeros where no turn was.
+Stack = Callable[[list[Any], Spec, int], Any]
+
+
+def _stack_arrays(rows: list[Any], spec: Spec, length: int) -> Any:
+    # Pages of zeros that nothing is written to take no memory.
+    out = np.zeros((length, *spec.shape), np.asarray(rows[0]).dtype if rows else spec.dtype)
+    for i, row in enumerate(rows):
+        out[i] = row
+    return out
+
+
+def stack_tensors(rows: list[Any], spec: Spec, length: int) -> Any:
+    """`_stack_arrays` of tensors, recorded."""
+    if not rows:
+        return wrap(np.zeros((length, *spec.shape), spec.dtype))
+    stacked = bind(TABLE["stack"], rows, {"axis": -1 - len(spec.shape)})
+    if len(rows) == length:
+        return stacked
+    entries = ((0, len(rows), None), *((None, None, None),) * len(spec.shape))
+    return bind(TABLE["slice_transpose"], [stacked], {"entries": entries, "sizes": (length, *spec.shape)})
+
+
+def _while(
+    args: Sequence[Any], cond: Any, body: Any, stack: Stack, specs: Sequence[Spec], carries: int, max_steps: int | None
+) -> tuple[Any, ...]:
     carry, shared = list(args[:carries]), args[carries:]
-    step = 0
-    while (max_steps is None or step < max_steps) and cond([*carry, *shared]):
-        carry = body([*carry, *shared])
-        step += 1
-    return tuple(carry)
+    rows: list[list[Any]] = [[] for _ in specs[carries:]]
+    turns = 0
+    while (max_steps is None or turns < max_steps) and cond([*carry, *shared]):
+        found = body([*carry, *shared])
+        carry = found[:carries]
+        for row, y in zip(rows, found[carries:], strict=True):
+            row.append(y)
+        turns += 1
+    if not rows:
+        return tuple(carry)
+    assert max_steps is not None
+    stacked = [stack(row, s, max_steps) for row, s in zip(rows, specs[carries:], strict=True)]
+    return (*carry, *stacked, np.asarray(turns, np.int64))
+
+
+def _infer_while(*args: Any, cond: Graph, body: Graph, carries: int, max_steps: int | None) -> Any:
+    specs = _specs(body)
+    if len(specs) == carries:
+        return specs
+    if max_steps is None:
+        fail(GraphError, "a while_loop that gives rows without max_steps")
+    return (*specs[:carries], *_rows(specs[carries:], max_steps), spec_of((), int64))
+
+
+def _rows(specs: Sequence[Spec], length: int) -> tuple[Spec, ...]:
+    return tuple(spec_of((length, *s.shape), s.dtype) for s in specs)
 
 
 WHILE = _op(
     "while_loop(*args; cond, body, carries, max_steps)",
-    lambda *args, cond, body, carries, max_steps: _while(
-        args, lambda a: bool(run(cond, a)[0]), lambda a: run(body, a), carries, max_steps
+    lambda *args, cond, body, **attrs: _while(
+        args, lambda a: bool(run(cond, a)[0]), lambda a: run(body, a), _stack_arrays, _specs(body), **attrs
     ),
-    infer=lambda *args, cond, body, carries, max_steps: _specs(body),
-    recorded=lambda args, cond, body, carries, max_steps: _while(
-        args, lambda a: bool(replay(cond, a)[0]._data), lambda a: replay(body, a), carries, max_steps
-    ),
-    doc="The body again and again while the condition holds.",
+    infer=_infer_while,
+    recorded=lambda args, cond, body, **attrs: _recorded_while(args, cond, body, **attrs),
+    doc="The body again and again while the condition holds. What it gives besides the state are rows, of which there "
+    "are `max_steps`, zeros where no turn was; the number of turns comes last then.",
     samples=lambda rng: [
-        Call((rng.normal(size=2), np.array(n), rng.normal(size=2)), _while_sample(limit))
+        Call((rng.normal(size=2), np.array(n), rng.normal(size=2)), _while_sample(limit, keeps))
         for n, limit in ((0, 6), (2, 6), (5, 6), (0, 2))
+        for keeps in (False, True)
     ],
     reference=_while_by_hand,
     onnx="Loop",
 )
 
 
+def _recorded_while(args: Sequence[Tensor], cond: Graph, body: Graph, **attrs: Any) -> tuple[Tensor, ...]:
+    found = _while(
+        args,
+        lambda a: bool(replay(cond, a)[0]._data),
+        lambda a: replay(body, a),
+        stack_tensors,
+        _specs(body),
+        **attrs,
+    )
+    return tuple(wrap(x) if isinstance(x, np.ndarray) else x for x in found)
+
+
 def _scan(
     args: Sequence[Any],
     body: Any,
-    stack: Any,
+    stack: Stack,
     specs: Sequence[Spec],
     carries: int,
     sequences: int,
     length: int,
     reverse: bool,
+    turns: int | None = None,
 ) -> tuple[Any, ...]:
+    """The first `turns` steps, those of the first rows; None: all."""
     carry = list(args[:carries])
     xs, shared = args[carries : carries + sequences], args[carries + sequences :]
     rows: list[list[Any]] = [[] for _ in specs]
-    for i in reversed(range(length)) if reverse else range(length):
+    steps = range(length) if turns is None else range(min(max(turns, 0), length))
+    for i in reversed(steps) if reverse else steps:
         found = body([*carry, *(x[i] for x in xs), *shared])
         carry = found[:carries]
         for row, y in zip(rows, found[carries:], strict=True):
             row.append(y)
-    return (*carry, *(stack(row[::-1] if reverse else row, s) for row, s in zip(rows, specs, strict=True)))
-
-
-def _stack_arrays(rows: list[Any], spec: Spec) -> Any:
-    return np.stack(rows) if rows else np.zeros((0, *spec.shape), spec.dtype)
-
-
-def stack_tensors(rows: list[Any], spec: Spec) -> Any:
-    if not rows:
-        return wrap(np.zeros((0, *spec.shape), spec.dtype))
-    from_left = -1 - len(spec.shape)
-    return bind(TABLE["stack"], rows, {"axis": from_left})
+    return (*carry, *(stack(row[::-1] if reverse else row, s, length) for row, s in zip(rows, specs, strict=True)))
 
 
 def _infer_scan(*args: Any, body: Graph, carries: int, sequences: int, length: int, reverse: bool, keeps: bool) -> Any:
     specs = _specs(body)
-    return (*specs[:carries], *(spec_of((length, *s.shape), s.dtype) for s in specs[carries:]))
+    return (*specs[:carries], *_rows(specs[carries:], length))
+
+
+def _run_scan(args: Sequence[Any], turns: Any, body: Graph, keeps: bool, carries: int, **attrs: Any) -> Any:
+    count = None if turns is None else int(turns)
+    specs = _specs(body)[carries:]
+    return _scan(args, lambda a: run(body, a), _stack_arrays, specs, carries, turns=count, **attrs)
+
+
+def _recorded_scan(args: Sequence[Tensor], turns: Any, body: Graph, keeps: bool, carries: int, **attrs: Any) -> Any:
+    count = None if turns is None else int(turns._data)
+    specs = _specs(body)[carries:]
+    return _scan(args, lambda a: replay(body, a), stack_tensors, specs, carries, turns=count, **attrs)
 
 
 SCAN = _op(
     "scan(*args; body, carries, sequences, length, reverse, keeps)",
-    lambda *args, body, keeps, **attrs: _scan(
-        args, lambda a: run(body, a), _stack_arrays, _specs(body)[attrs["carries"] :], **attrs
-    ),
+    lambda *args, **attrs: _run_scan(args, None, **attrs),
     infer=_infer_scan,
-    recorded=lambda args, body, keeps, **attrs: _scan(
-        args, lambda a: replay(body, a), stack_tensors, _specs(body)[attrs["carries"] :], **attrs
-    ),
+    recorded=lambda args, **attrs: _recorded_scan(args, None, **attrs),
     doc="A state carried through the body over the rows of sequences, and the rows that it gives.",
     samples=lambda rng: [
         Call((rng.normal(size=2), rng.normal(size=(3, 2)), rng.normal(size=2)), _scan_sample(reverse, keeps))
@@ -240,4 +315,22 @@ SCAN = _op(
     ],
     reference=_scan_by_hand,
     onnx="Scan",
+)
+
+PARTIAL_SCAN = _op(
+    "partial_scan(*args; body, carries, sequences, length, reverse, keeps)",
+    lambda turns, *args, **attrs: _run_scan(args, turns, **attrs),
+    infer=lambda turns, *args, **attrs: _infer_scan(*args, **attrs),
+    recorded=lambda args, **attrs: _recorded_scan(args[1:], args[0], **attrs),
+    doc="A scan over as many of the first rows as the first argument says; the other rows that it gives are zeros.",
+    samples=lambda rng: [
+        Call(
+            (np.array(turns), rng.normal(size=2), rng.normal(size=(3, 2)), rng.normal(size=2)),
+            _scan_sample(reverse, turns == 2),
+        )
+        for reverse in (False, True)
+        for turns in (0, 2, 3, 9)
+    ],
+    reference=lambda turns, *args, **attrs: _scan_by_hand(*args, **attrs, turns=int(turns)),
+    onnx=Missing("ONNX's Scan goes over all rows: export it as a Loop"),
 )

@@ -14,13 +14,13 @@ from ..core.graph import Graph
 from ..core.node import Node
 from ..core.op import TABLE
 from ..core.record import abstract_input, bind, filled
-from ..core.spec import bool_, spec_of
+from ..core.spec import bool_, int64, spec_of
 from ..core.tensor import Tensor
 from . import batch_rules
 from .batch import CONTROL, run_batched
 from .batch_rules import Batched
-from .control import cond, scan, switch, while_loop
-from .control_ops import DERIVATIVES
+from .control import partial_scan, scan, switch, while_loop, while_rows
+from .control_ops import DERIVATIVES, SCAN, WHILE
 from .functional import vjp
 from .replay import replay
 from .tangents import jvp
@@ -138,7 +138,8 @@ def _while_parts(node: Any, args: Sequence[Any]) -> tuple[list[Any], list[Any], 
 
 
 def _while_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
-    carry, shared, test, body, limit = _while_parts(node, args)
+    """The turns that were taken, from the last to the first, each from the state that it began with."""
+    carry, shared, _, body, limit = _while_parts(node, args)
     if limit is None:
         fail(
             GradientError,
@@ -146,46 +147,53 @@ def _while_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
             (f"It ran at {node.source}. " if node.source is not None else "")
             + "Say at most how many steps it takes: wg.while_loop(..., max_steps=n); or use wg.scan, or forward mode.",
         )
-
-    def step(state: list[Tensor], _: None) -> tuple[list[Tensor], None]:
-        # A branch, not a selection: what the body does past the end of the loop may not be finite.
-        going = replay(test, [*state, *shared])[0]
-        return cond(going, lambda s: replay(body, [*s, *shared]), lambda s: s, state), None
-
-    def bounded(values: list[Tensor]) -> list[Tensor]:
-        nonlocal shared
-        shared = values[len(carry) :]
-        found, _ = scan(step, values[: len(carry)], length=limit)
-        return [f for f in found if _inexact(f)]
-
-    _, pull = vjp(bounded, [*carry, *shared])
-    return tuple(pull([c for c, s in zip(ct, node.spec, strict=True) if s.inexact])[0])
+    n = len(carry)
+    given = [i for i in range(n, len(body.outputs)) if body.outputs[i] in body.inputs[:n]]
+    states = {body.outputs[i]: out[i] for i in given}
+    if len(states) == n:
+        turns = out[-1]
+    else:
+        # The same loop once more, with the states as rows.
+        keeping = Graph([*body.outputs[:n], *body.inputs[:n]], body.inputs, body.name)
+        *found, turns = WHILE.front(*args, **{**node.attrs, "body": keeping})
+        states = dict(zip(body.inputs, found[n:]))
+    cts = [c if n.spec.inexact else None for c, n in zip(ct, body.outputs)]
+    return _pulled(body, cts, [states[i] for i in body.inputs[:n]], [], shared, turns, limit, False)
 
 
 def _while_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
     carry, shared, test, body, limit = _while_parts(node, args)
     n = len(carry)
     live = [i for i, c in enumerate(carry) if _inexact(c)]
+    ys = [i for i in range(n, len(body.outputs)) if body.outputs[i].spec.inexact]
     tangents = [ts[i] if ts[i] is not None else filled(0, carry[i].spec) for i in live]
+
+    def going(state: tuple[list[Tensor], list[Tensor]]) -> Tensor:
+        return replay(test, [*state[0], *shared])[0]
 
     def step(state: tuple[list[Tensor], list[Tensor]]) -> Any:
         values, along = state
         found, pushed = _push_graph(body, [*values, *shared], [*_spaced(along, live, n), *ts[n:]])
-        return found, [pushed[i] for i in live]
+        return (found[:n], [pushed[i] for i in live]), [pushed[i] for i in ys]
 
-    _, out = while_loop(lambda s: replay(test, [*s[0], *shared])[0], step, (carry, tangents), limit)
-    return tuple(_spaced(out, live, n))
+    if not ys:
+        _, last = while_loop(going, lambda s: step(s)[0], (carry, tangents), limit)
+        return tuple(_spaced(last, live, len(node.spec)))
+    assert limit is not None
+    (_, last), rows, _ = while_rows(going, step, (carry, tangents), limit)
+    return tuple(_spaced([*last, *rows], [*live, *ys], len(node.spec)))
 
 
 def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) -> tuple[Batched, ...]:
-    n, test, body = node.attrs["carries"], node.attrs["cond"], node.attrs["body"]
+    n, test, body, limit = (node.attrs[k] for k in ("carries", "cond", "body", "max_steps"))
     carry, shared = args[:n], [(a.value, a.mapped) for a in args[n:]]
+    others = [f for _, f in shared]
 
     def fed(values: Sequence[Tensor], flags: Sequence[bool]) -> list[tuple[Any, bool]]:
         return [*zip(values, flags, strict=True), *shared]
 
-    flags = _settled_flags(body, [c.mapped for c in carry], [f for _, f in shared], size, randomness, n)
-    (asked,) = _mapped_results(test, [*flags, *(f for _, f in shared)], size, randomness)
+    flags = _settled_flags(body, [c.mapped for c in carry], others, size, randomness, n)
+    (asked,) = _mapped_results(test, [*flags, *others], size, randomness)
     if asked:
         flags = [True] * n
     start = [batch_rules.spread(c, size) if f else c.value for c, f in zip(carry, flags, strict=True)]
@@ -193,19 +201,32 @@ def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) ->
     def going(values: list[Tensor]) -> Tensor:
         return run_batched(test, fed(values, flags), size, randomness)[0].value  # type: ignore[no-any-return]
 
-    def step(values: list[Tensor]) -> list[Tensor]:
+    def step(values: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
         found = run_batched(body, fed(values, flags), size, randomness)
-        new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found, flags, strict=True)]
-        if not asked:
-            return new
-        still = _booleans(going(values))
-        return [_where(still, a, b) for a, b in zip(new, values, strict=True)]
+        new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found, flags)]
+        if asked:
+            still = _booleans(going(values))
+            new = [_where(still, a, b) for a, b in zip(new, values, strict=True)]
+        return new, [r.value for r in found[n:]]
 
     def any_going(values: list[Tensor]) -> Tensor:
         return bind(TABLE["any"], [_booleans(going(values))], {"axis": (-1,), "keepdims": False})  # type: ignore[no-any-return]
 
-    out = while_loop(any_going if asked else going, step, start, node.attrs["max_steps"])
-    return tuple(Batched(o, f) for o, f in zip(out, flags, strict=True))
+    goes_on = any_going if asked else going
+    if len(body.outputs) == n:
+        out = while_loop(goes_on, lambda values: step(values)[0], start, limit)
+        return tuple(Batched(o, f) for o, f in zip(out, flags, strict=True))
+
+    def counted(state: Any) -> Any:
+        values, turns = state
+        new, ys = step(values)
+        return (new, turns + (_booleans(going(values)).astype(int64) if asked else 1)), ys
+
+    zero = filled(0, spec_of((size,) if asked else (), int64))
+    (out, turns), rows, _ = while_rows(lambda s: goes_on(s[0]), counted, (start, zero), limit)
+    mapped = _mapped_results(body, [*flags, *others], size, randomness)[n:]
+    outs = [batch_rules.move(y, 1, 0) if f else y for y, f in zip(rows, mapped, strict=True)]
+    return (*map(Batched, out, flags), *map(Batched, outs, mapped), Batched(turns, asked))
 
 
 def _booleans(t: Tensor) -> Tensor:
@@ -238,44 +259,72 @@ def _settled_flags(
 # -- scan
 
 
-def _scan_parts(node: Any, args: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any], dict[str, Any]]:
-    attrs = node.attrs
-    n, m = attrs["carries"], attrs["sequences"]
-    return list(args[:n]), list(args[n : n + m]), list(args[n + m :]), attrs
+def _scan_parts(node: Any, args: Sequence[Any]) -> tuple[Any, list[Any], list[Any], list[Any]]:
+    """How many turns (None: one for every row), the state, the rows, what all turns share."""
+    n, m = node.attrs["carries"], node.attrs["sequences"]
+    turns, args = (None, args) if node.op is SCAN else (args[0], args[1:])
+    return turns, list(args[:n]), list(args[n : n + m]), list(args[n + m :])
+
+
+def _turns(step: Any, init: Any, xs: Any, turns: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+    """A scan over all rows, or over the first ones."""
+    if turns is None:
+        return scan(step, init, xs, length, reverse)
+    return partial_scan(step, init, xs, turns, length, reverse)
 
 
 def _scan_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
-    carry, xs, shared, attrs = _scan_parts(node, args)
-    body: Graph = attrs["body"]
-    n, m, length, reverse = len(carry), len(xs), attrs["length"], attrs["reverse"]
-    if attrs["keeps"]:
+    turns, carry, xs, shared = _scan_parts(node, args)
+    body: Graph = node.attrs["body"]
+    n, length, reverse = len(carry), node.attrs["length"], node.attrs["reverse"]
+    if node.attrs["keeps"]:
         states = list(out[len(out) - n :])
     else:
         # Every step's state, by the loop run once more.
-        _, states = scan(
-            lambda c, x: (replay(body, [*c, *x, *shared])[:n], c), carry, xs, length=length, reverse=reverse
-        )
-    live = [i for i, c in enumerate(carry) if _inexact(c)]
+        _, states = _turns(lambda c, x: (replay(body, [*c, *x, *shared])[:n], c), carry, xs, turns, length, reverse)
+    cts = [c if s.inexact else None for c, s in zip(ct, node.spec, strict=True)]
+    found = _pulled(body, cts, states, xs, shared, turns, length, reverse)
+    return found if turns is None else (None, *found)
+
+
+def _pulled(
+    body: Graph,
+    cts: Sequence[Any],
+    states: Sequence[Any],
+    xs: Sequence[Any],
+    shared: Sequence[Any],
+    turns: Any,
+    length: int,
+    reverse: bool,
+) -> tuple[Any, ...]:
+    """The cotangents of a loop's state, rows and what is shared, by the turns in the other order.
+
+    `states` has as rows what every turn began with; `cts` are of the body's results, of all rows where it gives some.
+    """
+    n, m = len(states), len(xs)
+    live = [i for i, c in enumerate(states) if _inexact(c)]
     rows = [i for i, x in enumerate(xs) if _inexact(x)]
     weights = [i for i, s in enumerate(shared) if _inexact(s)]
-    ys = [i for i in range(n, len(node.spec)) if node.spec[i].inexact]
+    ys = [i for i in range(n, len(cts)) if cts[i] is not None]
 
     def step(state: Any, elements: Any) -> Any:
         arriving, sums = state
         c, x, ct_y = elements
-        cts = _spaced([*arriving, *ct_y], [*live, *ys], len(node.spec))
-        found = _pull_graph(body, [*c, *x, *shared], cts)
+        given = _spaced([*arriving, *ct_y], [*live, *ys], len(cts))
+        found = _pull_graph(body, [*c, *x, *shared], given)
         sums = [s + found[n + m + i] for s, i in zip(sums, weights, strict=True)]
         return ([found[i] for i in live], sums), [found[n + i] for i in rows]
 
-    start = ([ct[i] for i in live], [filled(0, shared[i].spec) for i in weights])
-    (first, sums), ct_xs = scan(step, start, (states, xs, [ct[i] for i in ys]), length=length, reverse=not reverse)
+    start = ([cts[i] for i in live], [filled(0, shared[i].spec) for i in weights])
+    given = (list(states), list(xs), [cts[i] for i in ys])
+    (first, sums), ct_xs = _turns(step, start, given, turns, length, not reverse)
     return (*_spaced(first, live, n), *_spaced(ct_xs, rows, m), *_spaced(sums, weights, len(shared)))
 
 
 def _scan_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
-    carry, xs, shared, attrs = _scan_parts(node, args)
-    body: Graph = attrs["body"]
+    turns, carry, xs, shared = _scan_parts(node, args)
+    ts = ts if turns is None else ts[1:]
+    body: Graph = node.attrs["body"]
     n, m = len(carry), len(xs)
     live = [i for i, c in enumerate(carry) if _inexact(c)]
     rows = _present(ts[n : n + m])
@@ -289,23 +338,20 @@ def _scan_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
         found, pushed = _push_graph(body, [*values, *x, *shared], given)
         return (found[:n], [pushed[i] for i in live]), [pushed[i] for i in ys]
 
-    (_, last), ty = scan(
-        step,
-        (carry, tangents),
-        (xs, [ts[n + i] for i in rows]),
-        length=attrs["length"],
-        reverse=attrs["reverse"],
-    )
+    read = (xs, [ts[n + i] for i in rows])
+    (_, last), ty = _turns(step, (carry, tangents), read, turns, node.attrs["length"], node.attrs["reverse"])
     return tuple(_spaced([*last, *ty], [*live, *ys], len(node.spec)))
 
 
 def _scan_batch(node: Node, args: list[Batched], size: int, randomness: str) -> tuple[Batched, ...]:
-    carry, xs, shared, attrs = _scan_parts(node, args)
-    body: Graph = attrs["body"]
+    turns, carry, xs, shared = _scan_parts(node, args)
+    body: Graph = node.attrs["body"]
+    length, reverse = node.attrs["length"], node.attrs["reverse"]
     n = len(carry)
+    own = turns is not None and turns.mapped  # every example has turns of its own
     rows = [x.mapped for x in xs]
     others = [*rows, *(s.mapped for s in shared)]
-    flags = _settled_flags(body, [c.mapped for c in carry], others, size, randomness, n)
+    flags = _settled_flags(body, [c.mapped or own for c in carry], others, size, randomness, n)
     start = [batch_rules.spread(c, size) if f else c.value for c, f in zip(carry, flags, strict=True)]
     # The steps come first, then the examples.
     elements = [batch_rules.move(x.value, 0, 1) if x.mapped else x.value for x in xs]
@@ -318,7 +364,20 @@ def _scan_batch(node: Node, args: list[Batched], size: int, randomness: str) -> 
         new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found[:n], flags, strict=True)]
         return new, [r.value for r in found[n:]]
 
-    last, ys = scan(step, start, elements, length=attrs["length"], reverse=attrs["reverse"])
+    def own_turns(state: Any, x: list[Tensor]) -> Any:
+        """A step for those examples that have this turn."""
+        i, values = state
+        new, ys = step(values, x)
+        new = [_where(turns.value > i, a, b) for a, b in zip(new, values, strict=True)]
+        return (i - 1 if reverse else i + 1, new), ys
+
+    if own:
+        zero = filled(0, spec_of((), int64))
+        most = TABLE["concat"].front(zero.reshape((1,)), turns.value, axis=-1).max()
+        first = most - 1 if reverse else zero
+        (_, last), ys = partial_scan(own_turns, (first, start), elements, most, length, reverse)
+    else:
+        last, ys = _turns(step, start, elements, None if turns is None else turns.value, length, reverse)
     outs = [batch_rules.move(y, 1, 0) if f else y for y, f in zip(ys, mapped, strict=True)]
     return (*map(Batched, last, flags), *map(Batched, outs, mapped))
 
@@ -328,6 +387,7 @@ DERIVATIVES.update(
         "switch": (_switch_pull, _switch_push),
         "while_loop": (_while_pull, _while_push),
         "scan": (_scan_pull, _scan_push),
+        "partial_scan": (_scan_pull, _scan_push),
     }
 )
-CONTROL.update({"switch": _switch_batch, "while_loop": _while_batch, "scan": _scan_batch})
+CONTROL.update({"switch": _switch_batch, "while_loop": _while_batch, "scan": _scan_batch, "partial_scan": _scan_batch})

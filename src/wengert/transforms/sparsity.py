@@ -296,24 +296,43 @@ def _while(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
     cond, body, carries = opened(attrs["cond"]), opened(attrs["body"]), attrs["carries"]
     carry, state = rows[:carries], values[:carries]
     limit, step = attrs["max_steps"], 0
-    while limit is None or step < limit:
+    ys: list[list[Rows]] = [[] for _ in body.outputs[carries:]]
+    turns: Any = None
+    while True:
+        if limit is not None and step >= limit:
+            turns = np.asarray(step)
+            break
         _, (goes_on,) = propagate(cond, [*carry, *rows[carries:]], [*state, *values[carries:]])
         if goes_on is None:
-            return _until_stable(body, carry, rows[carries:], values[carries:]), None
-        if not bool(goes_on):
+            carry, later = _until_stable(body, carry, rows[carries:], values[carries:])
+            state = [None] * carries
+            for column, y in zip(ys, later, strict=True):
+                column += [y] * (limit - step)
             break
-        carry, state = propagate(body, [*carry, *rows[carries:]], [*state, *values[carries:]])
+        if not bool(goes_on):
+            turns = np.asarray(step)
+            break
+        found, value = propagate(body, [*carry, *rows[carries:]], [*state, *values[carries:]])
+        carry, state = found[:carries], value[:carries]
+        for column, y in zip(ys, found[carries:], strict=True):
+            column.append(y)
         step += 1
-    return carry, state
+    if not ys:
+        return carry, state
+    stacked = [_stacked(c, n.spec.size, limit) for c, n in zip(ys, body.outputs[carries:], strict=True)]
+    return [*carry, *stacked, None], [*state, *[None] * len(ys), turns]
 
 
-def _until_stable(body: Graph, carry: list[Rows], shared: list[Rows], values: list[Any]) -> list[Rows]:
+def _until_stable(
+    body: Graph, carry: list[Rows], others: list[Rows], values: list[Any]
+) -> tuple[list[Rows], list[Rows]]:
+    """The state after any number of turns, and what else the body gives in any of them."""
     unknown: list[Any] = [None] * len(carry)
     while True:
-        found, _ = propagate(body, [*carry, *shared], [*unknown, *values])
-        wider = [united(a, b) for a, b in zip(carry, found, strict=True)]
+        found, _ = propagate(body, [*carry, *others], [*unknown, *values])
+        wider = [united(a, b) for a, b in zip(carry, found)]
         if [_count(r) for r in wider] == [_count(r) for r in carry]:
-            return carry
+            return carry, found[len(carry) :]
         carry = wider
 
 
@@ -327,16 +346,37 @@ def _scan(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
     body, carries, sequences, length = opened(attrs["body"]), attrs["carries"], attrs["sequences"], attrs["length"]
     after = carries + sequences
     carry, state = rows[:carries], values[:carries]
+    steps = range(length)
+    if node.op.name == "partial_scan":
+        (turns, *values), (_, *rows) = values, rows
+        carry, state = rows[:carries], values[:carries]
+        if turns is None:
+            return _some_turns(body, rows, values, carries, sequences, length)
+        steps = range(min(max(int(turns), 0), length))
     ys: list[list[Rows]] = [[None] * length for _ in body.outputs[carries:]]
-    for i in reversed(range(length)) if attrs["reverse"] else range(length):
+    for i in reversed(steps) if attrs["reverse"] else steps:
         read = [None if r is None else _part(r, i, length) for r in rows[carries:after]]
         seen = [None if v is None else np.asarray(v)[i] for v in values[carries:after]]
         found, value = propagate(body, [*carry, *read, *rows[after:]], [*state, *seen, *values[after:]])
         carry, state = found[:carries], value[:carries]
         for column, y in zip(ys, found[carries:], strict=True):
             column[i] = y
-    stacked = [_stacked(c, n.spec.size) for c, n in zip(ys, body.outputs[carries:], strict=True)]
+    stacked = [_stacked(c, n.spec.size, length) for c, n in zip(ys, body.outputs[carries:], strict=True)]
     return [*carry, *stacked], [*state, *[None] * len(ys)]
+
+
+def _some_turns(
+    body: Graph, rows: list[Rows], values: list[Any], carries: int, sequences: int, length: int
+) -> tuple[Any, Any]:
+    """Turns of which it is not known how many there are: each may read any of the rows."""
+    after = carries + sequences
+    read: list[Rows] = [None] * sequences
+    for i in range(length):
+        read = [a if r is None else united(a, _part(r, i, length)) for a, r in zip(read, rows[carries:after])]
+    unknown: list[Any] = [None] * sequences
+    carry, ys = _until_stable(body, rows[:carries], [*read, *rows[after:]], [*unknown, *values[after:]])
+    found = [_stacked([y] * length, n.spec.size, length) for y, n in zip(ys, body.outputs[carries:], strict=True)]
+    return [*carry, *found], [None] * len(body.outputs)
 
 
 def _part(rows: Rows, i: int, length: int) -> Rows:
@@ -344,18 +384,21 @@ def _part(rows: Rows, i: int, length: int) -> Rows:
     return rows[i * size : (i + 1) * size]
 
 
-def _stacked(column: Sequence[Rows], size: int) -> Rows:
+def _stacked(column: Sequence[Rows], size: int, length: int) -> Rows:
+    """The patterns of rows one after another; where there are fewer than `length`, the rest are nothing."""
     there = [r for r in column if r is not None]
     if not there:
         return None
     total = there[0].shape[1]
-    return sparse().vstack([_nothing(size, total) if r is None else r for r in column], format="csr")
+    found = [_nothing(size, total) if r is None else r for r in column]
+    return sparse().vstack([*found, _nothing(size * (length - len(column)), total)], format="csr")
 
 
 _CONTROL: dict[str, Callable[[Node, list[Rows], list[Any]], tuple[Any, Any]]] = {
     "switch": _switch,
     "while_loop": _while,
     "scan": _scan,
+    "partial_scan": _scan,
 }
 
 

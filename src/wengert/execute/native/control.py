@@ -13,6 +13,7 @@ in every turn.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 
 from ...core.graph import Graph
 from ...core.node import Node
+from ...core.record import OUTPUT
 from ...core.snapshot import specs_of
 from .builder import Builder, Value
 from .canonical import canonical
@@ -71,17 +73,37 @@ def _turn(b: Builder) -> None:
         b.store(b.offset(b.load(PTR, entry), row, I8), entry)
 
 
-def _start(b: Builder) -> None:
-    """The counter of a loop that may end at any turn. Record: the counter, the turns at most."""
-    b.store(b.word(2), b.buffer(0))
+def _begin_some(b: Builder) -> None:
+    """Before a scan over the first rows: turns left, windows at the rows to begin with, whether there is no turn.
+
+    Record: the counter, the turns that are asked for, the rows that there are, the word that is 1 where
+    none is asked for, the number of windows; for each its buffer, where the first row is, and by how
+    many bytes the row to begin with is further on for every turn after the first.
+    """
+    turns = b.imax(b.imin(b.load(I64, b.buffer(2)), b.word(4)), b.index(0))
+    b.store(turns, b.buffer(0))
+    b.store(b.cast("zext", b.icmp("eq", turns, b.index(0)), I64), b.buffer(5))
+    others = b.sub(turns, b.index(1))
+    with b.loop(0, b.word(7)) as loop:
+        at = b.add(b.mul(loop.index, b.index(5)), b.index(8))
+        source = b.load(PTR, _entry(b, b.add(at, b.index(2))))
+        start = b.load(I64, b.offset(b.rec, b.add(at, b.index(3)), I64))
+        by = b.load(I64, b.offset(b.rec, b.add(at, b.index(4)), I64))
+        b.store(b.offset(source, b.add(start, b.mul(others, by)), I8), _entry(b, at))
 
 
-def _may_turn(b: Builder) -> None:
-    """Count a turn. Record: the counter, and the word that is 1 where none was left."""
-    counter = b.buffer(0)
-    left = b.load(I64, counter)
-    b.store(b.sub(left, b.index(1)), counter)
-    b.store(b.cast("zext", b.icmp("sle", left, b.index(0)), I64), b.buffer(2))
+def _turns(b: Builder) -> None:
+    """After a loop: how many turns it took. Record: the turns, the counter, the turns at most."""
+    b.store(b.sub(b.word(4), b.load(I64, b.buffer(2))), b.buffer(0))
+
+
+def _clear(b: Builder) -> None:
+    """Zeros for rows that no turn wrote. Record: rows, their number, a row's bytes, how many are written and read."""
+    rows, count, size = b.buffer(0), b.word(2), b.word(3)
+    written = b.imax(b.imin(b.load(I64, b.buffer(4)), count), b.index(0))
+    read = b.imin(b.load(I64, b.buffer(6)), count)
+    with b.loop(b.mul(written, size), b.mul(read, size)) as loop:
+        b.store(b.const(I8, 0), b.offset(rows, loop.index, I8))
 
 
 def _negated(b: Builder) -> None:
@@ -160,74 +182,178 @@ def _well_laid(low: Lowering, x: View) -> View:
     return low.contiguous(x)
 
 
-@lowers("scan")
+class _Windows:
+    """The windows of a loop: those of the arrays whose rows it takes, and of those that it makes."""
+
+    def __init__(self, low: Lowering, taken: Sequence[View], made: Sequence[View], reverse: bool = False) -> None:
+        self._reverse = reverse
+        self._all = [_window(low, x, reverse) for x in (*taken, *made)]
+        self.taken = [w for w, _, _ in self._all[: len(taken)]]
+        self.made = [w for w, _, _ in self._all[len(taken) :]]
+        self.whole = [first for _, first, _ in self._all]
+
+    def begin(self, low: Lowering, node: Node, left: View, turns: int) -> None:
+        """A step that sets them, and the turns that are left."""
+        words: list[int | View] = [left, turns, len(self._all)]
+        for window, first, _ in self._all:
+            words += [window, first]
+        label = f"begin {node.op.name}"
+        low.step(_kernel(low, _begin), words, reads=[], writes=[left, *self.whole], nodes=[node], label=label)
+
+    def begin_some(self, low: Lowering, node: Node, left: View, turns: View, length: int, none: View) -> None:
+        """A step that sets them for the first rows, and the turns that are left."""
+        words: list[int | View] = [left, turns, length, none, len(self._all)]
+        for window, first, move in self._all:
+            if self._reverse:
+                first = first._replace(offset=first.offset + move // first.dtype.itemsize * (length - 1))
+            words += [window, first, -move if self._reverse else 0]
+        writes = [left, none, *self.whole]
+        label = f"begin {node.op.name}"
+        low.step(_kernel(low, _begin_some), words, reads=[turns], writes=writes, nodes=[node], label=label)
+
+    def turn(self, low: Lowering, node: Node, left: View) -> None:
+        """A step that moves them on, and counts the turn."""
+        words: list[int | View] = [left, len(self._all)]
+        for window, _, move in self._all:
+            words += [window, move]
+        label = f"turn of {node.op.name}"
+        low.step(_kernel(low, _turn), words, reads=self.whole, writes=[left], nodes=[node], label=label)
+
+
+@lowers("scan", "partial_scan")
 def _scan(low: Lowering, node: Node) -> tuple[View, ...]:
     body, carries, sequences = (node.attrs[k] for k in ("body", "carries", "sequences"))
     length, reverse = node.attrs["length"], node.attrs["reverse"]
+    is_partial = node.op.name == "partial_scan"
+    turns = operand(low, node.inputs[0], np.int64) if is_partial else None
+    inputs = node.inputs[1:] if is_partial else node.inputs
     # Rows are taken from what a node's inputs are, not from what the body's are.
-    given = [
-        low.view(e) if isinstance(e, Node) else operand(low, e, n.spec.dtype) for e, n in zip(node.inputs, body.inputs)
-    ]
+    given = [low.view(e) if isinstance(e, Node) else operand(low, e, n.spec.dtype) for e, n in zip(inputs, body.inputs)]
     state = _fresh(low, body, carries)
     results = [low.temp(s.shape, s.dtype) for s in specs_of(node)[carries:]]
     _put(low, given[:carries], state, node)
     if length == 0:
         return (*state, *results)
-    taken = [_window(low, x, reverse) for x in given[carries : carries + sequences]]
-    made = [_window(low, y, reverse) for y in results]
+    windows = _Windows(low, given[carries : carries + sequences], results, reverse)
     shared = [_well_laid(low, x) for x in given[carries + sequences :]]
-    windows = [*taken, *made]
     left = low.temp((), np.int64)
-    words: list[int | View] = [left, length, len(windows)]
-    for window, first, _ in windows:
-        words += [window, first]
-    whole = [first for _, first, _ in windows]
-    low.step(_kernel(low, _begin), words, reads=[], writes=[left, *whole], nodes=[node], label="scan")
+    stop = low.temp((), np.int64)
+    none = Jump("no turn of partial_scan", stop)
+    if turns is None:
+        windows.begin(low, node, left, length)
+    else:
+        for e in inputs[carries : carries + sequences]:
+            _clear_before(low, e, turns, node)
+        windows.begin_some(low, node, left, turns, length, stop)
+        low.step(none, [], reads=[stop], writes=[], nodes=[node])
     first_step = len(low.plan.steps)
-    inner = [*state, *(w for w, _, _ in taken), *shared]
-    rows = [w for w, _, _ in made]
-    found = _body(low, body, inner, carries, [*[None] * carries, *rows])
-    _put(low, found[carries:], rows, node)
+    found = _body(low, body, [*state, *windows.taken, *shared], carries, [*[None] * carries, *windows.made])
+    _put(low, found[carries:], windows.made, node)
     _put(low, found[:carries], state, node)
-    words = [left, len(windows)]
-    for window, _, move in windows:
-        words += [window, move]
-    low.step(_kernel(low, _turn), words, reads=whole, writes=[left], nodes=[node], label="turn of scan")
-    low.step(Jump("next turn of scan", left, first_step), [], reads=[left], writes=[], nodes=[node])
+    windows.turn(low, node, left)
+    low.step(Jump(f"next turn of {node.op.name}", left, first_step), [], reads=[left], writes=[], nodes=[node])
     low.plan.loops.append((first_step, len(low.plan.steps) - 1))
+    none.target = len(low.plan.steps)
+    if turns is not None:
+        _clear_after(low, node, results, turns, length)
     return (*state, *results)
 
 
 @lowers("while_loop")
 def _while(low: Lowering, node: Node) -> tuple[View, ...] | None:
     condition, body, carries = (node.attrs[k] for k in ("cond", "body", "carries"))
-    most = node.attrs["max_steps"]
+    most = node.attrs["max_steps"] if node.attrs["max_steps"] is None else min(node.attrs["max_steps"], _ENDLESS)
     (answer,) = condition.outputs
     if answer.spec.dtype != np.dtype(bool) or answer.spec.size != 1:
         return None
     given = _operands(low, node, body)
     state = _fresh(low, body, carries)
+    results = [low.temp(s.shape, s.dtype) for s in specs_of(node)[carries : len(body.outputs)]]
     _put(low, given[:carries], state, node)
-    stop = low.temp((), np.int64)
-    ends = [Jump("end of while_loop", stop)]
+    turns = low.temp((), np.int64)
+    left, stop = low.temp((), np.int64), low.temp((), np.int64)
+    end = Jump("end of while_loop", stop)
+    if most is not None and most <= 0:
+        copy_step(low, low.number(0, np.int64), turns, nodes=[node])
+        return (*state, *results, turns) if len(body.outputs) > carries else tuple(state)
+    windows = _Windows(low, [], results if most is not None else [])
     if most is not None:
-        left = low.temp((), np.int64)
-        low.step(_kernel(low, _start), [left, min(most, _ENDLESS)], reads=[], writes=[left], nodes=[node])
+        windows.begin(low, node, left, most)
     first_step = len(low.plan.steps)
     inner = [*state, *given[carries:]]
-    if most is not None:
-        low.step(_kernel(low, _may_turn), [left, stop], reads=[left], writes=[left, stop], nodes=[node])
-        ends.append(Jump("most turns of while_loop", stop))
-        low.step(ends[-1], [], reads=[stop], writes=[], nodes=[node])
     (holds,) = _body(low, condition, inner)
     low.step(_kernel(low, _negated), [holds, stop], reads=[holds], writes=[stop], nodes=[node], label="while")
-    low.step(ends[0], [], reads=[stop], writes=[], nodes=[node])
-    _put(low, _body(low, body, inner, carries), state, node)
-    low.step(Jump("next turn of while_loop", None, first_step), [], reads=[], writes=[], nodes=[node])
+    low.step(end, [], reads=[stop], writes=[], nodes=[node])
+    found = _body(low, body, inner, carries, [*[None] * carries, *windows.made])
+    _put(low, found[carries:], windows.made, node)
+    _put(low, found[:carries], state, node)
+    if most is None:
+        low.step(Jump("next turn of while_loop", None, first_step), [], reads=[], writes=[], nodes=[node])
+    else:
+        windows.turn(low, node, left)
+        low.step(Jump("next turn of while_loop", left, first_step), [], reads=[left], writes=[], nodes=[node])
     low.plan.loops.append((first_step, len(low.plan.steps) - 1))
-    for end in ends:
-        end.target = len(low.plan.steps)
-    return tuple(state)
+    end.target = len(low.plan.steps)
+    if not results or most is None:
+        return tuple(state)
+    low.step(_kernel(low, _turns), [turns, left, most], reads=[left], writes=[turns], nodes=[node], label="turns")
+    _clear_after(low, node, results, turns, most)
+    return (*state, *results, turns)
+
+
+# -- rows of turns that there were not
+#
+# They are zeros. A loop has room for many turns and mostly takes few, so zeros are only written where
+# something looks: before a scan over the first rows those that it is going to read, after the loop
+# where anything else reads the array.
+
+
+def _is_read_in_full(low: Lowering, rows: Node) -> bool:
+    """Whether anything but scans over first rows reads what a loop made."""
+    assert isinstance(low, GraphLowering)
+    readers = low.graph.consumers(rows)
+    return rows in low.graph.outputs or not all(_takes_first_rows(reader, rows) for reader in readers)
+
+
+def _takes_first_rows(reader: Node, rows: Node) -> bool:
+    if reader.op.name != "partial_scan":
+        return False
+    first = 1 + reader.attrs["carries"]
+    last = first + reader.attrs["sequences"]
+    return all(first <= i < last for i, e in enumerate(reader.inputs) if e is rows)
+
+
+def _add_clear(low: Lowering, rows: View, written: View, read: View, node: Node) -> None:
+    size = math.prod(rows.shape[1:]) * rows.dtype.itemsize
+    words: list[int | View] = [rows, rows.shape[0], size, written, read]
+    low.step(_kernel(low, _clear), words, reads=[written, read], writes=[rows], nodes=[node], label="rows of no turn")
+
+
+def _clear_after(low: Lowering, node: Node, results: Sequence[View], turns: View, length: int) -> None:
+    """Where what a loop made is read in full, zeros for the turns that there were not."""
+    assert isinstance(low, GraphLowering)
+    first = node.attrs["carries"]
+    for made in low.graph.consumers(node):
+        at = made.attrs["index"] - first if made.op is OUTPUT else -1
+        if 0 <= at < len(results) and _is_read_in_full(low, made):
+            _add_clear(low, results[at], turns, low.number(length, np.int64), node)
+
+
+def _clear_before(low: Lowering, rows: Any, turns: View, node: Node) -> None:
+    """Zeros for those rows that a scan over the first ones reads, and the loop that made them had no turns for."""
+    if not isinstance(rows, Node) or rows.op is not OUTPUT or _is_read_in_full(low, rows):
+        return
+    loop: Any = rows.inputs[0]
+    made: Any = low.views[loop]
+    is_row = rows.attrs["index"] >= loop.attrs.get("carries", 0)
+    if loop.op.name == "while_loop" and is_row:
+        written = made[-1]
+    elif loop.op.name == "partial_scan" and is_row:
+        written = operand(low, loop.inputs[0], np.int64)
+    else:
+        return
+    if written != turns:
+        _add_clear(low, made[rows.attrs["index"]], written, turns, node)
 
 
 @lowers("switch")

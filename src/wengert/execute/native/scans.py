@@ -1,9 +1,10 @@
-"""Scans before they are lowered: what a loop need not do in every step, it does not do.
+"""Loops before they are lowered: what a loop need not do in every step, it does not do.
 
 Written down as it follows from its rule, the derivative of a scan runs the body of the scan again
 for every step, gives every state that it went through, and adds up the gradients of what all steps
-share. Three passes change that:
+share; that of a `while_loop` runs the loop once more for its states. These passes change that:
 
+- a loop that runs for its last state and once more for its rows is one loop;
 - results, state and operands that nothing uses are left out, and operands given twice are one;
 - values that a scan computes and a later one computes again from its rows are kept (recompute or
   save; Griewank and Walther, Evaluating Derivatives, 2008, chapter 12): products and what else is
@@ -20,7 +21,7 @@ from typing import Any
 from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
-from ...core.snapshot import LEAVES, input_node, located, with_inputs
+from ...core.snapshot import LEAVES, input_node, located, specs_of, with_inputs
 from ...passes.cse import cse
 from ...passes.origins import note
 from ...passes.rewrite import build, with_outputs
@@ -35,24 +36,34 @@ _VIEWS = frozenset(
 
 
 def scans(graph: Graph) -> Graph:
-    """The graph with its scans in the form to be lowered."""
-    if not graph.find("scan"):
+    """The graph with its loops in the form to be lowered."""
+    if graph.find("while_loop"):
+        graph = _one_loop(cse(graph))
+    if not any(graph.find(name) for name in _LOOPS):
         return graph
-    for change in (_only_used, _kept_rows, _only_used, _sums_after, _only_used):
-        graph = change(cse(graph))
+    graph = _only_used(cse(graph))
+    if graph.find("scan"):
+        for change in (_kept_rows, _only_used, _sums_after, _only_used):
+            graph = change(cse(graph))
     return graph
 
 
 # -- rebuilding
 
+_LOOPS = ("scan", "partial_scan", "while_loop")
+Change = Callable[[Node, tuple[Any, ...]], Mapping[int, Node]]
 
-def _rebuilt(graph: Graph, change: Callable[[Node, tuple[Any, ...]], Mapping[int, Node]], why: str) -> Graph:
-    """The graph with every scan changed: `change(scan, inputs)` gives what stands for its results, by their numbers."""
+
+def _rebuilt(graph: Graph, names: Sequence[str], change: Change, why: str) -> Graph:
+    """The graph with every loop of these names changed.
+
+    `change(loop, inputs)` gives what stands for its results, by their numbers.
+    """
     replace: dict[Node, Node] = {}
     results: dict[Node, Mapping[int, Node]] = {}
     for node in graph.nodes:
         inputs = tuple([replace.get(e, e) if isinstance(e, Node) else e for e in node.inputs])
-        if node.op.name == "scan":
+        if node.op.name in names:
             results[node] = change(node, inputs)
         elif node.op is OUTPUT and node.inputs[0] in results:
             replace[node] = results[node.inputs[0]][node.attrs["index"]]
@@ -64,13 +75,21 @@ def _rebuilt(graph: Graph, change: Callable[[Node, tuple[Any, ...]], Mapping[int
 
 
 def _made(
-    node: Node, outputs: Sequence[Node], carries: Sequence[Any], rows: Sequence[Any], shared: Sequence[Any]
+    node: Node,
+    outputs: Sequence[Node],
+    carries: Sequence[Any],
+    rows: Sequence[Any],
+    shared: Sequence[Any],
+    turns: Sequence[Any] = (),
 ) -> Node:
-    """A scan in the place of `node`. What it takes is given as pairs: an operand, and the body's input for it."""
+    """A scan in the place of `node`. What it takes is given as pairs: an operand, and the body's input for it.
+
+    One over the first rows takes the number of `turns` before that.
+    """
     pairs = [*carries, *rows, *shared]
     body = Graph(outputs, [inner for _, inner in pairs], node.attrs["body"].name)
     attrs = {**node.attrs, "body": body, "carries": len(carries), "sequences": len(rows), "keeps": False}
-    made = build("scan", tuple(outer for outer, _ in pairs), node, **attrs)
+    made = build(node.op.name, (*turns, *(outer for outer, _ in pairs)), node, **attrs)
     note(made, "", node)
     return made
 
@@ -83,7 +102,8 @@ def _result(scan: Node, index: int) -> Node:
 def _taken(node: Node, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
     """What a scan takes, as pairs of operand and body's input: state, rows, what all steps share."""
     n, m = node.attrs["carries"], node.attrs["sequences"]
-    pairs = list(zip(inputs, node.attrs["body"].inputs, strict=True))
+    inner = node.attrs["body"].inputs
+    pairs = list(zip(inputs[len(inputs) - len(inner) :], inner, strict=True))
     return pairs[:n], pairs[n : n + m], pairs[n + m :]
 
 
@@ -98,38 +118,98 @@ def _with(body: Graph, given: Mapping[Node, Node]) -> dict[Node, Node]:
     return replace
 
 
+# -- loops once
+
+
+def _one_loop(graph: Graph) -> Graph:
+    """Loops that go through the same states as one: it gives the rows that any of them does."""
+    same: dict[Any, list[Node]] = {}
+    for node in graph.find("while_loop"):
+        n, body = node.attrs["carries"], node.attrs["body"]
+        operands = tuple(e if isinstance(e, Node) else repr(e) for e in node.inputs)
+        key = operands, node.attrs["cond"], Graph(body.outputs[:n], body.inputs), node.attrs["max_steps"]
+        same.setdefault(key, []).append(node)
+    fullest = {
+        node: max(nodes, key=lambda w: len(w.attrs["body"].outputs)) for nodes in same.values() for node in nodes
+    }
+    made: dict[Node, Mapping[int, Node]] = {}
+
+    def change(node: Node, inputs: tuple[Any, ...]) -> Mapping[int, Node]:
+        rows = len(node.attrs["body"].outputs) - node.attrs["carries"]
+        chosen = fullest[node] if rows == 0 else node
+        if chosen not in made:
+            loop = with_inputs(chosen, inputs)
+            note(loop, "", chosen)
+            made[chosen] = {i: _result(loop, i) for i in range(len(specs_of(loop)))}
+        return made[chosen]
+
+    return _rebuilt(graph, ("while_loop",), change, "the same loop, for its rows too")
+
+
 # -- only what is used
 
 
 def _only_used(graph: Graph) -> Graph:
-    """Scans without the results, the state and the operands that nothing needs, and without any operand twice."""
+    """Loops without the results, the state and the operands that nothing needs, and without any operand twice."""
     used: dict[Node, set[int]] = {}
     for node in graph.nodes:
-        if node.op is OUTPUT and node.inputs[0].op.name == "scan":
+        if node.op is OUTPUT and node.inputs[0].op.name in _LOOPS:
             used.setdefault(node.inputs[0], set()).add(node.attrs["index"])
 
     def change(node: Node, inputs: tuple[Any, ...]) -> Mapping[int, Node]:
-        body: Graph = node.attrs["body"]
-        carries, rows, shared = _taken(node, inputs)
-        wanted = set(used[node])
-        while True:
-            reached = _reached(body.outputs[i] for i in wanted)
-            more = {i for i, (_, inner) in enumerate(carries) if inner in reached}
-            if more <= wanted:
-                break
-            wanted |= more
-        state = [i for i in range(len(carries)) if i in wanted]
-        made = list(dict.fromkeys(body.outputs[i] for i in sorted(wanted) if i >= len(carries)))
-        same: dict[Node, Node] = {}
-        kept = [_each_once([p for p in pairs if p[1] in reached], same) for pairs in (rows, shared)]
-        body_of = _with(body, same)
-        outputs = [body_of[n] for n in (*(body.outputs[i] for i in state), *made)]
-        scan = _made(node, outputs, [carries[i] for i in state], *kept)
-        place = {i: k for k, i in enumerate(state)}
-        place |= {i: len(state) + made.index(body.outputs[i]) for i in wanted if i >= len(carries)}
-        return {i: _result(scan, place[i]) for i in used[node]}
+        return (_used_while if node.op.name == "while_loop" else _used_scan)(node, inputs, used[node])
 
-    return _rebuilt(graph, change, "what nothing uses of a scan")
+    return _rebuilt(graph, _LOOPS, change, "what nothing uses of a loop")
+
+
+def _used_scan(node: Node, inputs: tuple[Any, ...], used: set[int]) -> Mapping[int, Node]:
+    body: Graph = node.attrs["body"]
+    carries, rows, shared = _taken(node, inputs)
+    wanted, reached = _needed(body, set(used), len(carries), set())
+    state = [i for i in range(len(carries)) if i in wanted]
+    made = list(dict.fromkeys(body.outputs[i] for i in sorted(wanted) if i >= len(carries)))
+    same: dict[Node, Node] = {}
+    rows, shared = (_each_once([p for p in pairs if p[1] in reached], same) for pairs in (rows, shared))
+    body_of = _with(body, same)
+    outputs = [body_of[n] for n in (*(body.outputs[i] for i in state), *made)]
+    turns = inputs[: len(inputs) - len(body.inputs)]
+    scan = _made(node, outputs, [carries[i] for i in state], rows, shared, turns)
+    place = {i: k for k, i in enumerate(state)}
+    place |= {i: len(state) + made.index(body.outputs[i]) for i in wanted if i >= len(carries)}
+    return {i: _result(scan, place[i]) for i in used}
+
+
+def _used_while(node: Node, inputs: tuple[Any, ...], used: set[int]) -> Mapping[int, Node]:
+    condition: Graph = node.attrs["cond"]
+    body: Graph = node.attrs["body"]
+    n, last = node.attrs["carries"], len(body.outputs)
+    asked = _reached(condition.outputs)
+    read = {i for i, inner in enumerate(condition.inputs) if inner in asked}
+    outputs = {i for i in used if i < last}
+    if last in used and not any(i >= n for i in outputs):
+        outputs.add(n)  # a loop that counts its turns gives rows
+    wanted, reached = _needed(body, outputs | {i for i in read if i < n}, n, {body.inputs[i] for i in read})
+    kept = [i for i in range(len(inputs)) if (i in wanted if i < n else body.inputs[i] in reached or i in read)]
+    attrs = {
+        **node.attrs,
+        "cond": Graph(condition.outputs, [condition.inputs[i] for i in kept], condition.name),
+        "body": Graph([body.outputs[i] for i in sorted(wanted)], [body.inputs[i] for i in kept], body.name),
+        "carries": sum(i < n for i in wanted),
+    }
+    loop = build("while_loop", tuple(inputs[i] for i in kept), node, **attrs)
+    note(loop, "", node)
+    place = {i: k for k, i in enumerate(sorted(wanted))} | {last: len(wanted)}
+    return {i: _result(loop, place[i]) for i in used}
+
+
+def _needed(body: Graph, wanted: set[int], carries: int, reached: set[Node]) -> tuple[set[int], set[Node]]:
+    """The results of a body that these results need, turn after turn, and the nodes that they are made from."""
+    while True:
+        reached = reached | _reached(body.outputs[i] for i in wanted)
+        more = {i for i, inner in enumerate(body.inputs[:carries]) if inner in reached}
+        if more <= wanted:
+            return wanted, reached
+        wanted = wanted | more
 
 
 def _reached(roots: Iterable[Node]) -> set[Node]:
@@ -191,7 +271,7 @@ def _kept_rows(graph: Graph) -> Graph:
         made[node] = scan = _made(node, outputs, carries, rows, shared)
         return {i: _result(scan, i) for i in range(len(body.outputs))}
 
-    return _rebuilt(graph, change, "values of one scan kept for another")
+    return _rebuilt(graph, ("scan",), change, "values of one scan kept for another")
 
 
 def _sources(later: Node) -> list[Node]:
@@ -313,7 +393,7 @@ def _sums_after(graph: Graph) -> Graph:
             results[i] = total
         return results
 
-    return _rebuilt(graph, change, "a sum of products after the loop")
+    return _rebuilt(graph, ("scan",), change, "a sum of products after the loop")
 
 
 def _summed_products(body: Graph, carry: int) -> list[tuple[Node, Node]] | None:
