@@ -35,7 +35,7 @@ from ..core.source import Source, resolve
 from ..core.tensor import Tensor, wrap
 from ..execute import scheduler
 from ..ops import contract, selection
-from ..transforms import batch, control_ops, reverse
+from ..transforms import batch, checkpoint, control_ops, reverse
 from ..transforms import replay as replay_module
 from ..transforms.batch_rules import Batched
 from ..transforms.custom_op import CustomOp
@@ -252,11 +252,17 @@ def observing(leaks: bool = False) -> Iterator[Observer]:
             _observer.reset(token)
 
 
-@contextmanager
-def watch(join: Callable[[], Watcher]) -> Iterator[None]:
-    """Have every thread of the program watched inside the block: `join` gives a thread that runs something its watcher.
+Replacement = tuple[
+    Any, str, Callable[[str, Any], Any]
+]  # an owner, a name, and what makes the watched from the original
 
-    A watcher whose time is over has `OVER` in `quiet`. Raises GraphError inside of another such block.
+
+@contextmanager
+def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iterator[None]:
+    """Have every thread of the program watched inside the block.
+
+    `join` gives a thread that runs something its watcher, which has `OVER` in `quiet` when its time is
+    over. `more` are further functions to stand in for. Raises GraphError inside of another such block.
     """
     global _everyone
     if _everyone is not None:
@@ -264,11 +270,16 @@ def watch(join: Callable[[], Watcher]) -> Iterator[None]:
     with _installed():
         _everyone = join
         token = _observer.set(join())
+        undo = []
+        for owner, name, watched in more:
+            undo.append(_put(owner, name, watched(name, owner.__dict__[name])))
         try:
             yield
         finally:
             _observer.reset(token)
             _everyone = None
+            while undo:
+                undo.pop()()
 
 
 @contextmanager
@@ -288,7 +299,7 @@ def _installed() -> Iterator[None]:
                     _undo.pop()()
 
 
-def _watching() -> Any:
+def watching() -> Any:
     """Who watches this thread now, or None."""
     seen = _observer.get()
     if _everyone is not None and (seen is None or seen.quiet >= OVER):
@@ -306,6 +317,7 @@ def _install() -> None:
     nodes = ((evaluate, "compute"), (scheduler, "compute"), (replay_module, "record_again"), (batch, "_run_node"))
     for module, name in nodes:
         _replace(module, name, _watched_node)
+    _replace(checkpoint._Region, "_run", _watched_recomputation)
     _replace(control_ops, "_stack_arrays", _watched_stack)
     _replace(scheduler, "_Run", _one_worker)
     _replace(Tensor, "__getitem__", _watched_getitem)
@@ -323,9 +335,14 @@ def _install() -> None:
 
 
 def _set(owner: Any, name: str, value: Any) -> None:
-    before = owner.__dict__[name] if isinstance(owner, type) else getattr(owner, name)
+    _undo.append(_put(owner, name, value))
+
+
+def _put(owner: Any, name: str, value: Any) -> Callable[[], None]:
+    """Give an owner another value for a name; what is returned gives it the old one again."""
+    before = getattr(owner, name) if not isinstance(owner, type) else owner.__dict__[name]
     setattr(owner, name, value)
-    _undo.append(lambda: setattr(owner, name, before))
+    return lambda: setattr(owner, name, before)
 
 
 def _replace(owner: Any, name: str, watched: Callable[[str, Any], Any]) -> None:
@@ -348,7 +365,7 @@ def _watched_ufunc(op: Op, original: Any) -> Any:
 
     def forward(*values: Any) -> Any:
         seen = get()
-        if (seen is None or seen.quiet) and (seen := _watching()) is None:
+        if (seen is None or seen.quiet) and (seen := watching()) is None:
             return original(*values)
         start = perf_counter()
         out = original(*values)
@@ -363,7 +380,7 @@ def _watched_function(op: Op, original: Any) -> Any:
     pause = 0 if op.kind == "control" else 1
 
     def forward(*values: Any, **attrs: Any) -> Any:
-        seen = _watching()
+        seen = watching()
         if seen is None:
             return original(*values, **attrs)
         start = perf_counter()
@@ -381,7 +398,7 @@ def _watched_function(op: Op, original: Any) -> Any:
 
 def _made(node: Node) -> None:
     """Stands in for the constructor of nodes, which does nothing otherwise."""
-    seen = _watching()
+    seen = watching()
     if seen is not None:
         seen.made(node)
 
@@ -400,7 +417,7 @@ def _watched_node(name: str, original: Any) -> Any:
     """Running a graph's node: what it does is shown at the line that the graph was made from."""
 
     def run(node: Node, args: Any, *more: Any) -> Any:
-        seen = _watching()
+        seen = watching()
         if seen is None:
             return original(node, args, *more)
         outer, seen.node = seen.node, node
@@ -419,9 +436,26 @@ def _watched_node(name: str, original: Any) -> Any:
     return run
 
 
+def _watched_recomputation(name: str, original: Any) -> Any:
+    """A checkpoint's node is computed again."""
+
+    def run(self: Any, node: Node, *more: Any) -> None:
+        seen = watching()
+        if seen is None:
+            original(self, node, *more)
+            return
+        outer, seen.node = seen.node, node
+        try:
+            original(self, node, *more)
+        finally:
+            seen.node = outer
+
+    return run
+
+
 def _one_worker(name: str, original: Any) -> Any:
     """A run on threads: while it is observed there is one, which writes down what it does."""
-    return lambda graph, feeds, workers: original(graph, feeds, workers if _watching() is None else 1)
+    return lambda graph, feeds, workers: original(graph, feeds, workers if watching() is None else 1)
 
 
 def _watched_stack(name: str, original: Any) -> Any:
@@ -429,7 +463,7 @@ def _watched_stack(name: str, original: Any) -> Any:
 
     def stack(rows: list[Any], spec: Any, length: int) -> Any:
         out = original(rows, spec, length)
-        seen = _watching()
+        seen = watching()
         if seen is not None and rows:
             again = lambda *values: original(list(values), spec, length)
             seen.step(TABLE["stack"], rows, out, again, EMPTY_ATTRS, perf_counter())
@@ -440,7 +474,7 @@ def _watched_stack(name: str, original: Any) -> Any:
 
 def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
     def watched(name: str, original: Any) -> Any:
-        return lambda *args: original(*args) if _watching() is None else instead(*args)
+        return lambda *args: original(*args) if watching() is None else instead(*args)
 
     return watched
 
@@ -451,7 +485,7 @@ def _not_quick(kind: Any) -> Any:
 
 def _watched_setitem(name: str, original: Any) -> Any:
     def setitem(self: Tensor, index: Any, value: Any) -> None:
-        seen = _watching() if self._data is not None else None
+        seen = watching() if self._data is not None else None
         if seen is None:
             original(self, index, value)
             return
@@ -476,7 +510,7 @@ def _watched_setitem(name: str, original: Any) -> Any:
 
 def _watched_getitem(name: str, original: Any) -> Any:
     def getitem(self: Tensor, index: Any) -> Any:
-        seen = _watching() if self._data is not None else None
+        seen = watching() if self._data is not None else None
         if seen is None:
             return original(self, index)
         start = perf_counter()
@@ -509,7 +543,7 @@ _METHODS = (
 
 def _watched_method(name: str, original: Any) -> Any:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
-        seen = _watching()
+        seen = watching()
         if seen is None:
             return original(self, *args, **kwargs)
         seen.leak(name, self._data)
@@ -524,7 +558,7 @@ def _watched_method(name: str, original: Any) -> Any:
 
 def _watched_pull(name: str, original: Any) -> Any:
     def pull(lib: Any, node: Node, saved: Any, ct: Any, mask: Any, cts: Any, masks: Any, needed: Any) -> None:
-        seen = _watching()
+        seen = watching()
         if seen is None:
             original(lib, node, saved, ct, mask, cts, masks, needed)
             return

@@ -2,3 +2,9 @@
 
 `wg.explore` is the front door. The package is named after the tool, so that the function can have the verb.
 """
+
+from .api import Exploration, explore
+from .document import Document, document
+from .recording import Recording
+
+__all__ = ["Document", "Exploration", "Recording", "document", "explore"]

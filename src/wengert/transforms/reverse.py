@@ -38,6 +38,16 @@ def backward_pass(
     that consumes it; the walk keeps its own stack. `known` is what is reachable from the roots,
     where the caller has looked already; it is used up.
     """
+    return _walk(roots, targets, create_graph, retain_graph, known)
+
+
+def _walk(
+    roots: Sequence[tuple[Node, Any]],
+    targets: Sequence[Node] | None,
+    create_graph: bool,
+    retain_graph: bool,
+    known: Reachable | None,
+) -> dict[Node, Any]:
     lib: Any = Tensors if create_graph else Arrays
     freed = None if retain_graph else Freed(user_location())
     needed = None

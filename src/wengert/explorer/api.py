@@ -1,0 +1,210 @@
+"""`wg.explore`: a computation recorded, forward and backward, and what can be done with the recording."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..core import tree
+from ..core.errors import DTypeError, GraphError, fail
+from ..core.graph import Graph
+from ..core.node import Node
+from ..core.spec import category
+from ..core.tensor import Tensor, asarray, wrap
+from ..explain.arguments import parameter_names, tensors_of
+from ..transforms import reverse
+from .document import Document, document
+from .gathered import from_graph, from_tensor, graph_title
+from .page import page
+from .recorder import Recorder
+from .recording import Recording, recorded
+
+
+class Exploration:
+    """A recorded computation. `document` is the data that every view shows, `findings` what was noticed in it."""
+
+    def __init__(self, recording: Recording, names: Mapping[int, str] | None = None) -> None:
+        self.recording = recording
+        self.document: Document = document(recording, names)
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """What was noticed: not-a-numbers and where they come from, dead units, missing gradients, ..."""
+        found: list[dict[str, Any]] = self.document["findings"]
+        return found
+
+    def to_html(self) -> str:
+        """The page that shows it, in one text: it needs no network."""
+        return page(self.document)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file, which opens in any browser without a network."""
+        Path(path).write_text(self.to_html(), encoding="utf-8")
+
+    def __str__(self) -> str:
+        nodes, meta = self.document["nodes"], self.document["meta"]
+        computed = sum(op >= 0 for op in nodes["op"])
+        parts = [f"{len(nodes['op']):,} nodes, {computed:,} operations"]
+        phases = self.document["events"]["phase"]
+        if any(p == 1 for p in phases):
+            parts.append(f"{sum(p == 1 for p in phases):,} steps back")
+        name = " · ".join(filter(None, (meta["script"], meta["title"])))
+        found = [f"{f['severity']}: {f['title']}, {f['where']}" for f in self.findings]
+        if "error" in meta:
+            found.insert(0, f"stopped by {meta['error']['type']}: {meta['error']['text'].partition(chr(10))[0]}")
+        return "\n".join([f"{name}: {', '.join(parts)}", *found, *meta.get("notes", [])])
+
+    def __repr__(self) -> str:
+        return f"<Exploration of {self}>"
+
+
+def explore(target: Any, *args: Any, step: int | None = None, **kwargs: Any) -> Exploration:
+    """Record a computation, forward and backward, to be looked at: `wg.explore(f, x).save("page.html")`.
+
+    Parameters
+    ----------
+    target: a function, a module, a tensor with a graph, or a `wg.Graph`.
+    args, kwargs: a function's arguments. Floating tensors, arrays and numbers among them are inputs, whose
+        gradients are shown; parameters of modules keep being parameters. A graph's inputs; without any only its
+        structure is shown.
+    step: of a function that trains, the step to show, from 0; the last whole one where it is not given.
+
+    A function is run once. Where it runs no backward pass of its own, the gradients of its result are computed: of
+    the first scalar, or of the sum of what it returns. Nothing is changed: no `.grad` is filled that the function
+    does not fill. If it raises, what happened until then is shown with the error.
+
+    Raises DTypeError for anything else, FeedError for a graph's inputs.
+
+    >>> import wengert as wg
+    >>> print(wg.explore(lambda x: x * x, 3.0))
+    lambda: 3 nodes, 1 operations, 1 steps back
+    """
+    if isinstance(target, Tensor):
+        return Exploration(from_tensor(target))
+    if isinstance(target, Graph) and not args and not kwargs:
+        return Exploration(*from_graph(target))
+    if not callable(target):
+        fail(DTypeError, f"explore: a {type(target).__name__}", "Give a function and its arguments, a tensor, a graph.")
+    return Exploration(*record_call(target, args, kwargs, step))
+
+
+def record_call(
+    target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], step: int | None = None
+) -> tuple[Recording, dict[int, str]]:
+    """Run a function under the recorder; the recording and the names of its leaves."""
+    inputs = _Inputs(target, args, kwargs)
+    recorder = Recorder(step)
+    error: BaseException | None = None
+    notes: list[str] = []
+    results: list[Tensor] = []
+    with recorder.recording():
+        try:
+            results = tensors_of(target(*inputs.args, **inputs.kwargs))
+            if not recorder.has_passed:
+                _differentiate(results, notes)
+        except Exception as e:
+            error = e
+    recording = recorded(recorder, inputs.nodes, results)
+    recording.title, recording.script = inputs.title, inputs.script
+    recording.error, recording.notes = error, notes
+    return recording, inputs.names
+
+
+def _differentiate(results: Sequence[Tensor], notes: list[str]) -> None:
+    """A backward pass from what a function returned: from its first scalar, else from the sum of everything."""
+    tracked = [t for t in results if t.node is not None and t.requires_grad and category(t.dtype) >= 2]
+    scalars = [t for t in tracked if t.size == 1 and category(t.dtype) == 2]
+    if not tracked:
+        return
+    chosen = scalars[:1] or tracked
+    if not scalars:
+        notes.append("The result is no single number: shown are the gradients of the sum of its elements.")
+    pairs = [(t.node, np.ones(t.shape, t.dtype)) for t in chosen if t.node is not None]
+    reverse.backward_pass(pairs, None, create_graph=False, retain_graph=True)
+
+
+class _Inputs:
+    """A function's arguments as inputs with gradients, and what things are called."""
+
+    def __init__(self, target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        self.names: dict[int, str] = {}
+        self.nodes: list[Node] = []
+        self._alive: list[Any] = []
+        names = _names(target, len(args))
+        self._parameters("", target)
+        for name, value in _variables(target).items():
+            self._parameters(name, value)
+        self._number = _float_dtype([t for t, _, _ in self._alive], (args, kwargs))
+        self.args = [self._argument(name, value) for name, value in zip(names, args, strict=True)]
+        self.kwargs = {name: self._argument(name, value) for name, value in kwargs.items()}
+        called = getattr(target, "__name__", type(target).__name__)
+        self.title = "lambda" if called == "<lambda>" else f"{called}({', '.join([*names, *kwargs])})"
+        if isinstance(target, Graph):
+            self.title = graph_title(target)
+        code = getattr(inspect.unwrap(target), "__code__", None)
+        file = code.co_filename if code is not None else ""
+        self.script = "" if file.startswith("<") else os.path.basename(file)
+
+    def _argument(self, name: str, value: Any) -> Any:
+        if hasattr(type(value), "named_parameters"):
+            self._parameters(name, value)
+            return value
+        leaves, structure = tree.flatten(value)
+        if len(leaves) == 1 and leaves[0] is value:
+            return self._leaf(name, value)
+        return tree.unflatten(structure, [self._leaf(f"{name}.{i}", leaf) for i, leaf in enumerate(leaves)])
+
+    def _leaf(self, name: str, value: Any) -> Any:
+        if not isinstance(value, (Tensor, np.ndarray, np.generic)) and type(value) not in (float, complex):
+            return value
+        made = asarray(value, dtype=self._number if type(value) is float else None)
+        if made._data is None:
+            fail(GraphError, f"explore: the argument {name} is abstract", "Give a tensor with a value.")
+        if category(made.dtype) >= 2 and made.node is None:
+            made = wrap(made._data, made.spec).requires_grad_()
+        if made.node is not None:
+            self.nodes.append(made.node)
+        self._call(made, name)
+        return made
+
+    def _call(self, tensor: Tensor, name: str) -> None:
+        self.names.setdefault(id(tensor.node) if tensor.node is not None else id(tensor._data), name)
+        self._alive.append((tensor, tensor.node, tensor._data))
+
+    def _parameters(self, prefix: str, owner: Any) -> None:
+        if isinstance(owner, Tensor) and owner._data is not None:
+            self._call(owner, prefix)
+        elif hasattr(type(owner), "named_parameters"):
+            for name, parameter in owner.named_parameters():
+                self._call(parameter, name)
+
+
+def _names(target: Any, count: int) -> list[str]:
+    """What a function calls its arguments."""
+    if isinstance(target, Graph):
+        free = [target.names[n] for n in target.inputs if n not in target.bound]
+        if len(free) == count:
+            return free
+    return parameter_names(target, count)
+
+
+def _float_dtype(used: Sequence[Tensor], arguments: Any) -> Any:
+    """The dtype for Python numbers: the one that all floating tensors have which the function uses, else float64."""
+    given = [leaf for leaf in tree.leaves(arguments) if isinstance(leaf, (Tensor, np.ndarray, np.generic))]
+    found = {x.dtype for x in [*used, *given] if np.dtype(x.dtype).kind == "f"}
+    return found.pop() if len(found) == 1 else np.dtype(np.float64)
+
+
+def _variables(target: Any) -> dict[str, Any]:
+    """The variables outside of a function that it uses, by name."""
+    fn = inspect.unwrap(target)
+    fn = getattr(fn, "__func__", fn)
+    if not inspect.isfunction(fn):
+        return {}
+    found = inspect.getclosurevars(fn)
+    return {**found.globals, **found.nonlocals}

@@ -1,0 +1,358 @@
+"""The document `wengert.trace/1` of a recording: columnar tables, as `trace.schema.json` describes them.
+
+`document(recording)` gives what every page needs; sections that others can add (findings, kernels, parallel runs)
+are written into the same dict by their own modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.node import Node, make_node
+from ..core.snapshot import specs_of
+from ..version import __version__
+from . import forms, slopes, spans, stats
+from .lives import Lives, arrays, base, classes, lives
+from .names import name_rows
+from .recording import Recording, Row
+from .scopes import Place, Tree
+from .stats import num
+
+Document = dict[str, Any]
+
+SCHEMA = "wengert.trace/1"
+KINDS = ("input", "param", "const", "op", "root")
+PHASES = ("forward", "backward", "optimizer", "recompute")
+TRACKED, SEEN, NAN_FORWARD, NAN_BACKWARD, INF_FORWARD, INF_BACKWARD, VIEW, COMPOSITE = (1 << i for i in range(8))
+# Up to so many rows everything is exact; beyond, only what is asked about first.
+EXACT = 3000
+# Random draws have their place in the stream among their attributes, which tells nothing.
+_UNTOLD = frozenset({"key", "counter"})
+
+
+class Indexed:
+    """A table of things that occur, each once: the row of each."""
+
+    def __init__(self, first: Sequence[Any] = ()) -> None:
+        self.items: list[Any] = list(first)
+        self._rows: dict[Any, int] = {item: i for i, item in enumerate(first)}
+
+    def __getitem__(self, item: Any) -> int:
+        found = self._rows.get(item)
+        if found is None:
+            found = self._rows[item] = len(self.items)
+            self.items.append(item)
+        return found
+
+
+def document(recording: Recording, names: Mapping[int, str] | None = None) -> Document:
+    """The document of a recording. `names` has the program's names of leaves, by identity of node or array."""
+    return _Writer(recording, names or {}).written()
+
+
+class _Writer:
+    def __init__(self, recording: Recording, names: Mapping[int, str]) -> None:
+        self.recording = recording
+        self._add_roots()
+        self.rows = recording.rows
+        for i, row in enumerate(self.rows):
+            row.index = i
+        self.strings = Indexed([""])
+        self.shapes = Indexed()
+        self.spans = Indexed()
+        self.ops = Indexed()
+        self.shown: list[forms.Shown] = []
+        self.attrs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.tree = Tree(self.rows, recording.title)
+        name_rows(recording, names, self.tree.of_row)
+        self.exact = len(self.rows) <= EXACT
+        self.lives = lives(recording)
+
+    def _add_roots(self) -> None:
+        """A result stands at the end as a node of its own, whose operand is what computed it."""
+        ends = []
+        for row in self.recording.roots:
+            if row.kind == "root":
+                return
+            root = Row(None, "root", [row], value=row.value, spec=row.spec, node=row.node)
+            root.gradient = row.gradient
+            if row.gradient is not None:
+                root.left = {0: row.gradient}
+            ends.append(root)
+        self.recording.rows += ends
+        self.recording.roots = ends
+
+    def written(self) -> Document:
+        recording = self.recording
+        out: Document = {"schema": SCHEMA, "meta": self._meta(), "strings": [], "shapes": []}
+        nodes = self._nodes()
+        out["ops"] = self._ops()
+        out["scopes"] = self._scopes(self.tree.places)
+        out["nodes"] = nodes
+        out["edges"] = self._edges()
+        out["saved"] = self._saved()
+        out["stats"] = {
+            "value": self._stats([row.value for row in self.rows]),
+            "gradient": self._stats([row.gradient for row in self.rows]),
+        }
+        out["events"] = self._events()
+        out["buffers"] = self._buffers(self.lives)
+        out["spans"], out["files"] = self._sources()
+        out["findings"] = []
+        if recording.values and recording.events:
+            out["memory"] = {
+                "resident": self.lives.resident,
+                "peak": self.lives.peak,
+                "peakAt": self.lives.peak_at,
+                "saved": self.lives.saved,
+            }
+        out["strings"], out["shapes"] = self.strings.items, [list(s) for s in self.shapes.items]
+        return out
+
+    def _meta(self) -> dict[str, Any]:
+        recording = self.recording
+        meta: dict[str, Any] = {
+            "script": recording.script,
+            "title": recording.title,
+            "wengert": __version__,
+            "roots": [row.index for row in recording.roots],
+            "values": recording.values,
+        }
+        if recording.step is not None:
+            meta["step"] = recording.step
+        if recording.seconds is not None:
+            meta["seconds"] = round(recording.seconds, 6)
+        if recording.error is not None:
+            meta["error"] = _error(recording.error)
+        if recording.notes:
+            meta["notes"] = list(recording.notes)
+        return meta
+
+    # -- nodes and what they are
+
+    def _nodes(self) -> dict[str, list[Any]]:
+        table: dict[str, list[Any]] = {
+            key: [] for key in ("op", "scope", "kind", "name", "dtype", "shape", "span", "flags", "flops")
+        }
+        flops: dict[Any, Any] = {}
+        for row in self.rows:
+            spec = row.specs[0] if row.specs else None
+            table["op"].append(self._op(row))
+            table["scope"].append(self.tree.of_row[row].index)
+            table["kind"].append(KINDS.index(row.kind))
+            table["name"].append(self.strings[row.name])
+            table["dtype"].append(self.strings["" if spec is None else str(spec.dtype)])
+            table["shape"].append(self.shapes[() if spec is None else tuple(_size(n) for n in spec.shape)])
+            where = spans.span(row.code, row.offset) if row.code is not None else None
+            table["span"].append(-1 if where is None else self.spans[where])
+            table["flags"].append(self._flags(row))
+            table["flops"].append(self._flops(row, flops))
+        return table
+
+    def _op(self, row: Row) -> int:
+        if row.op is None:
+            return -1
+        literals = {i: v for i, v in row.literals.items() if isinstance(v, (bool, int, float))}
+        attrs = {k: v for k, v in row.attrs.items() if k not in _UNTOLD}
+        key = (row.op.name, len(row.operands), repr(sorted(literals.items())), repr(sorted(attrs.items())))
+        index = self.ops[key]
+        if index == len(self.shown):
+            self.shown.append(forms.shown(row.op, len(row.operands), literals))
+            told = {name: _plain(value) for name, value in attrs.items()}
+            self.attrs.append((told, {str(i): num(v) for i, v in literals.items()}))
+        return index
+
+    def _ops(self) -> dict[str, list[Any]]:
+        return {
+            "name": [key[0] for key in self.ops.items],
+            "symbol": [s.symbol for s in self.shown],
+            "pattern": [s.pattern for s in self.shown],
+            "form": [s.form for s in self.shown],
+            "precedence": [s.precedence for s in self.shown],
+            "local": [list(s.local) for s in self.shown],
+            "say": [s.say for s in self.shown],
+            "attrs": [attrs for attrs, _ in self.attrs],
+            "literals": [literals for _, literals in self.attrs],
+        }
+
+    def _flags(self, row: Row) -> int:
+        flags = TRACKED if row.tracked else 0
+        flags |= SEEN if row.gradient is not None else 0
+        for code, nan, inf in (
+            (self._code(row.value), NAN_FORWARD, INF_FORWARD),
+            (self._code(row.gradient), NAN_BACKWARD, INF_BACKWARD),
+        ):
+            flags |= nan if code == stats.NAN else inf if code == stats.INFINITE else 0
+        if _is_view(row):
+            flags |= VIEW
+        if row.op is not None and row.op.kind in ("composite", "control"):
+            flags |= COMPOSITE
+        return flags
+
+    def _code(self, value: Any) -> int:
+        return stats.code(value)
+
+    def _flops(self, row: Row, known: dict[Any, Any]) -> Any:
+        """The operations of a row, counted as :func:`wengert.explain.cost` counts them."""
+        if row.op is None or row.spec is None:
+            return 0
+        inputs = [_stand_in(o, row.literals.get(i)) for i, o in enumerate(row.operands)]
+        key = (row.op, repr(sorted(row.attrs.items())), tuple(_spec_key(i) for i in inputs), row.spec)
+        if key not in known:
+            node = make_node(row.op, tuple(inputs), dict(row.attrs), None, row.spec, None, 0, None, False)
+            known[key] = slopes.operations(node)
+        return known[key]
+
+    # -- the tree, edges, what is saved
+
+    def _scopes(self, places: Sequence[Place]) -> dict[str, list[Any]]:
+        return {
+            "parent": [-1 if p.parent is None else p.parent.index for p in places],
+            "name": [self.strings[p.name] for p in places],
+            "kind": [p.kind for p in places],
+            "hash": [self.strings[p.hash] for p in places],
+        }
+
+    def _edges(self) -> dict[str, Any]:
+        table: dict[str, Any] = {"dst": [], "src": [], "slot": []}
+        derivatives: list[Any] = []
+        codes: list[int] = []
+        last = 0
+        for row in self.rows:
+            shares = slopes.shares(row)
+            local = slopes.local(row) if self.exact else {}
+            for slot, operand in enumerate(row.operands):
+                if operand is None:
+                    continue
+                table["dst"].append(row.index - last)
+                table["src"].append(row.index - operand.index)
+                table["slot"].append(slot)
+                last = row.index
+                derivatives.append(local.get(slot))
+                codes.append(stats.code(shares.get(slot)))
+        if any(d is not None for d in derivatives):
+            table["slope"] = derivatives
+        if any(codes):
+            table["gradient"] = stats.packed(codes)
+        return table
+
+    def _saved(self) -> dict[str, list[int]]:
+        pairs: list[tuple[int, int]] = []
+        for row in self.rows:
+            if not row.saved or row.kind == "root":
+                continue
+            found = dict.fromkeys(self._kept(row))
+            pairs += [(row.index, i) for i in found]
+        return {"node": [a for a, _ in pairs], "value": [b for _, b in pairs]}
+
+    def _kept(self, row: Row) -> list[int]:
+        """The rows whose values a row keeps: operands by their position, the result last."""
+        kept = []
+        for i, value in enumerate(row.saved[:-1] if len(row.saved) == len(row.operands) + 1 else ()):
+            operand = row.operands[i]
+            if operand is not None and isinstance(value, (np.ndarray, np.generic)):
+                kept.append(operand.index)
+        if len(row.saved) == len(row.operands) + 1 and row.saved[-1] is not None:
+            kept.append(row.index)
+        return kept
+
+    # -- numbers
+
+    def _stats(self, values: Sequence[Any]) -> dict[str, Any]:
+        scalar: list[Any] = []
+        details: dict[str, Any] = {}
+        for row, value in zip(self.rows, values, strict=True):
+            single = value is not None and not isinstance(value, (tuple, list)) and np.size(value) == 1
+            number = stats.exact(value) if single else None
+            chosen = self.exact or row.kind in ("param", "root")
+            scalar.append(number if chosen or number is None else stats.short_number(number))
+            if value is not None and not single and chosen:
+                found = stats.details(value)
+                if found is not None:
+                    details[str(row.index)] = found
+        return {"rms": stats.packed([self._code(v) for v in values]), "scalar": scalar, "details": details}
+
+    # -- time and memory
+
+    def _events(self) -> dict[str, list[Any]]:
+        events, began = self.recording.events, self.recording.started
+        return {
+            "phase": [PHASES.index(e.phase) for e in events],
+            "node": [e.row.index for e in events],
+            "t0": [round((e.start - began) * 1e6, 1) for e in events],
+            "dur": [round((e.end - e.start) * 1e6, 1) for e in events],
+            "thread": [e.thread for e in events],
+        }
+
+    def _buffers(self, found: Lives) -> dict[str, list[int]]:
+        buffers = found.buffers
+        return {
+            "bytes": [b.bytes for b in buffers],
+            "class": [classes().index(b.kind) for b in buffers],
+            "node": [b.row.index for b in buffers],
+            "first": [b.first for b in buffers],
+            "last": [b.last for b in buffers],
+        }
+
+    def _sources(self) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
+        found: list[spans.Span] = self.spans.items
+        files = Indexed()
+        lines: dict[str, set[int]] = {}
+        for where in found:
+            files[where.file]
+            lines.setdefault(where.file, set()).update((where.line0, where.line1))
+        table = {
+            "file": [files[w.file] for w in found],
+            "line0": [w.line0 for w in found],
+            "col0": [w.col0 for w in found],
+            "line1": [w.line1 for w in found],
+            "col1": [w.col1 for w in found],
+        }
+        shown = [
+            {"path": spans.short_path(f), "pieces": [{"line": n, "text": t} for n, t in spans.pieces(f, lines[f])]}
+            for f in files.items
+        ]
+        return table, shown
+
+
+def _is_view(row: Row) -> bool:
+    """Whether a result shares memory with an operand."""
+    owners = {id(base(a)) for o in row.operands if o is not None for a in arrays(o.value) if isinstance(a, np.ndarray)}
+    return row.op is not None and any(id(base(a)) in owners for a in arrays(row.value) if isinstance(a, np.ndarray))
+
+
+def _size(n: Any) -> int:
+    """A size; of one that is not known until the graph is fed -1."""
+    return n if isinstance(n, int) else -1
+
+
+def _error(error: BaseException) -> dict[str, str]:
+    return {"type": type(error).__name__, "text": str(error)}
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as JSON has it."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, float, np.number)):
+        return num(value)
+    if isinstance(value, (tuple, list)):
+        return [_plain(v) for v in value]
+    return str(value)
+
+
+def _stand_in(operand: Row | None, literal: Any) -> Any:
+    """What stands in a node's inputs for an operand, where only its spec is asked for."""
+    if operand is None:
+        return literal if isinstance(literal, (bool, int, float, complex)) else 0
+    if operand.node is not None and not isinstance(operand.node.spec, tuple):
+        return operand.node
+    spec = operand.specs[0] if operand.specs else None
+    return 0 if spec is None else make_node(None, (), {}, None, spec, None, 0, None, False)  # type: ignore[arg-type]
+
+
+def _spec_key(entry: Any) -> Any:
+    return specs_of(entry) if isinstance(entry, Node) else type(entry)

@@ -1,0 +1,84 @@
+"""Local derivatives and what goes along each edge, by the very rules of the backward pass; and what nodes cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.errors import WengertError
+from ..core.graph import Graph
+from ..core.node import Node
+from ..core.record import OUTPUT
+from ..core.tensor import abstract
+from ..explain import cost_rules
+from ..explain.edges import Cotangent, Puller
+from .recording import Row
+from .stats import exact, num
+
+_WHAT = "a document"
+
+
+def shares(row: Row) -> dict[int, Any]:
+    """What went to each operand in the backward pass; for one that is taken twice, apart."""
+    node = row.node
+    if not row.left or node is None or len(set(row.operands)) == len(row.operands):
+        return row.left
+    twice = {i for i, o in enumerate(row.operands) if o is not None and row.operands.count(o) > 1}
+    if not twice & row.left.keys() or row.gradient is None:
+        return row.left
+    found = _pulled(row, node, row.gradient)
+    return row.left if found is None else {i: g for i, g in found.items()}
+
+
+def local(row: Row) -> dict[int, Any]:
+    """The local derivative in each operand, where both are single numbers."""
+    node, single = row.node, _is_single(row)
+    if row.kind == "root" and single:
+        return {0: 1} if row.operands[0] is not None and _is_single(row.operands[0]) else {}
+    if node is None or not single or row.op is None or not any(o is not None and _is_single(o) for o in row.operands):
+        return {}
+    if type(node) is not Node or row.value is None:
+        return {}
+    found = _pulled(row, node, np.ones(node.spec.shape, node.spec.dtype))
+    if found is None:
+        return {}
+    out = {}
+    for i, gradient in found.items():
+        operand = row.operands[i] if i < len(row.operands) else None
+        if operand is not None and _is_single(operand) and np.size(gradient) == 1:
+            slope = exact(gradient)
+            out[i] = num(slope) if isinstance(slope, (int, float)) else slope
+    return out
+
+
+def _is_single(row: Row) -> bool:
+    return (len(row.specs) == 1 and row.specs[0].shape == ()) or (len(row.specs) == 1 and row.specs[0].size == 1)
+
+
+def _pulled(row: Row, node: Node, cotangent: Any) -> dict[int, Any] | None:
+    """Cotangents of a node's operands by position, from the values that the row keeps."""
+    if node.op.kind == "leaf" or isinstance(cotangent, tuple) or node.op is OUTPUT:
+        return None
+    puller = Puller(_WHAT)
+    puller.saved = lambda _: row.saved  # type: ignore[method-assign]
+    try:
+        return {i: ct.value for i, ct in puller.pull(node, Cotangent(cotangent)).items()}
+    except (WengertError, IndexError, TypeError, AttributeError):
+        return None  # a rule of the user's own that keeps what it likes
+
+
+def operations(node: Node) -> Any:
+    """The operations of a node; of a composite those inside; 0 where they cannot be counted."""
+    if node.op.body is None:
+        return _counted(cost_rules.flops(node).operations)
+    try:
+        made = Graph.of(abstract(node)) if not isinstance(node.spec, tuple) else None
+        inside = made.inner(made.outputs[0]).expand().computations if made is not None else ()
+    except WengertError:
+        return 0
+    return sum(_counted(cost_rules.flops(n).operations) for n in inside if n.op is not OUTPUT)
+
+
+def _counted(count: Any) -> Any:
+    return num(count) if isinstance(count, (int, float)) else 0

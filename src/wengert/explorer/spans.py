@@ -1,0 +1,191 @@
+"""Where in the program things are: exact sub-expressions, and what the program calls its values.
+
+A code object and an instruction's offset give line and column (PEP 657). The syntax tree of the same file tells
+what is made of an expression: in `h = w * x + b` the sum is called h, and the product's operands w and x.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+import os
+from functools import lru_cache
+from itertools import islice
+from types import CodeType
+from typing import NamedTuple
+
+from ..core.source import Source
+
+_CONTEXT = 2  # lines shown around a span
+_LONGEST_NAME = 24
+
+
+class Span(NamedTuple):
+    """An expression in a file: lines from 1, columns from 0, in characters; the end is behind it."""
+
+    file: str
+    line0: int
+    col0: int
+    line1: int
+    col1: int
+
+
+@lru_cache(maxsize=65536)
+def span(code: CodeType | Source, offset: int) -> Span | None:
+    """The expression that the instruction at byte `offset` was compiled from."""
+    if isinstance(code, Source):
+        return _of_source(code)
+    if offset < 0:
+        return None
+    line0, line1, left, right = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
+    if line0 is None:
+        return None
+    if line1 is None or left is None or right is None:
+        return _whole_line(code.co_filename, line0)
+    file = code.co_filename
+    return Span(file, line0, _characters(file, line0, left), line1, _characters(file, line1, right))
+
+
+def _of_source(source: Source) -> Span:
+    """Of a place that is known by its text only: where that stands in the line."""
+    text = linecache.getline(source.file, source.line)
+    at = text.find(source.text) if source.text else -1
+    if at < 0:
+        return _whole_line(source.file, source.line)
+    return Span(source.file, source.line, at, source.line, at + len(source.text))
+
+
+def _whole_line(file: str, line: int) -> Span:
+    text = linecache.getline(file, line).rstrip()
+    return Span(file, line, len(text) - len(text.lstrip()), line, len(text))
+
+
+def _characters(file: str, line: int, column: int) -> int:
+    """A column in characters from one in bytes of UTF-8."""
+    text = linecache.getline(file, line)
+    return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
+
+
+def pieces(file: str, lines: set[int]) -> list[tuple[int, list[str]]]:
+    """The parts of a file that show these lines, each with its first line's number."""
+    total = len(linecache.getlines(file))
+    wanted = sorted({n for line in lines for n in range(line - _CONTEXT, line + _CONTEXT + 1) if 1 <= n <= total})
+    found: list[tuple[int, list[str]]] = []
+    for n in wanted:
+        if not found or found[-1][0] + len(found[-1][1]) != n:
+            found.append((n, []))
+        found[-1][1].append(linecache.getline(file, n).rstrip("\n"))
+    return found
+
+
+def short_path(file: str) -> str:
+    """A file's path as pages show it: from the working directory where it is below."""
+    shown = os.path.relpath(file) if os.path.isabs(file) else file
+    return os.path.basename(file) if shown.startswith("..") else shown
+
+
+# -- names
+
+
+class Named(NamedTuple):
+    """What the program says of expressions in a file, by their spans without the file.
+
+    `targets` has the variable that a whole right side is assigned to, "" where it is what a function
+    returns; `operands` the names of an operator's or a call's operands.
+    """
+
+    targets: dict[tuple[int, int, int, int], str]
+    operands: dict[tuple[int, int, int, int], tuple[str, ...]]
+
+
+@lru_cache(maxsize=256)
+def named(file: str) -> Named:
+    """What a file's syntax tree tells of names; nothing where it cannot be read."""
+    out = Named({}, {})
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return out
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            _assigned(out, file, node.targets[0], node.value)
+        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
+            _assigned(out, file, node.target, node.value)
+        elif isinstance(node, ast.AugAssign):
+            name = _name(node.target)
+            if name:
+                out.targets[_at(file, node)] = name
+            out.operands[_at(file, node)] = (name, _name(node.value))
+        elif isinstance(node, ast.Return) and node.value is not None:
+            out.targets[_at(file, node.value)] = ""
+        elif isinstance(node, ast.Lambda):
+            out.targets[_at(file, node.body)] = ""
+        if isinstance(node, ast.BinOp):
+            out.operands[_at(file, node)] = (_name(node.left), _name(node.right))
+        elif isinstance(node, ast.UnaryOp):
+            out.operands[_at(file, node)] = (_name(node.operand),)
+        elif isinstance(node, ast.Compare):
+            out.operands[_at(file, node)] = (_name(node.left), *map(_name, node.comparators))
+        elif isinstance(node, ast.Call):
+            receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
+            names = tuple(map(_name, node.args))
+            method = receiver is not None and not _is_module(receiver)
+            out.operands[_at(file, node)] = (_name(receiver), *names) if method and receiver is not None else names
+        elif isinstance(node, ast.Subscript):
+            out.operands[_at(file, node)] = (_name(node.value),)
+    return out
+
+
+def _assigned(out: Named, file: str, target: ast.expr, value: ast.expr) -> None:
+    name = _name(target)
+    if name:
+        out.targets[_at(file, value)] = name
+
+
+def _is_module(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("wg", "wengert", "np", "F", "nn")
+
+
+def _name(node: ast.expr) -> str:
+    """A variable's or an attribute's name, `self` left out; "" for any other expression."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    if node.id != "self" or not parts:
+        parts.append(node.id)
+    name = ".".join(reversed(parts))
+    return name if len(name) <= _LONGEST_NAME else ""
+
+
+def _at(file: str, node: ast.AST) -> tuple[int, int, int, int]:
+    line0, line1 = node.lineno, node.end_lineno or node.lineno  # type: ignore[attr-defined]
+    left, right = node.col_offset, node.end_col_offset or 0  # type: ignore[attr-defined]
+    return line0, _characters(file, line0, left), line1, _characters(file, line1, right)
+
+
+def target(where: Span) -> str | None:
+    """The variable that an expression is assigned to; "" where it is returned, None for neither."""
+    return named(where.file).targets.get(where[1:])
+
+
+def operand(where: Span, index: int) -> str:
+    """What the program calls an operand of an expression; "" where it is none of its variables."""
+    names = named(where.file).operands.get(where[1:], ())
+    return names[index] if index < len(names) else ""
+
+
+# -- loops
+
+
+@lru_cache(maxsize=4096)
+def loops(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """The loops of a piece of code, as ranges of instruction offsets, outer ones first."""
+    found = {}
+    for instruction in dis.get_instructions(code):
+        if "JUMP_BACKWARD" in instruction.opname and isinstance(instruction.argval, int):
+            found[instruction.argval] = max(instruction.offset, found.get(instruction.argval, 0))
+    return tuple(sorted(found.items(), key=lambda r: (r[0], -r[1])))

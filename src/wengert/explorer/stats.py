@@ -1,0 +1,162 @@
+"""Values in numbers: sizes for colour, exact numbers where they are few, histograms and pictures of larger arrays."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.arrays import Array
+
+NONE, ZERO, INFINITE, NAN = 0, 1, 254, 255
+_BINS, _ALL, _ROWS, _COLUMNS = 16, 64, 16, 64
+# Codes are quarters of powers of two around 1.
+_MIDDLE, _STEPS = 128, 4
+
+
+def num(value: Any) -> float | int | str:
+    """A number as JSON can have it."""
+    if isinstance(value, (bool, int, np.bool_, np.integer)):
+        return int(value)
+    value = float(value)
+    if math.isfinite(value):
+        return int(value) if value.is_integer() and abs(value) < 1e15 else value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def exact(value: Any) -> float | int | str | None:
+    """The one element of an array, in the fewest digits that its dtype tells apart; None of a complex one."""
+    item = np.asarray(value).reshape(())[()]
+    if item.dtype.kind == "c":
+        return None
+    if item.dtype.kind == "f" and item.dtype.itemsize < 8:
+        return num(float(str(item)))
+    return num(item)
+
+
+def parts(value: Any) -> list[Array]:
+    """The arrays of a value: itself, or those of several results."""
+    found = value if isinstance(value, (tuple, list)) else (value,)
+    return [np.asarray(v) for v in found if v is not None]
+
+
+def real(array: Array) -> Array:
+    """An array of real numbers: the sizes of complex ones, float32 for half precision, 0 and 1 for booleans."""
+    if array.dtype.kind == "c":
+        with np.errstate(all="ignore"):
+            return np.abs(array)
+    return (
+        array
+        if array.dtype.kind == "f" and array.dtype.itemsize > 2
+        else array.astype(np.float32 if array.dtype.kind == "V" else np.float64)
+    )
+
+
+def code(value: Any) -> int:
+    """The root mean square of what is finite, as one byte; NaN and infinities have codes of their own."""
+    if value is None:
+        return NONE
+    total, count = 0.0, 0
+    worst = NONE
+    for array in parts(value):
+        if array.size == 0:
+            continue
+        flat = real(array).ravel()
+        with np.errstate(all="ignore"):
+            squares = float(np.dot(flat, flat))
+        if not math.isfinite(squares):
+            finite = np.isfinite(flat)
+            if not finite.all():
+                worst = max(worst, NAN if np.isnan(flat).any() else INFINITE)
+            flat = flat[finite].astype(np.float64)
+            with np.errstate(all="ignore"):
+                squares = float(np.dot(flat, flat))
+        total += squares
+        count += flat.size
+    if worst:
+        return worst
+    return of_rms(math.sqrt(total / count)) if count and total else ZERO
+
+
+def of_rms(size: float) -> int:
+    """The code of a root mean square."""
+    if size == 0:
+        return ZERO
+    if not math.isfinite(size):
+        return 253
+    return min(253, max(2, round(_MIDDLE + _STEPS * math.log2(size))))
+
+
+def packed(codes: Sequence[int]) -> str:
+    """Codes as the document has them: a byte each, in base64."""
+    return base64.b64encode(bytes(codes)).decode("ascii")
+
+
+def details(value: Any) -> dict[str, Any] | None:
+    """Range, moments, histogram, and all elements or a picture of them; None of nothing."""
+    arrays = parts(value)
+    if not arrays:
+        return None
+    array = arrays[0]
+    flat = real(array).ravel().astype(np.float64, copy=False)
+    finite = flat[np.isfinite(flat)]
+    out: dict[str, Any] = {"min": 0, "max": 0, "mean": 0, "std": 0}
+    hist: list[int] = []
+    if finite.size:
+        low, high = float(finite.min()), float(finite.max())
+        with np.errstate(all="ignore"):
+            out = {"min": num(low), "max": num(high), "mean": short(finite.mean()), "std": short(finite.std())}
+        hist = _histogram(finite, low, high)
+    nans = int(np.isnan(flat).sum())
+    out |= {"nan": nans, "inf": flat.size - finite.size - nans, "zero": int((flat == 0).sum()), "size": flat.size}
+    out["hist"] = hist
+    if flat.size <= _ALL and array.dtype.kind != "c":
+        out["values"] = [exact(v) for v in array.ravel()]
+    elif flat.size > _ALL:
+        out["cells"] = cells(flat.reshape(array.shape))
+    return out
+
+
+def _histogram(finite: Array, low: float, high: float) -> list[int]:
+    if high == low or not math.isfinite(high - low):
+        return [int(finite.size)]
+    places = np.minimum(((finite - low) * (_BINS / (high - low))).astype(np.int64), _BINS - 1)
+    return [int(n) for n in np.bincount(places, minlength=_BINS)]
+
+
+def short(value: Any) -> float | int | str:
+    """A number to six digits: statistics, not values."""
+    return short_number(num(value))
+
+
+def short_number(value: float | int | str) -> float | int | str:
+    """An exact number to six digits, for documents of very many."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def cells(array: Array) -> dict[str, Any]:
+    """A picture of an array as a matrix: each cell the mean size of what it covers, bad where anything in it is.
+
+    The last axis goes across; all others go down.
+    """
+    matrix = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(1, -1)
+    return _grid(np.abs(matrix), min(_ROWS, matrix.shape[0]), min(_COLUMNS, matrix.shape[1]))
+
+
+def _grid(sizes: Array, rows: int, columns: int) -> dict[str, Any]:
+    down = (np.arange(rows) * sizes.shape[0]) // rows
+    across = (np.arange(columns) * sizes.shape[1]) // columns
+    bad = ~np.isfinite(sizes)
+    with np.errstate(all="ignore"):
+        sums = np.add.reduceat(np.add.reduceat(np.where(bad, 0.0, sizes), down, axis=0), across, axis=1)
+        counts = np.diff(np.append(down, sizes.shape[0]))[:, None] * np.diff(np.append(across, sizes.shape[1]))
+        means = sums / counts
+    values: list[Any] = [float(f"{v:.3g}") for v in means.ravel()]
+    if bad.any():
+        nan = np.logical_or.reduceat(np.logical_or.reduceat(np.isnan(sizes), down, axis=0), across, axis=1).ravel()
+        inf = np.logical_or.reduceat(np.logical_or.reduceat(np.isinf(sizes), down, axis=0), across, axis=1).ravel()
+        values = ["nan" if n else "inf" if i else v for v, n, i in zip(values, nan, inf, strict=True)]
+    return {"rows": rows, "cols": columns, "values": values}
