@@ -1,3 +1,7 @@
+/** The Graph tab: small graphs whole, larger ones as a strip of layers with a loupe. */
+import { useStore } from "../../state";
+import { SurveyGraph } from "../survey/survey";
+
 export function GraphView() {
-  return null;
+  return useStore().small.value ? null : <SurveyGraph />;
 }

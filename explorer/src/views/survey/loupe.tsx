@@ -1,0 +1,81 @@
+/** The inside of one layer at reading size. */
+import { dtypeOf, edgesAt, scopePath, shapeOf, type Model } from "../../trace/model";
+import { useStore } from "../../state";
+import { totalsOf, within } from "./totals";
+
+export function Loupe({ focus, goTo }: { focus: number; goTo: (scope: number) => void }) {
+  const store = useStore();
+  const model = store.model.value;
+  return (
+    <section class="wg-loupe" aria-label={`Inside ${pathOf(model, focus)}`}>
+      <Head model={model} focus={focus} goTo={goTo} />
+      <div class="wg-loupe-graph" />
+      <Legend model={model} focus={focus} />
+    </section>
+  );
+}
+
+function pathOf(model: Model, scope: number): string {
+  return scopePath(model, scope).join(".") || model.trace.meta.title;
+}
+
+function Head({ model, focus, goTo }: { model: Model; focus: number; goTo: (scope: number) => void }) {
+  const { scopes } = model.trace;
+  const t = totalsOf(model);
+  const like = focus === 0 ? 0 : scopes.hash.reduce((n, hash) => n + (hash === scopes.hash[focus] ? 1 : 0), 0) - 1;
+  const path: number[] = [];
+  for (let s = focus; s > 0; s = scopes.parent[s] as number) path.unshift(s);
+  const ops = t.ops[focus] as number;
+  return (
+    <header class="wg-loupe-head">
+      <nav aria-label="Where">
+        {path.length === 0 && <b>{model.trace.meta.title}</b>}
+        {path.map((s, i) => (
+          <span key={s}>
+            {i > 0 && <span class="wg-muted">.</span>}
+            <button type="button" class="wg-crumb" aria-current={s === focus} onClick={() => goTo(s)}>
+              {model.trace.strings[scopes.name[s] as number]}
+            </button>
+          </span>
+        ))}
+      </nav>
+      <span class="wg-muted">
+        {ops.toLocaleString("en")} op{ops === 1 ? "" : "s"}
+        {like > 0 && `, same shape as the other ${like}`}
+      </span>
+      <span class="wg-muted wg-mono wg-loupe-shape">{entering(model, focus)}</span>
+    </header>
+  );
+}
+
+/** dtype and shape of the largest value that comes in. */
+export function entering(model: Model, scope: number): string {
+  let best = -1;
+  let most = 0;
+  const { scope: scopeOf, op } = model.trace.nodes;
+  for (let n = 0; n < model.nodes; n++) {
+    if ((op[n] as number) < 0 || !within(model, scopeOf[n] as number, scope)) continue;
+    for (const e of edgesAt(model.operands, n)) {
+      const src = model.src[e] as number;
+      if ((op[src] as number) < 0 && (model.trace.nodes.kind[src] as number) !== 0) continue;
+      if (scope !== 0 && within(model, scopeOf[src] as number, scope)) continue;
+      const size = shapeOf(model, src).reduce((a, b) => a * b, 1);
+      if (size > most) {
+        most = size;
+        best = src;
+      }
+    }
+  }
+  return best < 0 ? "" : `${dtypeOf(model, best)} · ${shapeOf(model, best).join(" × ") || "scalar"}`;
+}
+
+function Legend({ model, focus }: { model: Model; focus: number }) {
+  const broken = (totalsOf(model).badGradients[focus] as number) > 0;
+  return (
+    <footer class="wg-legend">
+      <span class="wg-key-value">value</span>
+      <span class="wg-key-gradient">gradient</span>
+      {broken && <span class="wg-key-lost">gradient lost to NaN</span>}
+    </footer>
+  );
+}

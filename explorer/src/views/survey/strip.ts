@@ -1,0 +1,274 @@
+/** The run as a row of layers: what stands in each column, how large values and gradients are in it, what passes between. */
+import { kindOf, nameOf, opOf, text, type Model } from "../../trace/model";
+import { rmsOfCode } from "../../trace/decode";
+import { elements, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
+
+export interface Column {
+  kind: "input" | "scope" | "nodes" | "loss";
+  label: string;
+  /** The scopes and, for what stands between scopes, the nodes that it holds. */
+  scopes: readonly number[];
+  nodes: readonly number[];
+  ops: number;
+  valueSize: number;
+  gradientSize: number;
+  badValues: boolean;
+  badGradients: boolean;
+}
+
+/** What passes from a column to the next, over their common border. */
+export interface Border {
+  value: boolean;
+  gradient: boolean;
+  badValue: boolean;
+  badGradient: boolean;
+}
+
+export interface Strip {
+  columns: readonly Column[];
+  /** One fewer than columns. */
+  borders: readonly Border[];
+  /** The column of each node, -1 for parameters and constants, which stand nowhere in the row. */
+  columnOf: Int32Array;
+}
+
+/** A part before it becomes a column: a scope, or a node that stands in the expanded scope itself. */
+type Part = { scope: number; first: number } | { node: number; first: number };
+
+/** A part with this share of all nodes says too little in one column. */
+const TOO_MUCH = 0.5;
+/** So many columns can be told apart. */
+export const MOST_COLUMNS = 48;
+
+export function stripOf(model: Model, root = 0, most = MOST_COLUMNS): Strip {
+  const totals = totalsOf(model);
+  const first = firstNodes(model);
+  const parts = expanded(model, totals, first, root, most);
+  const columns = mergedToFit(parts.flatMap((group) => columnsOf(model, totals, group)), most);
+  const columnOf = new Int32Array(model.nodes).fill(-1);
+  assign(model, columns, columnOf);
+  return { columns, borders: bordersOf(model, columns.length, columnOf), columnOf };
+}
+
+/** The first node in each scope or below it. */
+function firstNodes(model: Model): Int32Array {
+  const { parent } = model.trace.scopes;
+  const first = new Int32Array(parent.length).fill(model.nodes);
+  for (let n = model.nodes - 1; n >= 0; n--) if ((model.trace.nodes.op[n] as number) >= 0) first[model.trace.nodes.scope[n] as number] = n;
+  for (let s = parent.length - 1; s > 0; s--) {
+    const p = parent[s] as number;
+    first[p] = Math.min(first[p] as number, first[s] as number);
+  }
+  return first;
+}
+
+function partsIn(model: Model, totals: Totals, first: Int32Array, scope: number): Part[] {
+  const parts: Part[] = [];
+  for (const s of model.childScopes[scope] as number[]) {
+    if ((totals.ops[s] as number) > 0) parts.push({ scope: s, first: first[s] as number });
+  }
+  for (const n of model.childNodes[scope] as number[]) {
+    const kind = kindOf(model, n);
+    if (kind === "op" || kind === "root" || kind === "input") parts.push({ node: n, first: kind === "input" ? -1 : n });
+  }
+  return parts.sort((a, b) => a.first - b.first);
+}
+
+/** The parts of a scope; those that hold lists of like parts, or most of everything, are replaced by their own parts. */
+function expanded(model: Model, totals: Totals, first: Int32Array, root: number, most: number): Part[][] {
+  const all = totals.ops[root] as number;
+  let parts = partsIn(model, totals, first, root);
+  for (;;) {
+    let at = -1;
+    for (let i = 0; i < parts.length; i++) {
+      const part = parts[i] as Part;
+      if (!("scope" in part)) continue;
+      const share = (totals.ops[part.scope] as number) / all;
+      const inner = partsIn(model, totals, first, part.scope);
+      if (inner.length < 2 && share < 1) continue;
+      const fits = parts.length + inner.length <= most || isList(model, part.scope);
+      if (fits && (share > TOO_MUCH || (share > 0.2 && isList(model, part.scope)))) {
+        at = i;
+        break;
+      }
+    }
+    if (at < 0) return grouped(parts);
+    const part = parts[at] as { scope: number };
+    parts = [...parts.slice(0, at), ...partsIn(model, totals, first, part.scope), ...parts.slice(at + 1)];
+  }
+}
+
+/** Whether a scope holds like parts and nothing else: a list of layers. */
+function isList(model: Model, scope: number): boolean {
+  const children = model.childScopes[scope] as number[];
+  const { hash } = model.trace.scopes;
+  const own = (model.childNodes[scope] as number[]).some((n) => (model.trace.nodes.op[n] as number) >= 0);
+  return !own && children.length > 1 && children.every((s) => hash[s] === hash[children[0] as number]);
+}
+
+/** Nodes that stand side by side go together: more than three of them say more as one column. */
+function grouped(parts: readonly Part[]): Part[][] {
+  const groups: Part[][] = [];
+  for (const part of parts) {
+    const group = groups[groups.length - 1];
+    const before = group?.[0];
+    if (group !== undefined && before !== undefined && "node" in part && "node" in before && part.first < 0 === before.first < 0) group.push(part);
+    else groups.push([part]);
+  }
+  return groups;
+}
+
+const ALONE = 3;
+
+function columnsOf(model: Model, totals: Totals, group: readonly Part[]): Column[] {
+  const part = group[0] as Part;
+  if ("scope" in part) return [scopeColumn(model, totals, part.scope)];
+  const nodes = group.flatMap((p) => ("node" in p ? [p.node] : []));
+  const loss = model.trace.meta.roots[0];
+  const rest = nodes.filter((n) => n !== loss);
+  const alone = rest.length <= ALONE;
+  const columns = alone ? rest.map((n) => nodesColumn(model, [n])) : [nodesColumn(model, rest)];
+  if (rest.length < nodes.length) columns.push({ ...nodesColumn(model, [loss as number]), kind: "loss" });
+  return columns;
+}
+
+function scopeColumn(model: Model, t: Totals, scope: number): Column {
+  return {
+    kind: "scope",
+    label: text(model, model.trace.scopes.name[scope]),
+    scopes: [scope],
+    nodes: [],
+    ops: t.ops[scope] as number,
+    valueSize: t.valueSize[scope] as number,
+    gradientSize: t.gradientSize[scope] as number,
+    badValues: (t.badValues[scope] as number) > 0,
+    badGradients: (t.badGradients[scope] as number) > 0,
+  };
+}
+
+function nodesColumn(model: Model, nodes: readonly number[]): Column {
+  const [n] = nodes as [number];
+  const one = nodes.length === 1;
+  const input = kindOf(model, n) === "input";
+  return {
+    kind: input ? "input" : "nodes",
+    label: one ? (input ? nameOf(model, n) : opOf(model, n)) : `${nodes.length} ${input ? "inputs" : "ops"}`,
+    scopes: [],
+    nodes,
+    ops: nodes.reduce((sum, m) => sum + ((model.trace.nodes.op[m] as number) >= 0 ? 1 : 0), 0),
+    valueSize: sizeOf(model, nodes, model.valueCode),
+    gradientSize: sizeOf(model, nodes, model.gradientCode),
+    badValues: nodes.some((m) => hasNaNValue(model, m)),
+    badGradients: nodes.some((m) => hasNaNGradient(model, m)),
+  };
+}
+
+function sizeOf(model: Model, nodes: readonly number[], codes: Uint8Array): number {
+  let squares = 0;
+  let count = 0;
+  for (const n of nodes) {
+    const rms = rmsOfCode(codes[n] as number);
+    if (rms === null) continue;
+    const many = elements(model.trace.shapes[model.trace.nodes.shape[n] as number] ?? []);
+    if (Number.isFinite(rms)) squares += rms * rms * many;
+    count += many;
+  }
+  return count === 0 ? Number.NaN : Math.sqrt(squares / count);
+}
+
+/** Where there are more columns than can be told apart, neighbours share one; ends stay what they are. */
+function mergedToFit(columns: readonly Column[], most: number): Column[] {
+  if (columns.length <= most) return [...columns];
+  const size = Math.ceil(columns.length / most);
+  const out: Column[] = [];
+  let run: Column[] = [];
+  const flush = () => {
+    if (run.length > 0) out.push(run.length === 1 ? (run[0] as Column) : together(run));
+    run = [];
+  };
+  for (const column of columns) {
+    if (column.kind === "input" || column.kind === "loss") {
+      flush();
+      out.push(column);
+      continue;
+    }
+    run.push(column);
+    if (run.length === size) flush();
+  }
+  flush();
+  return out;
+}
+
+function together(run: readonly Column[]): Column {
+  const rms = (pick: (c: Column) => number) => {
+    const sizes = run.map(pick).filter((s) => !Number.isNaN(s));
+    return sizes.length === 0 ? Number.NaN : Math.sqrt(sizes.reduce((sum, s) => sum + s * s, 0) / sizes.length);
+  };
+  return {
+    kind: run.every((c) => c.kind === "scope") ? "scope" : "nodes",
+    label: `${(run[0] as Column).label}–${(run[run.length - 1] as Column).label}`,
+    scopes: run.flatMap((c) => c.scopes),
+    nodes: run.flatMap((c) => c.nodes),
+    ops: run.reduce((sum, c) => sum + c.ops, 0),
+    valueSize: rms((c) => c.valueSize),
+    gradientSize: rms((c) => c.gradientSize),
+    badValues: run.some((c) => c.badValues),
+    badGradients: run.some((c) => c.badGradients),
+  };
+}
+
+function assign(model: Model, columns: readonly Column[], columnOf: Int32Array): void {
+  const { parent } = model.trace.scopes;
+  const ofScope = new Int32Array(parent.length).fill(-1);
+  columns.forEach((column, i) => {
+    for (const s of column.scopes) ofScope[s] = i;
+  });
+  for (let s = 1; s < parent.length; s++) if ((ofScope[s] as number) < 0) ofScope[s] = ofScope[parent[s] as number] as number;
+  for (let n = 0; n < model.nodes; n++) {
+    if ((model.trace.nodes.op[n] as number) >= 0) columnOf[n] = ofScope[model.trace.nodes.scope[n] as number] as number;
+  }
+  columns.forEach((column, i) => {
+    for (const n of column.nodes) columnOf[n] = i;
+  });
+}
+
+function bordersOf(model: Model, columns: number, columnOf: Int32Array): Border[] {
+  const rows = [0, 1, 2, 3].map(() => new Int32Array(columns + 1));
+  const [value, gradient, badValue, badGradient] = rows as [Int32Array, Int32Array, Int32Array, Int32Array];
+  const span = (row: Int32Array, from: number, to: number) => {
+    row[from] = (row[from] as number) + 1;
+    row[to] = (row[to] as number) - 1;
+  };
+  for (let e = 0; e < model.edges; e++) {
+    const [src, dst] = [model.src[e] as number, model.dst[e] as number];
+    const [a, b] = [columnOf[src] as number, columnOf[dst] as number];
+    if (a < 0 || b <= a) continue;
+    span(value, a, b);
+    if (hasNaNValue(model, src)) span(badValue, a, b);
+    const code = model.edgeGradientCode?.[e] ?? (model.gradientCode[src] as number);
+    if (code > 0) span(gradient, a, b);
+    if (code === 255) span(badGradient, a, b);
+  }
+  for (const row of rows) for (let i = 1; i < row.length; i++) row[i] = (row[i] as number) + (row[i - 1] as number);
+  return Array.from({ length: Math.max(0, columns - 1) }, (_, i) => ({
+    value: (value[i] as number) > 0,
+    gradient: (gradient[i] as number) > 0,
+    badValue: (badValue[i] as number) > 0,
+    badGradient: (badGradient[i] as number) > 0,
+  }));
+}
+
+/** The column in which a scope is, or the one that has most of it where it is in several; -1 where it is in none. */
+export function columnOfScope(model: Model, strip: Strip, scope: number): number {
+  const { parent } = model.trace.scopes;
+  for (let s = scope; s >= 0; s = parent[s] as number) {
+    const at = strip.columns.findIndex((column) => column.scopes.includes(s));
+    if (at >= 0) return at;
+  }
+  return strip.columns.findIndex((column) => column.scopes.some((s) => contains(parent, scope, s)));
+}
+
+function contains(parent: readonly number[], outer: number, inner: number): boolean {
+  for (let s = inner; s >= 0; s = parent[s] as number) if (s === outer) return true;
+  return false;
+}

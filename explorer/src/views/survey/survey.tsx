@@ -1,0 +1,81 @@
+/** The graph of a large run: the strip of its layers, and a loupe into the chosen one. */
+import { useComputed, useSignal } from "@preact/signals";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { reveal, select, useStore } from "../../state";
+import { columnOfScope, stripOf } from "./strip";
+import { StripView } from "./strip_view";
+import { focusFor, openAlike } from "./focus";
+import { Loupe } from "./loupe";
+
+export function SurveyGraph() {
+  const store = useStore();
+  const model = store.model.value;
+  const root = useSignal(0);
+  const strip = useMemo(() => stripOf(model, root.value), [model, root.value]);
+  const focused = useRef(-1);
+  const focus = useMemo(() => (focused.current = focusFor(model, strip, focused.current, store.selection.value)), [model, strip, store.selection.value]);
+  const { box, width } = useWidth();
+  const current = useComputed(() => {
+    const node = store.last.value < 0 ? -1 : (model.trace.events.node[store.last.value] as number);
+    return node < 0 ? -1 : (strip.columnOf[node] as number);
+  });
+  const chosen = columnOfScope(model, strip, focus);
+  const goTo = (scope: number) => {
+    store.open.value = openAlike(model, store.open.value, focused.current, scope);
+    focused.current = scope;
+    select(store, { kind: "scope", row: scope });
+  };
+  const choose = (i: number) => {
+    const column = strip.columns[i];
+    const scope = column?.scopes[0];
+    if (scope !== undefined) goTo(scope);
+    else if (column?.nodes[0] !== undefined) reveal(store, { kind: "node", row: column.nodes[0] });
+  };
+  const enter = (i: number) => {
+    const scope = strip.columns[i]?.scopes[0];
+    if (scope !== undefined && (model.childScopes[scope] as number[]).length > 1) root.value = scope;
+  };
+  return (
+    <div class="wg-survey" ref={box}>
+      <div class="wg-survey-head">
+        <h2>Layer strip</h2>
+        {root.value !== 0 && <Crumbs root={root.value} goTo={(s) => (root.value = s)} />}
+        <small class="wg-muted">size of values above, of gradients below</small>
+      </div>
+      {width > 0 && (
+        <StripView model={model} strip={strip} width={width} chosen={chosen} current={current.value} choose={choose} enter={enter} />
+      )}
+      <Loupe focus={focus} goTo={goTo} />
+    </div>
+  );
+}
+
+function Crumbs({ root, goTo }: { root: number; goTo: (scope: number) => void }) {
+  const { model } = useStore();
+  const { scopes, strings, meta } = model.value.trace;
+  const path: number[] = [];
+  for (let s = root; s >= 0; s = scopes.parent[s] as number) path.unshift(s);
+  return (
+    <nav class="wg-crumbs" aria-label="Strip of">
+      {path.map((s) => (
+        <button key={s} type="button" class="wg-link" aria-current={s === root} onClick={() => goTo(s)}>
+          {s === 0 ? meta.title : strings[scopes.name[s] as number]}
+        </button>
+      ))}
+    </nav>
+  );
+}
+
+function useWidth() {
+  const box = useRef<HTMLDivElement>(null);
+  const [width, setWidth] = useState(0);
+  useLayoutEffect(() => {
+    const el = box.current;
+    if (el === null) return;
+    const watch = new ResizeObserver(() => setWidth(el.clientWidth));
+    watch.observe(el);
+    setWidth(el.clientWidth);
+    return () => watch.disconnect();
+  }, []);
+  return { box, width };
+}
