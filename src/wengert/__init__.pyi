@@ -60,6 +60,7 @@ from . import debug as debug
 from . import distributions as distributions
 from . import explain as explain
 from . import fft as fft
+from . import interop as interop
 from . import linalg as linalg
 from . import nn as nn
 from . import optim as optim
