@@ -95,6 +95,7 @@ _LAZY_MODULES = frozenset(
 )
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
+    "explore": ".explorer",
     "checkpoint": ".transforms.checkpoint",
     "checkpoint_policies": ".transforms.checkpoint",
     "checkpoint_sequential": ".transforms.checkpoint",
@@ -204,6 +205,7 @@ __all__ = [
     "custom_jvp",
     "custom_vjp",
     "enable_grad",
+    "explore",
     "float16",
     "float32",
     "float64",
