@@ -80,6 +80,7 @@ from .transforms.flow import cond as cond
 from .transforms.custom_rules import custom_jvp as custom_jvp
 from .transforms.custom_rules import custom_vjp as custom_vjp
 from .transforms.elimination import elimination_cost as elimination_cost
+from .explorer import explore as explore
 from .transforms.flow import fori_loop as fori_loop
 from .execute.static import function as function
 from .transforms.jacobian import gauss_newton_product as gauss_newton_product
