@@ -38,26 +38,35 @@ class Form(NamedTuple):
 FORMS: Mapping[str, Form] = {
     "add": Form("+", "{0} + {1}", SUM, "1|1", "Addition copies what arrives to *every* input."),
     "subtract": Form(
-        "−", "{0} − {1}", SUM, "1|−1",
+        "−",
+        "{0} − {1}",
+        SUM,
+        "1|−1",
         "Subtraction copies what arrives; for what is taken away the sign turns.",
     ),
-    "multiply": Form(
-        "×", "{0} · {1}", PRODUCT, "{1}|{0}", "Multiplication hands each input the *other* one's value."
-    ),
+    "multiply": Form("×", "{0} · {1}", PRODUCT, "{1}|{0}", "Multiplication hands each input the *other* one's value."),
     "divide": Form(
-        "÷", "{0} / {1}", PRODUCT, "1 / {1}|−{0} / {1}²",
+        "÷",
+        "{0} / {1}",
+        PRODUCT,
+        "1 / {1}|−{0} / {1}²",
         "Division scales what arrives by 1 over the divisor; the divisor gets it with the sign turned.",
     ),
     "negative": Form("−", "−{0}", SIGN, "−1", "A minus sign turns the sign of what arrives."),
     "positive": Form("+", "+{0}", SIGN, "1", "A plus sign hands on what arrives."),
     "reciprocal": Form("1/v", "1 / {0}", PRODUCT, "−{out}²", "A reciprocal scales what arrives by −1 over the square."),
     "pow": Form(
-        "vⁿ", "{0}^{1}", POWER, "{1} · {0}^({1} − 1)|{out} · ln {0}",
+        "vⁿ",
+        "{0}^{1}",
+        POWER,
+        "{1} · {0}^({1} − 1)|{out} · ln {0}",
         "A power scales what arrives by the exponent times the power below.",
     ),
     "square": Form("v²", "{0}²", POWER, "2 · {0}", "A square scales what arrives by *twice* the input."),
     "sqrt": Form("√", "√{0}", SIGN, "1 / (2 · {out})", "A root scales what arrives by 1 over *twice the root*."),
-    "rsqrt": Form("1/√", "1 / √{0}", PRODUCT, "−{out}³ / 2", "It scales what arrives by minus half the cube of the result."),
+    "rsqrt": Form(
+        "1/√", "1 / √{0}", PRODUCT, "−{out}³ / 2", "It scales what arrives by minus half the cube of the result."
+    ),
     "hypot": Form("hypot", "√({0}² + {1}²)", SIGN, "{0} / {out}|{1} / {out}"),
     "exp": Form("eˣ", "e^({0})", POWER, "{out}", "An exponential scales what arrives by its *own value*."),
     "expm1": Form("eˣ−1", "e^({0}) − 1", SUM, "{out} + 1", "It scales what arrives by the exponential of the input."),
@@ -67,7 +76,10 @@ FORMS: Mapping[str, Form] = {
     "log10": Form("log₁₀", "log₁₀ {0}", SIGN, "1 / ({0} · ln 10)"),
     "logaddexp": Form("ln Σe", "ln(e^({0}) + e^({1}))", ATOM, "e^({0} − {out})|e^({1} − {out})"),
     "sigmoid": Form(
-        "σ", "σ({0})", ATOM, "{out} · (1 − {out})",
+        "σ",
+        "σ({0})",
+        ATOM,
+        "{out} · (1 − {out})",
         "A sigmoid scales what arrives by σ · (1 − σ): a quarter at most, almost nothing far from 0.",
     ),
     "sin": Form("sin", "sin({0})", ATOM, "cos({0})", "A sine scales what arrives by the *cosine*."),
@@ -80,7 +92,10 @@ FORMS: Mapping[str, Form] = {
     "sinh": Form("sinh", "sinh({0})", ATOM, "cosh({0})"),
     "cosh": Form("cosh", "cosh({0})", ATOM, "sinh({0})"),
     "tanh": Form(
-        "tanh", "tanh({0})", ATOM, "1 − {out}²",
+        "tanh",
+        "tanh({0})",
+        ATOM,
+        "1 − {out}²",
         "A tanh scales what arrives by 1 − tanh²: all of it at 0, almost nothing far from 0.",
     ),
     "asinh": Form("asinh", "asinh({0})", ATOM, "1 / √({0}² + 1)"),
@@ -88,20 +103,24 @@ FORMS: Mapping[str, Form] = {
     "atanh": Form("atanh", "atanh({0})", ATOM, "1 / (1 − {0}²)"),
     "erf": Form("erf", "erf({0})", ATOM, "2 / √π · e^(−{0}²)"),
     "erfc": Form("erfc", "erfc({0})", ATOM, "−2 / √π · e^(−{0}²)"),
-    "abs": Form("|v|", "|{0}|", ATOM, "sign({0})", "An absolute value hands on what arrives with the sign of its input."),
+    "abs": Form(
+        "|v|", "|{0}|", ATOM, "sign({0})", "An absolute value hands on what arrives with the sign of its input."
+    ),
     "maximum": Form("max", "max({0}, {1})", ATOM, "", "The larger input gets everything, the other nothing."),
     "minimum": Form("min", "min({0}, {1})", ATOM, "", "The smaller input gets everything, the other nothing."),
-    "relu": Form(
-        "relu", "relu({0})", ATOM, "", "Where the input was positive all passes; elsewhere nothing does."
-    ),
+    "relu": Form("relu", "relu({0})", ATOM, "", "Where the input was positive all passes; elsewhere nothing does."),
     "clip": Form("clip", "clip({0}, {1}, {2})", ATOM, "", "Between the bounds all passes; outside the bound gets it."),
-    "where": Form("where", "where({0}, {1}, {2})", ATOM, "", "Each element's gradient goes to the one that was chosen."),
+    "where": Form(
+        "where", "where({0}, {1}, {2})", ATOM, "", "Each element's gradient goes to the one that was chosen."
+    ),
     "floor": Form("⌊v⌋", "⌊{0}⌋", ATOM, "0", "A whole part does not move with its input: nothing passes."),
     "ceil": Form("⌈v⌉", "⌈{0}⌉", ATOM, "0", "A whole part does not move with its input: nothing passes."),
     "round": Form("round", "round({0})", ATOM, "0", "Rounding does not move with its input: nothing passes."),
     "trunc": Form("trunc", "trunc({0})", ATOM, "0", "A whole part does not move with its input: nothing passes."),
     "sign": Form("sign", "sign({0})", ATOM, "0", "A sign does not move with its input: nothing passes."),
-    "floor_divide": Form("⌊÷⌋", "⌊{0} / {1}⌋", ATOM, "0|0", "A whole quotient does not move with its inputs: nothing passes."),
+    "floor_divide": Form(
+        "⌊÷⌋", "⌊{0} / {1}⌋", ATOM, "0|0", "A whole quotient does not move with its inputs: nothing passes."
+    ),
     "remainder": Form("mod", "{0} mod {1}", PRODUCT, "1|−⌊{0} / {1}⌋"),
     "lgamma": Form("ln Γ", "ln Γ({0})", ATOM, "ψ({0})"),
     "digamma": Form("ψ", "ψ({0})", ATOM, "ψ_1({0})"),
@@ -128,7 +147,11 @@ FORMS: Mapping[str, Form] = {
     "imag": Form("Im", "Im({0})"),
     "stop_gradient": Form("stop", "stop({0})", ATOM, "0", "The gradient stops here, as the program says."),
     "matmul": Form(
-        "@", "{0} {1}", PRODUCT, "{1}ᵀ|{0}ᵀ", "A product of matrices hands each the gradient times the *other*, transposed."
+        "@",
+        "{0} {1}",
+        PRODUCT,
+        "{1}ᵀ|{0}ᵀ",
+        "A product of matrices hands each the gradient times the *other*, transposed.",
     ),
     "matvec": Form(
         "@", "{0} {1}", PRODUCT, "{1}|{0}ᵀ", "Matrix and vector each get the gradient times the *other* one's values."
@@ -145,19 +168,28 @@ FORMS: Mapping[str, Form] = {
     "mean": Form("mean", "mean({0})", ATOM, "1 / n", "A mean gives every element an equal *share* of what arrives."),
     "max": Form("max", "max({0})", ATOM, "", "The largest element gets everything; equals share."),
     "min": Form("min", "min({0})", ATOM, "", "The smallest element gets everything; equals share."),
-    "prod": Form("Π", "Π {0}", PRODUCT, "{out} / {0}", "Each element gets what arrives times the product of all *others*."),
+    "prod": Form(
+        "Π", "Π {0}", PRODUCT, "{out} / {0}", "Each element gets what arrives times the product of all *others*."
+    ),
     "var": Form("var", "var({0})", ATOM, "", "Each element gets its distance from the mean, scaled."),
     "l2_norm": Form("‖v‖", "‖{0}‖", ATOM, "{0} / {out}", "A length sends what arrives along the vector's *direction*."),
     "softmax": Form(
-        "softmax", "softmax({0})", ATOM, "",
+        "softmax",
+        "softmax({0})",
+        ATOM,
+        "",
         "Each score gets its probability times how far its gradient is from the average.",
     ),
-    "logsumexp": Form("ln Σe", "ln Σ e^({0})", SIGN, "softmax({0})", "Each element gets its *softmax share* of what arrives."),
+    "logsumexp": Form(
+        "ln Σe", "ln Σ e^({0})", SIGN, "softmax({0})", "Each element gets its *softmax share* of what arrives."
+    ),
     "cross_entropy": Form("CE", "", ATOM, "", "Each score gets its probability, less 1 for the right class."),
     "mse": Form("mse", "", ATOM, "", "Each prediction gets twice its error, divided by their number."),
     "dropout": Form("drop", "", ATOM, "", "What was kept passes, scaled up; what was dropped gets nothing."),
     "reshape": Form("reshape", "", ATOM, "", "Gradients go back to where their elements were."),
-    "broadcast": Form("copy", "", ATOM, "", "One value was used in many places: what arrives from all of them *adds up*."),
+    "broadcast": Form(
+        "copy", "", ATOM, "", "One value was used in many places: what arrives from all of them *adds up*."
+    ),
     "permute": Form("Tᵀ", "", ATOM, "", "Gradients go back to where their elements were."),
     "cast": Form("cast", "", ATOM, "", "Only the number format changes; what arrives passes."),
     "slice": Form("[ ]", "", ATOM, "", "The picked elements get what arrives; the others get nothing."),
@@ -166,11 +198,15 @@ FORMS: Mapping[str, Form] = {
     "concat": Form("⧺", "", ATOM, "", "Each part gets its own piece of what arrives."),
     "stack": Form("⧺", "", ATOM, "", "Each part gets its own piece of what arrives."),
     "attention": Form("attn", "", ATOM, "", "Queries, keys and values each get their part, weighted by the attention."),
-    "layer_norm": Form("norm", "", ATOM, "", "Each element gets what is left after its mean and its scale are taken out."),
+    "layer_norm": Form(
+        "norm", "", ATOM, "", "Each element gets what is left after its mean and its scale are taken out."
+    ),
     "rms_norm": Form("norm", "", ATOM, "", "Each element gets what is left after its scale is taken out."),
-    "batch_norm": Form("norm", "", ATOM, "", "Each element gets what is left after the batch's mean and scale are taken out."),
+    "batch_norm": Form(
+        "norm", "", ATOM, "", "Each element gets what is left after the batch's mean and scale are taken out."
+    ),
     "output": Form("#", "", ATOM, "", "One of several results: its gradient goes back to the operation."),
-}  # fmt: skip
+}
 
 _SAID: Mapping[Pattern, str] = {
     "distribute": "{} hands what arrives to each input.",

@@ -84,7 +84,7 @@ class Tree:
         activation, offset = row.activation, row.offset
         while activation is not None:
             stack.append((activation, offset))
-            activation, offset = activation.parent, activation.at
+            offset, activation = activation.at, activation.parent
         stack.reverse()
         entered = _entered(row.scope)
         place, done, absorbed = self.root, 0, False

@@ -16,8 +16,6 @@ from ..explain.edges import Cotangent, Puller
 from .recording import Row
 from .stats import exact, num
 
-_WHAT = "a document"
-
 
 def shares(row: Row) -> dict[int, Any]:
     """What went to each operand in the backward pass; for one that is taken twice, apart."""
@@ -28,7 +26,7 @@ def shares(row: Row) -> dict[int, Any]:
     if not twice & row.left.keys() or row.gradient is None:
         return row.left
     found = _pulled(row, node, row.gradient)
-    return row.left if found is None else {i: g for i, g in found.items()}
+    return row.left if found is None else found
 
 
 def local(row: Row) -> dict[int, Any]:
@@ -56,14 +54,23 @@ def _is_single(row: Row) -> bool:
     return (len(row.specs) == 1 and row.specs[0].shape == ()) or (len(row.specs) == 1 and row.specs[0].size == 1)
 
 
+class _FromRow(Puller):
+    """Pulls through a node with the values that its row keeps: those of the tape are gone."""
+
+    def __init__(self, row: Row) -> None:
+        super().__init__("a document")
+        self.row = row
+
+    def saved(self, node: Node) -> Any:
+        return self.row.saved
+
+
 def _pulled(row: Row, node: Node, cotangent: Any) -> dict[int, Any] | None:
     """Cotangents of a node's operands by position, from the values that the row keeps."""
     if node.op.kind == "leaf" or isinstance(cotangent, tuple) or node.op is OUTPUT:
         return None
-    puller = Puller(_WHAT)
-    puller.saved = lambda _: row.saved  # type: ignore[method-assign]
     try:
-        return {i: ct.value for i, ct in puller.pull(node, Cotangent(cotangent)).items()}
+        return {i: ct.value for i, ct in _FromRow(row).pull(node, Cotangent(cotangent)).items()}
     except (WengertError, IndexError, TypeError, AttributeError):
         return None  # a rule of the user's own that keeps what it likes
 

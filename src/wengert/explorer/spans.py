@@ -184,7 +184,7 @@ def operand(where: Span, index: int) -> str:
 @lru_cache(maxsize=4096)
 def loops(code: CodeType) -> tuple[tuple[int, int], ...]:
     """The loops of a piece of code, as ranges of instruction offsets, outer ones first."""
-    found = {}
+    found: dict[int, int] = {}
     for instruction in dis.get_instructions(code):
         if "JUMP_BACKWARD" in instruction.opname and isinstance(instruction.argval, int):
             found[instruction.argval] = max(instruction.offset, found.get(instruction.argval, 0))

@@ -44,7 +44,7 @@ def parts(value: Any) -> list[Array]:
 
 
 def real(array: Array) -> Array:
-    """An array of real numbers: the sizes of complex ones, float32 for half precision, 0 and 1 for booleans."""
+    """An array of real numbers: the sizes of complex ones, wider ones for half precision and integers."""
     if array.dtype.kind == "c":
         with np.errstate(all="ignore"):
             return np.abs(array)
