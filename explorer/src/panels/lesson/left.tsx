@@ -1,3 +1,174 @@
+/** The tape, the key, and how gradients move. */
+import { useEffect, useRef } from "preact/hooks";
+import { shownNumber, shownShape } from "../../format";
+import { calledOf, namePart, recordOf, splitName } from "../../formula/expression";
+import { Formula, Name } from "../../formula/view";
+import { edgesAt, kindOf, phaseAt, shapeOf } from "../../trace/model";
+import type { NodeKind, Pattern } from "../../trace/types";
+import { select, useStore } from "../../state";
+import { KindGlyph, PatternIcon } from "../glyph";
+import { hasGradient, hasTurned, hasValue } from "./progress";
+import { keptBy } from "./telling";
+
 export function LessonLeft() {
-  return <aside class="wg-left" aria-label="Overview" />;
+  return (
+    <aside class="wg-left" aria-label="Tape and key">
+      <Tape />
+      <Key />
+      <Patterns />
+    </aside>
+  );
+}
+
+function Tape() {
+  const store = useStore();
+  const model = store.model.value;
+  const cursor = store.cursor.value;
+  const back = hasTurned(model, cursor);
+  return (
+    <section class="wg-section wg-tape">
+      <h2>
+        Tape <small>{back ? "read back up ↑" : "written down ↓"}</small>
+      </h2>
+      <table>
+        <thead>
+          <tr>
+            <th scope="col" colSpan={2}>
+              <span class="wg-hidden">node</span>
+            </th>
+            <th scope="col">record</th>
+            <th scope="col">value ↓</th>
+            <th scope="col" class="wg-grad">
+              grad ↑
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {Array.from({ length: model.nodes }, (_, node) => (
+            <Row key={node} node={node} />
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+function Row({ node }: { node: number }) {
+  const store = useStore();
+  const model = store.model.value;
+  const cursor = store.cursor.value;
+  const numbers = store.numbers.value;
+  const last = store.last.value;
+  const current = last >= 0 && model.trace.events.node[last] === node;
+  const at = store.selection.value;
+  const selected = at?.kind === "node" && at.row === node;
+  const place = useRef<HTMLTableRowElement>(null);
+  useEffect(() => {
+    if (current) place.current?.scrollIntoView({ block: "nearest" });
+  }, [current]);
+  const leaf = edgesAt(model.operands, node).length === 0;
+  const kept = keptBy(model, node);
+  const backward = current && phaseAt(model, last) === "backward";
+  const called = splitName(calledOf(model, node));
+  const shape = shapeOf(model, node);
+  const there = hasValue(model, node, cursor);
+  const flowed = hasGradient(model, node, cursor);
+  const shown = (number: number | null) =>
+    number === null ? (shape.length === 0 ? "" : shownShape(shape)) : shownNumber(number);
+  return (
+    <tr
+      ref={place}
+      class={[current ? (backward ? "is-current is-back" : "is-current") : "", selected ? "is-selected" : ""].join(" ")}
+      aria-current={current ? "step" : undefined}
+      onClick={() => select(store, { kind: "node", row: node })}
+      onMouseEnter={() => (store.hover.value = { kind: "node", row: node })}
+      onMouseLeave={() => (store.hover.value = null)}
+    >
+      <td class="wg-tape-name">{leaf ? "·" : <Name {...called} />}</td>
+      <td>
+        <KindGlyph kind={kindOf(model, node)} />
+      </td>
+      <td class="wg-record">
+        <button type="button" tabIndex={-1}>
+          <Formula parts={recordOf(model, node)} />
+        </button>
+        {kept.length > 0 && (
+          <small>
+            kept{" "}
+            {kept.map((row, i) => (
+              <span key={row}>
+                {i > 0 && ", "}
+                <Formula parts={[namePart(model, row)]} />
+              </span>
+            ))}
+          </small>
+        )}
+      </td>
+      <td class="wg-num">{there ? shown(numbers.value(node)) : ""}</td>
+      <td class="wg-num wg-grad">{flowed ? shown(numbers.gradient(node)) : ""}</td>
+    </tr>
+  );
+}
+
+const KINDS: readonly (readonly [NodeKind, string])[] = [
+  ["input", "input"],
+  ["param", "parameter"],
+  ["op", "computation"],
+  ["root", "loss (root)"],
+];
+
+function Key() {
+  const store = useStore();
+  const model = store.model.value;
+  const constants = Array.from({ length: model.nodes }, (_, node) => kindOf(model, node)).includes("const");
+  const kinds: readonly (readonly [NodeKind, string])[] = constants ? [...KINDS, ["const", "constant"]] : KINDS;
+  return (
+    <section class="wg-section">
+      <h2>Key</h2>
+      <ul class="wg-key">
+        {kinds.map(([kind, name]) => (
+          <li key={kind}>
+            <KindGlyph kind={kind} size={17} /> {name}
+          </li>
+        ))}
+        <li>
+          <i class="wg-lane" /> value →
+        </li>
+        <li>
+          <i class="wg-lane is-back" /> ← gradient
+        </li>
+      </ul>
+    </section>
+  );
+}
+
+const PATTERNS: readonly (readonly [Pattern, string])[] = [
+  ["distribute", "+ copies to all"],
+  ["swap", "× trades values"],
+  ["route", "max picks one"],
+  ["scale", "times the slope"],
+  ["accumulate", "fan-out sums"],
+];
+
+function Patterns() {
+  const store = useStore();
+  const model = store.model.value;
+  const last = store.last.value;
+  const node = last >= 0 ? (model.trace.events.node[last] as number) : -1;
+  const live =
+    node >= 0 && phaseAt(model, last) === "backward" ? model.trace.ops.pattern[model.trace.nodes.op[node] as number] : null;
+  return (
+    <section class="wg-section">
+      <h2>How gradients move</h2>
+      <ul class="wg-patterns">
+        {PATTERNS.map(([pattern, words]) => (
+          <li key={pattern} class={live === pattern ? "is-live" : ""}>
+            <PatternIcon pattern={pattern} size={19} />
+            <b>{pattern}</b>
+            <span>{words}</span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
 }

@@ -1,0 +1,88 @@
+/** The card that tells the step: its pattern, one plain sentence, the numbers. */
+import { Formula } from "../../formula/view";
+import { step, useStore } from "../../state";
+import { PatternIcon } from "../glyph";
+import { tellingOf, type Bit, type Phrase } from "./telling";
+
+export function Narrator() {
+  const store = useStore();
+  const model = store.model.value;
+  const told = tellingOf(model, store.numbers.value, store.cursor.value);
+  const back = told.phase === "backward";
+  return (
+    <section class={`wg-narrator is-${told.phase}`} aria-label="This step">
+      <div class="wg-narrator-icon">
+        {back ? <PatternIcon pattern={told.pattern} size={34} /> : <ForwardIcon start={told.phase === "start"} />}
+      </div>
+      <div class="wg-narrator-text">
+        <p class="wg-sentence">
+          {told.badge !== "" && <span class="wg-pill">{told.badge}</span>}
+          <Words phrase={told.sentence} />
+        </p>
+        <p class="wg-arithmetic">
+          {told.numbers.map((phrase, i) => (
+            <span key={i} class="wg-phrase">
+              <Words phrase={phrase} />
+            </span>
+          ))}
+        </p>
+      </div>
+      <div class="wg-narrator-step">
+        <span>{told.place}</span>
+        <div>
+          <button type="button" aria-label="One step back" onClick={() => step(store, -1)}>
+            ←
+          </button>
+          <button type="button" aria-label="One step on" onClick={() => step(store, 1)}>
+            →
+          </button>
+        </div>
+      </div>
+    </section>
+  );
+}
+
+function ForwardIcon({ start }: { start: boolean }) {
+  return (
+    <svg width="34" height="34" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
+      {start ? <path d="M8 5v14l11-7z" /> : <path d="M3 7C8 7 8 12 13 12H21M3 17C8 17 8 12 13 12M18 9l3 3l-3 3" />}
+    </svg>
+  );
+}
+
+export function Words({ phrase }: { phrase: Phrase }) {
+  return <>{phrase.map((bit, i) => word(bit, i))}</>;
+}
+
+function word(bit: Bit, key: number) {
+  if (bit.kind === "math") return <Formula key={key} parts={bit.parts} />;
+  if (bit.kind === "derivative") {
+    return (
+      <span key={key} class="wg-derivative">
+        ∂<Formula parts={[bit.of]} />
+        /∂
+        <Formula parts={[bit.by]} />
+      </span>
+    );
+  }
+  switch (bit.tone) {
+    case "plain":
+      return <span key={key}>{bit.text}</span>;
+    case "strong":
+      return <b key={key}>{bit.text}</b>;
+    case "em":
+      return <em key={key}>{bit.text}</em>;
+    case "value":
+      return (
+        <span key={key} class="wg-number">
+          {bit.text}
+        </span>
+      );
+    case "gradient":
+      return (
+        <span key={key} class="wg-number wg-grad">
+          {bit.text}
+        </span>
+      );
+  }
+}

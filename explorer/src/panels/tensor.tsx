@@ -1,0 +1,143 @@
+/** A tensor as the page can show it: few elements as numbers, more as a heat strip and a histogram, with its statistics. */
+import { useEffect, useState } from "preact/hooks";
+import { shownNumber, shownShape } from "../format";
+import { num, rmsOfCode } from "../trace/decode";
+import { detailsOf, shapeOf } from "../trace/model";
+import type { Details } from "../trace/types";
+import { useStore } from "../state";
+import { Cells } from "./survey/cells";
+
+/** What is known of a node's value or gradient; more is asked for where a live session answers. */
+export function useDetails(node: number, gradient: boolean): Details | null {
+  const store = useStore();
+  const model = store.model.value;
+  const recorded = detailsOf(model, node, gradient);
+  const [asked, setAsked] = useState<{ node: number; gradient: boolean; found: Details | null } | null>(null);
+  const wanted = recorded === null && store.host.details !== undefined;
+  useEffect(() => {
+    if (!wanted) return;
+    let here = true;
+    void store.host.details?.(node, gradient).then((found) => {
+      if (here) setAsked({ node, gradient, found });
+    });
+    return () => {
+      here = false;
+    };
+  }, [node, gradient, wanted, store.host]);
+  if (recorded !== null) return recorded;
+  return asked !== null && asked.node === node && asked.gradient === gradient ? asked.found : null;
+}
+
+export function Tensor({ node, gradient }: { node: number; gradient: boolean }) {
+  const model = useStore().model.value;
+  const details = useDetails(node, gradient);
+  const shape = shapeOf(model, node);
+  const what = gradient ? "gradient" : "value";
+  if (details === null) {
+    const size = rmsOfCode((gradient ? model.gradientCode : model.valueCode)[node] ?? 0);
+    if (size === null) return null;
+    return <p class="wg-muted">{`Typical size ${shownNumber(size, 3)}; its elements were not recorded.`}</p>;
+  }
+  return (
+    <div class={gradient ? "wg-tensor is-gradient" : "wg-tensor"}>
+      {details.values !== undefined ? (
+        <Grid values={details.values.map(num)} shape={shape} label={`${what}, ${shownShape(shape)}`} />
+      ) : (
+        details.cells !== undefined && <Cells cells={details.cells} gradient={gradient} label={`${what}, sizes of its elements`} />
+      )}
+      {details.size > 1 && <Histogram details={details} label={`Distribution of the ${what}'s elements`} />}
+      {details.size > 1 && <Statistics details={details} />}
+    </div>
+  );
+}
+
+/** Elements as numbers: the last axis across, the one before down, all others one table after the other. */
+function Grid({ values, shape, label }: { values: readonly number[]; shape: readonly number[]; label: string }) {
+  const cols = shape[shape.length - 1] ?? 1;
+  const rows = shape[shape.length - 2] ?? 1;
+  const high = values.reduce((most, v) => (Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 0);
+  const tables = cols * rows === 0 ? 0 : values.length / (cols * rows);
+  return (
+    <div class="wg-grid-scroll" tabIndex={0} role="group" aria-label={label}>
+      {Array.from({ length: tables }, (_, table) => (
+        <table class="wg-grid" key={table}>
+          <tbody>
+            {Array.from({ length: rows }, (_, row) => (
+              <tr key={row}>
+                {Array.from({ length: cols }, (_, col) => {
+                  const v = values[(table * rows + row) * cols + col] ?? Number.NaN;
+                  const heat = high === 0 ? 0 : Math.min(1, Math.abs(v) / high);
+                  return (
+                    <td key={col} class={Number.isFinite(v) ? "" : "wg-bad"} style={{ "--heat": String(heat) }}>
+                      {shownNumber(v, 3)}
+                    </td>
+                  );
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      ))}
+    </div>
+  );
+}
+
+const WIDE = 260;
+const HIGH = 44;
+
+function Histogram({ details, label }: { details: Details; label: string }) {
+  const { hist } = details;
+  const most = Math.max(1, ...hist);
+  const step = WIDE / Math.max(1, hist.length);
+  const bars = hist
+    .map((n, i) => {
+      const height = (n / most) * HIGH;
+      return n === 0 ? "" : `M${(i * step).toFixed(2)} ${HIGH}v${(-height).toFixed(2)}h${(step - 1).toFixed(2)}V${HIGH}z`;
+    })
+    .join("");
+  const [min, max] = [num(details.min), num(details.max)];
+  const zero = min < 0 && max > 0 ? (-min / (max - min)) * WIDE : null;
+  if (hist.length === 0) return null;
+  return (
+    <svg class="wg-hist" viewBox={`0 0 ${WIDE} ${HIGH + 16}`} role="img" aria-label={`${label}, from ${shownNumber(min)} to ${shownNumber(max)}`}>
+      <path class="wg-hist-bars" d={bars} />
+      <path class="wg-axis" d={`M0 ${HIGH + 0.5}H${WIDE}`} />
+      {zero !== null && <path class="wg-axis" d={`M${zero.toFixed(1)} 0V${HIGH + 3}`} stroke-dasharray="2 3" />}
+      <text x="0" y={HIGH + 13}>
+        {shownNumber(min, 3)}
+      </text>
+      {zero !== null && zero > 50 && zero < WIDE - 50 && (
+        <text x={zero} y={HIGH + 13} text-anchor="middle">
+          0
+        </text>
+      )}
+      <text x={WIDE} y={HIGH + 13} text-anchor="end">
+        {shownNumber(max, 3)}
+      </text>
+    </svg>
+  );
+}
+
+function Statistics({ details }: { details: Details }) {
+  const facts: [string, string, boolean][] = [
+    ["min", shownNumber(num(details.min)), false],
+    ["max", shownNumber(num(details.max)), false],
+    ["mean", shownNumber(num(details.mean)), false],
+    ["std", shownNumber(num(details.std)), false],
+    ["zeros", `${details.zero} of ${details.size}`, false],
+    ["NaN", String(details.nan), details.nan > 0],
+    ["infinite", String(details.inf), details.inf > 0],
+  ];
+  return (
+    <dl class="wg-stats">
+      {facts
+        .filter(([name, , bad]) => bad || (name !== "infinite" && (name !== "zeros" || details.zero > 0)))
+        .map(([name, shown, bad]) => (
+          <div key={name} class={bad ? "wg-bad" : ""}>
+            <dt>{name}</dt>
+            <dd>{shown}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}

@@ -1,0 +1,251 @@
+/**
+ * Paths between two nodes of the graph, and what each contributes to the derivative.
+ *
+ * Paths are never enumerated: they are counted and summed node by node, and the largest are found best first. The
+ * search knows for every node the largest product that can still follow, so that each path that it completes is the
+ * largest of those left (Hart, Nilsson and Raphael 1968, with an exact estimate).
+ */
+import { edgesAt, shapeOf, type Model } from "../../trace/model";
+
+export interface Path {
+  /** Rows of edges, from the first node to the last. */
+  readonly edges: readonly number[];
+  readonly product: number;
+}
+
+export interface PathSummary {
+  /** A double: graphs of a few hundred nodes can have more paths than an integer holds. */
+  readonly count: number;
+  /** The derivative of the last node by the first; null where a slope on the way is not a single number. */
+  readonly sum: number | null;
+  /** The largest first. */
+  readonly best: readonly Path[];
+  /** Edges that lie on some path, and the sum of products of the paths through each. */
+  readonly through: ReadonlyMap<number, number>;
+}
+
+type Slope = (edge: number) => number | null;
+
+/** Along edges whose slope is null nothing flows: they are on no path. */
+export function pathsBetween(model: Model, slope: Slope, from: number, to: number, most: number): PathSummary {
+  const { edges, complete } = edgesBetween(model, slope, from, to);
+  const ahead = forwardSums(model, slope, edges, from);
+  const behind = backwardSums(model, slope, edges, to);
+  const through = new Map(
+    edges.map((edge) => [
+      edge,
+      (ahead.sum.get(model.src[edge] as number) ?? 0) * (slope(edge) ?? 0) * (behind.sum.get(model.dst[edge] as number) ?? 0),
+    ]),
+  );
+  const count = ahead.count.get(to) ?? 0;
+  return {
+    count: from === to ? 1 : count,
+    sum: !complete ? null : from === to ? 1 : (ahead.sum.get(to) ?? 0),
+    best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
+    through,
+  };
+}
+
+/** Edges on some path, ascending by their ends; whether all slopes on the way are known. */
+function edgesBetween(model: Model, slope: Slope, from: number, to: number): { edges: number[]; complete: boolean } {
+  const reached = new Set([from]);
+  for (const node of reached) {
+    for (const edge of edgesAt(model.consumers, node)) {
+      if ((model.dst[edge] as number) <= to) reached.add(model.dst[edge] as number);
+    }
+  }
+  const reaching = new Set([to]);
+  for (const node of reaching) {
+    for (const edge of edgesAt(model.operands, node)) {
+      if ((model.src[edge] as number) >= from) reaching.add(model.src[edge] as number);
+    }
+  }
+  const all: number[] = [];
+  // Consumers have larger rows than their operands: ascending nodes are an order of evaluation.
+  for (const node of [...reaching].sort((a, b) => a - b)) {
+    if (!reached.has(node)) continue;
+    for (const edge of edgesAt(model.operands, node)) {
+      const source = model.src[edge] as number;
+      if (reached.has(source) && reaching.has(source)) all.push(edge);
+    }
+  }
+  const known = all.filter((edge) => slope(edge) !== null);
+  // Between single numbers a missing slope says that nothing flows; elsewhere, that it is no number.
+  const complete = all.every((edge) => slope(edge) !== null || [model.src, model.dst].every((end) => isSingle(model, end[edge] as number)));
+  return { edges: known, complete };
+}
+
+function isSingle(model: Model, node: number): boolean {
+  return shapeOf(model, node).every((side) => side === 1);
+}
+
+interface Sums {
+  readonly sum: Map<number, number>;
+  readonly count: Map<number, number>;
+  /** The largest |product| of one path. */
+  readonly most: Map<number, number>;
+}
+
+function sums(start: number): Sums {
+  return { sum: new Map([[start, 1]]), count: new Map([[start, 1]]), most: new Map([[start, 1]]) };
+}
+
+function add(into: Sums, at: number, before: number, by: number): void {
+  const count = into.count.get(before);
+  if (count === undefined) return;
+  into.sum.set(at, (into.sum.get(at) ?? 0) + (into.sum.get(before) ?? 0) * by);
+  into.count.set(at, (into.count.get(at) ?? 0) + count);
+  into.most.set(at, Math.max(into.most.get(at) ?? 0, (into.most.get(before) ?? 0) * sizeOf(by)));
+}
+
+/** NaN is larger than everything: it is what the reader looks for. */
+function sizeOf(slope: number): number {
+  return Number.isNaN(slope) ? Number.POSITIVE_INFINITY : Math.abs(slope);
+}
+
+function forwardSums(model: Model, slope: Slope, edges: readonly number[], from: number): Sums {
+  const into = sums(from);
+  for (const edge of edges) add(into, model.dst[edge] as number, model.src[edge] as number, slope(edge) ?? 0);
+  return into;
+}
+
+function backwardSums(model: Model, slope: Slope, edges: readonly number[], to: number): Sums {
+  const into = sums(to);
+  for (const edge of edges.toReversed()) add(into, model.src[edge] as number, model.dst[edge] as number, slope(edge) ?? 0);
+  return into;
+}
+
+interface Partial {
+  readonly node: number;
+  readonly product: number;
+  readonly edge: number;
+  readonly before: Partial | null;
+  readonly bound: number;
+}
+
+function bestFirst(
+  model: Model,
+  slope: Slope,
+  allowed: ReadonlySet<number>,
+  ahead: ReadonlyMap<number, number>,
+  from: number,
+  to: number,
+  most: number,
+): Path[] {
+  const queue = new Heap<Partial>((a, b) => a.bound > b.bound);
+  queue.push({ node: from, product: 1, edge: -1, before: null, bound: ahead.get(from) ?? 0 });
+  const found: Path[] = [];
+  for (let at = queue.pop(); at !== undefined && found.length < most; at = queue.pop()) {
+    if (at.node === to) {
+      found.push({ edges: edgesOf(at), product: at.product });
+      continue;
+    }
+    for (const next of continuations(model, slope, allowed, ahead, at)) queue.push(next);
+  }
+  return found;
+}
+
+/**
+ * The partial paths that are longer by one edge, the most promising last. That one has exactly the bound of what it
+ * continues, rounding or not, and of equal bounds the one pushed last comes first: so each path is completed in as many
+ * steps as it has edges, however many others are as large.
+ */
+function continuations(
+  model: Model,
+  slope: Slope,
+  allowed: ReadonlySet<number>,
+  ahead: ReadonlyMap<number, number>,
+  at: Partial,
+): Partial[] {
+  const steps = Array.from(edgesAt(model.consumers, at.node))
+    .filter((edge) => allowed.has(edge))
+    .map((edge) => {
+      const step = slope(edge) ?? 0;
+      const promise = sizeOf(step) * (ahead.get(model.dst[edge] as number) ?? 0);
+      // Infinity times zero is a path that leads to NaN.
+      return { edge, step, promise: sizeOf(promise) };
+    })
+    .sort((a, b) => a.promise - b.promise);
+  return steps.map(({ edge, step, promise }, i) => {
+    const bound = sizeOf(at.product) * promise;
+    const product = at.product * step;
+    const best = i === steps.length - 1;
+    return {
+      node: model.dst[edge] as number,
+      product,
+      edge,
+      before: at,
+      bound: best ? at.bound : Math.min(at.bound, sizeOf(bound)),
+    };
+  });
+}
+
+function edgesOf(path: Partial): number[] {
+  const edges: number[] = [];
+  for (let at: Partial | null = path; at !== null && at.edge >= 0; at = at.before) edges.push(at.edge);
+  return edges.reverse();
+}
+
+/** A binary heap; of equals the one pushed last comes first. */
+class Heap<T> {
+  private readonly items: { readonly item: T; readonly turn: number }[] = [];
+  private turn = 0;
+
+  constructor(private readonly before: (a: T, b: T) => boolean) {}
+
+  push(item: T): void {
+    const { items } = this;
+    items.push({ item, turn: this.turn++ });
+    for (let at = items.length - 1; at > 0; ) {
+      const parent = (at - 1) >> 1;
+      if (!this.precedes(at, parent)) break;
+      this.swap(at, parent);
+      at = parent;
+    }
+  }
+
+  pop(): T | undefined {
+    const { items } = this;
+    const first = items[0];
+    const last = items.pop();
+    if (first === undefined || last === undefined) return undefined;
+    if (items.length > 0) {
+      items[0] = last;
+      this.sink();
+    }
+    return first.item;
+  }
+
+  private sink(): void {
+    const { items } = this;
+    for (let at = 0; ; ) {
+      let least = at;
+      for (const child of [2 * at + 1, 2 * at + 2]) {
+        if (child < items.length && this.precedes(child, least)) least = child;
+      }
+      if (least === at) return;
+      this.swap(at, least);
+      at = least;
+    }
+  }
+
+  private precedes(a: number, b: number): boolean {
+    const [left, right] = [this.items[a], this.items[b]];
+    if (left === undefined || right === undefined) return false;
+    if (this.before(left.item, right.item)) return true;
+    return !this.before(right.item, left.item) && left.turn > right.turn;
+  }
+
+  private swap(a: number, b: number): void {
+    const kept = this.items[a] as { item: T; turn: number };
+    this.items[a] = this.items[b] as { item: T; turn: number };
+    this.items[b] = kept;
+  }
+}
+
+/** Whether two numbers agree as far as the dtype that they were computed in can say. */
+export function agree(a: number, b: number, dtype: string): boolean {
+  if (Object.is(a, b)) return true;
+  const precision = dtype === "float64" ? 1e-9 : dtype === "float32" ? 1e-4 : 1e-2;
+  return Math.abs(a - b) <= precision * Math.max(1, Math.abs(a), Math.abs(b));
+}
