@@ -42,3 +42,8 @@ export function shownMicros(micros: number): string {
 export function shownShape(shape: readonly number[]): string {
   return shape.length === 0 ? "scalar" : `[${shape.join(", ")}]`;
 }
+
+/** A count with its thousands apart: 10,214. */
+export function shownCount(count: number): string {
+  return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
+}

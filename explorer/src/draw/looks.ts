@@ -1,0 +1,223 @@
+/** How visible things look: what views decide, and what follows from the recording alone. */
+import type { Item, VisibleEdge } from "../fold/fold";
+import type { BoxSize } from "../layout/nested";
+import { shownCount } from "../format";
+import { FLAG } from "../trace/types";
+import { kindOf, nameOf, symbolOf, text, type Model } from "../trace/model";
+import type { FontName } from "./display";
+import type { Token } from "./palette";
+import type { TextMeasure } from "./text";
+
+export type Shape = "input" | "param" | "const" | "op" | "root" | "scope" | "run";
+
+export interface NodeLook {
+  readonly shape: Shape;
+  readonly label: string;
+  readonly font: FontName;
+  /** Small texts above and below the shape. */
+  readonly above?: { readonly text: string; readonly token: Token } | undefined;
+  readonly below?: { readonly text: string; readonly token: Token } | undefined;
+  /** For open containers: what stands at the right end of the header, and smaller beside the title. */
+  readonly aside?: string;
+  readonly subtitle?: string;
+  /** "x 12" on a folded run. */
+  readonly count?: string;
+  /** It holds parameters. */
+  readonly params?: boolean;
+  /** Not computed yet at the cursor. */
+  readonly waiting?: boolean;
+  readonly dim?: boolean;
+  /** NaN or infinities in it. */
+  readonly bad?: boolean;
+  readonly selected?: boolean;
+  readonly hovered?: boolean;
+  /** The light around what happens now. */
+  readonly glow?: Token | undefined;
+}
+
+export interface Lane {
+  readonly width: number;
+  /** Lost to NaN: dashed, red. */
+  readonly bad?: boolean;
+  readonly dim?: boolean;
+  /** The number on it. */
+  readonly chip?: string | undefined;
+}
+
+export interface EdgeLook {
+  /** null: nothing came along yet (or nothing ever does). */
+  readonly value: Lane | null;
+  readonly gradient: Lane | null;
+  /** A wide pale band under both lanes: a path that is talked about. */
+  readonly band?: Token | undefined;
+  readonly selected?: boolean;
+}
+
+/** Nodes drawn as one kernel. */
+export interface Hull {
+  readonly items: readonly number[];
+  readonly label: string;
+}
+
+/** Sizes of things: large where every number is read, smaller where shapes are surveyed. */
+export interface Metrics {
+  readonly op: number;
+  readonly circle: number;
+  readonly hexagon: readonly [number, number];
+  readonly root: number;
+  readonly scopeHeight: number;
+  readonly symbolSize: number;
+  readonly labelSize: number;
+  readonly captionSize: number;
+  readonly chipSize: number;
+  /** Distance of the lanes from the middle of their edge. */
+  readonly lane: number;
+  readonly rankGap: number;
+  readonly nodeGap: number;
+  readonly edgeGap: number;
+  readonly portGap: number;
+  readonly padding: number;
+  readonly header: number;
+}
+
+export const LESSON: Metrics = {
+  op: 56,
+  circle: 60,
+  hexagon: [60, 68],
+  root: 66,
+  scopeHeight: 46,
+  symbolSize: 28,
+  labelSize: 14,
+  captionSize: 12.5,
+  chipSize: 13,
+  lane: 5,
+  rankGap: 84,
+  nodeGap: 52,
+  edgeGap: 30,
+  portGap: 20,
+  padding: 26,
+  header: 26,
+};
+
+export const SURVEY: Metrics = {
+  op: 34,
+  circle: 32,
+  hexagon: [30, 34],
+  root: 40,
+  scopeHeight: 34,
+  symbolSize: 18,
+  labelSize: 12.5,
+  captionSize: 11,
+  chipSize: 11,
+  lane: 3,
+  rankGap: 46,
+  nodeGap: 26,
+  edgeGap: 16,
+  portGap: 10,
+  padding: 16,
+  header: 24,
+};
+
+export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure): BoxSize {
+  switch (look.shape) {
+    case "input":
+    case "const": {
+      const side = look.shape === "input" ? metrics.circle : metrics.circle * 0.75;
+      return { width: side, height: side, outline: "circle" };
+    }
+    case "param":
+      return { width: metrics.hexagon[0], height: metrics.hexagon[1], outline: "hexagon" };
+    case "root":
+      return { width: metrics.root, height: metrics.root, outline: "circle" };
+    case "op": {
+      const wide = measure(look.label, look.font, labelSize(look, metrics), true) + metrics.labelSize * 1.4;
+      return { width: Math.max(metrics.op, Math.ceil(wide)), height: metrics.op };
+    }
+    default: {
+      const wide = measure(look.label, "ui", metrics.labelSize, true) + metrics.labelSize * 2.2;
+      return { width: Math.max(metrics.scopeHeight * 1.3, Math.ceil(wide)), height: metrics.scopeHeight };
+    }
+  }
+}
+
+/** Symbols and variables are written large, names of operations in the size of text. */
+export function labelSize(look: NodeLook, metrics: Metrics): number {
+  if (look.font === "ui") return metrics.labelSize;
+  const letters = [...look.label].length;
+  return letters <= 2 ? metrics.symbolSize : Math.max(metrics.labelSize, (metrics.symbolSize * 2.4) / letters);
+}
+
+/** The look that an item has whatever the cursor and the reader do. */
+export function baseLook(model: Model, item: Item): NodeLook {
+  if (item.kind !== "node") {
+    const name = scopeTitle(model, item);
+    if (item.kind === "run") return { shape: "run", label: name, font: "ui", count: `× ${item.members.length}`, params: item.params > 0 };
+    const ops = `${shownCount(item.nodes)} ${item.nodes === 1 ? "node" : "nodes"}`;
+    const many = item.members.length;
+    return {
+      shape: "scope",
+      label: name,
+      font: "ui",
+      params: item.params > 0,
+      subtitle: ops,
+      ...(many > 1 ? { aside: `${many} alike, drawn once` } : {}),
+    };
+  }
+  const kind = kindOf(model, item.node);
+  const bad = ((model.trace.nodes.flags[item.node] ?? 0) & (FLAG.nanForward | FLAG.nanBackward)) !== 0;
+  if (kind === "op" || (kind === "root" && model.trace.nodes.op[item.node]! >= 0)) {
+    const symbol = symbolOf(model, item.node);
+    return { shape: kind === "root" ? "root" : "op", label: symbol, font: fontOf(symbol), bad };
+  }
+  return { shape: kind === "root" ? "root" : kind, label: shortName(nameOf(model, item.node)), font: "math", bad };
+}
+
+/** Words are set as text, everything shorter as mathematics: letters italic, signs upright. */
+function fontOf(symbol: string): FontName {
+  if (/^[A-Za-z_]\w\w/.test(symbol)) return "ui";
+  return /^\p{L}/u.test(symbol) ? "math" : "symbol";
+}
+
+/** "blocks.7.attn.weight" stands as "weight". */
+function shortName(name: string): string {
+  return name.slice(name.lastIndexOf(".") + 1);
+}
+
+function scopeTitle(model: Model, item: Item): string {
+  const { name } = model.trace.scopes;
+  const title = text(model, name[item.scope]);
+  if (item.kind !== "run") return title;
+  const last = text(model, name[item.members.at(-1)!]);
+  return title === last ? title : `${title} – ${last}`;
+}
+
+/** The widest a lane gets, and the narrowest. */
+const WIDTHS = [1.5, 4.5] as const;
+
+/** Width by the logarithm of a size, coded as in `Stats`: 1 is in the middle, ten times more or less is seen. */
+export function laneWidth(code: number): number {
+  if (code <= 1) return WIDTHS[0];
+  const log2 = (Math.min(code, 253) - 128) / 4;
+  const share = Math.min(1, Math.max(0, 0.5 + log2 / 24));
+  return WIDTHS[0] + share * (WIDTHS[1] - WIDTHS[0]);
+}
+
+/** Code of NaNs in `Stats`. */
+const NAN_CODE = 255;
+
+/** Both lanes of an edge as they are when the whole run has happened. */
+export function baseEdge(model: Model, edge: VisibleEdge): EdgeLook {
+  let gradient = 0;
+  let bad = false;
+  let valueBad = false;
+  for (const row of edge.rows) {
+    const code = model.edgeGradientCode?.[row] ?? 0;
+    if (code === NAN_CODE) bad = true;
+    else gradient = Math.max(gradient, code);
+    if (model.valueCode[model.src[row]!] === NAN_CODE) valueBad = true;
+  }
+  return {
+    value: { width: WIDTHS[0], bad: valueBad },
+    gradient: gradient > 0 || bad ? { width: laneWidth(gradient), bad } : null,
+  };
+}

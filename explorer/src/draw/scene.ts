@@ -1,0 +1,340 @@
+/** From layout and looks to the display list. */
+import type { VisibleGraph } from "../fold/fold";
+import type { NestedLayout, Segment } from "../layout/nested";
+import type { Rect, Route } from "../layout/types";
+import { Crowd } from "./crowd";
+import { arrowHead, beside, boxOf, pathData, placeAlong, pointsAlong, reversed, shortened, type Along } from "./curves";
+import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type TextItem } from "./display";
+import { labelSize, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
+import type { Token } from "./palette";
+import { around, boxPath, circlePath, hatchPath, hexagonPath } from "./shapes";
+import { estimatedWidth, type TextMeasure } from "./text";
+
+/** Zooms below which texts, chips, arrow heads and the second lane are left out. */
+const READABLE = { caption: 0.55, label: 0.4, chip: 0.6, arrow: 0.4, lanes: 0.16 } as const;
+
+export interface Scene {
+  readonly graph: VisibleGraph;
+  readonly layout: NestedLayout;
+  /** One per item, one per edge of the graph. */
+  readonly nodes: readonly NodeLook[];
+  readonly edges: readonly EdgeLook[];
+  readonly hulls?: readonly Hull[];
+  readonly metrics: Metrics;
+  readonly measure?: TextMeasure;
+}
+
+export function displayList(scene: Scene): DisplayList {
+  return new Builder(scene).build();
+}
+
+const STROKES: Readonly<Record<Shape, Token>> = {
+  input: "input",
+  param: "param",
+  const: "value",
+  op: "op",
+  root: "ink",
+  scope: "value",
+  run: "value",
+};
+
+const FILLS: Readonly<Record<Shape, Token>> = {
+  input: "inputFill",
+  param: "paramFill",
+  const: "raised",
+  op: "opFill",
+  root: "ink",
+  scope: "raised",
+  run: "raised",
+};
+
+class Builder {
+  private readonly scene: Scene;
+  private readonly measure: TextMeasure;
+  private readonly items: DisplayItem[] = [];
+  private readonly hits: HitArea[] = [];
+
+  constructor(scene: Scene) {
+    this.scene = scene;
+    this.measure = scene.measure ?? estimatedWidth;
+  }
+
+  build(): DisplayList {
+    const { graph, layout, nodes, hulls = [] } = this.scene;
+    graph.items.forEach((item, i) => {
+      if (item.open) this.container(i, layout.boxes[i]!, nodes[i]!);
+    });
+    for (const hull of hulls) this.hull(hull);
+    for (const segment of layout.segments) this.band(segment);
+    for (const segment of layout.segments) this.lanes(segment);
+    graph.items.forEach((item, i) => {
+      if (!item.open) this.box(i, layout.boxes[i]!, nodes[i]!);
+    });
+    this.chips();
+    const bounds = this.items.length === 0 ? layout.bounds : around(this.items.map((item) => item.box), 0);
+    return { items: this.items, hits: this.hits, bounds };
+  }
+
+  // -- helpers
+
+  private path(d: string, box: Rect, style: Omit<PathItem, "kind" | "d" | "box">): void {
+    this.items.push({ kind: "path", d, box, ...style });
+  }
+
+  private text(value: string, x: number, y: number, style: Pick<TextItem, "size" | "font" | "align" | "fill"> & Partial<TextItem>): void {
+    const width = this.measure(value, style.font, style.size, style.bold);
+    const left = style.align === "start" ? x : style.align === "end" ? x - width : x - width / 2;
+    this.items.push({ kind: "text", x, y, text: value, box: { x: left, y: y - style.size * 0.7, width, height: style.size * 1.4 }, ...style });
+  }
+
+  // -- containers and hulls
+
+  private container(i: number, box: Rect, look: NodeLook): void {
+    const { metrics } = this.scene;
+    this.path(boxPath(box, 12), box, {
+      fill: "panel",
+      stroke: look.bad ? "bad" : look.selected ? "ink" : "value",
+      width: look.selected ? 2 : 1,
+      opacity: look.dim ? 0.45 : undefined,
+      glow: look.glow,
+    });
+    const y = box.y + metrics.header * 0.62;
+    const x = box.x + metrics.padding * 0.8;
+    this.text(look.label, x, y, { size: metrics.labelSize, font: "ui", bold: true, align: "start", fill: "ink", minScale: READABLE.label });
+    if (look.subtitle) {
+      const title = this.measure(look.label, "ui", metrics.labelSize, true);
+      const room = box.width - metrics.padding * 2 - title;
+      if (this.measure(look.subtitle, "ui", metrics.captionSize) < room) {
+        this.text(look.subtitle, x + title + 10, y, { size: metrics.captionSize, font: "ui", align: "start", fill: "muted", minScale: READABLE.caption });
+      }
+    }
+    if (look.aside) {
+      this.text(look.aside, box.x + box.width / 2, box.y + box.height - metrics.padding * 0.45, {
+        size: metrics.captionSize,
+        font: "ui",
+        align: "middle",
+        fill: "muted",
+        minScale: READABLE.caption,
+      });
+    }
+    this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.frame, box });
+    this.hits.push({ target: { kind: "header", item: i }, level: LEVEL.header, box: { ...box, height: metrics.header * 1.2 } });
+  }
+
+  private hull(hull: Hull): void {
+    const { layout, metrics } = this.scene;
+    const box = around(hull.items.map((i) => layout.boxes[i]!), metrics.padding * 0.8);
+    this.path(boxPath(box, 12), box, { fill: "kernelFill", stroke: "kernel", width: 1.6, dash: [5, 4], opacity: 0.9 });
+    this.text(hull.label, box.x + box.width / 2, box.y - metrics.captionSize, {
+      size: metrics.captionSize,
+      font: "ui",
+      align: "middle",
+      fill: "kernel",
+      minScale: READABLE.caption,
+    });
+  }
+
+  // -- edges
+
+  /** Lanes of a piece that several edges run along: there if any has them, lost only if all are, as wide as the widest. */
+  private look(segment: Segment): EdgeLook {
+    const looks = segment.edges.map((e) => this.scene.edges[e]!);
+    if (looks.length === 1) return looks[0]!;
+    const together = (lanes: (Lane | null)[]): Lane | null => {
+      const there = lanes.filter((lane) => lane !== null);
+      if (there.length === 0) return null;
+      return {
+        width: Math.max(...there.map((lane) => lane.width)),
+        bad: there.every((lane) => lane.bad === true),
+        dim: there.every((lane) => lane.dim === true),
+      };
+    };
+    return {
+      value: together(looks.map((look) => look.value)),
+      gradient: together(looks.map((look) => look.gradient)),
+      band: looks.find((look) => look.band)?.band,
+      selected: looks.some((look) => look.selected === true),
+    };
+  }
+
+  private band(segment: Segment): void {
+    const { band, selected } = this.look(segment);
+    const token = band ?? (selected ? "gradFill" : undefined);
+    if (token) this.path(pathData(segment.route), boxOf(segment.route, 12), { stroke: token, width: this.scene.metrics.lane * 5 });
+  }
+
+  private lanes(segment: Segment): void {
+    const { metrics } = this.scene;
+    const look = this.look(segment);
+    const { route } = segment;
+    const one = boxOf(route, 8);
+    // From far away one line stands for both lanes.
+    const far: Token = look.gradient ? (look.gradient.bad ? "bad" : "grad") : look.value?.bad ? "bad" : "value";
+    this.path(pathData(route), one, { stroke: far, width: 2, maxScale: READABLE.lanes, opacity: look.value ? undefined : 0.4 });
+    const value = look.value ?? { width: 1.2, dim: true };
+    const apart = look.gradient ? metrics.lane : 0;
+    this.lane(beside(route, -apart), value, value.bad ? "bad" : "value", segment.to >= 0 && look.value !== null, 7);
+    if (look.gradient) {
+      const home = reversed(beside(route, metrics.lane));
+      this.lane(home, look.gradient, look.gradient.bad ? "bad" : "grad", segment.from >= 0, 9);
+    }
+    const points = pointsAlong(route);
+    for (const edge of segment.edges) {
+      this.hits.push({ target: { kind: "edge", edge }, level: LEVEL.edge, box: one, points, reach: metrics.lane + 4 });
+    }
+  }
+
+  private lane(route: Route, lane: Lane, stroke: Token, arrow: boolean, size: number): void {
+    const scale = this.scene.metrics.lane / 5;
+    const length = (size + lane.width) * Math.max(0.7, scale);
+    const line = arrow ? shortened(route, length * 0.7) : route;
+    const opacity = lane.dim ? 0.35 : undefined;
+    const box = boxOf(route, 6);
+    this.path(pathData(line), box, {
+      stroke,
+      width: lane.width,
+      dash: lane.bad ? [5, 3.5] : undefined,
+      opacity,
+      minScale: READABLE.lanes,
+    });
+    if (arrow) this.path(arrowHead(route, length, length * 0.42), box, { fill: stroke, opacity, minScale: READABLE.arrow });
+  }
+
+  // -- boxes
+
+  private box(i: number, box: Rect, look: NodeLook): void {
+    const { metrics } = this.scene;
+    const { shape } = look;
+    const stroke = look.bad ? "bad" : STROKES[shape];
+    const heavy = metrics.op >= 50 ? 2 : 1.5;
+    const opacity = look.dim ? 0.35 : look.waiting ? 0.55 : undefined;
+    if (look.selected || look.hovered) {
+      const room = look.selected ? 7 : 4;
+      const ring = { x: box.x - room, y: box.y - room, width: box.width + 2 * room, height: box.height + 2 * room };
+      this.path(outline(shape, ring), ring, { stroke, width: 1.5, dash: look.selected ? [4, 3] : undefined, opacity: look.selected ? 1 : 0.5 });
+    }
+    if (shape === "run") {
+      for (const back of [6, 3]) {
+        const card = { ...box, x: box.x + back, y: box.y - back };
+        this.path(outline(shape, card), card, { fill: "raised", stroke, width: 1, opacity: opacity ?? 0.85 });
+      }
+    }
+    if (shape === "root") {
+      this.path(outline(shape, box), box, { fill: "raised", stroke, width: heavy, opacity, glow: look.glow });
+      const inner = { x: box.x + 5, y: box.y + 5, width: box.width - 10, height: box.height - 10 };
+      this.path(outline(shape, inner), inner, { fill: look.bad ? "bad" : "ink", opacity });
+    } else {
+      this.path(outline(shape, box), box, { fill: look.bad ? "badFill" : FILLS[shape], stroke, width: look.glow ? heavy * 1.4 : heavy, opacity, glow: look.glow });
+      if (look.bad && (shape === "scope" || shape === "run")) {
+        const inner = { x: box.x + 3, y: box.y + box.height - 9, width: box.width - 6, height: 6 };
+        this.path(hatchPath(inner, 5), inner, { stroke: "bad", width: 1.4, minScale: READABLE.label });
+      }
+    }
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+    const size = labelSize(look, metrics);
+    const label = this.fitting(look.label, look, size, box.width - 6);
+    this.text(label, x, y, {
+      size,
+      font: look.font,
+      bold: look.font === "ui",
+      align: "middle",
+      fill: shape === "root" ? "canvas" : "ink",
+      opacity,
+      minScale: size > 20 ? READABLE.label / 2 : READABLE.label,
+    });
+    if (look.params) this.badge(box);
+    if (look.count) this.count(look.count, box);
+    const caption = (side: { text: string; token: Token } | undefined, at: number) => {
+      if (side) this.text(side.text, x, at, { size: metrics.captionSize, font: "ui", bold: side.token === "grad", align: "middle", fill: side.token, minScale: READABLE.caption });
+    };
+    caption(look.above, box.y - metrics.captionSize * 1.4);
+    caption(look.below, box.y + box.height + metrics.captionSize * 1.5);
+    this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
+  }
+
+  private fitting(label: string, look: NodeLook, size: number, room: number): string {
+    const wide = (value: string) => this.measure(value, look.font, size, look.font === "ui");
+    if (wide(label) <= room) return label;
+    const letters = [...label];
+    while (letters.length > 1 && wide(`${letters.join("")}…`) > room) letters.pop();
+    return `${letters.join("")}…`;
+  }
+
+  /** A small hexagon on the corner: there are parameters inside. */
+  private badge(box: Rect): void {
+    const size = 12;
+    const badge = { x: box.x - size / 2, y: box.y - size * 0.6, width: size, height: size * 1.14 };
+    this.path(hexagonPath(badge, 1.5), badge, { fill: "paramFill", stroke: "param", width: 1.4, minScale: READABLE.label });
+  }
+
+  private count(count: string, box: Rect): void {
+    const size = this.scene.metrics.captionSize;
+    const width = this.measure(count, "ui", size, true) + 12;
+    const pill = { x: box.x + box.width - width * 0.6, y: box.y - size * 1.15, width, height: size * 1.6 };
+    this.path(boxPath(pill, 9), pill, { fill: "ink", minScale: READABLE.label });
+    this.text(count, pill.x + width / 2, pill.y + pill.height / 2, { size, font: "ui", bold: true, align: "middle", fill: "canvas", minScale: READABLE.label });
+  }
+
+  // -- chips
+
+  /** Numbers on the lanes. Each edge has its chips on the piece that reaches its consumer, where there is room. */
+  private chips(): void {
+    const { layout, edges, graph, metrics } = this.scene;
+    const home = new Map<number, Segment>();
+    for (const segment of layout.segments) {
+      if (segment.to >= 0 && segment.edges.length === 1) home.set(segment.edges[0]!, segment);
+    }
+    const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined);
+    if (wanted.length === 0) return;
+    const crowd = new Crowd(layout.boxes.filter((_, i) => !graph.items[i]!.open));
+    for (const [edge, { route }] of wanted.sort((a, b) => a[0] - b[0])) {
+      const look = edges[edge]!;
+      for (const lane of ["value", "gradient"] as const) {
+        const chip = look[lane]?.chip;
+        if (chip === undefined) continue;
+        const width = Math.max(22, this.measure(chip, "mono", metrics.chipSize) + 13);
+        const height = metrics.chipSize + 9;
+        const side = lane === "value" ? -1 : 1;
+        const box = crowd.place((share) => beyond(placeAlong(route, share), side, metrics.lane, width, height));
+        this.chip(chip, box, lane, look[lane]!);
+        this.hits.push({ target: { kind: "chip", edge, lane }, level: LEVEL.chip, box });
+      }
+    }
+  }
+
+  private chip(text: string, box: Rect, kind: "value" | "gradient", lane: Lane): void {
+    const { metrics } = this.scene;
+    const gradient = kind === "gradient";
+    const fill: Token = gradient ? (lane.bad ? "bad" : "grad") : "raised";
+    const opacity = lane.dim ? 0.45 : undefined;
+    this.path(boxPath(box, box.height / 2), box, { fill, stroke: gradient ? undefined : lane.bad ? "bad" : "lineStrong", width: 1, opacity, minScale: READABLE.chip });
+    this.text(text, box.x + box.width / 2, box.y + box.height / 2, {
+      size: metrics.chipSize,
+      font: "mono",
+      align: "middle",
+      fill: gradient ? "raised" : lane.bad ? "bad" : "ink",
+      opacity,
+      minScale: READABLE.chip,
+    });
+  }
+}
+
+/** The box of a chip just beyond its lane, seen from the edge's middle. */
+function beyond({ x, y, dx, dy }: Along, side: number, lane: number, width: number, height: number): Rect {
+  const [nx, ny] = [-dy * side, dx * side];
+  const off = lane + 5 + (Math.abs(nx) * width + Math.abs(ny) * height) / 2;
+  return { x: x + nx * off - width / 2, y: y + ny * off - height / 2, width, height };
+}
+
+function outline(shape: Shape, box: Rect): string {
+  if (shape === "param") return hexagonPath(box, box.width / 10);
+  if (shape === "input" || shape === "const" || shape === "root") return circlePath(box.x + box.width / 2, box.y + box.height / 2, box.width / 2);
+  return boxPath(box, shape === "op" ? box.height / 5.5 : 8);
+}
+
+/** Where a dot that travels along an edge is, for views that let values flow. */
+export function travelling(route: Route, share: number, lane: number): { x: number; y: number } {
+  const { x, y, dx, dy } = placeAlong(route, share);
+  return { x: x - dy * lane, y: y + dx * lane };
+}
+
