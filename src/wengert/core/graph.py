@@ -419,6 +419,19 @@ class Graph(Subgraph):
                 replace[node] = with_inputs(node, inputs)
         return self._with_outputs([replace[n] for n in self.outputs])
 
+    def without_unused_inputs(self) -> Graph:
+        """The graph of only those inputs that something uses."""
+        used = {e for n in self.nodes for e in n.inputs if isinstance(e, Node)}.union(self.outputs)
+        inputs = tuple(n for n in self.inputs if n in used)
+        if len(inputs) == len(self.inputs):
+            return self
+        graph = Graph.__new__(Graph)
+        bound = {n: t for n, t in self.bound.items() if n in used}
+        nodes = (*inputs, *self.nodes[len(self.inputs) :])
+        graph.__dict__.update(nodes=nodes, inputs=inputs, outputs=self.outputs, name=self.name, bound=bound)
+        graph.__dict__.update(in_structure=None, out_structure=self.out_structure, static={})
+        return graph
+
     def _with_outputs(self, outputs: Sequence[Node]) -> Graph:
         return Graph(
             outputs,

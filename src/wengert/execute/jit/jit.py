@@ -304,7 +304,8 @@ class Jit(Inspected, Native):
     def _trace(self, call: Call, around: Surroundings) -> Traced:
         with _TRACING:
             try:
-                traced = self._traced(call, around)
+                names = list(leaf_names(self._fn, call.structure))
+                traced = self._traced(call, around, names)
             except CallAgain:
                 raise
             except Exception:
@@ -313,15 +314,13 @@ class Jit(Inspected, Native):
                     raise CallAgain from None
                 raise
             self._numbers.succeeded()
-            names = list(leaf_names(self._fn, call.structure))
             facts = facts_of(names, call.key, around.facts, get_mode().grad)
             self._history.add(
                 Record(user_location(), facts, tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards))
             )
             return traced
 
-    def _traced(self, call: Call, around: Surroundings) -> Traced:
-        names = list(leaf_names(self._fn, call.structure))
+    def _traced(self, call: Call, around: Surroundings, names: Sequence[str]) -> Traced:
         arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
         traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
         if strangers:

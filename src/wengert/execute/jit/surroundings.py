@@ -12,6 +12,7 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,12 +136,12 @@ class Surroundings:
         self.key: tuple[Any, ...] = ()
         self.facts: list[tuple[str, Any]] = []
         self.checks: list[Check] = []
-        self.holds: Callable[[], bool] = _never
         self.alive: list[Any] = []  # identities in the key stay taken
 
-
-def _never() -> bool:
-    return False
+    @cached_property
+    def holds(self) -> Callable[[], bool]:
+        """Made when it is first asked for: a function that is called once needs none."""
+        return checker(self.checks)
 
 
 def explore(roots: Iterable[tuple[str, Any]], always: Iterable[Any] = ()) -> Surroundings:
@@ -175,7 +176,6 @@ class _Walk:
         found.key = tuple(self.key)
         found.alive = self.alive
         found.checks = self.checks
-        found.holds = checker(self.checks)
         return found
 
     def note(self, place: Place, kind: str, value: Any) -> None:

@@ -419,9 +419,8 @@ def _finish(
     name = recorder.name
     whole = Graph.closed(outputs, given, name=name if name.isidentifier() else "")
     _no_strangers(whole, len(given), name)
-    used = {e for n in whole.nodes for e in n.inputs if isinstance(e, Node)} | set(whole.outputs)
-    kept = [(n, s) for n, s in zip(whole.inputs, sources) if n in used]
-    graph = Graph(whole.outputs, [n for n, _ in kept], whole.name)
+    graph = whole.without_unused_inputs()
+    source_of = dict(zip(whole.inputs, sources))
     reads = [
         (Source(f"{kind} gradient", i), held.grad.input is not None)
         for kind, held_all in (("argument", held_arguments), ("cell", held_cells))
@@ -430,7 +429,7 @@ def _finish(
     ]
     return Traced(
         graph,
-        tuple(s for _, s in kept),
+        tuple(source_of[n] for n in graph.inputs),
         tuple(results),
         structure,
         frozenset(tracked),

@@ -102,6 +102,8 @@ class _Writer:
         kind = type(value)
         if kind in _PLAIN:
             return repr(value)
+        if kind is tuple and all(type(v) is int for v in value):
+            return repr(value)
         if kind is tuple or kind is list:
             return f"{kind.__name__}({','.join(map(self.value, value))})"
         if kind is dict:
