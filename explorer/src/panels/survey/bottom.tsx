@@ -4,24 +4,18 @@ import type { Model } from "../../trace/model";
 import { useStore } from "../../state";
 import { shownBytes, shownMicros } from "../../format";
 import { aliveOf } from "../../views/memory/alive";
-import { bestWhatIf } from "../../views/memory/checkpoint";
+import { foreseeLater, foreseenOf, type Foreseen } from "../../views/memory/foreseen";
 import { criticalPath, tasksOf } from "../../views/parallel/tasks";
 import { Transport } from "../transport";
 import { Clock } from "./clock";
 import { Fact } from "./said";
 import { timelineOf } from "./timeline";
 
-interface Foreseen {
-  peak: number;
-  line: ArrayLike<number>;
-  /** Recomputation beside the work of the step: of its flops where the document says so, else of its time. */
-  extra: number;
-}
-
 export function SurveyBottom() {
   const store = useStore();
   const model = store.model.value;
-  const foreseen = useForeseen(model);
+  const foreseen = foreseenOf(model).value;
+  useEffect(() => foreseeLater(model), [model]);
   return (
     <section class="wg-bottom wg-survey-bottom" aria-label="Clock">
       <div class="wg-controls">
@@ -49,21 +43,6 @@ export function SurveyBottom() {
   );
 }
 
-/** What checkpoints would change; worked out after the first picture. */
-function useForeseen(model: Model): Foreseen | null {
-  const [found, setFound] = useState<{ model: Model; foreseen: Foreseen | null } | null>(null);
-  useEffect(() => {
-    const given = model.trace.checkpoint;
-    if (given !== undefined) {
-      setFound({ model, foreseen: { peak: given.peak, line: given.line, extra: given.extraFlops } });
-      return;
-    }
-    const timer = setTimeout(() => setFound({ model, foreseen: bestWhatIf(model) }), 60);
-    return () => clearTimeout(timer);
-  }, [model]);
-  return found?.model === model ? found.foreseen : null;
-}
-
 function Step({ model, foreseen }: { model: Model; foreseen: Foreseen | null }) {
   const [critical, setCritical] = useState<number | null>(null);
   useEffect(() => {
@@ -76,13 +55,13 @@ function Step({ model, foreseen }: { model: Model; foreseen: Foreseen | null }) 
   return (
     <div class="wg-step-facts">
       <h2>This step</h2>
-      <Fact name="peak memory">{shownBytes(model.trace.memory?.peak ?? alive.peak)}</Fact>
+      <Fact name="peak memory">{shownBytes(alive.peak)}</Fact>
       {foreseen !== null && (
         <>
           <Fact name="with checkpoints" tone="wg-kernel">
             {shownBytes(foreseen.peak)}
           </Fact>
-          <Fact name={model.trace.checkpoint === undefined ? "extra time" : "extra compute"}>+{Math.round(100 * foreseen.extra)}%</Fact>
+          <Fact name={foreseen.of === "time" ? "extra time" : "extra compute"}>+{Math.round(100 * foreseen.extra)}%</Fact>
         </>
       )}
       <Fact name="wall time">{shownMicros(micros > 0 ? micros : 1e6 * (meta.seconds ?? 0))}</Fact>

@@ -72,6 +72,7 @@ export function paintClock(surface: Surface, picture: ClockPicture): void {
   paintHead(surface, picture, inner);
   paintLanes(surface, picture, parts, inner);
   paintMemory(surface, picture, parts, inner);
+  paintBreaks(surface, picture, parts, inner);
   if (model.turn < model.events) {
     const x = (line.mark[model.turn] as number) * inner;
     context.setLineDash([2, 4]);
@@ -115,6 +116,20 @@ function paintLanes(surface: Surface, picture: ClockPicture, parts: Parts, inner
     else context.fillRect(bar.x0, y, wide, height);
   }
   context.globalAlpha = 1;
+}
+
+/** A cut across the lanes where nothing ran for long. */
+function paintBreaks(surface: Surface, picture: ClockPicture, parts: Parts, inner: number): void {
+  const { context, colour } = surface;
+  const { top, step } = parts.lanes;
+  const bottom = top + step * picture.line.threads.length;
+  context.strokeStyle = colour("muted");
+  context.lineWidth = 1;
+  for (const { x } of picture.line.breaks) {
+    const at = x * inner;
+    stroke(context, [at - 4, bottom, at, top - 3]);
+    stroke(context, [at, bottom, at + 4, top - 3]);
+  }
 }
 
 function roundedBox(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number, r: number): void {

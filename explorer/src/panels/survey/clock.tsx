@@ -2,7 +2,7 @@
 import { useMemo, useRef } from "preact/hooks";
 import { phaseAt } from "../../trace/model";
 import { seek, useStore } from "../../state";
-import { shownBytes, shownMicros } from "../../format";
+import { shownBytes } from "../../format";
 import { useCanvas } from "../../views/canvas";
 import { aliveOf } from "../../views/memory/alive";
 import { paintClock, tonesOf } from "./chart";
@@ -38,7 +38,7 @@ export function Clock({ ghost }: { ghost: ArrayLike<number> | null }) {
       aria-valuemin={0}
       aria-valuemax={model.events}
       aria-valuenow={at}
-      aria-valuetext={`step ${at} of ${model.events}, ${phase}, ${shownBytes(held)} held${line.micros > 0 ? `, ${shownMicros(place * line.micros)}` : ""}`}
+      aria-valuetext={`step ${at} of ${model.events}, ${phase}, ${shownBytes(held)} held`}
       onPointerDown={(event) => {
         event.currentTarget.setPointerCapture(event.pointerId);
         goTo(event);

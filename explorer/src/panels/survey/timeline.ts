@@ -1,4 +1,9 @@
-/** Where events stand on the clock's axis: by time where it was measured, else by number. Everything in 0 to 1. */
+/**
+ * Where events stand on the clock's axis: by time where it was measured, else by number. Everything in 0 to 1.
+ *
+ * Stretches in which no thread did anything (the program between forward and backward, say) would push the work
+ * itself together: longer ones are drawn shortened, with a mark.
+ */
 import type { Model } from "../../trace/model";
 
 export interface Timeline {
@@ -12,6 +17,8 @@ export interface Timeline {
   lane: Int32Array;
   /** Microseconds from the first beginning to the last end; 0 where time was not measured. */
   micros: number;
+  /** Middles of the stretches that are drawn shortened, with their true length. */
+  breaks: readonly { x: number; micros: number }[];
 }
 
 const known = new WeakMap<Model, Timeline>();
@@ -24,28 +31,56 @@ export function timelineOf(model: Model): Timeline {
   return made;
 }
 
+/** Idle stretches longer than this share of the busy time are drawn as long as this. */
+const IDLE = 0.03;
+
 function build(model: Model): Timeline {
   const { t0, dur, thread } = model.trace.events;
   const count = model.events;
-  let begin = Number.POSITIVE_INFINITY;
-  let end = Number.NEGATIVE_INFINITY;
-  for (let k = 0; k < count; k++) {
-    begin = Math.min(begin, t0[k] as number);
-    end = Math.max(end, (t0[k] as number) + (dur[k] as number));
-  }
-  const span = end - begin;
-  const timed = count > 0 && span > 0;
+  const order = Array.from({ length: count }, (_, k) => k).sort((a, b) => (t0[a] as number) - (t0[b] as number) || a - b);
+  const { busy, gaps, micros } = stretches(order, t0, dur);
+  const timed = busy > 0;
+  const longest = busy * IDLE;
+  const shown = gaps.filter((gap) => gap.micros > longest);
+  const cut = shown.reduce((sum, gap) => sum + gap.micros - longest, 0);
+  const span = micros - cut;
+  const begin = count > 0 ? (t0[order[0] as number] as number) : 0;
+  const breaks: { x: number; micros: number }[] = [];
   const from = new Float64Array(count);
   const to = new Float64Array(count);
-  const mark = new Float64Array(count + 1);
-  for (let k = 0; k < count; k++) {
-    from[k] = timed ? ((t0[k] as number) - begin) / span : k / count;
-    to[k] = timed ? ((t0[k] as number) + (dur[k] as number) - begin) / span : (k + 1) / count;
-    mark[k + 1] = Math.max(mark[k] as number, to[k] as number);
+  let passed = 0;
+  let removed = 0;
+  for (const k of order) {
+    for (let gap = shown[passed]; gap !== undefined && gap.end <= (t0[k] as number); gap = shown[++passed]) {
+      removed += gap.micros - longest;
+      breaks.push({ x: (gap.end - begin - removed - longest / 2) / span, micros: gap.micros });
+    }
+    const at = (t0[k] as number) - begin - removed;
+    from[k] = timed ? at / span : k / count;
+    to[k] = timed ? (at + (dur[k] as number)) / span : (k + 1) / count;
   }
+  const mark = new Float64Array(count + 1);
+  for (let k = 0; k < count; k++) mark[k + 1] = Math.max(mark[k] as number, to[k] as number);
   const threads = [...new Set(thread)].sort((a, b) => a - b);
   const rowOf = new Map(threads.map((id, row) => [id, row]));
-  return { from, to, mark, threads, lane: Int32Array.from(thread, (id) => rowOf.get(id) ?? 0), micros: timed ? span : 0 };
+  return { from, to, mark, threads, lane: Int32Array.from(thread, (id) => rowOf.get(id) ?? 0), micros: timed ? micros : 0, breaks };
+}
+
+/** How long anything ran, and the stretches in which nothing did. */
+function stretches(order: readonly number[], t0: readonly number[], dur: readonly number[]) {
+  const gaps: { end: number; micros: number }[] = [];
+  let until = order.length > 0 ? (t0[order[0] as number] as number) : 0;
+  const begin = until;
+  let idle = 0;
+  for (const k of order) {
+    const start = t0[k] as number;
+    if (start > until) {
+      gaps.push({ end: start, micros: start - until });
+      idle += start - until;
+    }
+    until = Math.max(until, start + (dur[k] as number));
+  }
+  return { busy: until - begin - idle, gaps, micros: until - begin };
 }
 
 /** The number of events that have happened at a place on the axis. */

@@ -212,18 +212,12 @@ function chunks(rows: readonly number[], size: number): number[][] {
   return out;
 }
 
-const best = new WeakMap<Model, WhatIf | null>();
-
 /** The cut with the lowest peak; null where nothing can be cut or nothing is gained. */
-export function bestWhatIf(model: Model): WhatIf | null {
-  const before = best.get(model);
-  if (before !== undefined) return before;
-  let found: WhatIf | null = null;
+export function bestWhatIf(model: Model): { cut: Cut; result: WhatIf } | null {
+  let best: { cut: Cut; result: WhatIf } | null = null;
   for (const cut of cuts(model)) {
-    const tried = whatIf(model, cut.regions);
-    if (tried.peak < (found?.peak ?? aliveOf(model).peak)) found = tried;
+    const result = whatIf(model, cut.regions);
+    if (result.peak < (best?.result.peak ?? aliveOf(model).peak)) best = { cut, result };
   }
-  best.set(model, found);
-  return found;
+  return best;
 }
-

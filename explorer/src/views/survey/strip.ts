@@ -74,18 +74,27 @@ function partsIn(model: Model, totals: Totals, first: Int32Array, scope: number)
   return parts.sort((a, b) => a.first - b.first);
 }
 
+/** The parts in a scope, or in the only part that it has. */
+function partsBelow(model: Model, totals: Totals, first: Int32Array, scope: number): Part[] {
+  let parts = partsIn(model, totals, first, scope);
+  for (let only = parts[0]; parts.length === 1 && only !== undefined && "scope" in only; only = parts[0]) {
+    parts = partsIn(model, totals, first, only.scope);
+  }
+  return parts;
+}
+
 /** The parts of a scope; those that hold lists of like parts, or most of everything, are replaced by their own parts. */
 function expanded(model: Model, totals: Totals, first: Int32Array, root: number, most: number): Part[][] {
   const all = totals.ops[root] as number;
-  let parts = partsIn(model, totals, first, root);
+  let parts = partsBelow(model, totals, first, root);
   for (;;) {
     let at = -1;
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i] as Part;
       if (!("scope" in part)) continue;
       const share = (totals.ops[part.scope] as number) / all;
-      const inner = partsIn(model, totals, first, part.scope);
-      if (inner.length < 2 && share < 1) continue;
+      const inner = partsBelow(model, totals, first, part.scope);
+      if (inner.length < 2) continue;
       const fits = parts.length + inner.length <= most || isList(model, part.scope);
       if (fits && (share > TOO_MUCH || (share > 0.2 && isList(model, part.scope)))) {
         at = i;
@@ -94,7 +103,7 @@ function expanded(model: Model, totals: Totals, first: Int32Array, root: number,
     }
     if (at < 0) return grouped(parts);
     const part = parts[at] as { scope: number };
-    parts = [...parts.slice(0, at), ...partsIn(model, totals, first, part.scope), ...parts.slice(at + 1)];
+    parts = [...parts.slice(0, at), ...partsBelow(model, totals, first, part.scope), ...parts.slice(at + 1)];
   }
 }
 
