@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
+from wengert import nn, optim
 from wengert.explorer import Document, explore
 
 # -- the lesson: L = (w x + b - t)^2
@@ -60,7 +61,7 @@ class Network:
 
 def mlp() -> Document:
     rng = np.random.default_rng(0)
-    network = Network(rng, [3, 4, 3, 1])
+    network = Network(rng, [3, 3, 2, 1])
 
     def step(x0: Any, x1: Any, x2: Any, target: Any) -> Any:
         error = network([x0, x1, x2]) - target
@@ -69,13 +70,130 @@ def mlp() -> Document:
     return explore(step, 2.0, 3.0, -1.0, 1.0).document
 
 
-SAMPLES: dict[str, Callable[[], Document]] = {"learner": learner, "mlp": mlp}
+# -- a transformer written with plain operations, twelve blocks of twelve heads
+
+
+class Norm(nn.Module):
+    """Queries and keys by their length. The root is taken before `eps` is added: at 0 it has no slope."""
+
+    def forward(self, q: Any) -> Any:
+        n = (q * q).sum(-1).sqrt() + 1e-6
+        return q / n[..., None]
+
+
+class SafeNorm(nn.Module):
+    """The same with `eps` inside of the root."""
+
+    def forward(self, q: Any) -> Any:
+        n = ((q * q).sum(-1) + 1e-6).sqrt()
+        return q / n[..., None]
+
+
+class Head(nn.Module):
+    def __init__(self, width: int, size: int, norm: type[nn.Module]) -> None:
+        self.q_proj = nn.Parameter(wg.random.normal((width, size)) * width**-0.5)
+        self.k_proj = nn.Parameter(wg.random.normal((width, size)) * width**-0.5)
+        self.v_proj = nn.Parameter(wg.random.normal((width, size)) * width**-0.5)
+        self.q_norm, self.k_norm = norm(), SafeNorm()
+        self.scale = size**0.5
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        q = self.q_norm(x @ self.q_proj)
+        k = self.k_norm(x @ self.k_proj)
+        scores = (q @ k.mT) * self.scale + mask
+        e = wg.exp(scores - scores.max(-1, keepdims=True))
+        weights = e / e.sum(-1, keepdims=True)
+        return weights @ (x @ self.v_proj)
+
+
+class Attention(nn.Module):
+    def __init__(self, width: int, heads: int, norm: type[nn.Module]) -> None:
+        self.heads = nn.ModuleList([Head(width, width // heads, norm) for _ in range(heads)])
+        self.out_proj = nn.Linear(width, width)
+
+    def forward(self, x: Any, mask: Any) -> Any:
+        return self.out_proj(wg.concat([head(x, mask) for head in self.heads], -1))
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int, norm: type[nn.Module]) -> None:
+        self.ln_1, self.ln_2 = nn.LayerNorm(width, bias=False), nn.LayerNorm(width)
+        self.attn = Attention(width, heads, norm)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Any, mask: Any, keep: Any) -> Any:
+        x = x + self.attn(self.ln_1(x) * keep, mask)
+        return x + self.mlp(self.ln_2(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self, blocks: int, heads: int, width: int, words: int, length: int, bad: int) -> None:
+        self.embed = nn.Embedding(words, width)
+        self.position = nn.Parameter(wg.random.normal((length, width)) * 0.1)
+        self.blocks = nn.ModuleList([Block(width, heads, Norm if i == bad else SafeNorm) for i in range(blocks)])
+        self.ln_f, self.head = nn.LayerNorm(width), nn.Linear(width, words)
+
+    def forward(self, tokens: Any, mask: Any, keep: Any) -> Any:
+        x = self.embed(tokens) + self.position
+        for block in self.blocks:
+            x = block(x, mask, keep)
+        return self.head(self.ln_f(x))
+
+
+def transformer() -> Document:
+    """Padding is multiplied by 0 before attention: its queries are exactly 0, where block 7's root has no slope."""
+    wg.manual_seed(0)
+    batch, length, words = 4, 16, 50
+    model = Transformer(blocks=12, heads=12, width=48, words=words, length=length, bad=7)
+    rng = np.random.default_rng(0)
+    tokens = wg.tensor(rng.integers(0, words, (batch, length)))
+    targets = wg.tensor(rng.integers(0, words, (batch, length)))
+    sizes = np.array([16, 16, 12, 14])
+    there = np.arange(length) < sizes[:, None]
+    keep = wg.tensor(there[..., None].astype(np.float32))
+    mask = wg.tensor(np.where(there[:, None], 0, -1e9).astype(np.float32))
+    optimizer = optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(tokens: Any, targets: Any) -> Any:
+        loss = nn.functional.cross_entropy(model(tokens, mask, keep).reshape((-1, words)), targets.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return explore(step, tokens, targets).document
+
+
+# -- a graph of many nodes: a recurrent cell of single neurons over a long sequence
+
+
+def large() -> Document:
+    wg.manual_seed(0)
+    size, length = 16, 185
+    rng = np.random.default_rng(0)
+    cell = [Neuron(rng, size // 2) for _ in range(size)]
+    xs = rng.normal(size=length)
+
+    def step() -> Any:
+        state = [wg.tensor(0.0) for _ in range(size)]
+        for x in xs:
+            state = [neuron(state[i % 2 :: 2]) + float(x) for i, neuron in enumerate(cell)]
+        return sum(s * s for s in state)
+
+    return explore(step).document
+
+
+SAMPLES: dict[str, Callable[[], Document]] = {
+    "learner": learner,
+    "mlp": mlp,
+    "transformer": transformer,
+    "large": large,
+}
 
 
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name in sys.argv[2:] or SAMPLES:
+    for name in sys.argv[2:] or list(SAMPLES):
         began = time.process_time()
         document = SAMPLES[name]()
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

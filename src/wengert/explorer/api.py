@@ -18,6 +18,7 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from ..explain.arguments import parameter_names, tensors_of
 from ..transforms import reverse
+from . import reached
 from .document import Document, document
 from .gathered import from_graph, from_tensor, graph_title
 from .page import page
@@ -136,10 +137,10 @@ class _Inputs:
         self.nodes: list[Node] = []
         self._alive: list[Any] = []
         names = _names(target, len(args))
-        self._parameters("", target)
-        for name, value in _variables(target).items():
-            self._parameters(name, value)
-        self._number = _float_dtype([t for t, _, _ in self._alive], (args, kwargs))
+        used = reached.tensors([("", target), *((n, a) for n, a in zip(names, args) if callable(a))])
+        for name, tensor in used:
+            self._call(tensor, name)
+        self._number = _float_dtype([t for _, t in used], (args, kwargs))
         self.args = [self._argument(name, value) for name, value in zip(names, args, strict=True)]
         self.kwargs = {name: self._argument(name, value) for name, value in kwargs.items()}
         called = getattr(target, "__name__", type(target).__name__)
@@ -151,8 +152,7 @@ class _Inputs:
         self.script = "" if file.startswith("<") else os.path.basename(file)
 
     def _argument(self, name: str, value: Any) -> Any:
-        if hasattr(type(value), "named_parameters"):
-            self._parameters(name, value)
+        if callable(value):
             return value
         leaves, structure = tree.flatten(value)
         if len(leaves) == 1 and leaves[0] is value:
@@ -173,15 +173,8 @@ class _Inputs:
         return made
 
     def _call(self, tensor: Tensor, name: str) -> None:
-        self.names.setdefault(id(tensor.node) if tensor.node is not None else id(tensor._data), name)
+        self.names.setdefault(reached.key(tensor), name)
         self._alive.append((tensor, tensor.node, tensor._data))
-
-    def _parameters(self, prefix: str, owner: Any) -> None:
-        if isinstance(owner, Tensor) and owner._data is not None:
-            self._call(owner, prefix)
-        elif hasattr(type(owner), "named_parameters"):
-            for name, parameter in owner.named_parameters():
-                self._call(parameter, name)
 
 
 def _names(target: Any, count: int) -> list[str]:
@@ -198,13 +191,3 @@ def _float_dtype(used: Sequence[Tensor], arguments: Any) -> Any:
     given = [leaf for leaf in tree.leaves(arguments) if isinstance(leaf, (Tensor, np.ndarray, np.generic))]
     found = {x.dtype for x in [*used, *given] if np.dtype(x.dtype).kind == "f"}
     return found.pop() if len(found) == 1 else np.dtype(np.float64)
-
-
-def _variables(target: Any) -> dict[str, Any]:
-    """The variables outside of a function that it uses, by name."""
-    fn = inspect.unwrap(target)
-    fn = getattr(fn, "__func__", fn)
-    if not inspect.isfunction(fn):
-        return {}
-    found = inspect.getclosurevars(fn)
-    return {**found.globals, **found.nonlocals}

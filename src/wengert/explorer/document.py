@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.node import Node, make_node
-from ..core.snapshot import specs_of
 from ..version import __version__
 from . import forms, slopes, spans, stats
+from .findings import findings
 from .lives import Lives, arrays, base, classes, lives
 from .names import name_rows
 from .recording import Recording, Row
-from .scopes import Place, Tree
+from .scopes import UNTOLD, Place, Tree
 from .stats import num
 
 Document = dict[str, Any]
@@ -29,8 +28,6 @@ PHASES = ("forward", "backward", "optimizer", "recompute")
 TRACKED, SEEN, NAN_FORWARD, NAN_BACKWARD, INF_FORWARD, INF_BACKWARD, VIEW, COMPOSITE = (1 << i for i in range(8))
 # Up to so many rows everything is exact; beyond, only what is asked about first.
 EXACT = 3000
-# Random draws have their place in the stream among their attributes, which tells nothing.
-_UNTOLD = frozenset({"key", "counter"})
 
 
 class Indexed:
@@ -56,6 +53,8 @@ def document(recording: Recording, names: Mapping[int, str] | None = None) -> Do
 class _Writer:
     def __init__(self, recording: Recording, names: Mapping[int, str]) -> None:
         self.recording = recording
+        self.findings = findings(recording)
+        self.named = {finding.row for finding in self.findings}
         self._add_roots()
         self.rows = recording.rows
         for i, row in enumerate(self.rows):
@@ -101,7 +100,7 @@ class _Writer:
         out["events"] = self._events()
         out["buffers"] = self._buffers(self.lives)
         out["spans"], out["files"] = self._sources()
-        out["findings"] = []
+        out["findings"] = [finding.entry() for finding in self.findings]
         if recording.values and recording.events:
             out["memory"] = {
                 "resident": self.lives.resident,
@@ -156,12 +155,11 @@ class _Writer:
         if row.op is None:
             return -1
         literals = {i: v for i, v in row.literals.items() if isinstance(v, (bool, int, float))}
-        attrs = {k: v for k, v in row.attrs.items() if k not in _UNTOLD}
-        key = (row.op.name, len(row.operands), repr(sorted(literals.items())), repr(sorted(attrs.items())))
+        key = (row.op.name, len(row.operands), repr(sorted(literals.items())), _told(row.attrs))
         index = self.ops[key]
         if index == len(self.shown):
             self.shown.append(forms.shown(row.op, len(row.operands), literals))
-            told = {name: _plain(value) for name, value in attrs.items()}
+            told = {name: _plain(value) for name, value in row.attrs.items() if name not in UNTOLD}
             self.attrs.append((told, {str(i): num(v) for i, v in literals.items()}))
         return index
 
@@ -196,14 +194,12 @@ class _Writer:
         return stats.code(value)
 
     def _flops(self, row: Row, known: dict[Any, Any]) -> Any:
-        """The operations of a row, counted as :func:`wengert.explain.cost` counts them."""
         if row.op is None or row.spec is None:
             return 0
-        inputs = [_stand_in(o, row.literals.get(i)) for i, o in enumerate(row.operands)]
-        key = (row.op, repr(sorted(row.attrs.items())), tuple(_spec_key(i) for i in inputs), row.spec)
+        operands = tuple(o.specs if o is not None else type(row.literals.get(i)) for i, o in enumerate(row.operands))
+        key = (row.op, _told(row.attrs), operands, row.spec)
         if key not in known:
-            node = make_node(row.op, tuple(inputs), dict(row.attrs), None, row.spec, None, 0, None, False)
-            known[key] = slopes.operations(node)
+            known[key] = slopes.operations(row)
         return known[key]
 
     # -- the tree, edges, what is saved
@@ -267,7 +263,7 @@ class _Writer:
         for row, value in zip(self.rows, values, strict=True):
             single = value is not None and not isinstance(value, (tuple, list)) and np.size(value) == 1
             number = stats.exact(value) if single else None
-            chosen = self.exact or row.kind in ("param", "root")
+            chosen = self.exact or row.kind in ("param", "root") or row in self.named
             scalar.append(number if chosen or number is None else stats.short_number(number))
             if value is not None and not single and chosen:
                 found = stats.details(value)
@@ -329,6 +325,10 @@ def _size(n: Any) -> int:
     return n if isinstance(n, int) else -1
 
 
+def _told(attrs: Mapping[str, Any]) -> str:
+    return repr(sorted((name, value) for name, value in attrs.items() if name not in UNTOLD)) if attrs else ""
+
+
 def _error(error: BaseException) -> dict[str, str]:
     return {"type": type(error).__name__, "text": str(error)}
 
@@ -342,17 +342,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return [_plain(v) for v in value]
     return str(value)
-
-
-def _stand_in(operand: Row | None, literal: Any) -> Any:
-    """What stands in a node's inputs for an operand, where only its spec is asked for."""
-    if operand is None:
-        return literal if isinstance(literal, (bool, int, float, complex)) else 0
-    if operand.node is not None and not isinstance(operand.node.spec, tuple):
-        return operand.node
-    spec = operand.specs[0] if operand.specs else None
-    return 0 if spec is None else make_node(None, (), {}, None, spec, None, 0, None, False)  # type: ignore[arg-type]
-
-
-def _spec_key(entry: Any) -> Any:
-    return specs_of(entry) if isinstance(entry, Node) else type(entry)

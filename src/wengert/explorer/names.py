@@ -22,7 +22,10 @@ def name_rows(recording: Recording, given: Mapping[int, str], places: Mapping[Ro
                 users.setdefault(operand, (row, i))
     for row in recording.rows:
         if row.op is None and row.kind != "root":
-            row.name = given.get(id(row.node), "") or given.get(id(row.value), "") or _as_operand(row, users)
+            called = given.get(id(row.node), "") or given.get(id(row.value), "")
+            if called and row.kind == "const":
+                row.kind = "input"  # a variable of the program, which gives it data
+            row.name = called or _as_operand(row, users)
         elif row.op is not None:
             row.name = _assigned(row) or ""
     _results(recording)

@@ -26,6 +26,8 @@ from .recording import Row
 ScopeKind = Literal["root", "module", "function", "loop", "iteration", "line", "checkpoint"]
 # Groups of more children are split.
 MOST_CHILDREN = 60
+# Random draws have their place in the stream among their attributes: it is no part of a structure.
+UNTOLD = frozenset({"key", "counter"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 _ENTRIES = frozenset({"forward", "__call__"})
 _LONGEST = 48
@@ -48,11 +50,11 @@ class Place:
 
 @dataclass(slots=True)
 class _Visits:
-    """How far an activation has come: the last instruction, what ran there first, the iterations of its loops."""
+    """How far an activation has come: the last instruction, what ran there first, the turns of its loops."""
 
     last: int = -1
     child: Activation | None = None
-    first: str = ""
+    first: Any = None
     turns: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -128,9 +130,9 @@ class Tree:
         if not around:
             return place
         seen = self._visits.setdefault(at, _Visits())
-        name = row.op.name if row.op is not None else ""
+        ran = (row.op.name if row.op is not None else "", *(s.name for s in _entered(row.scope)))
         if child is None or child is not seen.child:
-            again = offset < seen.last or (offset == seen.last and (child is not None or name == seen.first))
+            again = offset < seen.last or (offset == seen.last and (child is not None or ran == seen.first))
             if again:
                 inner = [r for r in around if r[0] <= seen.last <= r[1]]
                 if inner:
@@ -138,7 +140,7 @@ class Tree:
                     for deeper in [r for r in seen.turns if inner[-1][0] < r[0] and r[1] < inner[-1][1]]:
                         del seen.turns[deeper]
             if again or offset != seen.last:
-                seen.first = name
+                seen.first = ran
             seen.last, seen.child = offset, child
         for bounds in around:
             line = _line(at.code, bounds[0])
@@ -374,5 +376,6 @@ def _label(row: Row) -> int:
     """A number for what a row is by itself."""
     name = row.op.name if row.op is not None else row.kind
     specs = tuple((s.shape, str(s.dtype)) for s in row.specs)
-    text = repr((name, specs, sorted(row.literals.items()), sorted(row.attrs.items())))
+    attrs = sorted((k, v) for k, v in row.attrs.items() if k not in UNTOLD)
+    text = repr((name, specs, sorted(row.literals.items()), attrs))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..core.errors import WengertError
 from ..core.graph import Graph
-from ..core.node import Node
-from ..core.record import OUTPUT
-from ..core.tensor import abstract
+from ..core.node import Node, make_node
+from ..core.record import OUTPUT, abstract_input
+from ..core.tensor import Tensor
 from ..explain import cost_rules
+from ..explain.cost import cost
 from ..explain.edges import Cotangent, Puller
 from .recording import Row
 from .stats import exact, num
@@ -75,17 +76,22 @@ def _pulled(row: Row, node: Node, cotangent: Any) -> dict[int, Any] | None:
         return None  # a rule of the user's own that keeps what it likes
 
 
-def operations(node: Node) -> Any:
-    """The operations of a node; of a composite those inside; 0 where they cannot be counted."""
-    if node.op.body is None:
-        return _counted(cost_rules.flops(node).operations)
+def operations(row: Row) -> Any:
+    """The operations of a row, counted as :func:`wengert.explain.cost` counts them; 0 where they cannot be counted."""
+    op = row.op
+    assert op is not None
+    inputs: list[Any] = []
+    for i, operand in enumerate(row.operands):
+        specs = operand.specs if operand is not None else ()
+        inputs.append(abstract_input(specs[0]) if specs else row.literals.get(i))
     try:
-        made = Graph.of(abstract(node)) if not isinstance(node.spec, tuple) else None
-        inside = made.inner(made.outputs[0]).expand().computations if made is not None else ()
-    except WengertError:
-        return 0
-    return sum(_counted(cost_rules.flops(n).operations) for n in inside if n.op is not OUTPUT)
-
-
-def _counted(count: Any) -> Any:
+        if op.body is None:
+            entries = tuple(x.node if isinstance(x, Tensor) else x for x in inputs)
+            node = make_node(op, entries, dict(row.attrs), None, row.spec, None, 0, None, False)
+            count = cost_rules.flops(node).operations
+        else:
+            made = op.front(*inputs, **row.attrs)
+            count = cost(Graph.of(list(made) if isinstance(made, tuple) else made)).flops
+    except (WengertError, AttributeError, TypeError):
+        return 0  # a rule of the user's own, or an operand of which nothing is known
     return num(count) if isinstance(count, (int, float)) else 0

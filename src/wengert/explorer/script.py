@@ -1,0 +1,95 @@
+"""Recording a script as `python script.py` would run it: `wengert explore script.py[:function]`."""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..core.errors import GraphError, fail
+from .reached import leaf_names
+from .recorder import Recorder
+from .recording import Recording, recorded
+
+
+def record_script(
+    path: str | os.PathLike[str],
+    function: str | None = None,
+    argv: Sequence[str] = (),
+    *,
+    step: int | None = None,
+) -> tuple[Recording, dict[int, str]]:
+    """Run a script under the recorder; the recording, and the names of its leaves.
+
+    It runs as `__main__`, with its folder first on `sys.path`, `argv` behind its path in `sys.argv`, and in the
+    working directory there is. With `function` the script is run as a module that is imported, and then that
+    function, without arguments, is recorded. An exception, also `SystemExit` with a status, ends the recording and is
+    kept in it.
+
+    Raises GraphError for a script that cannot be read or compiled, or has no such function.
+    """
+    file = Path(path)
+    try:
+        text = file.read_bytes()
+        code = compile(text, str(file), "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError) as e:
+        fail(GraphError, f"the script {file}: {e}", "Give a Python file: wengert explore script.py.")
+    linecache.checkcache(str(file))
+    recorder = Recorder(step)
+    error: BaseException | None = None
+    with _as_main(file, argv, "__main__" if function is None else file.stem) as module:
+        if function is None:
+            error = _recorded(recorder, lambda: exec(code, module.__dict__))
+        else:
+            exec(code, module.__dict__)
+            called = module.__dict__.get(function)
+            if not callable(called):
+                fail(
+                    GraphError,
+                    f"the script {file} has no function {function!r}",
+                    "Give the name of one of its functions.",
+                )
+            error = _recorded(recorder, called)
+        names = leaf_names([(n, v) for n, v in module.__dict__.items() if not n.startswith("__")])
+    recording = recorded(recorder)
+    recording.script = file.name
+    recording.title = f"{function}()" if function is not None else file.stem
+    recording.error = error
+    return recording, names
+
+
+def _recorded(recorder: Recorder, run: Any) -> BaseException | None:
+    """Run under the recorder; what ended it early, if anything did."""
+    with recorder.recording():
+        try:
+            run()
+        except SystemExit as e:
+            return None if e.code in (None, 0) else e
+        except (Exception, KeyboardInterrupt) as e:
+            return e
+    return None
+
+
+@contextmanager
+def _as_main(file: Path, argv: Sequence[str], name: str) -> Iterator[ModuleType]:
+    """A module for a script to run in, in an interpreter that looks as if it had been started with it."""
+    module = ModuleType(name)
+    module.__dict__.update(__file__=str(file), __builtins__=builtins)
+    before = sys.argv, list(sys.path), sys.modules.get(name)
+    sys.argv = [str(file), *argv]
+    sys.path.insert(0, str(file.resolve().parent))
+    sys.modules[name] = module
+    try:
+        yield module
+    finally:
+        sys.argv, sys.path[:] = before[0], before[1]
+        if before[2] is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before[2]
