@@ -6,11 +6,13 @@ t10k-images and t10k-labels, or t10k alone (then the last tenth of its images is
     python examples/mnist.py --data DIR
     python examples/mnist.py --data DIR --model cnn
     python examples/mnist.py --data DIR --jit
+    python examples/mnist.py --data DIR --tensorboard runs/mnist
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import time
 import timeit
@@ -20,6 +22,7 @@ import numpy as np
 
 import wengert as wg
 from wengert import nn
+from wengert.interop.tensorboard import SummaryWriter
 
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -85,6 +88,15 @@ def accuracy(model: nn.Module, x: np.ndarray, y: np.ndarray) -> float:
     return right / len(y)
 
 
+def watch(writer: SummaryWriter, model: nn.Module, curve: list[float], every: int) -> None:
+    """Write the last loss, and the weights after `every` steps."""
+    step = len(curve)
+    writer.add_scalar("loss", curve[-1], step)
+    if step % every == 0:
+        for name, parameter in model.named_parameters():
+            writer.add_histogram(name.replace(".", "/"), parameter, step)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Classify MNIST digits.")
     parser.add_argument("--data", type=Path, required=True, help="folder with the IDX files")
@@ -95,6 +107,7 @@ def main() -> None:
     parser.add_argument("--shift", type=int, default=2, help="move training images by up to this (default %(default)s)")
     parser.add_argument("--jit", action="store_true", help="compile the training step")
     parser.add_argument("--seed", type=int, default=0, help="seed of start and order (default %(default)s)")
+    parser.add_argument("--tensorboard", type=Path, metavar="DIR", help="folder for TensorBoard: loss, weights, graph")
     parser.add_argument("--out", type=Path, default=Path("mnist.svg"), help="picture of the loss (default %(default)s)")
     args = parser.parse_args()
 
@@ -129,10 +142,16 @@ def main() -> None:
             shifted(x, args.shift, rng), y, size=args.batch, shuffle=True, seed=args.seed + epoch
         )
     )
-    for xb, yb in (bar := wg.train.progress(batches, "training", total=steps)):
-        curve.append(train(xb, yb).item())
-        schedule.step()
-        bar.note(f"loss {curve[-1]:.3f}")
+    with contextlib.ExitStack() as stack:
+        writer = stack.enter_context(SummaryWriter(args.tensorboard)) if args.tensorboard else None
+        if writer:
+            writer.add_graph(model, wg.spec((args.batch, 1, 28, 28)))
+        for xb, yb in (bar := wg.train.progress(batches, "training", total=steps)):
+            curve.append(train(xb, yb).item())
+            schedule.step()
+            bar.note(f"loss {curve[-1]:.3f}")
+            if writer:
+                watch(writer, model, curve, every=steps // epochs)
     seconds = time.perf_counter() - started
 
     print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")

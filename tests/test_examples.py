@@ -67,6 +67,19 @@ def test_mnist_on_drawn_bars(tmp_path: Path, model: str) -> None:
     assert percentage(run("mnist", "--data", tmp_path, *args)) > 90
 
 
+def test_mnist_for_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard", reason="needs the package tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    write_idx(tmp_path / "t10k-images-idx3-ubyte.gz", np.zeros((200, 28, 28)))
+    write_idx(tmp_path / "t10k-labels-idx1-ubyte.gz", np.arange(200) % 10)
+    run("mnist", "--data", tmp_path, "--epochs", 2, "--tensorboard", tmp_path / "runs", "--out", tmp_path / "loss.svg")
+    found = EventAccumulator(str(tmp_path / "runs"), {"histograms": 0}).Reload()
+    assert [e.step for e in found.Scalars("loss")] == list(range(1, 7))
+    assert [e.step for e in found.Histograms("1/weight")] == [3, 6]
+    assert "1/linear/matmul" in [n.name for n in found.Graph().node]
+
+
 def test_mnist_without_data(tmp_path: Path) -> None:
     assert "no such file" in run("mnist", "--data", tmp_path, status=1)
 

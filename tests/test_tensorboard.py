@@ -155,7 +155,7 @@ def test_histograms_count_every_finite_element(values: Any, tmp_path: Path) -> N
     if kept.size:
         assert (found.min, found.max, found.sum) == (kept.min(), kept.max(), pytest.approx(kept.sum()))
         limits, counts = np.array(found.bucket_limit), np.cumsum(found.bucket)
-        assert (np.diff(limits) > 0).all()
+        assert (limits[1:] > limits[:-1]).all() or kept.min() == kept.max()
         for limit, count in zip(limits[:-1], counts):
             assert count == (kept < limit).sum()
 
