@@ -274,6 +274,24 @@ def test_modules_that_cannot_be_found_go_by_their_names() -> None:
     assert found["0"].total.operations == linear(3, 4, 4)
 
 
+def test_transforms_and_compiled_functions_around_a_model() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    x = wg.spec((3, 4))
+
+    def loss(m: Any, x: Any) -> Any:
+        return m(x).sum()
+
+    found = wg.summary(wg.value_and_grad(loss), model, x)  # of a copy of the model
+    assert [(r.layer, r.calls) for r in found] == [("function", 1), ("Sequential", 1), ("Linear", 1), ("ReLU", 1)]
+    assert found.total.parameters == 20
+    assert found.rows[0].outputs == ((wg.spec(()), "Sequential"),)
+    for fn in (wg.jit(model), wg.jit(lambda x: model(x))):
+        found = wg.summary(fn, x)
+        assert [r.layer for r in found] == ["function", "Sequential", "Linear", "ReLU"]
+        assert found.total.operations == linear(3, 4, 4) + 12
+        assert found.total.parameters == 20
+
+
 def test_a_method_that_calls_its_own_module() -> None:
     class Model(Block):
         def twice(self, x: Any) -> Any:

@@ -6,6 +6,7 @@ called by a mark, a name that says which place it is: the nodes of the graph lea
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,8 +50,10 @@ class Mark(str):
 class Watch:
     """Follows the calls of modules in one thread."""
 
-    def __init__(self, model: Any, paths: Mapping[int, str]) -> None:
+    def __init__(self, model: Any, modules: Mapping[int, Module], paths: Mapping[int, str]) -> None:
         self.paths = paths
+        # A copy with other leaves in the parameters' places, as transforms make them, has its original's hooks.
+        self.originals = {id(m._pre_hooks): m for m in modules.values()}
         self.thread = threading.get_ident()
         module = model if isinstance(model, Module) else None
         name = getattr(model, "__name__", type(model).__name__)
@@ -60,6 +63,7 @@ class Watch:
         """Before a module's `forward`, inside its scope: put one there that is marked."""
         if threading.get_ident() != self.thread:
             return
+        module = self.originals.get(id(module._pre_hooks), module)
         mode = get_mode()
         scope = mode.scope
         assert scope is not None
@@ -78,7 +82,8 @@ class Watch:
 
     def note(self, place: Place, out: Any) -> None:
         """Note a result of a place."""
-        found = tree.map(lambda leaf: spec if (spec := spec_of_leaf(leaf)) is not None else leaf, out)
+        leaves, structure = tree.flatten(out, is_leaf=lambda x: isinstance(x, Module))
+        found = tree.unflatten(structure, [_shown(leaf) for leaf in leaves])
         if repr(found) not in map(repr, place.outputs):
             place.outputs.append(found)
 
@@ -159,7 +164,8 @@ class Call:
         if isinstance(self.model, Module):
             yield "", self.model
         given = zip(self.names, self.leaves, strict=True)
-        around = [("", getattr(self.model, "__self__", None)), *free_variables(self.model)]
+        inner = inspect.unwrap(self.model)
+        around = [("", inner), ("", getattr(inner, "__self__", None)), *free_variables(inner)]
         for name, value in (*given, *around):
             if isinstance(value, Module):
                 yield name, value
@@ -191,7 +197,7 @@ class Call:
         return self._run(stand_ins, tracing=False)
 
     def _run(self, stand_ins: list[Any], tracing: bool) -> Run:
-        watch = Watch(self.model, self.paths)
+        watch = Watch(self.model, self.modules, self.paths)
         args, keywords = tree.unflatten(self.structure, stand_ins)
         token = set_mode(Mode(True, None, tracing=tracing))
         try:
@@ -258,6 +264,14 @@ def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
                 t._spec = spec
         for generator, state in generators:
             generator.set_state(state)
+
+
+def _shown(leaf: Any) -> Any:
+    """What stands for a leaf of a result: a tensor's spec, a module's name, itself."""
+    if isinstance(leaf, Module):
+        return type(leaf).__name__
+    spec = spec_of_leaf(leaf)
+    return leaf if spec is None else spec
 
 
 def spec_of_leaf(leaf: Any) -> Spec | None:

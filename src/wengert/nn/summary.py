@@ -125,9 +125,9 @@ class Summary:
     def _totals(self) -> list[str]:
         total = self.total
         frozen = total.parameters - total.trainable
-        trained = f"{number(frozen)} frozen" if frozen else "all trainable"
+        trained = f", {number(frozen)} frozen" if frozen else ", all trainable" if total.parameters else ""
         lines = [
-            f"{number(total.parameters)} parameters, {size(total.parameter_bytes)}, {trained}",
+            f"{number(total.parameters)} parameters, {size(total.parameter_bytes)}{trained}",
             f"{number(total.operations)} operations"
             + (f", and {total.uncounted} that cannot be counted" if total.uncounted else ""),
             f"{size(self.input_bytes)} of inputs, {size(total.saved)} saved for backward",
