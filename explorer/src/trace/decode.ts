@@ -39,10 +39,30 @@ export function parse(json: string): Trace {
   if (!/^wengert\.trace\/1(\.|$)/.test(trace.schema)) {
     throw new Error(`This page reads wengert.trace/1, and the document says ${String(trace.schema)}.`);
   }
+  for (const table of Object.values(trace) as unknown[]) {
+    if (typeof table === "object" && table !== null && !Array.isArray(table)) unfold(table as Record<string, unknown>);
+  }
   return trace;
+}
+
+/** Put whole numbers in the place of the differences that a large document has: see `Trace`. */
+function unfold(table: Record<string, unknown>): void {
+  for (const [name, column] of Object.entries(table)) {
+    if (typeof column !== "object" || column === null || !("delta" in column)) continue;
+    let last = 0;
+    table[name] = (column as { delta: number[] }).delta.map((step) => (last += step));
+  }
 }
 
 async function gunzip(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(stream).text();
+}
+
+/** The code that stands for a size: what `rmsOfCode` reads. */
+export function codeOfRms(size: number): number {
+  if (Number.isNaN(size)) return 255;
+  if (size === 0) return 1;
+  if (Math.abs(size) === Number.POSITIVE_INFINITY) return 254;
+  return Math.max(2, Math.min(253, Math.round(128 + 4 * Math.log2(Math.abs(size)))));
 }
