@@ -92,7 +92,7 @@ export const LESSON: Metrics = {
   chipSize: 13,
   lane: 5,
   rankGap: 84,
-  nodeGap: 52,
+  nodeGap: 76,
   edgeGap: 30,
   portGap: 20,
   padding: 26,
@@ -142,9 +142,10 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
 
 /** Symbols and variables are written large, names of operations in the size of text. */
 export function labelSize(look: NodeLook, metrics: Metrics): number {
-  if (look.font === "ui") return metrics.labelSize;
+  if (look.shape === "scope" || look.shape === "run") return metrics.labelSize;
   const letters = [...look.label].length;
-  return letters <= 2 ? metrics.symbolSize : Math.max(metrics.labelSize, (metrics.symbolSize * 2.4) / letters);
+  if (letters <= 2) return metrics.symbolSize;
+  return look.font === "ui" ? metrics.labelSize : Math.max(metrics.labelSize, (metrics.symbolSize * 2.4) / letters);
 }
 
 /** The look that an item has whatever the cursor and the reader do. */
@@ -172,9 +173,9 @@ export function baseLook(model: Model, item: Item): NodeLook {
   return { shape: kind === "root" ? "root" : kind, label: shortName(nameOf(model, item.node)), font: "math", bad };
 }
 
-/** Words are set as text, everything shorter as mathematics: letters italic, signs upright. */
+/** Words are set as text, everything shorter as mathematics: letters italic, signs upright. Roots hang low in fonts for mathematics. */
 function fontOf(symbol: string): FontName {
-  if (/^[A-Za-z_]\w\w/.test(symbol)) return "ui";
+  if (/^[A-Za-z_]\w\w|^[√∛∑∏∫]/.test(symbol)) return "ui";
   return /^\p{L}/u.test(symbol) ? "math" : "symbol";
 }
 
@@ -188,7 +189,11 @@ function scopeTitle(model: Model, item: Item): string {
   const title = text(model, name[item.scope]);
   if (item.kind !== "run") return title;
   const last = text(model, name[item.members.at(-1)!]);
-  return title === last ? title : `${title} – ${last}`;
+  if (title === last) return title;
+  // "head 0" to "head 11" stand as "head 0–11".
+  const stem = /^(.*?)(\d+)$/.exec(title);
+  const end = /^(.*?)(\d+)$/.exec(last);
+  return stem && end && stem[1] === end[1] ? `${title}–${end[2]}` : `${title} – ${last}`;
 }
 
 /** The widest a lane gets, and the narrowest. */

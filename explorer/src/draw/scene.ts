@@ -136,7 +136,7 @@ class Builder {
 
   // -- edges
 
-  /** Lanes of a piece that several edges run along: there if any has them, lost only if all are, as wide as the widest. */
+  /** Lanes of a piece that several edges run along: there if any has them, lost if any is (NaN + finite is NaN), as wide as the widest. */
   private look(segment: Segment): EdgeLook {
     const looks = segment.edges.map((e) => this.scene.edges[e]!);
     if (looks.length === 1) return looks[0]!;
@@ -145,7 +145,7 @@ class Builder {
       if (there.length === 0) return null;
       return {
         width: Math.max(...there.map((lane) => lane.width)),
-        bad: there.every((lane) => lane.bad === true),
+        bad: there.some((lane) => lane.bad === true),
         dim: there.every((lane) => lane.dim === true),
       };
     };
@@ -231,33 +231,40 @@ class Builder {
       }
     }
     const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-    const size = labelSize(look, metrics);
-    const label = this.fitting(look.label, look, size, box.width - 6);
-    this.text(label, x, y, {
-      size,
-      font: look.font,
-      bold: look.font === "ui",
-      align: "middle",
-      fill: shape === "root" ? "canvas" : "ink",
-      opacity,
-      minScale: size > 20 ? READABLE.label / 2 : READABLE.label,
-    });
+    const { label, size } = this.fitting(look, box.width - (shape === "root" ? 16 : 8));
+    // A name that does not fit into a small shape stands below it.
+    const outside = label !== look.label && shape !== "scope" && shape !== "run" && !look.below;
+    if (!outside) {
+      this.text(label, x, y, {
+        size,
+        font: look.font,
+        bold: look.font === "ui",
+        align: "middle",
+        fill: shape === "root" ? "canvas" : "ink",
+        opacity,
+        minScale: size > 20 ? READABLE.label / 2 : READABLE.label,
+      });
+    }
     if (look.params) this.badge(box);
     if (look.count) this.count(look.count, box);
     const caption = (side: { text: string; token: Token } | undefined, at: number) => {
       if (side) this.text(side.text, x, at, { size: metrics.captionSize, font: "ui", bold: side.token === "grad", align: "middle", fill: side.token, minScale: READABLE.caption });
     };
     caption(look.above, box.y - metrics.captionSize * 1.4);
-    caption(look.below, box.y + box.height + metrics.captionSize * 1.5);
+    caption(outside ? { text: look.label, token: "ink" } : look.below, box.y + box.height + metrics.captionSize * 1.5);
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
   }
 
-  private fitting(label: string, look: NodeLook, size: number, room: number): string {
-    const wide = (value: string) => this.measure(value, look.font, size, look.font === "ui");
-    if (wide(label) <= room) return label;
-    const letters = [...label];
-    while (letters.length > 1 && wide(`${letters.join("")}…`) > room) letters.pop();
-    return `${letters.join("")}…`;
+  /** The label as large as fits, down to the size of captions, and then cut short. */
+  private fitting(look: NodeLook, room: number): { label: string; size: number } {
+    const { metrics } = this.scene;
+    const wide = (label: string, size: number) => this.measure(label, look.font, size, look.font === "ui");
+    const full = labelSize(look, metrics);
+    const size = Math.max(Math.min(full, metrics.captionSize), Math.min(full, (full * room) / wide(look.label, full)));
+    if (wide(look.label, size) <= room + 0.5) return { label: look.label, size };
+    const letters = [...look.label];
+    while (letters.length > 1 && wide(`${letters.join("")}…`, size) > room) letters.pop();
+    return { label: `${letters.join("")}…`, size };
   }
 
   /** A small hexagon on the corner: there are parameters inside. */

@@ -136,7 +136,7 @@ function layoutPart(graph: LayoutGraph, options: LayoutOptions): Layout {
   const y = new Float64Array(count);
   for (let v = 0; v < count; v++) {
     const row = wrap ? wrap.rows[wrap.rowOf[rank[v]!]!]! : null;
-    x[v] = columns.left[rank[v]!]! + columns.width[rank[v]!]! / 2 + (row ? row.dx : 0);
+    x[v] = columns.middle[v]! + (row ? row.dx : 0);
     y[v] = place[v]! + (row ? row.dy : 0);
   }
   const routes = routesOf(draft);
@@ -173,9 +173,14 @@ export interface Columns {
   readonly width: Float64Array;
   /** Room after each rank. */
   readonly gap: Float64Array;
+  /** Middle of each node. */
+  readonly middle: Float64Array;
 }
 
-/** Columns as wide as their widest node; the room between grows with the height that lines climb in it. */
+/**
+ * Columns as wide as their widest node; the room between grows with the height that lines climb in it.
+ * Nodes stand in the middle, but in a column that is much wider, leaves stand next to where they are used.
+ */
 function columnsOf(graph: LayoutGraph, proper: Proper, place: Float64Array, ports: Ports, options: LayoutOptions): Columns {
   const { ranks, rank, real } = proper;
   const width = new Float64Array(ranks);
@@ -195,10 +200,16 @@ function columnsOf(graph: LayoutGraph, proper: Proper, place: Float64Array, port
   const gap = new Float64Array(ranks);
   for (let r = 0; r < ranks; r++) {
     const base = pinned[r] || (r + 1 < ranks && pinned[r + 1]) ? options.rankGap / 2 : options.rankGap;
-    gap[r] = base + Math.min(options.rankGap * 1.5, Math.max(0, climb[r]! - 2 * base) * 0.15);
+    gap[r] = base + Math.min(options.rankGap * 1.5, Math.max(0, climb[r]! - 1.4 * base) * 0.2);
     if (r + 1 < ranks) left[r + 1] = left[r]! + width[r]! + gap[r]!;
   }
-  return { left, width, gap };
+  const middle = new Float64Array(real);
+  for (let v = 0; v < real; v++) {
+    const spare = (width[rank[v]!]! - graph.nodes[v]!.width) / 2;
+    const leaf = proper.into.start[v] === proper.into.start[v + 1] && proper.out.start[v]! < proper.out.start[v + 1]!;
+    middle[v] = left[rank[v]!]! + width[rank[v]!]! / 2 + (leaf && spare > options.rankGap / 2 ? spare : 0);
+  }
+  return { left, width, gap, middle };
 }
 
 interface Ports {
@@ -237,14 +248,14 @@ function routeForward(draft: Draft, e: number, position: Int32Array): Route {
   const end = proper.chain[e + 1]!;
   const u = proper.tail[first]!;
   const start = graph.nodes[u]!;
-  const middle = (v: number) => columns.left[proper.rank[v]!]! + columns.width[proper.rank[v]!]! / 2;
+  const { middle } = columns;
   const right = (r: number) => columns.left[r]! + columns.width[r]!;
   const shiftX = (r: number) => (wrap ? wrap.rows[wrap.rowOf[r]!]!.dx : 0);
   const shiftY = (r: number) => (wrap ? wrap.rows[wrap.rowOf[r]!]!.dy : 0);
   const r0 = proper.rank[u]!;
   const port = ports.tail[first]!;
   const pen = new Pen(
-    middle(u) + start.width / 2 - inset(start.outline, start.width, start.height, port) + shiftX(r0),
+    middle[u]! + start.width / 2 - inset(start.outline, start.width, start.height, port) + shiftX(r0),
     place[u]! + port + shiftY(r0),
   );
   for (let link = first; link < end; link++) {
@@ -256,13 +267,13 @@ function routeForward(draft: Draft, e: number, position: Int32Array): Route {
     const real = b < proper.real;
     const goal = real ? graph.nodes[b]! : null;
     const entry = goal
-      ? middle(b) - goal.width / 2 + inset(goal.outline, goal.width, goal.height, ports.head[link]!)
+      ? middle[b]! - goal.width / 2 + inset(goal.outline, goal.width, goal.height, ports.head[link]!)
       : columns.left[r + 1]!;
     if (wrap && wrap.rowOf[r] !== wrap.rowOf[r + 1]) {
       wrap.carriageReturn(pen, link, right(r), columns.left[r + 1]!, yb);
     } else {
-      if (!(a < proper.real && clear(draft, position, a, ya, yb))) pen.line(right(r) + shiftX(r), ya + shiftY(r));
-      const early = real && clear(draft, position, b, yb, ya);
+      if (!(a < proper.real && clear(draft, position, a, 1, ya, yb))) pen.line(right(r) + shiftX(r), ya + shiftY(r));
+      const early = real && clear(draft, position, b, -1, yb, ya);
       pen.bend((early ? entry : columns.left[r + 1]!) + shiftX(r + 1), yb + shiftY(r + 1));
     }
     pen.line((goal ? entry : right(r + 1)) + shiftX(r + 1), yb + shiftY(r + 1));
@@ -271,17 +282,18 @@ function routeForward(draft: Draft, e: number, position: Int32Array): Route {
 }
 
 /** Whether a curve may begin right at the side of v: nothing in its column on the way to height `to` reaches further out. */
-function clear(draft: Draft, position: Int32Array, v: number, from: number, to: number): boolean {
-  const { proper, place, graph, options } = draft;
+function clear(draft: Draft, position: Int32Array, v: number, out: 1 | -1, from: number, to: number): boolean {
+  const { proper, place, graph, columns, options } = draft;
   const row = proper.rows[proper.rank[v]!]!;
-  const half = graph.nodes[v]!.width / 2 + 0.5;
+  // How far out, in the direction of the curve, a node's side is: curves leave to the right and arrive from the left.
+  const side = (w: number) => columns.middle[w]! * out + graph.nodes[w]!.width / 2;
   const down = to > from;
   const step = down ? 1 : -1;
   for (let i = position[v]! + step; i >= 0 && i < row.length; i += step) {
     const w = row[i]!;
     const near = down ? place[w]! - proper.above[w]! : place[w]! + proper.below[w]!;
     if (down ? near - options.edgeGap > to : near + options.edgeGap < to) return true;
-    if (w >= proper.real || graph.nodes[w]!.width / 2 > half) return false;
+    if (w >= proper.real || side(w) > side(v) + 0.5) return false;
   }
   return true;
 }
@@ -303,8 +315,7 @@ function routeBack(draft: Draft, e: number): Route {
   const inPort = graph.edges[e]!.toPort ?? goal.height / 4;
   const edgeX = (v: number, side: number, port: number) => {
     const { width, height, outline } = graph.nodes[v]!;
-    const middle = columns.left[proper.rank[v]!]! + columns.width[proper.rank[v]!]! / 2;
-    return middle + side * (width / 2 - inset(outline, width, height, port));
+    return columns.middle[v]! + side * (width / 2 - inset(outline, width, height, port));
   };
   const pen = new Pen(edgeX(source, 1, outPort), place[source]! + outPort);
   pen.line(right(rs), place[source]! + outPort);
@@ -330,12 +341,11 @@ function routeAround(draft: Draft, e: number, lane: number): Route {
   for (const row of proper.rows) if (row.length > 0) top = Math.min(top, place[row[0]!]! - proper.above[row[0]!]!);
   const share = 0.25 + 0.5 * ((lane * 0.618034) % 1);
   const level = top - options.edgeGap * (lane + 2);
-  const middle = (w: number, r: number) => columns.left[r]! + columns.width[r]! / 2 + w;
   const upX = columns.left[ru]! + columns.width[ru]! + columns.gap[ru]! * share;
   const downX = columns.left[rv]! - columns.gap[rv - 1]! * share;
-  return new Pen(middle(graph.nodes[u]!.width / 2, ru), place[u]!)
+  return new Pen(columns.middle[u]! + graph.nodes[u]!.width / 2, place[u]!)
     .detour(upX, level, (upX + downX) / 2)
-    .detour(downX, place[v]!, middle(-graph.nodes[v]!.width / 2, rv))
+    .detour(downX, place[v]!, columns.middle[v]! - graph.nodes[v]!.width / 2)
     .done();
 }
 

@@ -12,8 +12,8 @@ import type { Proper } from "./proper";
 import type { LayoutOptions } from "./types";
 
 const ROUNDS = 14;
-/** An operation is pulled this much less by a leaf than by another operation. */
-const LEAF_PULL = 0.15;
+/** Leaves go where they are used, not the other way around: they do not pull, and are this easy to push aside. */
+const LEAF_MASS = 0.01;
 
 /** Middle of every node across. */
 export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions): Float64Array {
@@ -45,9 +45,46 @@ export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions):
     }
     at.set(settled(constraints, wish, springs.weight));
   }
+  for (let b = 0; b < blocks.count; b++) at[b] = Math.round(at[b]!);
+  straighten(constraints, springs, at, options.nodeGap / 2);
   const place = new Float64Array(graph.count);
-  for (let v = 0; v < graph.count; v++) place[v] = Math.round(at[blocks.of[v]!]!) + blocks.offset[v]!;
+  for (let v = 0; v < graph.count; v++) place[v] = at[blocks.of[v]!]! + blocks.offset[v]!;
   return place;
+}
+
+/** Blocks with more links than this have no one link that asks to be straight. */
+const FEW = 8;
+
+/** Moves blocks by up to `reach` where that makes a link straight, bends none that is, and there is room. */
+function straighten(constraints: Separations, springs: Springs, at: Float64Array, reach: number): void {
+  const { left, right, gap } = constraints;
+  const after: number[][] = Array.from({ length: constraints.count }, () => []);
+  for (let k = 0; k < left.length; k++) after[left[k]!]!.push(k);
+  for (const b of springs.order) {
+    const from = springs.start[b]!;
+    const to = springs.start[b + 1]!;
+    if (to === from || to - from > FEW) continue;
+    let [up, down] = [-Infinity, Infinity];
+    for (let k = constraints.first[b]!; k >= 0; k = constraints.next[k]!) up = Math.max(up, at[left[k]!]! + gap[k]!);
+    for (const k of after[b]!) down = Math.min(down, at[right[k]!]! - gap[k]!);
+    const straightAt = (place: number) => {
+      let count = 0;
+      for (let k = from; k < to; k++) if (Math.abs(at[springs.other[k]!]! + springs.shift[k]! - place) < 0.5) count++;
+      return count;
+    };
+    let best = at[b]!;
+    let most = straightAt(best);
+    for (let k = from; k < to; k++) {
+      const place = at[springs.other[k]!]! + springs.shift[k]!;
+      if (Math.abs(place - at[b]!) > reach || place < up || place > down) continue;
+      const count = straightAt(place);
+      if (count > most) {
+        most = count;
+        best = place;
+      }
+    }
+    at[b] = best;
+  }
 }
 
 // -- which links are straight
@@ -320,7 +357,7 @@ function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
   const weight = new Float64Array(blocks.count);
   for (let v = 0; v < graph.count; v++) {
     const leaf = !graph.thin[v] && depth.before[v] === 0 && depth.after[v]! > 0;
-    weight[blocks.of[v]!]! += leaf ? LEAF_PULL : 1;
+    weight[blocks.of[v]!]! += leaf ? LEAF_MASS : 1;
   }
   for (let link = 0; link < links; link++) {
     const u = graph.tail[link]!;
@@ -338,7 +375,7 @@ function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
     k = fill[b]!++;
     other[k] = a;
     shift[k] = distance;
-    pull[k] = leaf ? LEAF_PULL : 1;
+    pull[k] = leaf ? 0 : 1;
     side[k] = 1;
   }
   const order = new Int32Array(blocks.count);
