@@ -124,6 +124,18 @@ def test_linear_algebra_of_stacks() -> None:
     assert next(c for c in found if c.op == "solve").flops == 2 * n**3 // 3 + 2 * n * n * 4
 
 
+def test_loops_count_all_turns_and_branches_the_longest() -> None:
+    w = wg.randn(N, N)
+    found = cost_of(lambda xs: wg.scan(lambda c, x: (wg.tanh(w @ c + x), c), wg.zeros(N), xs)[0], (M, N))
+    assert found.flops == M * (2 * N * N + N + 15 * N)
+    found = cost_of(lambda p, x: wg.cond(p > 0, lambda x: x * 2 + 1, wg.sin, x), (), (N,))
+    assert next(n for n in found if n.op == "switch").flops == 15 * N
+    found = cost_of(lambda x: wg.while_loop(lambda x: (x < 10).all(), lambda x: x * 2, x), (N,))
+    assert [n.op for n in found.unknown] == ["while_loop"]
+    nested = cost_of(lambda xs: wg.scan(lambda c, x: (wg.while_loop(lambda x: x < 1, wg.exp, c), x), 0.5, xs), (M,))
+    assert [n.rule for n in nested.unknown] == ["turns as often as its values ask for"]
+
+
 def test_modules_add_up() -> None:
     model = wg.nn.Sequential(wg.nn.Linear(4, 8), wg.nn.Sequential(wg.nn.ReLU(), wg.nn.Linear(8, 2)))
     found = wg.explain.cost(wg.graph(model)(wg.spec((3, 4))))

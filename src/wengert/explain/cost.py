@@ -196,7 +196,12 @@ def cost(graph: Graph | Tensor) -> Cost:
 
 
 def _node_cost(graph: Graph, node: Node) -> NodeCost:
-    count, rule = _composite(graph, node) if node.op.body is not None else cost_rules.flops(node)
+    if node.op.body is not None:
+        count, rule = _composite(graph, node)
+    elif node.op.kind == "control":
+        count, rule = _control(node)
+    else:
+        count, rule = cost_rules.flops(node)
     view = node.op.name in VIEWS
     operands = dict.fromkeys(_buffer(e) for e in inputs_of(node))
     read: Any = 0 if view else sum(_nbytes(e) for e in operands)
@@ -214,6 +219,22 @@ def _composite(graph: Graph, node: Node) -> Flops:
             return part
         total = total + part.operations
     return Flops(total, f"the sum of the {len(inside)} operations inside")
+
+
+def _control(node: Node) -> Flops:
+    """The operations of a loop, in all its turns, or of the branch that has most."""
+    if "length" in node.attrs:
+        turn, turns = cost(node.attrs["body"]), node.attrs["length"]
+        if not turn.unknown:
+            return Flops(turn.flops * turns, f"{turns} turns of the {len(turn)} operations inside")
+        return Flops(None, turn.unknown[0].rule)
+    if "branches" in node.attrs:
+        branches = [cost(branch) for branch in node.attrs["branches"]]
+        unknown = [n for branch in branches for n in branch.unknown]
+        if unknown:
+            return Flops(None, unknown[0].rule)
+        return Flops(max(branch.flops for branch in branches), "the branch with most operations")
+    return Flops(None, "turns as often as its values ask for")
 
 
 def _buffer(node: Node) -> Node:
