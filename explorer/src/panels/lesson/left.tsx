@@ -125,7 +125,7 @@ function Key() {
   return (
     <section class="wg-section">
       <h2>Key</h2>
-      <ul class="wg-key">
+      <ul class="wg-lesson-key">
         {kinds.map(([kind, name]) => (
           <li key={kind}>
             <KindGlyph kind={kind} size={17} /> {name}

@@ -19,7 +19,7 @@ export function Narrator() {
           {told.badge !== "" && <span class="wg-pill">{told.badge}</span>}
           <Words phrase={told.sentence} />
         </p>
-        <p class="wg-arithmetic">
+        <p class="wg-told">
           {told.numbers.map((phrase, i) => (
             <span key={i} class="wg-phrase">
               <Words phrase={phrase} />

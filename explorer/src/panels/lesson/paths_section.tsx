@@ -1,0 +1,127 @@
+/** From a node to the loss: the product along every path, their sum, and that it is the gradient. */
+import { shownNumber } from "../../format";
+import { namePart, type Part } from "../../formula/expression";
+import { Formula } from "../../formula/view";
+import { dtypeOf, type Model } from "../../trace/model";
+import { useStore, type Numbers } from "../../state";
+import { nudge } from "../../scalar/run";
+import { programFor } from "../../scalar/recompute";
+import { agree, pathsBetween, type Path } from "../../views/paths/paths";
+import { lossPart } from "./telling";
+
+/** Paths shown here; the Paths tab has more. */
+const SHOWN = 3;
+
+export function PathsSection({ node }: { node: number }) {
+  const store = useStore();
+  const model = store.model.value;
+  const numbers = store.numbers.value;
+  const root = model.trace.meta.roots[0];
+  if (root === undefined || node === root) return null;
+  const found = pathsBetween(model, numbers.slope, node, root, SHOWN);
+  if (found.sum === null) return null;
+  const gradient = numbers.gradient(node);
+  const seed = numbers.gradient(root) ?? 1;
+  return (
+    <section class="wg-section">
+      <h2>
+        <span>
+          Paths <Formula parts={[namePart(model, node)]} /> → <Formula parts={[lossPart(model)]} />
+        </span>
+        <small>
+          {found.count.toLocaleString("en", { maximumSignificantDigits: 6 })} {found.count === 1 ? "path" : "paths"}
+        </small>
+      </h2>
+      {found.best.map((path) => (
+        <Product key={path.edges.join()} path={path} numbers={numbers} total={found.count > 1} />
+      ))}
+      {found.count > found.best.length && (
+        <button type="button" class="wg-plain-link" onClick={() => (store.tab.value = "paths")}>
+          all paths
+        </button>
+      )}
+      <p class="wg-path-sum">
+        <span>{found.count === 0 ? "no path: nothing flows" : "sum of paths"}</span>
+        {found.count > 0 && <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>}
+        {gradient !== null && found.count > 0 && (
+          <Check equal={agree(found.sum * seed, gradient, dtypeOf(model, node))} node={node} />
+        )}
+      </p>
+      <Nudge node={node} />
+    </section>
+  );
+}
+
+function Check({ equal, node }: { equal: boolean; node: number }) {
+  const model = useStore().model.value;
+  return (
+    <span class={equal ? "wg-check" : "wg-check is-wrong"}>
+      {equal ? "✓ equals " : "✗ differs from "}
+      <Formula parts={[namePart(model, node)]} />
+      .grad
+    </span>
+  );
+}
+
+/** 3 × 1 × 1 × 4, each with the derivative that it is. */
+export function Product({ path, numbers, total }: { path: Path; numbers: Numbers; total: boolean }) {
+  const model = useStore().model.value;
+  const factors = factorsOf(model, path);
+  return (
+    <div class="wg-product">
+      {factors.map(({ edge, of, by }, i) => (
+        <span key={edge}>
+          {i > 0 && <i aria-hidden="true">×</i>}
+          <span class="wg-factor">
+            <b>{shownNumber(numbers.slope(edge) ?? Number.NaN, 3)}</b>
+            <small>
+              ∂<Formula parts={[of]} />
+              /∂
+              <Formula parts={[by]} />
+            </small>
+          </span>
+        </span>
+      ))}
+      {total && <b class="wg-product-total">= {shownNumber(path.product)}</b>}
+    </div>
+  );
+}
+
+interface Factor {
+  readonly edge: number;
+  readonly of: Part;
+  readonly by: Part;
+}
+
+/** The derivatives along a path; a second name is no step, it names the end of the one before. */
+export function factorsOf(model: Model, path: Path): Factor[] {
+  const isSecondName = (edge: number | undefined) =>
+    edge !== undefined && (model.trace.nodes.op[model.dst[edge] as number] as number) < 0;
+  const steps = path.edges.filter((edge) => !isSecondName(edge));
+  const kept = steps.length === 0 ? path.edges : steps;
+  return kept.map((edge) => {
+    const next = path.edges[path.edges.indexOf(edge) + 1];
+    const end = isSecondName(next) && next !== edge ? (model.dst[next as number] as number) : (model.dst[edge] as number);
+    return { edge, of: namePart(model, end), by: namePart(model, model.src[edge] as number) };
+  });
+}
+
+/** The gradient by the definition: the loss a little above and a little below. */
+function Nudge({ node }: { node: number }) {
+  const store = useStore();
+  const model = store.model.value;
+  const program = programFor(model);
+  if ("reason" in program) return <p class="wg-aside">No nudge test: {program.reason}</p>;
+  const at = store.numbers.value.value(node);
+  if (at === null || store.numbers.value.gradient(node) === null) return null;
+  const quotient = nudge(program, node, at, store.moved.value);
+  const [L, x] = [<Formula parts={[lossPart(model)]} />, <Formula parts={[namePart(model, node)]} />];
+  return (
+    <p class="wg-nudge">
+      <span>
+        nudge test ({L}({x}+h) − {L}({x}−h)) / 2h
+      </span>
+      <b class="wg-mono">{quotient.toFixed(6).replace("-", "−")}</b>
+    </p>
+  );
+}

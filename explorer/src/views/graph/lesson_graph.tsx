@@ -1,0 +1,160 @@
+/** A small graph, whole: the formula above it, the two-lane picture, the narrator below. */
+import { useMemo } from "preact/hooks";
+import type { Target } from "../../draw/display";
+import { travelling } from "../../draw/scene";
+import { lengthOf } from "../../draw/curves";
+import { LESSON } from "../../draw/looks";
+import { PALETTES } from "../../draw/palette";
+import { canvasMeasure, estimatedWidth, type TextMeasure } from "../../draw/text";
+import { equationsOf, holds, namePart } from "../../formula/expression";
+import { Formula } from "../../formula/view";
+import { Narrator } from "../../panels/lesson/narrator";
+import { litNode, tellingOf } from "../../panels/lesson/telling";
+import { canMove } from "../../scalar/run";
+import { programFor } from "../../scalar/recompute";
+import { moveLeaf, select, useStore, type Store } from "../../state";
+import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
+import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Stage } from "./lesson_picture";
+
+const INSETS = { top: 96, bottom: 128, side: 20 };
+
+export function LessonGraph() {
+  const store = useStore();
+  const model = store.model.value;
+  const theme = store.theme.value;
+  const measure = useMemo(measuring, []);
+  const open = useMemo(() => new Set(model.trace.scopes.parent.keys()), [model]);
+  const stage = useMemo(() => stageOf(model, open, measure), [model, open, measure]);
+  const list = picture(stage, {
+    numbers: store.numbers.value,
+    cursor: store.cursor.value,
+    selected: rowOf(store.selection.value, "node"),
+    hovered: rowOf(store.hover.value, "node"),
+    selectedEdge: rowOf(store.selection.value, "edge"),
+    moved: store.moved.value,
+  });
+  const moving = store.playing.value && !reducedMotion();
+  return (
+    <div class="wg-graph">
+      <Picture
+        list={list}
+        palette={PALETTES[theme]}
+        fitKey={stage}
+        insets={INSETS}
+        most={1.3}
+        wheel={store.host.kind !== "widget"}
+        label={described(model, store.cursor.value)}
+        onHover={(target) => (store.hover.value = selectionAt(stage, target))}
+        onPress={(target) => select(store, selectionAt(stage, target))}
+        onDrag={(target) => leafDrag(store, stage, target)}
+        canDrag={(target) => movableAt(stage, target) >= 0}
+        overlay={dots(stage, store.cursor.value, moving, PALETTES[theme].raised, PALETTES[theme].value)}
+        animated={moving}
+      />
+      <FormulaLine />
+      <Narrator />
+    </div>
+  );
+}
+
+function measuring(): TextMeasure {
+  const context = document.createElement("canvas").getContext("2d");
+  return context === null ? estimatedWidth : canvasMeasure(context);
+}
+
+function rowOf(selection: { kind: string; row: number } | null, kind: "node" | "edge"): number {
+  return selection?.kind === kind ? selection.row : -1;
+}
+
+function selectionAt(stage: Stage, target: Target | null) {
+  if (target === null) return null;
+  if (target.kind === "item" || target.kind === "header") {
+    const node = nodeOf(stage, target.item);
+    return node < 0 ? null : ({ kind: "node", row: node } as const);
+  }
+  const edge = stage.graph.edges[target.edge]?.rows[0];
+  return edge === undefined ? null : ({ kind: "edge", row: edge } as const);
+}
+
+// -- leaves that can be dragged
+
+/** The leaf that a drag from a target would move, or -1. */
+function movableAt(stage: Stage, target: Target): number {
+  if ("reason" in programFor(stage.model)) return -1;
+  const node = target.kind === "chip" && target.lane === "value" ? sourceOf(stage, target.edge) : -1;
+  return node >= 0 && canMove(stage.model, node) ? node : -1;
+}
+
+function leafDrag(store: Store, stage: Stage, target: Target): Drag | null {
+  const node = movableAt(stage, target);
+  if (node < 0) return null;
+  const from = store.numbers.value.value(node) ?? 0;
+  const unit = unitOf(from);
+  return (dx, _dy, _done, fine) => {
+    const by = fine ? unit / 10 : unit;
+    // Whole steps: the reader meets round numbers.
+    moveLeaf(store, node, Number(((Math.round(from / by) + Math.round(dx / 4)) * by).toPrecision(12)));
+  };
+}
+
+/** What 4 pixels change a number by: a tenth of its power of ten. */
+export function unitOf(value: number): number {
+  return value === 0 || !Number.isFinite(value) ? 0.1 : 10 ** (Math.floor(Math.log10(Math.abs(value))) - 1);
+}
+
+// -- what flows now
+
+const DOT_GAP = 16;
+const SPEED = 70;
+
+/** White dots on the lanes along which something flows now: out with the values, home with the gradients. */
+function dots(stage: Stage, cursor: number, moving: boolean, ink: string, ground: string): Overlay | undefined {
+  const flows = flowsAt(stage, cursor);
+  if (flows.length === 0) return undefined;
+  return (context, time) => {
+    for (const { route, back } of flows) {
+      const length = lengthOf(route);
+      const count = Math.max(2, Math.min(3, Math.floor(length / 40)));
+      const drift = moving ? (time * SPEED) / length : 0.3;
+      for (let k = 0; k < count; k++) {
+        const share = (drift + (k * DOT_GAP) / length) % 1;
+        const lane = back ? LESSON.lane : -LESSON.lane;
+        const { x, y } = travelling(route, back ? 1 - share : share, lane);
+        context.beginPath();
+        context.arc(x, y, back ? 2 : 2.6, 0, 2 * Math.PI);
+        context.fillStyle = back ? ink : ground;
+        context.fill();
+      }
+    }
+  };
+}
+
+// -- the formula
+
+function FormulaLine() {
+  const store = useStore();
+  const model = store.model.value;
+  const root = model.trace.meta.roots[0];
+  const equations = useMemo(() => (root === undefined ? [] : equationsOf(model, root)), [model, root]);
+  const hovered = rowOf(store.hover.value, "node");
+  const told = litNode(model, tellingOf(model, store.numbers.value, store.cursor.value));
+  const chosen = rowOf(store.selection.value, "node");
+  const lit = [hovered, told, chosen].find((node) => node >= 0) ?? -1;
+  // Of several, the equation in which it happens, and the last one, which is the loss.
+  const shown = equations.filter(({ node, parts }, i) => i === equations.length - 1 || node === lit || holds(parts, lit));
+  const length = Math.max(0, ...shown.map(({ parts }) => parts.length));
+  return (
+    <div class={`wg-formula-line${shown.length > 1 || length > 24 ? " is-small" : ""}`}>
+      {shown.slice(-2).map(({ node, parts }) => (
+        <p key={node}>
+          <Formula
+            parts={[namePart(model, node), { kind: "text", text: " = " }, ...parts]}
+            lit={lit}
+            onSelect={(row) => select(store, { kind: "node", row })}
+            onHover={(row) => (store.hover.value = row === null ? null : { kind: "node", row })}
+          />
+        </p>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,171 @@
+/** The picture of a small graph at a place of the clock: which values and gradients are there, what happens now. */
+import { LESSON, baseEdge, baseLook, boxSize, laneWidth, type EdgeLook, type Lane, type NodeLook } from "../../draw/looks";
+import { displayList } from "../../draw/scene";
+import type { DisplayList } from "../../draw/display";
+import type { TextMeasure } from "../../draw/text";
+import { fold, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/fold";
+import { shownNumber } from "../../format";
+import { nested, type NestedLayout } from "../../layout/nested";
+import type { Route } from "../../layout/types";
+import { carries, edgeGradient, hasGradient, hasHanded, hasTurned, hasValue } from "../../panels/lesson/progress";
+import type { Numbers } from "../../state";
+import { codeOfRms } from "../../trace/decode";
+import { kindOf, phaseAt, recordedValue, type Model } from "../../trace/model";
+import { pathsBetween } from "../paths/paths";
+
+/** What does not change with the clock: the visible graph and where everything stands. */
+export interface Stage {
+  readonly model: Model;
+  readonly graph: VisibleGraph;
+  readonly layout: NestedLayout;
+  readonly nodes: readonly NodeLook[];
+  readonly edges: readonly EdgeLook[];
+  readonly measure: TextMeasure;
+}
+
+export function stageOf(model: Model, open: ReadonlySet<number>, measure: TextMeasure): Stage {
+  const graph = fold(model, { open });
+  const nodes = graph.items.map((item) => baseLook(model, item));
+  const edges = graph.edges.map((edge) => baseEdge(model, edge));
+  const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));
+  const layout = nested(graph, model.trace.nodes.scope, model.trace.scopes.parent, {
+    ...LESSON,
+    size: (item: Item) => boxSize(looks.get(item) as NodeLook, LESSON, measure),
+  });
+  return { model, graph, layout, nodes, edges, measure };
+}
+
+/** What the picture shows beyond the recording. */
+export interface Moment {
+  readonly numbers: Numbers;
+  readonly cursor: number;
+  readonly selected: number;
+  readonly hovered: number;
+  readonly selectedEdge: number;
+  readonly moved: ReadonlyMap<number, number>;
+}
+
+export function picture(stage: Stage, moment: Moment): DisplayList {
+  const band = bandOf(stage.model, moment);
+  return displayList({
+    graph: stage.graph,
+    layout: stage.layout,
+    nodes: stage.graph.items.map((item, i) => nodeLook(stage, item, stage.nodes[i] as NodeLook, moment)),
+    edges: stage.graph.edges.map((edge, i) => edgeLook(stage, edge, stage.edges[i] as EdgeLook, moment, band)),
+    metrics: LESSON,
+    measure: stage.measure,
+  });
+}
+
+/** Edges on paths from the selected node to the loss. */
+function bandOf(model: Model, { selected, numbers }: Moment): ReadonlySet<number> {
+  const root = model.trace.meta.roots[0];
+  if (selected < 0 || root === undefined || selected === root) return new Set();
+  return new Set(pathsBetween(model, numbers.slope, selected, root, 0).through.keys());
+}
+
+function nodeLook(stage: Stage, item: Item, base: NodeLook, moment: Moment): NodeLook {
+  const { model } = stage;
+  const { cursor } = moment;
+  if (item.kind !== "node") return base;
+  const { node } = item;
+  const happening = cursor > 0 && model.trace.events.node[cursor - 1] === node;
+  const back = happening && phaseAt(model, cursor - 1) === "backward";
+  return {
+    ...base,
+    waiting: !hasValue(model, node, cursor),
+    selected: moment.selected === node,
+    hovered: moment.hovered === node,
+    glow: happening ? (back ? "grad" : "op") : undefined,
+    above: patternAbove(model, node, back),
+    below: wordsBelow(model, node, moment),
+  };
+}
+
+function patternAbove(model: Model, node: number, live: boolean): NodeLook["above"] {
+  const op = model.trace.nodes.op[node] as number;
+  const pattern = op < 0 ? "none" : model.trace.ops.pattern[op];
+  return pattern === undefined || pattern === "none" ? undefined : { text: pattern, token: live ? "grad" : "muted" };
+}
+
+function wordsBelow(model: Model, node: number, moment: Moment): NodeLook["below"] {
+  if (moment.moved.has(node)) {
+    return { text: `was ${shownNumber(recordedValue(model, node) ?? Number.NaN)}`, token: "muted" };
+  }
+  const { roots } = model.trace.meta;
+  if (node !== roots[0] || model.turn >= model.events) return undefined;
+  const seed = moment.numbers.gradient(node);
+  if (seed === null || !hasTurned(model, moment.cursor)) return undefined;
+  return { text: `starts with ${shownNumber(seed)}`, token: "muted" };
+}
+
+function edgeLook(stage: Stage, edge: VisibleEdge, base: EdgeLook, moment: Moment, band: ReadonlySet<number>): EdgeLook {
+  const { model } = stage;
+  const first = edge.rows[0] as number;
+  const node = model.src[first] as number;
+  const single = edge.rows.length === 1;
+  const value = hasValue(model, node, moment.cursor) ? { ...base.value, ...valueLane(node, moment, edge) } : null;
+  return {
+    value: value as Lane | null,
+    gradient: gradientLane(model, edge, base, moment),
+    band: band.has(first) ? "gradFill" : undefined,
+    selected: single && moment.selectedEdge === first,
+  };
+}
+
+function valueLane(node: number, { numbers }: Moment, edge: VisibleEdge): Partial<Lane> {
+  const value = edge.values.length === 1 ? numbers.value(node) : null;
+  const bad = value !== null && Number.isNaN(value);
+  return { bad, ...(value === null ? {} : { chip: shownNumber(value) }) };
+}
+
+/** Gradients along edges that share a line are summed, as they would be at the value that they go to. */
+function gradientLane(model: Model, edge: VisibleEdge, base: EdgeLook, { numbers, cursor }: Moment): Lane | null {
+  const rows = Array.from(edge.rows).filter((row) => hasHanded(model, row, cursor));
+  if (rows.length === 0) return null;
+  const parts = rows.map((row) => edgeGradient(model, numbers, row));
+  if (parts.includes(null)) return base.gradient;
+  const sum = parts.reduce<number>((a, b) => a + (b ?? 0), 0);
+  return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum) };
+}
+
+/** Where something flows right now: routes with the way it goes, for dots that travel along them. */
+export interface Flow {
+  readonly route: Route;
+  readonly back: boolean;
+}
+
+export function flowsAt(stage: Stage, cursor: number): Flow[] {
+  const { model, graph, layout } = stage;
+  if (cursor <= 0) return [];
+  const node = model.trace.events.node[cursor - 1] as number;
+  const back = phaseAt(model, cursor - 1) === "backward";
+  return layout.segments
+    .filter((segment) =>
+      segment.edges.some((e) =>
+        Array.from((graph.edges[e] as VisibleEdge).rows).some((row) => model.dst[row] === node && (!back || carries(model, row))),
+      ),
+    )
+    .map((segment) => ({ route: segment.route, back }));
+}
+
+/** The node that an item of the visible graph stands for, or -1. */
+export function nodeOf(stage: Stage, item: number): number {
+  const found = stage.graph.items[item];
+  return found?.kind === "node" ? found.node : -1;
+}
+
+/** The node whose value goes along an edge of the visible graph. */
+export function sourceOf(stage: Stage, edge: number): number {
+  const row = stage.graph.edges[edge]?.rows[0];
+  return row === undefined ? -1 : (stage.model.src[row] as number);
+}
+
+/** The picture in words, for screen readers. */
+export function described(model: Model, cursor: number): string {
+  const there = Array.from({ length: model.nodes }, (_, node) => node);
+  const values = there.filter((node) => hasValue(model, node, cursor)).length;
+  const gradients = there.filter((node) => hasGradient(model, node, cursor)).length;
+  const leaves = there.filter((node) => kindOf(model, node) !== "op" && kindOf(model, node) !== "root").length;
+  return `Graph of ${model.nodes} nodes, ${leaves} of them leaves; ${values} have values, ${gradients} have gradients.`;
+}
