@@ -89,6 +89,13 @@ class SafeNorm(nn.Module):
         return q / n[..., None]
 
 
+def rotated(x: Any, cos: Any, sin: Any) -> Any:
+    """Positions as rotations of pairs (Su et al., "RoFormer", 2021)."""
+    half = x.shape[-1] // 2
+    a, b = x[..., :half], x[..., half:]
+    return wg.concat([a * cos - b * sin, a * sin + b * cos], -1)
+
+
 class Head(nn.Module):
     def __init__(self, width: int, size: int, norm: type[nn.Module]) -> None:
         self.q_proj = nn.Parameter(wg.random.normal((width, size)) * width**-0.5)
@@ -97,9 +104,9 @@ class Head(nn.Module):
         self.q_norm, self.k_norm = norm(), SafeNorm()
         self.scale = size**0.5
 
-    def forward(self, x: Any, mask: Any) -> Any:
-        q = self.q_norm(x @ self.q_proj)
-        k = self.k_norm(x @ self.k_proj)
+    def forward(self, x: Any, mask: Any, cos: Any, sin: Any) -> Any:
+        q = rotated(self.q_norm(x @ self.q_proj), cos, sin)
+        k = rotated(self.k_norm(x @ self.k_proj), cos, sin)
         scores = (q @ k.mT) * self.scale + mask
         e = wg.exp(scores - scores.max(-1, keepdims=True))
         weights = e / e.sum(-1, keepdims=True)
@@ -111,8 +118,8 @@ class Attention(nn.Module):
         self.heads = nn.ModuleList([Head(width, width // heads, norm) for _ in range(heads)])
         self.out_proj = nn.Linear(width, width)
 
-    def forward(self, x: Any, mask: Any) -> Any:
-        return self.out_proj(wg.concat([head(x, mask) for head in self.heads], -1))
+    def forward(self, x: Any, *positions: Any) -> Any:
+        return self.out_proj(wg.concat([head(x, *positions) for head in self.heads], -1))
 
 
 class Block(nn.Module):
@@ -121,22 +128,23 @@ class Block(nn.Module):
         self.attn = Attention(width, heads, norm)
         self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.ReLU(), nn.Linear(4 * width, width))
 
-    def forward(self, x: Any, mask: Any, keep: Any) -> Any:
-        x = x + self.attn(self.ln_1(x) * keep, mask)
+    def forward(self, x: Any, keep: Any, *positions: Any) -> Any:
+        x = x + self.attn(self.ln_1(x) * keep, *positions)
         return x + self.mlp(self.ln_2(x))
 
 
 class Transformer(nn.Module):
     def __init__(self, blocks: int, heads: int, width: int, words: int, length: int, bad: int) -> None:
         self.embed = nn.Embedding(words, width)
-        self.position = nn.Parameter(wg.random.normal((length, width)) * 0.1)
+        angles = np.arange(length)[:, None] * 100.0 ** -np.arange(0, 1, 2 * heads / width)
+        self.cos, self.sin = (wg.tensor(f(angles).astype(np.float32)) for f in (np.cos, np.sin))
         self.blocks = nn.ModuleList([Block(width, heads, Norm if i == bad else SafeNorm) for i in range(blocks)])
         self.ln_f, self.head = nn.LayerNorm(width), nn.Linear(width, words)
 
     def forward(self, tokens: Any, mask: Any, keep: Any) -> Any:
-        x = self.embed(tokens) + self.position
+        x = self.embed(tokens)
         for block in self.blocks:
-            x = block(x, mask, keep)
+            x = block(x, keep, mask, self.cos, self.sin)
         return self.head(self.ln_f(x))
 
 

@@ -30,6 +30,11 @@ TRACKED, SEEN, NAN_FORWARD, NAN_BACKWARD, INF_FORWARD, INF_BACKWARD, VIEW, COMPO
 EXACT = 3000
 
 
+def differences(column: Sequence[int]) -> dict[str, list[int]]:
+    """A column of whole numbers as large documents have it: each as the difference to the one before."""
+    return {"delta": [b - a for a, b in zip([0, *column], column)]}
+
+
 class Indexed:
     """A table of things that occur, each once: the row of each."""
 
@@ -68,7 +73,10 @@ class _Writer:
         self.tree = Tree(self.rows, recording.title)
         name_rows(recording, names, self.tree.of_row)
         self.exact = len(self.rows) <= EXACT
-        self.lives = lives(recording)
+        self.values = stats.codes([row.value for row in self.rows])
+        self.gradients = stats.codes([row.gradient for row in self.rows])
+        self.chosen = self._chosen()
+        self.lives = lives(recording, numbers=self.exact)
 
     def _add_roots(self) -> None:
         """A result stands at the end as a node of its own, whose operand is what computed it."""
@@ -94,8 +102,8 @@ class _Writer:
         out["edges"] = self._edges()
         out["saved"] = self._saved()
         out["stats"] = {
-            "value": self._stats([row.value for row in self.rows]),
-            "gradient": self._stats([row.gradient for row in self.rows]),
+            "value": self._stats([row.value for row in self.rows], self.values),
+            "gradient": self._stats([row.gradient for row in self.rows], self.gradients),
         }
         out["events"] = self._events()
         out["buffers"] = self._buffers(self.lives)
@@ -132,8 +140,8 @@ class _Writer:
 
     # -- nodes and what they are
 
-    def _nodes(self) -> dict[str, list[Any]]:
-        table: dict[str, list[Any]] = {
+    def _nodes(self) -> dict[str, Any]:
+        table: dict[str, Any] = {
             key: [] for key in ("op", "scope", "kind", "name", "dtype", "shape", "span", "flags", "flops")
         }
         flops: dict[Any, Any] = {}
@@ -142,13 +150,14 @@ class _Writer:
             table["op"].append(self._op(row))
             table["scope"].append(self.tree.of_row[row].index)
             table["kind"].append(KINDS.index(row.kind))
-            table["name"].append(self.strings[row.name])
+            table["name"].append(self.strings[row.name if self.exact or not _is_numbered(row.name) else ""])
             table["dtype"].append(self.strings["" if spec is None else str(spec.dtype)])
             table["shape"].append(self.shapes[() if spec is None else tuple(_size(n) for n in spec.shape)])
             where = spans.span(row.code, row.offset) if row.code is not None else None
             table["span"].append(-1 if where is None else self.spans[where])
             table["flags"].append(self._flags(row))
             table["flops"].append(self._flops(row, flops))
+        table["scope"] = self._column(table["scope"])
         return table
 
     def _op(self, row: Row) -> int:
@@ -180,8 +189,8 @@ class _Writer:
         flags = TRACKED if row.tracked else 0
         flags |= SEEN if row.gradient is not None else 0
         for code, nan, inf in (
-            (self._code(row.value), NAN_FORWARD, INF_FORWARD),
-            (self._code(row.gradient), NAN_BACKWARD, INF_BACKWARD),
+            (self.values[row.index], NAN_FORWARD, INF_FORWARD),
+            (self.gradients[row.index], NAN_BACKWARD, INF_BACKWARD),
         ):
             flags |= nan if code == stats.NAN else inf if code == stats.INFINITE else 0
         if _is_view(row):
@@ -189,9 +198,6 @@ class _Writer:
         if row.op is not None and row.op.kind in ("composite", "control"):
             flags |= COMPOSITE
         return flags
-
-    def _code(self, value: Any) -> int:
-        return stats.code(value)
 
     def _flops(self, row: Row, known: dict[Any, Any]) -> Any:
         if row.op is None or row.spec is None:
@@ -204,9 +210,9 @@ class _Writer:
 
     # -- the tree, edges, what is saved
 
-    def _scopes(self, places: Sequence[Place]) -> dict[str, list[Any]]:
+    def _scopes(self, places: Sequence[Place]) -> dict[str, Any]:
         return {
-            "parent": [-1 if p.parent is None else p.parent.index for p in places],
+            "parent": self._column([-1 if p.parent is None else p.parent.index for p in places]),
             "name": [self.strings[p.name] for p in places],
             "kind": [p.kind for p in places],
             "hash": [self.strings[p.hash] for p in places],
@@ -215,7 +221,7 @@ class _Writer:
     def _edges(self) -> dict[str, Any]:
         table: dict[str, Any] = {"dst": [], "src": [], "slot": []}
         derivatives: list[Any] = []
-        codes: list[int] = []
+        gradients: list[Any] = []
         last = 0
         for row in self.rows:
             shares = slopes.shares(row)
@@ -228,21 +234,21 @@ class _Writer:
                 table["slot"].append(slot)
                 last = row.index
                 derivatives.append(local.get(slot))
-                codes.append(stats.code(shares.get(slot)))
+                gradients.append(shares.get(slot))
         if any(d is not None for d in derivatives):
             table["slope"] = derivatives
-        if any(codes):
-            table["gradient"] = stats.packed(codes)
+        if any(g is not None for g in gradients):
+            table["gradient"] = stats.packed(stats.codes(gradients))
         return table
 
-    def _saved(self) -> dict[str, list[int]]:
+    def _saved(self) -> dict[str, Any]:
         pairs: list[tuple[int, int]] = []
         for row in self.rows:
             if not row.saved or row.kind == "root":
                 continue
             found = dict.fromkeys(self._kept(row))
             pairs += [(row.index, i) for i in found]
-        return {"node": [a for a, _ in pairs], "value": [b for _, b in pairs]}
+        return {"node": self._column([a for a, _ in pairs]), "value": [b for _, b in pairs]}
 
     def _kept(self, row: Row) -> list[int]:
         """The rows whose values a row keeps: operands by their position, the result last."""
@@ -257,40 +263,57 @@ class _Writer:
 
     # -- numbers
 
-    def _stats(self, values: Sequence[Any]) -> dict[str, Any]:
+    def _chosen(self) -> set[int]:
+        """The rows of which everything is told: all of a small document, else what is asked about first."""
+        if self.exact:
+            return set(range(len(self.rows)))
+        first: dict[str, int] = {}
+        for place in self.tree.places:
+            first.setdefault(place.hash, place.index)
+        shown = set(first.values())
+        asked = ("param", "root")
+        return {r.index for r in self.rows if r.kind in asked or r in self.named or self.tree.of_row[r].index in shown}
+
+    def _stats(self, values: Sequence[Any], codes: Sequence[int]) -> dict[str, Any]:
         scalar: list[Any] = []
         details: dict[str, Any] = {}
         for row, value in zip(self.rows, values, strict=True):
             single = value is not None and not isinstance(value, (tuple, list)) and np.size(value) == 1
             number = stats.exact(value) if single else None
-            chosen = self.exact or row.kind in ("param", "root") or row in self.named
+            chosen = row.index in self.chosen
             scalar.append(number if chosen or number is None else stats.short_number(number))
             if value is not None and not single and chosen:
                 found = stats.details(value)
                 if found is not None:
                     details[str(row.index)] = found
-        return {"rms": stats.packed([self._code(v) for v in values]), "scalar": scalar, "details": details}
+        return {"rms": stats.packed(codes), "scalar": scalar, "details": details}
 
     # -- time and memory
 
-    def _events(self) -> dict[str, list[Any]]:
+    def _column(self, numbers: list[int]) -> Any:
+        return numbers if self.exact else differences(numbers)
+
+    def _times(self, micros: list[float]) -> Any:
+        return [round(t, 1) for t in micros] if self.exact else differences([round(t) for t in micros])
+
+    def _events(self) -> dict[str, Any]:
         events, began = self.recording.events, self.recording.started
         return {
             "phase": [PHASES.index(e.phase) for e in events],
-            "node": [e.row.index for e in events],
-            "t0": [round((e.start - began) * 1e6, 1) for e in events],
-            "dur": [round((e.end - e.start) * 1e6, 1) for e in events],
+            "node": self._column([e.row.index for e in events]),
+            "t0": self._times([(e.start - began) * 1e6 for e in events]),
+            "dur": [round((e.end - e.start) * 1e6, 1 if self.exact else None) for e in events],
             "thread": [e.thread for e in events],
         }
 
-    def _buffers(self, found: Lives) -> dict[str, list[int]]:
+    def _buffers(self, found: Lives) -> dict[str, Any]:
         buffers = found.buffers
         return {
             "bytes": [b.bytes for b in buffers],
             "class": [classes().index(b.kind) for b in buffers],
-            "node": [b.row.index for b in buffers],
-            "first": [b.first for b in buffers],
-            "last": [b.last for b in buffers],
+            "node": self._column([b.row.index for b in buffers]),
+            "first": self._column([b.first for b in buffers]),
+            "last": self._column([b.last for b in buffers]),
         }
 
     def _sources(self) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
@@ -314,10 +337,15 @@ class _Writer:
         return table, shown
 
 
+def _is_numbered(name: str) -> bool:
+    """Whether a name says no more than the row's number would."""
+    return name[:1] == "v" and name[1:].isdigit()
+
+
 def _is_view(row: Row) -> bool:
     """Whether a result shares memory with an operand."""
-    owners = {id(base(a)) for o in row.operands if o is not None for a in arrays(o.value) if isinstance(a, np.ndarray)}
-    return row.op is not None and any(id(base(a)) in owners for a in arrays(row.value) if isinstance(a, np.ndarray))
+    owners = {id(base(a)) for o in row.operands if o is not None for a in arrays(o.value)}
+    return row.op is not None and any(id(base(a)) in owners for a in arrays(row.value))
 
 
 def _size(n: Any) -> int:

@@ -3,12 +3,12 @@
 A view and what it is a view of are one buffer, and so is a value that several nodes keep. The rules are those of
 :mod:`wengert.explain.memory`: a program holds a value until its last use, the tape what it saves until its backward
 step, gradients live until they are handed on, those of leaves stay. What an operation needs for itself while it runs
-is not known here. Single numbers count as what they take in an array.
+is not known here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,9 +45,9 @@ class Lives:
     saved: int
 
 
-def lives(recording: Recording) -> Lives:
-    """The buffers of a recorded run."""
-    return _Ledger(recording).found()
+def lives(recording: Recording, numbers: bool = True) -> Lives:
+    """The buffers of a recorded run; without `numbers` only arrays, as NumPy keeps single numbers outside of them."""
+    return _Ledger(recording, np.ndarray if not numbers else (np.ndarray, np.generic)).found()
 
 
 def base(array: Any) -> Any:
@@ -58,20 +58,19 @@ def base(array: Any) -> Any:
     return owner
 
 
-def arrays(value: Any) -> Iterator[Any]:
-    """The arrays and numbers of NumPy's in a value, or in what a node saves."""
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, (tuple, list)):
-            stack.extend(reversed(item))
-        elif isinstance(item, (np.ndarray, np.generic)):
-            yield item
+def arrays(value: Any, kinds: Any = np.ndarray) -> list[Any]:
+    """The arrays in a value, or in what a node saves."""
+    if isinstance(value, kinds):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [found for item in value for found in arrays(item, kinds)]
+    return []
 
 
 class _Ledger:
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, kinds: Any) -> None:
         self.recording = recording
+        self.kinds = kinds
         self.end = len(recording.events)
         self.buffers: dict[int, Buffer] = {}
         self.extra: list[Buffer] = []
@@ -106,13 +105,13 @@ class _Ledger:
             self.buffers[id(owner)] = Buffer(int(owner.nbytes), kind, row, first, last)
         else:
             known.last = max(known.last, last)
-            if kind == "saved" and known.kind == "value":
+            if kind == "saved" and known.kind == "value" and known.first != BEGINNING:
                 known.kind = kind
 
     def _leaves(self) -> None:
         for row in self.recording.rows:
             if row.op is None and row.kind != "root":
-                for array in arrays(row.value):
+                for array in arrays(row.value, self.kinds):
                     self._hold(array, "param" if row.kind == "param" else "value", row, BEGINNING, self.end)
 
     def _values(self) -> None:
@@ -122,11 +121,11 @@ class _Ledger:
             row = event.row
             if event.phase != "forward":
                 continue
-            for array in arrays(row.value):
+            for array in arrays(row.value, self.kinds):
                 self._hold(array, "value", row, k, self.end if row in results else k)
             for operand in row.operands:
                 if operand is not None:
-                    for array in arrays(operand.value):
+                    for array in arrays(operand.value, self.kinds):
                         self._hold(array, "value", operand, k, k)
 
     def _saved(self) -> None:
@@ -136,13 +135,13 @@ class _Ledger:
             if event.phase == "recompute":
                 for operand in row.operands:
                     if operand is not None and not _in_checkpoint(operand):
-                        for array in arrays(operand.value):
+                        for array in arrays(operand.value, self.kinds):
                             self._hold(array, "saved", operand, k, k)
                 if row.spec is not None:
                     size = sum(s.nbytes for s in row.specs)
                     self.extra.append(Buffer(size, "work", row, k, self.backward_of.get(row, k)))
             if event.phase == "forward" and row.saved and not _in_checkpoint(row):
-                for array in arrays(row.saved):
+                for array in arrays(row.saved, self.kinds):
                     self._hold(array, "saved", row, k, self.backward_of.get(row, self.end))
 
     def _gradients(self) -> None:
@@ -160,7 +159,7 @@ class _Ledger:
     def _give(self, arrived: dict[Row, Buffer], target: Row, gradient: Any, event: int) -> None:
         last = self.end if target.op is None else self.backward_of.get(target, self.end)
         before = arrived.get(target)
-        for array in arrays(gradient):
+        for array in arrays(gradient, self.kinds):
             if before is None:
                 self._hold(array, "gradient", target, event, last)
                 arrived[target] = self.buffers[id(base(array))]

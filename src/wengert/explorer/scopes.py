@@ -126,7 +126,7 @@ class Tree:
         return self._child(place, key, "lambda" if name == "<lambda>" else name, "function", line)
 
     def _loops(self, place: Place, at: Activation, offset: int, child: Activation | None, row: Row) -> Place:
-        around = [r for r in spans.loops(at.code) if r[0] <= offset <= r[1]]
+        around = spans.loops_around(at.code, offset)
         if not around:
             return place
         seen = self._visits.setdefault(at, _Visits())
@@ -143,10 +143,12 @@ class Tree:
                 seen.first = ran
             seen.last, seen.child = offset, child
         for bounds in around:
-            line = _line(at.code, bounds[0])
-            place = self._child(place, (at, bounds), _header(at.code.co_filename, line), "loop", line)
+            loop = place.children.get((at, bounds))
+            if loop is None:
+                line = _line(at.code, bounds[0])
+                loop = self._child(place, (at, bounds), _header(at.code.co_filename, line), "loop", line)
             turn = seen.turns.get(bounds, 0)
-            place = self._child(place, turn, str(turn), "iteration", line)
+            place = self._child(loop, turn, str(turn), "iteration", loop.line)
         return place
 
     def _scope(self, place: Place, scope: Scope, line: int) -> Place:
@@ -183,7 +185,11 @@ class Tree:
     def _dissolve(self) -> None:
         """Do without scopes that say nothing: functions with one operation, loops of one turn."""
         for place in reversed(self._walk()):
-            for child in list(place.children.values()):
+            for key, child in list(place.children.items()):
+                container = _container(child)
+                if container is not None:
+                    place.children[key] = child = container
+                    container.parent = place
                 alone = len(child.rows) == 1 and not child.children
                 if (alone and child.kind in ("function", "iteration")) or (
                     child.kind == "iteration" and len(place.children) == 1
@@ -267,6 +273,28 @@ class Tree:
         for i, place in enumerate(found):
             place.index = i
         return found
+
+
+def _container(loop: Place) -> Place | None:
+    """The list of modules that a loop goes through, where it does nothing else: `for block in self.blocks`."""
+    if loop.kind != "loop" or loop.rows or len(loop.children) < 2:
+        return None
+    lists: list[Place] = []
+    for turn in loop.children.values():
+        if turn.rows or len(turn.children) != 1:
+            return None
+        lists += turn.children.values()
+    first = lists[0]
+    members = [member for each in lists for member in each.children.values()]
+    names = {member.name for member in members}
+    plain = all(each.kind == "module" and each.name == first.name and not each.rows for each in lists)
+    if not plain or len(names) != len(members) or any(member.kind != "module" for member in members):
+        return None
+    whole = Place(first.name, "module", loop.parent, loop.line)
+    for member in members:
+        member.parent = whole
+        whole.children[("module", member.name)] = member
+    return whole
 
 
 def _entered(scope: Scope | None) -> list[Scope]:
@@ -358,8 +386,7 @@ def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]
                 shape.append(len(inside[child]))
         inside[place] = own
         members = np.sort(np.array(own, dtype=np.int64))
-        picked = [table[starts[i] : starts[i + 1]] for i in members]
-        wires = np.concatenate(picked) if picked else table[:0]
+        wires = table[_ranges(starts[members], starts[members + 1])]
         if len(members):
             local = np.searchsorted(members, wires[:, 2]).clip(max=len(members) - 1)
             source = np.where(members[local] == wires[:, 2], local, -1)
@@ -370,6 +397,13 @@ def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]
         for part in (np.array(shape), labels[members] if len(members) else members, source, target, wires[:, 1]):
             digest.update(np.ascontiguousarray(part, dtype=np.int64).tobytes() + b"|")
         place.hash = digest.hexdigest()
+
+
+def _ranges(starts: Any, ends: Any) -> Any:
+    """The numbers from each start up to its end, one range after the other."""
+    counts = ends - starts
+    before = np.cumsum(counts) - counts
+    return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
 
 def _label(row: Row) -> int:

@@ -189,3 +189,9 @@ def loops(code: CodeType) -> tuple[tuple[int, int], ...]:
         if "JUMP_BACKWARD" in instruction.opname and isinstance(instruction.argval, int):
             found[instruction.argval] = max(instruction.offset, found.get(instruction.argval, 0))
     return tuple(sorted(found.items(), key=lambda r: (r[0], -r[1])))
+
+
+@lru_cache(maxsize=65536)
+def loops_around(code: CodeType, offset: int) -> tuple[tuple[int, int], ...]:
+    """The loops that an instruction is in, outer ones first."""
+    return tuple(r for r in loops(code) if r[0] <= offset <= r[1])

@@ -29,6 +29,8 @@ def num(value: Any) -> float | int | str:
 
 def exact(value: Any) -> float | int | str | None:
     """The one element of an array, in the fewest digits that its dtype tells apart; None of a complex one."""
+    if type(value) is np.float64:
+        return num(value)
     item = np.asarray(value).reshape(())[()]
     if item.dtype.kind == "c":
         return None
@@ -81,6 +83,27 @@ def code(value: Any) -> int:
     return of_rms(math.sqrt(total / count)) if count and total else ZERO
 
 
+def codes(values: Sequence[Any]) -> list[int]:
+    """The codes of many values; single numbers, of which there may be very many, all at once."""
+    out = [NONE] * len(values)
+    places: list[int] = []
+    singles: list[float] = []
+    for i, value in enumerate(values):
+        if isinstance(value, np.floating):
+            places.append(i)
+            singles.append(float(value))
+        elif value is not None:
+            out[i] = code(value)
+    if singles:
+        sizes = np.abs(np.array(singles))
+        with np.errstate(all="ignore"):
+            found = np.rint(_MIDDLE + _STEPS * np.log2(sizes)).clip(2, 253)
+        found = np.where(sizes == 0, ZERO, np.where(np.isnan(sizes), NAN, np.where(np.isinf(sizes), INFINITE, found)))
+        for i, one in zip(places, found.astype(int).tolist(), strict=True):
+            out[i] = one
+    return out
+
+
 def of_rms(size: float) -> int:
     """The code of a root mean square."""
     if size == 0:
@@ -129,12 +152,13 @@ def _histogram(finite: Array, low: float, high: float) -> list[int]:
 
 def short(value: Any) -> float | int | str:
     """A number to six digits: statistics, not values."""
-    return short_number(num(value))
+    found = num(value)
+    return float(f"{found:.6g}") if isinstance(found, float) else found
 
 
 def short_number(value: float | int | str) -> float | int | str:
-    """An exact number to six digits, for documents of very many."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    """An exact number to four digits, for documents of very many."""
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def cells(array: Array) -> dict[str, Any]:
