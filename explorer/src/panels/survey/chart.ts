@@ -15,13 +15,18 @@ export const TONES = 5;
 export function tonesOf(model: Model): Uint8Array {
   const { events, nodes } = model.trace;
   const shade = shades(model);
-  return Uint8Array.from({ length: model.events }, (_, k) => {
-    const phase = PHASES[events.phase[k] as number];
-    const node = events.node[k] as number;
-    if (node < 0 || (phase !== "forward" && phase !== "backward")) return OTHER;
-    return (phase === "forward" ? FORWARD : BACKWARD) + (shade[nodes.scope[node] as number] as number);
-  });
+  const tones = new Uint8Array(model.events).fill(OTHER);
+  const { phase, node } = events;
+  for (let k = 0; k < model.events; k++) {
+    const n = node[k] as number;
+    if (n < 0 || (phase[k] as number) > BACKWARD_PHASE) continue;
+    tones[k] = (phase[k] === BACKWARD_PHASE ? BACKWARD : FORWARD) + (shade[nodes.scope[n] as number] as number);
+  }
+  return tones;
 }
+
+/** In PHASES forward comes first, then backward. */
+const BACKWARD_PHASE = PHASES.indexOf("backward");
 
 /** Neighbouring modules of the strip differ: 0 and 1 in turn among siblings, at the first depth with several of them. */
 function shades(model: Model): Uint8Array {

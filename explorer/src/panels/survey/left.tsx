@@ -9,7 +9,7 @@ export function SurveyLeft() {
   const store = useStore();
   useEffect(() => {
     // A page that nobody has pointed anywhere begins at the first error.
-    const untouched = store.selection.peek() === null && store.open.peek().size === 0 && store.cursor.peek() === store.model.peek().events;
+    const untouched = store.selection.peek() === null && store.finding.peek() < 0 && store.cursor.peek() === store.model.peek().events;
     const error = store.model.peek().trace.findings.findIndex((f) => f.severity === "error");
     if (untouched && error >= 0) showFinding(store, error);
   }, []);

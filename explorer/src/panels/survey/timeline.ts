@@ -35,9 +35,11 @@ export function timelineOf(model: Model): Timeline {
 const IDLE = 0.03;
 
 function build(model: Model): Timeline {
-  const { t0, dur, thread } = model.trace.events;
+  const { thread } = model.trace.events;
+  const t0 = Float64Array.from(model.trace.events.t0);
+  const dur = Float64Array.from(model.trace.events.dur);
   const count = model.events;
-  const order = Array.from({ length: count }, (_, k) => k).sort((a, b) => (t0[a] as number) - (t0[b] as number) || a - b);
+  const order = inTime(t0);
   const { busy, gaps, micros } = stretches(order, t0, dur);
   const timed = busy > 0;
   const longest = busy * IDLE;
@@ -50,7 +52,8 @@ function build(model: Model): Timeline {
   const to = new Float64Array(count);
   let passed = 0;
   let removed = 0;
-  for (const k of order) {
+  for (let i = 0; i < count; i++) {
+    const k = order[i] as number;
     for (let gap = shown[passed]; gap !== undefined && gap.end <= (t0[k] as number); gap = shown[++passed]) {
       removed += gap.micros - longest;
       breaks.push({ x: (gap.end - begin - removed - longest / 2) / span, micros: gap.micros });
@@ -61,13 +64,28 @@ function build(model: Model): Timeline {
   }
   const mark = new Float64Array(count + 1);
   for (let k = 0; k < count; k++) mark[k + 1] = Math.max(mark[k] as number, to[k] as number);
-  const threads = [...new Set(thread)].sort((a, b) => a - b);
-  const rowOf = new Map(threads.map((id, row) => [id, row]));
-  return { from, to, mark, threads, lane: Int32Array.from(thread, (id) => rowOf.get(id) ?? 0), micros: timed ? micros : 0, breaks };
+  const rowOf = new Map<number, number>();
+  for (let k = 0; k < count; k++) if (!rowOf.has(thread[k] as number)) rowOf.set(thread[k] as number, 0);
+  const threads = [...rowOf.keys()].sort((a, b) => a - b);
+  threads.forEach((id, row) => rowOf.set(id, row));
+  const lane = new Int32Array(count);
+  if (threads.length > 1) for (let k = 0; k < count; k++) lane[k] = rowOf.get(thread[k] as number) as number;
+  return { from, to, mark, threads, lane, micros: timed ? micros : 0, breaks };
+}
+
+/** Rows of events by their beginning; mostly they are recorded so. */
+function inTime(t0: Float64Array): Int32Array {
+  const order = new Int32Array(t0.length);
+  let sorted = true;
+  for (let k = 0; k < t0.length; k++) {
+    order[k] = k;
+    if (k > 0 && (t0[k] as number) < (t0[k - 1] as number)) sorted = false;
+  }
+  return sorted ? order : order.sort((a, b) => (t0[a] as number) - (t0[b] as number) || a - b);
 }
 
 /** How long anything ran, and the stretches in which nothing did. */
-function stretches(order: readonly number[], t0: readonly number[], dur: readonly number[]) {
+function stretches(order: Int32Array, t0: Float64Array, dur: Float64Array) {
   const gaps: { end: number; micros: number }[] = [];
   let until = order.length > 0 ? (t0[order[0] as number] as number) : 0;
   const begin = until;

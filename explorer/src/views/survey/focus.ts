@@ -2,7 +2,7 @@
 import type { Model } from "../../trace/model";
 import type { Selection } from "../../state";
 import { within } from "./totals";
-import { columnOfScope, type Strip } from "./strip";
+import { columnOfScope, throughChain, type Strip } from "./strip";
 
 /** The scope that holds a selection: a scope itself, the one a node or an edge's consumer is in; -1 for none. */
 export function scopeOf(model: Model, selection: Selection): number {
@@ -19,7 +19,10 @@ export function focusFor(model: Model, strip: Strip, before: number, selection: 
   if (before > 0 && scope !== before && within(model, scope, before)) return before;
   const column = strip.columns[columnOfScope(model, strip, scope)];
   const layer = column?.scopes.find((s) => within(model, scope, s));
-  return layer ?? (scope > 0 ? scope : before >= 0 ? before : firstFocus(model, strip));
+  if (selection?.kind === "scope" && layer !== undefined && throughChain(model, layer) !== throughChain(model, scope)) return throughChain(model, scope);
+  const found = layer ?? (scope > 0 ? scope : -1);
+  if (found >= 0) return throughChain(model, found);
+  return before >= 0 ? before : firstFocus(model, strip);
 }
 
 /** The layer that most others are like, the largest such; the whole run where there are no layers. */
@@ -36,7 +39,7 @@ function firstFocus(model: Model, strip: Strip): number {
       best = scope;
     }
   }
-  return best;
+  return throughChain(model, best);
 }
 
 /** The scopes that are open, with what is open in one layer open in another of the same structure too. */

@@ -1,6 +1,7 @@
 /** The run as a row of layers: what stands in each column, how large values and gradients are in it, what passes between. */
 import { kindOf, nameOf, opOf, text, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
+import { NODE_KINDS } from "../../trace/types";
 import { elements, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
 
 export interface Column {
@@ -35,16 +36,20 @@ export interface Strip {
 /** A part before it becomes a column: a scope, or a node that stands in the expanded scope itself. */
 type Part = { scope: number; first: number } | { node: number; first: number };
 
+const [INPUT, OP, ROOT] = (["input", "op", "root"] as const).map((kind) => NODE_KINDS.indexOf(kind)) as [number, number, number];
+
 /** A part with this share of all nodes says too little in one column. */
 const TOO_MUCH = 0.5;
+/** And so does a list of layers with this share. */
+const A_LOT = 0.2;
 /** So many columns can be told apart. */
 export const MOST_COLUMNS = 48;
 
 export function stripOf(model: Model, root = 0, most = MOST_COLUMNS): Strip {
   const totals = totalsOf(model);
   const first = firstNodes(model);
-  const parts = expanded(model, totals, first, root, most);
-  const columns = mergedToFit(parts.flatMap((group) => columnsOf(model, totals, group)), most);
+  const groups = expanded(model, totals, first, root);
+  const columns = mergedToFit(numbered(groups.flatMap((group) => columnsOf(model, totals, group))), most);
   const columnOf = new Int32Array(model.nodes).fill(-1);
   assign(model, columns, columnOf);
   return { columns, borders: bordersOf(model, columns.length, columnOf), columnOf };
@@ -67,11 +72,22 @@ function partsIn(model: Model, totals: Totals, first: Int32Array, scope: number)
   for (const s of model.childScopes[scope] as number[]) {
     if ((totals.ops[s] as number) > 0) parts.push({ scope: s, first: first[s] as number });
   }
+  const { kind } = model.trace.nodes;
   for (const n of model.childNodes[scope] as number[]) {
-    const kind = kindOf(model, n);
-    if (kind === "op" || kind === "root" || kind === "input") parts.push({ node: n, first: kind === "input" ? -1 : n });
+    if (kind[n] === INPUT) parts.push({ node: n, first: -1 });
+    else if (kind[n] === OP || kind[n] === ROOT) parts.push({ node: n, first: n });
   }
   return parts.sort((a, b) => a.first - b.first);
+}
+
+/** The scope itself, or the innermost of those that each hold one scope and nothing else. */
+export function throughChain(model: Model, scope: number): number {
+  let s = scope;
+  for (;;) {
+    const [only, ...more] = model.childScopes[s] as number[];
+    if (only === undefined || more.length > 0 || (model.childNodes[s] as number[]).length > 0) return s;
+    s = only;
+  }
 }
 
 /** The parts in a scope, or in the only part that it has. */
@@ -84,7 +100,7 @@ function partsBelow(model: Model, totals: Totals, first: Int32Array, scope: numb
 }
 
 /** The parts of a scope; those that hold lists of like parts, or most of everything, are replaced by their own parts. */
-function expanded(model: Model, totals: Totals, first: Int32Array, root: number, most: number): Part[][] {
+function expanded(model: Model, totals: Totals, first: Int32Array, root: number): Part[][] {
   const all = totals.ops[root] as number;
   let parts = partsBelow(model, totals, first, root);
   for (;;) {
@@ -95,16 +111,20 @@ function expanded(model: Model, totals: Totals, first: Int32Array, root: number,
       const share = (totals.ops[part.scope] as number) / all;
       const inner = partsBelow(model, totals, first, part.scope);
       if (inner.length < 2) continue;
-      const fits = parts.length + inner.length <= most || isList(model, part.scope);
-      if (fits && (share > TOO_MUCH || (share > 0.2 && isList(model, part.scope)))) {
+      if (share > TOO_MUCH || (share > A_LOT && isList(model, part.scope))) {
         at = i;
         break;
       }
     }
-    if (at < 0) return grouped(parts);
+    if (at < 0) return grouped([...parts.filter(isInput), ...parts.filter((part) => !isInput(part))]);
     const part = parts[at] as { scope: number };
     parts = [...parts.slice(0, at), ...partsBelow(model, totals, first, part.scope), ...parts.slice(at + 1)];
   }
+}
+
+/** Inputs stand first wherever they come in. */
+function isInput(part: Part): boolean {
+  return part.first < 0;
 }
 
 /** Whether a scope holds like parts and nothing else: a list of layers. */
@@ -121,7 +141,7 @@ function grouped(parts: readonly Part[]): Part[][] {
   for (const part of parts) {
     const group = groups[groups.length - 1];
     const before = group?.[0];
-    if (group !== undefined && before !== undefined && "node" in part && "node" in before && part.first < 0 === before.first < 0) group.push(part);
+    if (group !== undefined && before !== undefined && "node" in part && "node" in before && isInput(part) === isInput(before)) group.push(part);
     else groups.push([part]);
   }
   return groups;
@@ -185,6 +205,17 @@ function sizeOf(model: Model, nodes: readonly number[], codes: Uint8Array): numb
   return count === 0 ? Number.NaN : Math.sqrt(squares / count);
 }
 
+/** Layers that are told apart by a number alone are called by it: "blocks 0", "blocks 1" become 0, 1. */
+function numbered(columns: readonly Column[]): Column[] {
+  const split = columns.map((column) => (column.kind === "scope" ? /^(.*?)[\s._[]*(\d+)\]?$/.exec(column.label) : null));
+  const count = new Map<string, number>();
+  for (const parts of split) if (parts) count.set(parts[1] as string, (count.get(parts[1] as string) ?? 0) + 1);
+  return columns.map((column, i) => {
+    const parts = split[i];
+    return parts && (count.get(parts[1] as string) as number) > 1 ? { ...column, label: parts[2] as string } : column;
+  });
+}
+
 /** Where there are more columns than can be told apart, neighbours share one; ends stay what they are. */
 function mergedToFit(columns: readonly Column[], most: number): Column[] {
   if (columns.length <= most) return [...columns];
@@ -241,31 +272,46 @@ function assign(model: Model, columns: readonly Column[], columnOf: Int32Array):
   });
 }
 
-function bordersOf(model: Model, columns: number, columnOf: Int32Array): Border[] {
-  const rows = [0, 1, 2, 3].map(() => new Int32Array(columns + 1));
-  const [value, gradient, badValue, badGradient] = rows as [Int32Array, Int32Array, Int32Array, Int32Array];
-  const span = (row: Int32Array, from: number, to: number) => {
-    row[from] = (row[from] as number) + 1;
-    row[to] = (row[to] as number) - 1;
-  };
-  for (let e = 0; e < model.edges; e++) {
-    const [src, dst] = [model.src[e] as number, model.dst[e] as number];
-    const [a, b] = [columnOf[src] as number, columnOf[dst] as number];
-    if (a < 0 || b <= a) continue;
-    span(value, a, b);
-    if (hasNaNValue(model, src)) span(badValue, a, b);
-    const code = model.edgeGradientCode?.[e] ?? (model.gradientCode[src] as number);
-    if (code > 0) span(gradient, a, b);
-    if (code === 255) span(badGradient, a, b);
+/** For each border the number of edges that cross it with something of a kind, from where each begins and ends. */
+class Crossings {
+  private readonly steps: Int32Array;
+  constructor(columns: number) {
+    this.steps = new Int32Array(columns + 1);
   }
-  for (const row of rows) for (let i = 1; i < row.length; i++) row[i] = (row[i] as number) + (row[i - 1] as number);
+  add(from: number, to: number): void {
+    this.steps[from]!++;
+    this.steps[to]!--;
+  }
+  any(): boolean[] {
+    let crossing = 0;
+    return Array.from(this.steps, (step) => (crossing += step) > 0);
+  }
+}
+
+function bordersOf(model: Model, columns: number, columnOf: Int32Array): Border[] {
+  const [value, gradient, badValue, badGradient] = [0, 1, 2, 3].map(() => new Crossings(columns)) as [Crossings, Crossings, Crossings, Crossings];
+  for (let e = 0; e < model.edges; e++) {
+    const src = model.src[e] as number;
+    const a = columnOf[src] as number;
+    const b = columnOf[model.dst[e] as number] as number;
+    if (a < 0 || b <= a) continue;
+    value.add(a, b);
+    if (hasNaNValue(model, src)) badValue.add(a, b);
+    const code = model.edgeGradientCode?.[e] ?? (model.gradientCode[src] as number);
+    if (code > 0) gradient.add(a, b);
+    if (code === NAN) badGradient.add(a, b);
+  }
+  const [v, g, bv, bg] = [value.any(), gradient.any(), badValue.any(), badGradient.any()];
   return Array.from({ length: Math.max(0, columns - 1) }, (_, i) => ({
-    value: (value[i] as number) > 0,
-    gradient: (gradient[i] as number) > 0,
-    badValue: (badValue[i] as number) > 0,
-    badGradient: (badGradient[i] as number) > 0,
+    value: v[i] as boolean,
+    gradient: g[i] as boolean,
+    badValue: bv[i] as boolean,
+    badGradient: bg[i] as boolean,
   }));
 }
+
+/** Code of NaN in `Stats`. */
+const NAN = 255;
 
 /** The column in which a scope is, or the one that has most of it where it is in several; -1 where it is in none. */
 export function columnOfScope(model: Model, strip: Strip, scope: number): number {

@@ -2,7 +2,8 @@
 import { useComputed, useSignal } from "@preact/signals";
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { reveal, select, useStore } from "../../state";
-import { columnOfScope, stripOf } from "./strip";
+import { columnOfScope, stripOf, throughChain } from "./strip";
+import { within } from "./totals";
 import { StripView } from "./strip_view";
 import { focusFor, openAlike } from "./focus";
 import { Loupe } from "./loupe";
@@ -27,9 +28,12 @@ export function SurveyGraph() {
   };
   const choose = (i: number) => {
     const column = strip.columns[i];
-    const scope = column?.scopes[0];
-    if (scope !== undefined) goTo(scope);
-    else if (column?.nodes[0] !== undefined) reveal(store, { kind: "node", row: column.nodes[0] });
+    if (column === undefined) return;
+    // A column that several layers share leads to the first, and from there to one after the other.
+    const at = column.scopes.findIndex((s) => within(model, focused.current, s));
+    const scope = column.scopes[(at + 1) % Math.max(1, column.scopes.length)];
+    if (scope !== undefined) goTo(throughChain(model, scope));
+    else if (column.nodes[0] !== undefined) reveal(store, { kind: "node", row: column.nodes[0] });
   };
   const enter = (i: number) => {
     const scope = strip.columns[i]?.scopes[0];

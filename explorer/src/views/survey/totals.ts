@@ -1,7 +1,7 @@
 /** What each module comes to: operations, parameters, work, bytes kept, time, and the size of values and gradients in it. */
 import { rmsOfCode } from "../../trace/decode";
-import { flopsOf, kindOf, type Model } from "../../trace/model";
-import { FLAG, PHASES } from "../../trace/types";
+import { flopsOf, type Model } from "../../trace/model";
+import { FLAG, NODE_KINDS, PHASES } from "../../trace/types";
 
 /** One entry for each row of scopes; everything inside is counted, however deep. */
 export interface Totals {
@@ -49,6 +49,9 @@ export function hasNaNValue(model: Model, node: number): boolean {
   return ((model.trace.nodes.flags[node] as number) & FLAG.nanForward) !== 0 || model.valueCode[node] === 255;
 }
 
+const BACKWARD = PHASES.indexOf("backward");
+const PARAM = NODE_KINDS.indexOf("param");
+
 export function elements(shape: readonly number[]): number {
   let n = 1;
   for (const d of shape) n *= d;
@@ -89,41 +92,39 @@ function count(model: Model): Totals {
   const gradientSquares = floats();
   const gradientCount = floats();
   const sizes = trace.shapes.map(elements);
-  const add = (into: Float64Array | Int32Array, at: number, what: number) => {
-    into[at] = (into[at] as number) + what;
-  };
+  const { op, scope, shape, kind } = trace.nodes;
   for (let n = 0; n < model.nodes; n++) {
-    const s = trace.nodes.scope[n] as number;
-    const kind = kindOf(model, n);
-    const many = sizes[trace.nodes.shape[n] as number] ?? 1;
-    add(t.nodes, s, 1);
-    if ((trace.nodes.op[n] as number) >= 0) add(t.ops, s, 1);
-    if (kind === "param") {
-      add(t.parameters, s, many);
-      add(t.parameterTensors, s, 1);
+    const s = scope[n] as number;
+    const many = sizes[shape[n] as number] ?? 1;
+    t.nodes[s]!++;
+    if ((op[n] as number) >= 0) t.ops[s]!++;
+    if (kind[n] === PARAM) {
+      t.parameters[s]! += many;
+      t.parameterTensors[s]!++;
     }
-    add(t.flops, s, flopsOf(model, n));
+    t.flops[s]! += flopsOf(model, n);
     const value = model.valueCode[n] as number;
     // Parameters' own sizes say nothing about what flows, so values count where they are computed.
-    if (value > 0 && kind !== "param") {
-      add(valueSquares, s, (SQUARES[value] as number) * many);
-      add(valueCount, s, many);
+    if (value > 0 && kind[n] !== PARAM) {
+      valueSquares[s]! += (SQUARES[value] as number) * many;
+      valueCount[s]! += many;
     }
     const gradient = model.gradientCode[n] as number;
     if (gradient > 0) {
-      add(t.gradients, s, 1);
-      add(gradientSquares, s, (SQUARES[gradient] as number) * many);
-      add(gradientCount, s, many);
+      t.gradients[s]!++;
+      gradientSquares[s]! += (SQUARES[gradient] as number) * many;
+      gradientCount[s]! += many;
     }
-    if (hasNaNValue(model, n)) add(t.badValues, s, 1);
-    if (hasNaNGradient(model, n)) add(t.badGradients, s, 1);
+    if (hasNaNValue(model, n)) t.badValues[s]!++;
+    if (hasNaNGradient(model, n)) t.badGradients[s]!++;
   }
   countKept(model, t);
   countTime(model, t);
-  upwards(trace.scopes.parent, [
-    t.ops, t.nodes, t.parameters, t.parameterTensors, t.flops, t.kept, t.forwardMicros, t.backwardMicros,
-    t.badValues, t.badGradients, t.gradients, valueSquares, valueCount, gradientSquares, gradientCount,
-  ]);
+  upwards(
+    trace.scopes.parent,
+    [t.ops, t.nodes, t.parameterTensors, t.badValues, t.badGradients, t.gradients],
+    [t.parameters, t.flops, t.kept, t.forwardMicros, t.backwardMicros, valueSquares, valueCount, gradientSquares, gradientCount],
+  );
   for (let s = 0; s < scopes; s++) {
     t.valueSize[s] = Math.sqrt((valueSquares[s] as number) / (valueCount[s] as number));
     t.gradientSize[s] = Math.sqrt((gradientSquares[s] as number) / (gradientCount[s] as number));
@@ -147,7 +148,7 @@ function countTime(model: Model, t: Totals): void {
     const node = events.node[k] as number;
     if (node < 0) continue;
     const s = nodes.scope[node] as number;
-    const into = PHASES[events.phase[k] as number] === "backward" ? t.backwardMicros : t.forwardMicros;
+    const into = events.phase[k] === BACKWARD ? t.backwardMicros : t.forwardMicros;
     into[s] = (into[s] as number) + (events.dur[k] as number);
     if ((t.firstEvent[s] as number) < 0) t.firstEvent[s] = k;
     t.lastEvent[s] = k;
@@ -162,13 +163,9 @@ function countTime(model: Model, t: Totals): void {
 }
 
 /** Adds every scope to the one around it. A parent's row is before its children's. */
-function upwards(parent: readonly number[], columns: readonly (Float64Array | Int32Array)[]): void {
-  for (const column of columns) {
-    for (let s = parent.length - 1; s > 0; s--) {
-      const p = parent[s] as number;
-      column[p] = (column[p] as number) + (column[s] as number);
-    }
-  }
+function upwards(parent: readonly number[], whole: readonly Int32Array[], real: readonly Float64Array[]): void {
+  for (const column of whole) for (let s = parent.length - 1; s > 0; s--) column[parent[s] as number]! += column[s] as number;
+  for (const column of real) for (let s = parent.length - 1; s > 0; s--) column[parent[s] as number]! += column[s] as number;
 }
 
 function depths(parent: readonly number[]): Int32Array {

@@ -1,0 +1,147 @@
+/** How the loupe shows what is folded in it: NaN, what is chosen, what has not happened yet, kernels. */
+import type { Item, VisibleGraph } from "../../fold/fold";
+import { runsIn, scopeFacts } from "../../fold/fold";
+import type { EdgeLook, Hull, Lane, NodeLook } from "../../draw/looks";
+import type { Picture } from "../../draw/picture";
+import { kindOf, recordedGradient, recordedValue, type Model } from "../../trace/model";
+import type { Selection } from "../../state";
+import { shownMicros, shownNumber } from "../../format";
+import { hasNaNValue, totalsOf } from "./totals";
+
+export interface Scenery {
+  cursor: number;
+  selection: Selection;
+  hover: Selection;
+  /** Nodes at which NaN is born, by what to say there. */
+  born: ReadonlyMap<number, string>;
+  /** Nodes that another view points at. */
+  lit: ReadonlySet<number>;
+}
+
+export function nodeLooks(model: Model, picture: Picture, scenery: Scenery): NodeLook[] {
+  return picture.graph.items.map((item, i) => nodeLook(model, item, picture.nodes[i] as NodeLook, scenery));
+}
+
+function nodeLook(model: Model, item: Item, base: NodeLook, scenery: Scenery): NodeLook {
+  const { selection, hover } = scenery;
+  const is = (what: Selection) =>
+    what !== null && (item.node >= 0 ? what.kind === "node" && what.row === item.node : what.kind === "scope" && item.members.includes(what.row));
+  const born = item.node >= 0 ? scenery.born.get(item.node) : undefined;
+  const lost = item.node >= 0 ? born !== undefined || hasNaNValue(model, item.node) : !item.open && isLost(model, item);
+  const made = item.node < 0 || (model.trace.nodes.op[item.node] as number) < 0 ? -1 : (model.forwardAt[item.node] as number);
+  const now = item.node >= 0 && scenery.cursor > 0 && model.trace.events.node[scenery.cursor - 1] === item.node;
+  return {
+    ...base,
+    ...(item.open && item.node < 0 ? { subtitle: `${(totalsOf(model).ops[item.scope] as number).toLocaleString("en")} ops` } : {}),
+    bad: lost,
+    waiting: made >= scenery.cursor,
+    selected: is(selection),
+    hovered: is(hover),
+    glow: born !== undefined ? "bad" : now ? (made === scenery.cursor - 1 ? "op" : "grad") : item.node >= 0 && scenery.lit.has(item.node) ? "kernel" : undefined,
+    ...(born === undefined ? {} : { above: { text: born, token: "bad" as const } }),
+  };
+}
+
+/** A closed box is marked where NaN is in a value inside, or in every gradient that goes through it. */
+function isLost(model: Model, item: Item): boolean {
+  const t = totalsOf(model);
+  return item.members.some((s) => (t.badValues[s] as number) > 0 || (t.badGradients[s] as number) > 0);
+}
+
+export function edgeLooks(model: Model, picture: Picture, scenery: Scenery): EdgeLook[] {
+  const { selection } = scenery;
+  return picture.graph.edges.map((edge, i) => {
+    const base = picture.edges[i] as EdgeLook;
+    const made = Math.min(...[...edge.values].map((n) => ((model.trace.nodes.op[n] as number) < 0 ? -1 : (model.forwardAt[n] as number))));
+    const home = Math.max(...[...edge.rows].map((e) => model.backwardAt[model.dst[e] as number] as number));
+    const single = edge.rows.length === 1 ? (edge.values[0] as number) : -1;
+    return {
+      ...base,
+      value: base.value === null ? null : told(base.value, made >= scenery.cursor, single < 0 ? null : recordedValue(model, single)),
+      // What is lost is shown from the beginning: it is what the reader came for.
+      gradient: base.gradient === null ? null : told(base.gradient, home >= scenery.cursor && base.gradient.bad !== true, single < 0 ? null : recordedGradient(model, single)),
+      selected: selection?.kind === "edge" && edge.rows.includes(selection.row),
+    };
+  });
+}
+
+function told(lane: Lane, dim: boolean, number: number | null): Lane {
+  return { ...lane, dim, ...(number === null || dim ? {} : { chip: shownNumber(number, 3) }) };
+}
+
+/** Nodes that the compiler put into one kernel, where several of them are seen and nothing else stands between. */
+export function hullsOf(model: Model, graph: VisibleGraph): Hull[] {
+  const itemOfNode = new Map<number, number>();
+  graph.items.forEach((item, i) => {
+    if (item.node >= 0) itemOfNode.set(item.node, i);
+  });
+  const out: Hull[] = [];
+  for (const kernel of model.trace.kernels?.list ?? []) {
+    if (kernel.nodes.length < 2) continue;
+    const items = kernel.nodes.map((n) => itemOfNode.get(n)).filter((i): i is number => i !== undefined);
+    const parent = graph.items[items[0] ?? -1]?.parent;
+    // A hull is a box around all: across containers it would hold what is not in the kernel.
+    if (items.length < 2 || !items.every((i) => graph.items[i]?.parent === parent)) continue;
+    out.push({ items, label: `one kernel${kernel.micros === null ? "" : `, ${shownMicros(kernel.micros)}`}` });
+  }
+  return out;
+}
+
+/** Boxes that a scope has inside when it is open; constants are not drawn. */
+function contents(model: Model, scope: number): number {
+  let boxes = runsIn(model, scope).length;
+  for (const n of model.childNodes[scope] as number[]) if (kindOf(model, n) !== "const") boxes++;
+  return boxes;
+}
+
+/** The first look into a layer has about this many boxes. */
+const ENOUGH = 14;
+const MOST = 40;
+
+/** The scopes to open so that a look into `focus` shows something: the largest that still fit, until there is enough. */
+export function enoughOpen(model: Model, focus: number, open: ReadonlySet<number>): ReadonlySet<number> {
+  const facts = scopeFacts(model);
+  const shown = (scope: number) => runsIn(model, scope).map((run) => run[0] as number);
+  const closed = new Set<number>();
+  let boxes = contents(model, focus);
+  const stack = [focus];
+  while (stack.length > 0) {
+    for (const run of runsIn(model, stack.pop() as number)) {
+      const opened = run.filter((s) => open.has(s));
+      if (opened.length === 0) closed.add(run[0] as number);
+      for (const s of opened) {
+        boxes += contents(model, s) - 1;
+        stack.push(s);
+      }
+    }
+  }
+  if (boxes >= ENOUGH) return open;
+  const next = new Set(open);
+  for (;;) {
+    let best = -1;
+    for (const s of closed) {
+      const inside = contents(model, s);
+      if (boxes - 1 + inside > MOST || (boxes >= ENOUGH && inside > 1)) continue;
+      if (best < 0 || (facts.nodes[s] as number) > (facts.nodes[best] as number)) best = s;
+    }
+    if (best < 0) return next;
+    next.add(best);
+    closed.delete(best);
+    boxes += contents(model, best) - 1;
+    for (const s of shown(best)) closed.add(s);
+  }
+}
+
+/** Boxes that would be drawn. */
+export function boxesIn(model: Model, focus: number, open: ReadonlySet<number>): number {
+  let boxes = contents(model, focus);
+  const stack = [focus];
+  while (stack.length > 0) {
+    for (const s of model.childScopes[stack.pop() as number] as number[]) {
+      if (!open.has(s)) continue;
+      boxes += contents(model, s) - 1;
+      stack.push(s);
+    }
+  }
+  return boxes;
+}
