@@ -15,6 +15,8 @@ UNIFORM, ROW, INNER = 0, 1, 2
 
 # What an operation costs, in simple ones: from KEPT on a value is kept for later passes rather than made again.
 KEPT = 5
+# What a look at both bounds of a window costs.
+_WINDOW = 3
 _COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
 _FREE = frozenset({"cast", "copy", "where", "stop_gradient", "negative", "relu", "abs", "square"})
 _SIMPLE = frozenset(
@@ -179,6 +181,8 @@ class Passes:
                 continue
             seen.add(v)
             total += cost(i.node) if i.node is not None else 1
+            if i.kind == "load":
+                total += _WINDOW * len(self.nest.arrays[i.args[0]].windows)
             stack.extend(i.values)
         return total
 

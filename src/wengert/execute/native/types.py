@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ class Type(NamedTuple):
 
     @property
     def scalar(self) -> Type:
-        return Type(self.kind, self.bits)
+        return Type(self.kind, self.bits) if self.lanes else self
 
     @property
     def size(self) -> int:
@@ -38,14 +38,19 @@ class Type(NamedTuple):
 
     @property
     def text(self) -> str:
-        element = _NAMES.get((self.kind, self.bits)) or f"i{self.bits}"
-        return f"<{self.lanes} x {element}>" if self.lanes else element
+        return _text(self)
 
     @property
     def mangled(self) -> str:
         """As it stands in an intrinsic's name: `v16f32`."""
         element = "p0" if self.kind == "p" else "bf16" if self.kind == "b" else f"{self.kind}{self.bits}"
         return f"v{self.lanes}{element}" if self.lanes else element
+
+
+@cache
+def _text(type: Type) -> str:
+    element = _NAMES.get((type.kind, type.bits)) or f"i{type.bits}"
+    return f"<{type.lanes} x {element}>" if type.lanes else element
 
 
 _NAMES = {("f", 16): "half", ("b", 16): "bfloat", ("f", 32): "float", ("f", 64): "double", ("p", 64): "ptr"}
