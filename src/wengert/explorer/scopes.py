@@ -31,7 +31,9 @@ UNTOLD = frozenset({"key", "counter"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 _ENTRIES = frozenset({"forward", "__call__"})
 _LONGEST = 48
-_COMPREHENDED = re.compile(r"\b((?:async )?for\b[^\[\]{}]*?)(?: if |[\]})]|$)")
+_FOR = re.compile(r"\b(?:async )?for\b")
+# Whole numbers up to here, among operands, tell structures apart.
+_SMALL = 16
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +71,7 @@ class Tree:
             if row.op is not None:
                 self._put(row, self._place(row))
         self._merge_root()
+        self._join_lists()
         self._dissolve()
         self._put_leaves(rows)
         self._split()
@@ -182,14 +185,18 @@ class Tree:
             child.parent = place
             place.children[(other, key)] = child
 
-    def _dissolve(self) -> None:
-        """Do without scopes that say nothing: functions with one operation, loops of one turn."""
+    def _join_lists(self) -> None:
+        """A loop over a list of modules is the list."""
         for place in reversed(self._walk()):
             for key, child in list(place.children.items()):
                 container = _container(child)
                 if container is not None:
-                    place.children[key] = child = container
-                    container.parent = place
+                    place.children[key] = container
+
+    def _dissolve(self) -> None:
+        """Do without scopes that say nothing: functions with one operation, loops of one turn."""
+        for place in reversed(self._walk()):
+            for child in list(place.children.values()):
                 alone = len(child.rows) == 1 and not child.children
                 if (alone and child.kind in ("function", "iteration")) or (
                     child.kind == "iteration" and len(place.children) == 1
@@ -314,12 +321,22 @@ def _line(code: Any, offset: int) -> int:
 
 def _header(file: str, line: int) -> str:
     text = linecache.getline(file, line).strip().rstrip(":")
-    inside = _COMPREHENDED.search(text)
+    inside = _FOR.search(text)
     if inside is not None and not text.startswith(("for ", "while ")):
-        text = inside[1]
+        text = _balanced(text[inside.start() :]).partition(" if ")[0]
     if text.startswith(("for ", "while ", "async for ")):
         return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return f"loop at line {line}"
+
+
+def _balanced(text: str) -> str:
+    """A text up to the bracket that closes what was opened before it."""
+    depth = 0
+    for i, letter in enumerate(text):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth < 0:
+            return text[:i]
+    return text
 
 
 def _common(a: Place, b: Place) -> Place:
@@ -399,6 +416,11 @@ def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]
         place.hash = digest.hexdigest()
 
 
+def _is_structure(number: Any) -> bool:
+    """Whether a number is part of what is computed, as exponents and factors are, and not data."""
+    return not isinstance(number, (int, float)) or (abs(number) <= _SMALL and number == int(number))
+
+
 def _ranges(starts: Any, ends: Any) -> Any:
     """The numbers from each start up to its end, one range after the other."""
     counts = ends - starts
@@ -411,5 +433,6 @@ def _label(row: Row) -> int:
     name = row.op.name if row.op is not None else row.kind
     specs = tuple((s.shape, str(s.dtype)) for s in row.specs)
     attrs = sorted((k, v) for k, v in row.attrs.items() if k not in UNTOLD)
-    text = repr((name, specs, sorted(row.literals.items()), attrs))
+    numbers = [(i, v if _is_structure(v) else "number") for i, v in sorted(row.literals.items())]
+    text = repr((name, specs, numbers, attrs))
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big", signed=True)
