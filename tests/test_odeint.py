@@ -424,6 +424,37 @@ def test_adaptive_traced_agrees_with_eager() -> None:
         assert np.allclose(g(f64(Y0), f64(ts)).numpy(), f(f64(Y0), f64(ts)).numpy(), atol=1e-7)
 
 
+def tuned(a: Any, y: Any) -> Any:
+    """A number that hangs on the parameters and the start of an adaptive solution."""
+    return (odeint(forced, y, TS, a, rtol=1e-9, atol=1e-11) * f64(WEIGHTS)).sum()
+
+
+DERIVATIVES: dict[str, Callable[[Any, Any], Any]] = {
+    "gradient": wg.grad(tuned, (0, 1)),
+    "tangent": lambda a, y: wg.jvp(tuned, (a, y), (a, y))[1],
+    "reverse over reverse": lambda a, y: wg.grad(lambda y: wg.grad(tuned)(a, y).sum())(y),
+    "forward over reverse": lambda a, y: wg.jvp(lambda y: wg.grad(tuned)(a, y), (y,), (y,))[1],
+    "reverse over forward": lambda a, y: wg.grad(lambda a: wg.jvp(lambda y: tuned(a, y), (y,), (y,))[1])(a),
+}
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_of_a_traced_solution_are_those_of_an_eager_one(name: str) -> None:
+    """With room for ten thousand steps between two times: they cost the few that are taken."""
+    derivative = DERIVATIVES[name]
+    args = f64(A), f64(Y0)
+    expected = wg.tree.leaves(derivative(*args))
+    for got, want in zip(wg.tree.leaves(wg.graph(derivative)(*args)(*args)), expected, strict=True):
+        assert np.allclose(got.numpy(), want.numpy(), rtol=1e-6, atol=1e-7)
+
+
+def test_gradients_of_examples_have_steps_of_their_own() -> None:
+    starts = wg.stack([f64(Y0), f64(-3 * Y0), f64([0.0, 1e-3])])
+    found = wg.vmap(wg.grad(tuned, 1), in_axes=(None, 0))(f64(A), starts)
+    expected = wg.stack([wg.grad(tuned, 1)(f64(A), y) for y in starts])
+    assert np.allclose(found.numpy(), expected.numpy(), rtol=1e-6, atol=1e-7)
+
+
 # -- events
 
 

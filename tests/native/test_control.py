@@ -164,6 +164,33 @@ def test_a_loop_that_is_differentiated_runs_forward_once() -> None:
     assert not any(step.label == "rows of no turn" for step in made.plan.steps)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradients_through_adaptive_steps(dtype: Any) -> None:
+    def loss(w: Any, y: Any) -> Any:
+        path = wg.solve.odeint(lambda t, y: wg.tanh(y @ w) * wg.cos(t), y, [0.0, 1.0, 3.0], rtol=1e-5)
+        return wg.sum(path * path)
+
+    # Rounding decides now and then whether a step is taken: results agree to the tolerance of the steps.
+    args = normal(3, 3, dtype=dtype), normal(5, 3, dtype=dtype)
+    made = check(wg.value_and_grad(loss, argnums=(0, 1)), *args, rtol=1e-9 if dtype == np.float64 else 1e-4)
+    assert not made.optimized.find("switch")
+
+
+def test_room_for_turns_that_are_not_taken_costs_nothing() -> None:
+    args = normal(3, 2), np.array([0.5, 0.8])
+    second = lambda x, w: wg.grad(lambda w: wg.sum(wg.grad(rows_of_growing, argnums=1)(x, w) ** 2))(w)
+    along = lambda x, w: wg.jvp(lambda w: wg.grad(rows_of_growing, argnums=1)(x, w), (w,), (w,))
+    mapped = wg.vmap(wg.grad(growing), in_axes=(0, None))
+    for f in (second, along, mapped, lambda x, w: wg.vmap(lambda w: along(x, w))(wg.stack([w, -w]))):
+        made = compile_graph(wg.graph(f)(*args))
+        # Nothing is kept for every turn that there may be, nor cleared.
+        assert not any(
+            300 in n.spec.shape for n in made.optimized.nodes if not isinstance(n.spec, tuple) and f is second
+        )
+        assert not any(step.label == "rows of no turn" for step in made.plan.steps)
+    assert len(compile_graph(wg.graph(mapped)(*args)).optimized.find("while_loop")) == 1
+
+
 def test_rows_of_turns_that_there_were_not_are_zeros() -> None:
     def f(x: Any, more: Any) -> Any:
         _, rows, turns = while_rows(lambda s: s < 100.0, lambda s: (s * 2.0, (s, s + 1.0)), x, 20)

@@ -59,8 +59,9 @@ def test_shakespeare(tmp_path: Path) -> None:
         assert numbers(pattern, compiled) == pytest.approx(numbers(pattern, plain), abs=1e-3)
 
 
-def test_neural_ode() -> None:
-    args = ("--method", "rk4", "--quick", "--width", 16)
+@pytest.mark.parametrize("method", ["rk4", "tsit5"])
+def test_neural_ode(method: str) -> None:
+    args = ("--method", method, "--quick", "--width", 16)
     plain, compiled = run("neural_ode", *args), run("neural_ode", *args, "--jit")
     # Training magnifies rounding: the first losses are the same, those after sixty steps nearly so.
     pattern = r"loss ([\d.]+)"

@@ -198,35 +198,34 @@ def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) ->
         flags = [True] * n
     start = [batch_rules.spread(c, size) if f else c.value for c, f in zip(carry, flags, strict=True)]
 
+    # Every example's turns are counted also where nothing asks for them: a loop that runs for its last
+    # state and one that runs for its rows are the same then, and what is compiled is one.
+    counts = [filled(0, spec_of((size,), int64))] if asked and limit is not None else []
+
     def going(values: list[Tensor]) -> Tensor:
         return run_batched(test, fed(values, flags), size, randomness)[0].value  # type: ignore[no-any-return]
 
-    def step(values: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    def goes_on(state: tuple[list[Tensor], list[Tensor]]) -> Tensor:
+        found = going(state[0])
+        return bind(TABLE["any"], [_booleans(found)], {"axis": (-1,), "keepdims": False}) if asked else found
+
+    def step(state: tuple[list[Tensor], list[Tensor]]) -> Any:
+        values, turns = state
         found = run_batched(body, fed(values, flags), size, randomness)
         new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found, flags)]
         if asked:
             still = _booleans(going(values))
             new = [_where(still, a, b) for a, b in zip(new, values, strict=True)]
-        return new, [r.value for r in found[n:]]
+            turns = [c + still.astype(int64) for c in turns]
+        return (new, turns), [r.value for r in found[n:]]
 
-    def any_going(values: list[Tensor]) -> Tensor:
-        return bind(TABLE["any"], [_booleans(going(values))], {"axis": (-1,), "keepdims": False})  # type: ignore[no-any-return]
-
-    goes_on = any_going if asked else going
     if len(body.outputs) == n:
-        out = while_loop(goes_on, lambda values: step(values)[0], start, limit)
+        out, _ = while_loop(goes_on, lambda state: step(state)[0], (start, counts), limit)
         return tuple(Batched(o, f) for o, f in zip(out, flags, strict=True))
-
-    def counted(state: Any) -> Any:
-        values, turns = state
-        new, ys = step(values)
-        return (new, turns + (_booleans(going(values)).astype(int64) if asked else 1)), ys
-
-    zero = filled(0, spec_of((size,) if asked else (), int64))
-    (out, turns), rows, _ = while_rows(lambda s: goes_on(s[0]), counted, (start, zero), limit)
+    (out, own), rows, together = while_rows(goes_on, step, (start, counts), limit)
     mapped = _mapped_results(body, [*flags, *others], size, randomness)[n:]
     outs = [batch_rules.move(y, 1, 0) if f else y for y, f in zip(rows, mapped, strict=True)]
-    return (*map(Batched, out, flags), *map(Batched, outs, mapped), Batched(turns, asked))
+    return (*map(Batched, out, flags), *map(Batched, outs, mapped), Batched(own[0] if asked else together, asked))
 
 
 def _booleans(t: Tensor) -> Tensor:

@@ -308,11 +308,19 @@ def _while(low: Lowering, node: Node) -> tuple[View, ...] | None:
 # where anything else reads the array.
 
 
-def _is_read_in_full(low: Lowering, rows: Node) -> bool:
-    """Whether anything but scans over first rows reads what a loop made."""
+def _is_read_in_full(low: Lowering, rows: Node, axis: int = 0) -> bool:
+    """Whether anything but scans over first rows reads what a loop made; the rows are along `axis`."""
     assert isinstance(low, GraphLowering)
-    readers = low.graph.consumers(rows)
-    return rows in low.graph.outputs or not all(_takes_first_rows(reader, rows) for reader in readers)
+    if rows in low.graph.outputs:
+        return True
+    for reader in low.graph.consumers(rows):
+        if reader.op.name == "permute":
+            order = [a % rows.spec.ndim for a in reader.attrs["axes"]]
+            if _is_read_in_full(low, reader, order.index(axis)):
+                return True
+        elif axis != 0 or not _takes_first_rows(reader, rows):
+            return True
+    return False
 
 
 def _takes_first_rows(reader: Node, rows: Node) -> bool:
@@ -323,10 +331,20 @@ def _takes_first_rows(reader: Node, rows: Node) -> bool:
     return all(first <= i < last for i, e in enumerate(reader.inputs) if e is rows)
 
 
-def _add_clear(low: Lowering, rows: View, written: View, read: View, node: Node) -> None:
+def _maker(rows: Any) -> Node | None:
+    """The result of a loop whose rows these are, in whatever order the axes after the first."""
+    axis = 0
+    while isinstance(rows, Node) and rows.op.name == "permute":
+        axis = rows.attrs["axes"][axis] % rows.spec.ndim
+        rows = rows.inputs[0]
+    is_result = isinstance(rows, Node) and rows.op is OUTPUT and axis == 0
+    return rows if is_result else None
+
+
+def _add_clear(low: Lowering, rows: View, written: View, read: View, node: Node, label: str) -> None:
     size = math.prod(rows.shape[1:]) * rows.dtype.itemsize
     words: list[int | View] = [rows, rows.shape[0], size, written, read]
-    low.step(_kernel(low, _clear), words, reads=[written, read], writes=[rows], nodes=[node], label="rows of no turn")
+    low.step(_kernel(low, _clear), words, reads=[written, read], writes=[rows], nodes=[node], label=label)
 
 
 def _clear_after(low: Lowering, node: Node, results: Sequence[View], turns: View, length: int) -> None:
@@ -336,16 +354,17 @@ def _clear_after(low: Lowering, node: Node, results: Sequence[View], turns: View
     for made in low.graph.consumers(node):
         at = made.attrs["index"] - first if made.op is OUTPUT else -1
         if 0 <= at < len(results) and _is_read_in_full(low, made):
-            _add_clear(low, results[at], turns, low.number(length, np.int64), node)
+            _add_clear(low, results[at], turns, low.number(length, np.int64), node, "rows of no turn")
 
 
 def _clear_before(low: Lowering, rows: Any, turns: View, node: Node) -> None:
     """Zeros for those rows that a scan over the first ones reads, and the loop that made them had no turns for."""
-    if not isinstance(rows, Node) or rows.op is not OUTPUT or _is_read_in_full(low, rows):
+    result = _maker(rows)
+    if result is None or _is_read_in_full(low, result):
         return
-    loop: Any = rows.inputs[0]
+    loop: Any = result.inputs[0]
     made: Any = low.views[loop]
-    is_row = rows.attrs["index"] >= loop.attrs.get("carries", 0)
+    is_row = result.attrs["index"] >= loop.attrs.get("carries", 0)
     if loop.op.name == "while_loop" and is_row:
         written = made[-1]
     elif loop.op.name == "partial_scan" and is_row:
@@ -353,7 +372,7 @@ def _clear_before(low: Lowering, rows: Any, turns: View, node: Node) -> None:
     else:
         return
     if written != turns:
-        _add_clear(low, made[rows.attrs["index"]], written, turns, node)
+        _add_clear(low, made[result.attrs["index"]], written, turns, node, "rows beyond the turns")
 
 
 @lowers("switch")

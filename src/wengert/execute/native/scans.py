@@ -9,7 +9,7 @@ share; that of a `while_loop` runs the loop once more for its states. These pass
 - values that a scan computes and a later one computes again from its rows are kept (recompute or
   save; Griewank and Walther, Evaluating Derivatives, 2008, chapter 12): products and what else is
   costly become rows of the first scan, which the later one reads. What is cheap to make from what
-  is there is made again;
+  is there is made again, and so are the rows of loops that stop early, which have room for many;
 - a state that only adds up products of a step's rows is one product of all steps' rows after the loop.
 """
 
@@ -296,7 +296,7 @@ def _computed_again(first: Node, later: Node) -> dict[Node, Node]:
     outputs = set(body.outputs)
     kept: dict[Node, Node] = {}
     for node in body.nodes:
-        if node not in same or node.op in LEAVES:
+        if node not in same or node.op in LEAVES or _has_room(node):
             continue
         if node in outputs or any(c not in known for c in body.consumers(node)):
             needed = _costly_sources(node, kept)
@@ -307,6 +307,14 @@ def _computed_again(first: Node, later: Node) -> dict[Node, Node]:
                 needed = [node]
             kept.update({n: same[n] for n in needed})
     return kept
+
+
+def _has_room(node: Node) -> bool:
+    """Whether it is made of rows for the turns that a loop may take, most of which it does not."""
+    if node.op is not OUTPUT:
+        return False
+    loop = node.inputs[0]
+    return loop.op.name in ("while_loop", "partial_scan") and bool(node.attrs["index"] >= loop.attrs["carries"])
 
 
 def _same_values(first: Node, later: Node) -> dict[Node, Node]:
