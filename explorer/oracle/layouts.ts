@@ -26,8 +26,10 @@ export function byDagre(graph: LayoutGraph): Picture {
   };
 }
 
+const elk = new ELK();
+
 export async function byElk(graph: LayoutGraph): Promise<Picture> {
-  const drawn = await new ELK().layout({
+  const drawn = await elk.layout({
     id: "root",
     layoutOptions: {
       "elk.algorithm": "layered",

@@ -6,6 +6,7 @@
  * it; those that do not (heads) are drawn once, and every line of the others is drawn onto the one shown.
  */
 import { kindOf, shapeOf, type Model } from "../trace/model";
+import { NODE_KINDS } from "../trace/types";
 
 export interface Item {
   readonly kind: "node" | "scope" | "run";
@@ -70,6 +71,7 @@ export interface ScopeFacts {
   readonly order: Int32Array;
 }
 
+const PARAM = NODE_KINDS.indexOf("param");
 const known = new WeakMap<Model, ScopeFacts>();
 
 export function scopeFacts(model: Model): ScopeFacts {
@@ -88,7 +90,7 @@ export function scopeFacts(model: Model): ScopeFacts {
     const s = order[i]!;
     const own = model.childNodes[s]!;
     nodes[s]! += own.length;
-    for (const n of own) if (kindOf(model, n) === "param") params[s]!++;
+    for (const n of own) if (model.trace.nodes.kind[n] === PARAM) params[s]!++;
     if (own.length > 0) first[s] = Math.min(first[s]!, own[0]!);
     const up = parent[s]!;
     if (up < 0) continue;
@@ -189,25 +191,33 @@ class Folding {
   private drawnOnce(): Map<number, number[]> {
     const once = new Map<number, number[]>();
     if (this.single.length === 0) return once;
-    const { parent } = this.model.trace.scopes;
-    const memberOf = new Int32Array(parent.length).fill(-1);
-    const runOf = new Int32Array(parent.length).fill(-1);
+    const scopes = this.model.trace.scopes.parent.length;
+    const memberOf = new Int32Array(scopes).fill(-1);
+    const runOf = new Int32Array(scopes).fill(-1);
     for (const [r, { run, shown }] of this.single.entries()) {
-      const chained = new Set<number>();
-      for (const s of run) for (const inner of this.scopesWithin(s)) memberOf[inner] = s, runOf[inner] = r;
       for (const s of run) {
-        for (const n of nodesWithin(this.model, s)) {
-          const { start, edge } = this.model.operands;
-          for (let k = start[n]!; k < start[n + 1]!; k++) {
-            const from = this.model.trace.nodes.scope[this.model.src[edge[k]!]!]!;
-            if (runOf[from] === r && memberOf[from] !== s) chained.add(s);
-          }
+        for (const inner of this.scopesWithin(s)) {
+          memberOf[inner] = s;
+          runOf[inner] = r;
         }
       }
-      if (chained.size === 0) once.set(shown, run);
-      for (const s of run) for (const inner of this.scopesWithin(s)) memberOf[inner] = runOf[inner] = -1;
+      if (!run.some((s) => this.takesFromSibling(s, r, memberOf, runOf))) once.set(shown, run);
     }
     return once;
+  }
+
+  /** Whether a value made in another member of run r is used in member s. */
+  private takesFromSibling(s: number, r: number, memberOf: Int32Array, runOf: Int32Array): boolean {
+    const { operands, src, childNodes, trace } = this.model;
+    for (const scope of this.scopesWithin(s)) {
+      for (const n of childNodes[scope]!) {
+        for (let k = operands.start[n]!; k < operands.start[n + 1]!; k++) {
+          const from = trace.nodes.scope[src[operands.edge[k]!]!]!;
+          if (runOf[from] === r && memberOf[from] !== s) return true;
+        }
+      }
+    }
+    return false;
   }
 
   private scopesWithin(scope: number): number[] {
@@ -225,7 +235,7 @@ class Folding {
     }
     const add = (members: number[], open: boolean) => pieces.push({ first: this.facts.first[members[0]!]!, members, open, node: -1 });
     for (const run of runsIn(this.model, scope)) {
-      const shown = run.find((s) => once.get(s) === run || sameRun(once.get(s), run));
+      const shown = run.find((s) => once.has(s));
       if (shown !== undefined) {
         add([shown, ...run.filter((s) => s !== shown)], true);
         continue;
@@ -311,8 +321,4 @@ class Folding {
     // By consumer, and the operands of one in their order: rows of edges are sorted so.
     return out.sort((a, b) => a.to - b.to || a.rows[0]! - b.rows[0]!);
   }
-}
-
-function sameRun(a: readonly number[] | undefined, b: readonly number[]): boolean {
-  return a !== undefined && a.length === b.length && a[0] === b[0];
 }

@@ -150,15 +150,12 @@ function tooLong(graph: Wires, rank: Int32Array, count: number): Uint8Array {
   const lengths: number[] = [];
   let total = 0;
   for (let e = 0; e < skip.length; e++) {
-    if (graph.from[e]! < 0) {
-      skip[e] = 1;
-      continue;
-    }
+    if (graph.from[e]! < 0) continue;
     const cuts = rank[graph.to[e]!]! - rank[graph.from[e]!]! - 1;
     lengths[cuts] = (lengths[cuts] ?? 0) + 1;
     total += cuts;
   }
-  if (total <= limit) return skip.fill(0);
+  if (total <= limit) return skip;
   let longest = lengths.length - 1;
   for (; total > limit; longest--) total -= longest * (lengths[longest] ?? 0);
   for (let e = 0; e < skip.length; e++) {
@@ -200,7 +197,7 @@ function columnsOf(graph: LayoutGraph, proper: Proper, place: Float64Array, port
   const gap = new Float64Array(ranks);
   for (let r = 0; r < ranks; r++) {
     const base = pinned[r] || (r + 1 < ranks && pinned[r + 1]) ? options.rankGap / 2 : options.rankGap;
-    gap[r] = base + Math.min(options.rankGap * 1.5, Math.max(0, climb[r]! - 1.4 * base) * 0.2);
+    gap[r] = Math.round(base + Math.min(options.rankGap * 1.5, Math.max(0, climb[r]! - 1.4 * base) * 0.2));
     if (r + 1 < ranks) left[r + 1] = left[r]! + width[r]! + gap[r]!;
   }
   const middle = new Float64Array(real);

@@ -45,7 +45,7 @@ export function properOf(
   const edges = graph.edges.length;
   const chain = new Int32Array(edges + 1);
   for (let e = 0; e < edges; e++) {
-    const length = skip[e] ? 0 : rank[wires.to[e]!]! - rank[wires.from[e]!]!;
+    const length = skip[e] || wires.from[e]! < 0 ? 0 : rank[wires.to[e]!]! - rank[wires.from[e]!]!;
     chain[e + 1] = chain[e]! + length;
   }
   const links = chain[edges]!;
