@@ -515,3 +515,12 @@ def test_saved_bytes_follow_results_of_several_and_look_through_views() -> None:
 def test_saved_bytes_leave_out_what_no_gradient_reaches() -> None:
     w = wg.randn(6, requires_grad=True)
     assert wg.graph(lambda x: wg.where(wg.exp(x * w) > 1.0, x, w))(wg.spec((6,))).saved_bytes() == 6
+
+
+def test_saved_bytes_count_copies_that_a_reshape_makes() -> None:
+    x = wg.randn(4, 6, requires_grad=True)
+
+    def f(x: Any) -> Any:
+        return wg.square(wg.exp(x).mT.reshape(24))
+
+    assert wg.graph(f)(x).saved_bytes() == 2 * x.nbytes == wg.explain.memory(f(x).sum()).saved

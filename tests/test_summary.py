@@ -447,6 +447,12 @@ def test_runs_of_equal_modules_are_one_row() -> None:
     assert "trainable" in text.splitlines()[0]
 
 
+def test_equal_modules_with_names_of_their_own_are_shown_apart() -> None:
+    a, b = nn.Linear(4, 4), nn.Linear(4, 4)
+    text = str(wg.summary(lambda x: b(a(wg.exp(x))), wg.spec((2, 4))))
+    assert [line.split()[0] for line in text.splitlines()[1:4]] == ["<lambda>", "a", "b"]
+
+
 def test_notebooks_get_a_table() -> None:
     html = wg.summary(nn.Sequential(Block(4)), wg.spec((2, 4)))._repr_html_()
     assert html.startswith("<table>")
