@@ -37,15 +37,15 @@ export function KindBadge({ kind, symbol }: { kind: NodeKind; symbol: string }) 
   );
 }
 
-/** What gradients do, going from right to left. */
+/** What gradients do, going from right to left, as they do in the picture. */
 const PATHS: Record<Pattern, string> = {
-  distribute: "M21 12H14C9 12 9 6 3 6M14 12C9 12 9 18 3 18",
-  swap: "M21 12H17M17 12C12 12 12 6 4 6M17 12C12 12 12 18 4 18M9 6C12 6 8 18 12 18",
-  route: "M21 12H15C10 12 9 7 3 7M9.5 17H3",
-  accumulate: "M3 12H10C15 12 15 6 21 6M10 12C15 12 15 18 21 18",
-  scale: "M21 12H15M9 12H3M15 7.5V16.5L9 14V10Z",
-  custom: "M21 12H16M8 12H3M8 8H16V16H8Z",
-  none: "M21 12H15M15 8V16",
+  distribute: "M21 12H16C10.5 12 11 6.5 4 6.5M16 12C10.5 12 11 17.5 4 17.5M7 3.8L4 6.5L7 9.2M7 14.8L4 17.5L7 20.2",
+  swap: "M20 6.5C13 6.5 12 17.5 4 17.5M20 17.5C13 17.5 12 6.5 4 6.5M7 3.8L4 6.5L7 9.2M7 14.8L4 17.5L7 20.2",
+  route: "M21 12H16C10.5 12 11 6.5 4 6.5M7 3.8L4 6.5L7 9.2M11 17.5H10M7.5 17.5H6.5",
+  accumulate: "M20 6.5C13 6.5 13.5 12 8 12H3.5M20 17.5C13 17.5 13.5 12 8 12M6.5 9.3L3.5 12L6.5 14.7",
+  scale: "M21 12H17M7 12H3.5M6 9.5L3.5 12L6 14.5M17 6.5V17.5L8 14.5V9.5Z",
+  custom: "M21 12H17M7 12H3.5M6 9.5L3.5 12L6 14.5M8 7H17V17H8Z",
+  none: "M21 12H13M13 7V17",
 };
 
 export function PatternIcon({ pattern, size = 22 }: { pattern: Pattern; size?: number }) {
@@ -63,16 +63,6 @@ export function PatternIcon({ pattern, size = 22 }: { pattern: Pattern; size?: n
       aria-hidden="true"
     >
       <path d={PATHS[pattern]} />
-      {ARROWS[pattern]?.map((at) => <path key={at} d={`M${at}l3 -2.6M${at}l3 2.6`} />)}
     </svg>
   );
 }
-
-const ARROWS: { readonly [pattern in Pattern]?: readonly string[] } = {
-  distribute: ["3 6", "3 18"],
-  swap: ["4 6", "4 18"],
-  route: ["3 7"],
-  accumulate: ["3 12"],
-  scale: ["3 12"],
-  custom: ["3 12"],
-};

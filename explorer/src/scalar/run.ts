@@ -66,9 +66,8 @@ function ancestors(model: Model, root: number): number[] {
   return [...seen].sort((a, b) => a - b);
 }
 
-/** What running the graph again takes, or why that cannot be done. */
-export function programOf(model: Model): Program | Refusal {
-  const root = model.trace.meta.roots[0];
+/** What running the graph again takes, up to the loss or another node, or why that cannot be done. */
+export function programOf(model: Model, root = model.trace.meta.roots[0]): Program | Refusal {
   if (root === undefined) return { reason: "The run has no result." };
   const steps: Step[] = [];
   for (const node of ancestors(model, root)) {
@@ -81,8 +80,8 @@ export function programOf(model: Model): Program | Refusal {
     if ("reason" in step) return step;
     steps.push(step);
   }
-  const used = edgesAt(model.consumers, root).length > 0;
-  return { model, root, seed: used ? 1 : (recordedGradient(model, root) ?? 1), steps };
+  const isEnd = root === model.trace.meta.roots[0] && edgesAt(model.consumers, root).length === 0;
+  return { model, root, seed: isEnd ? (recordedGradient(model, root) ?? 1) : 1, steps };
 }
 
 function stepOf(model: Model, node: number): Step | Refusal {

@@ -1,3 +1,170 @@
+/** The Paths tab: every way from one node to another, the product along each, their sum, and that it is the derivative. */
+import { useMemo, useState } from "preact/hooks";
+import { shownNumber } from "../format";
+import { calledOf, namePart } from "../formula/expression";
+import { Formula } from "../formula/view";
+import { Product } from "../panels/lesson/paths_section";
+import { nudge, programOf } from "../scalar/run";
+import { select, useStore, type Numbers } from "../state";
+import { dtypeOf, kindOf, type Model } from "../trace/model";
+import { agree, pathsBetween, type Path, type PathSummary } from "./paths/paths";
+import { PathsPicture } from "./paths/picture";
+
+/** Paths that are listed; all are counted and summed. */
+const LISTED = 50;
+/** Above this a list of all nodes is no help: leaves, results and the selected node are offered. */
+const OFFERED = 400;
+
 export function PathsView() {
-  return null;
+  const store = useStore();
+  const model = store.model.value;
+  const numbers = store.numbers.value;
+  const root = model.trace.meta.roots[0] ?? model.nodes - 1;
+  const at = store.selection.value;
+  const selected = at?.kind === "node" && at.row !== root ? at.row : -1;
+  const [ends, setEnds] = useState<{ from: number | null; to: number | null }>({ from: null, to: null });
+  const [lit, setLit] = useState<Path | null>(null);
+  const to = ends.to ?? root;
+  const from = ends.from ?? (selected >= 0 && selected < to ? selected : firstLeaf(model));
+  const found = useMemo(() => pathsBetween(model, numbers.slope, from, to, LISTED), [model, numbers, from, to]);
+  const band = useMemo(() => new Set(lit === null ? found.through.keys() : lit.edges), [lit, found]);
+  const choose = (end: "from" | "to", row: number) => {
+    setLit(null);
+    setEnds({ ...ends, [end]: row });
+    if (end === "from") select(store, { kind: "node", row });
+  };
+  return (
+    <div class="wg-paths">
+      <header>
+        <h1>Paths</h1>
+        <Choice label="from" chosen={from} nodes={choices(model, from, to, "from")} onChoose={(row) => choose("from", row)} />
+        <Choice label="to" chosen={to} nodes={choices(model, from, to, "to")} onChoose={(row) => choose("to", row)} />
+      </header>
+      <Sum found={found} from={from} to={to} numbers={numbers} />
+      {store.small.value && (
+        <PathsPicture from={from} to={to} band={band} onFrom={(row) => choose("from", row)} onTo={(row) => choose("to", row)} />
+      )}
+      <List found={found} numbers={numbers} lit={lit} onLight={setLit} />
+    </div>
+  );
+}
+
+function firstLeaf(model: Model): number {
+  for (const kind of ["param", "input"]) {
+    for (let node = 0; node < model.nodes; node++) if (kindOf(model, node) === kind) return node;
+  }
+  return 0;
+}
+
+/** Nodes that can be an end: before the other one. */
+function choices(model: Model, from: number, to: number, end: "from" | "to"): number[] {
+  const [first, stop] = end === "from" ? [0, to] : [from + 1, model.nodes];
+  const all = Array.from({ length: Math.max(0, stop - first) }, (_, i) => first + i);
+  const chosen = end === "from" ? from : to;
+  if (all.length <= OFFERED) return all;
+  return all.filter((node) => node === chosen || kindOf(model, node) !== "op").slice(0, OFFERED);
+}
+
+function Choice({ label, chosen, nodes, onChoose }: { label: string; chosen: number; nodes: readonly number[]; onChoose: (row: number) => void }) {
+  const model = useStore().model.value;
+  return (
+    <label>
+      {label}{" "}
+      <select value={String(chosen)} onChange={(event) => onChoose(Number(event.currentTarget.value))}>
+        {nodes.map((node) => (
+          <option key={node} value={String(node)}>
+            {calledOf(model, node)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; to: number; numbers: Numbers }) {
+  const store = useStore();
+  const model = store.model.value;
+  const count = found.count.toLocaleString("en", { maximumSignificantDigits: 6 });
+  const [a, b] = [<Formula parts={[namePart(model, from)]} />, <Formula parts={[namePart(model, to)]} />];
+  if (found.count === 0) {
+    return (
+      <p class="wg-paths-sum">
+        No path leads from {a} to {b}: nothing flows.
+      </p>
+    );
+  }
+  if (found.sum === null) {
+    return (
+      <p class="wg-paths-sum">
+        <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: the slope of an edge is a matrix, and
+        products along paths are no single numbers.
+      </p>
+    );
+  }
+  return (
+    <p class="wg-paths-sum">
+      <span>
+        <b>{count}</b> {found.count === 1 ? "path" : "paths"}
+      </span>
+      <span>
+        sum{" "}
+        <span class="wg-derivative">
+          ∂{b}/∂{a}
+        </span>{" "}
+        = <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>
+      </span>
+      <Proof sum={found.sum} from={from} to={to} numbers={numbers} />
+    </p>
+  );
+}
+
+/** The sum against the engine's gradient where the path ends at the loss, else against the difference quotient. */
+function Proof({ sum, from, to, numbers }: { sum: number; from: number; to: number; numbers: Numbers }) {
+  const store = useStore();
+  const model = store.model.value;
+  const program = useMemo(() => programOf(model, to), [model, to]);
+  const gradient = to === model.trace.meta.roots[0] ? numbers.gradient(from) : null;
+  const at = numbers.value(from);
+  const quotient = "reason" in program || at === null ? null : nudge(program, from, at, store.moved.value);
+  const scale = to === model.trace.meta.roots[0] ? (numbers.gradient(to) ?? 1) : 1;
+  const name = <Formula parts={[namePart(model, from)]} />;
+  return (
+    <>
+      {gradient !== null && (
+        <span class={agree(sum * scale, gradient, dtypeOf(model, from)) ? "wg-check" : "wg-check is-wrong"}>
+          {agree(sum * scale, gradient, dtypeOf(model, from)) ? "✓ equals " : "✗ differs from "}
+          {name}.grad
+        </span>
+      )}
+      {quotient !== null && (
+        <span class="wg-muted">
+          nudge test <b class="wg-mono">{quotient.toFixed(6).replace("-", "−")}</b>
+        </span>
+      )}
+    </>
+  );
+}
+
+interface ListProps {
+  readonly found: PathSummary;
+  readonly numbers: Numbers;
+  readonly lit: Path | null;
+  readonly onLight: (path: Path | null) => void;
+}
+
+function List({ found, numbers, lit, onLight }: ListProps) {
+  const whole = found.best.reduce((sum, { product }) => sum + Math.abs(product), 0);
+  return (
+    <ol class="wg-path-list" aria-label="Paths, the largest first" onMouseLeave={() => onLight(null)}>
+      {found.best.map((path) => (
+        <li key={path.edges.join()} class={lit === path ? "is-lit" : ""} tabIndex={0} onFocus={() => onLight(path)} onMouseEnter={() => onLight(path)}>
+          <Product path={path} numbers={numbers} total={true} />
+          <i class="wg-share" style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }} aria-hidden="true" />
+        </li>
+      ))}
+      {found.count > found.best.length && found.best.length > 0 && (
+        <li class="wg-muted">and {(found.count - found.best.length).toLocaleString("en", { maximumSignificantDigits: 6 })} more, each no larger than these</li>
+      )}
+    </ol>
+  );
 }

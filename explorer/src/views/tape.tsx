@@ -1,3 +1,197 @@
+/** The Tape tab: everything that was recorded, in order; values fill it downwards, gradients back upwards. */
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { shownBytes, shownNumber, shownShape } from "../format";
+import { calledOf, namePart, recordOf, splitName } from "../formula/expression";
+import { Formula, Name } from "../formula/view";
+import { KindGlyph } from "../panels/glyph";
+import { itemBytes, keepingOf, sizeOf } from "../panels/lesson/keeping";
+import { hasGradient, hasTurned, hasValue } from "../panels/lesson/progress";
+import { placeOf, spanOf } from "../panels/source";
+import { seek, select, useStore } from "../state";
+import { rmsOfCode } from "../trace/decode";
+import { dtypeOf, edgesAt, kindOf, opOf, phaseAt, shapeOf, type Model } from "../trace/model";
+import { ROW, scrolledTo, visibleRows } from "./tape/rows";
+
 export function TapeView() {
-  return null;
+  const store = useStore();
+  const model = store.model.value;
+  const cursor = store.cursor.value;
+  const frame = useRef<HTMLDivElement>(null);
+  const [scroll, setScroll] = useState({ top: 0, height: 800 });
+  const kept = useMemo(() => keptByNode(model), [model]);
+  const held = useMemo(() => keepingOf(model), [model]);
+  const last = store.last.value;
+  const current = last >= 0 ? (model.trace.events.node[last] as number) : -1;
+  const at = store.selection.value;
+  const selected = at?.kind === "node" ? at.row : -1;
+  useFollow(frame, current);
+  useFollow(frame, selected);
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (element === null) return undefined;
+    const measure = () => setScroll({ top: element.scrollTop, height: element.clientHeight });
+    measure();
+    const resized = new ResizeObserver(measure);
+    resized.observe(element);
+    return () => resized.disconnect();
+  }, []);
+  const { first, end } = visibleRows(scroll.top, scroll.height, model.nodes);
+  const amount = held.held[cursor] ?? 0;
+  return (
+    <div class="wg-tape-view">
+      <header>
+        <h1>Tape</h1>
+        <p class="wg-muted">
+          {hasTurned(model, cursor) ? "Read back from the last record to the first." : "Written record by record, each after its operands."}{" "}
+          Held for the way back: <b>{held.unit === "bytes" ? shownBytes(amount) : `${amount} ${amount === 1 ? "value" : "values"}`}</b>.
+        </p>
+      </header>
+      <div
+        class="wg-tape-scroll"
+        ref={frame}
+        tabIndex={0}
+        role="table"
+        aria-label="Tape"
+        aria-rowcount={model.nodes + 1}
+        onScroll={(event) => setScroll({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
+      >
+        <div class="wg-tape-row wg-tape-head" role="row" aria-rowindex={1}>
+          <span role="columnheader">#</span>
+          <span role="columnheader">record</span>
+          <span role="columnheader">shape</span>
+          <span role="columnheader">value ↓</span>
+          <span role="columnheader" class="wg-grad">
+            gradient ↑
+          </span>
+          <span role="columnheader">keeps for backward</span>
+          <span role="columnheader">from</span>
+        </div>
+        <div style={{ height: `${model.nodes * ROW}px`, position: "relative" }} role="rowgroup">
+          <div style={{ position: "absolute", insetInline: 0, top: `${first * ROW}px` }}>
+            {Array.from({ length: end - first }, (_, i) => (
+              <TapeRow key={first + i} node={first + i} kept={kept.get(first + i) ?? NONE} current={current === first + i} selected={selected === first + i} />
+            ))}
+          </div>
+        </div>
+      </div>
+    </div>
+  );
+}
+
+const NONE: readonly number[] = [];
+
+/** Scrolls to a row whenever it becomes another one. */
+function useFollow(frame: { readonly current: HTMLDivElement | null }, row: number): void {
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (element === null || row < 0) return;
+    element.scrollTop = scrolledTo(row, element.scrollTop, element.clientHeight - ROW);
+  }, [frame, row]);
+}
+
+function keptByNode(model: Model): Map<number, number[]> {
+  const { node, value } = model.trace.saved;
+  const kept = new Map<number, number[]>();
+  node.forEach((keeper, i) => {
+    const list = kept.get(keeper) ?? [];
+    list.push(value[i] as number);
+    kept.set(keeper, list);
+  });
+  return kept;
+}
+
+interface RowProps {
+  readonly node: number;
+  readonly kept: readonly number[];
+  readonly current: boolean;
+  readonly selected: boolean;
+}
+
+function TapeRow({ node, kept, current, selected }: RowProps) {
+  const store = useStore();
+  const model = store.model.value;
+  const cursor = store.cursor.value;
+  const numbers = store.numbers.value;
+  const there = hasValue(model, node, cursor);
+  const flowed = hasGradient(model, node, cursor);
+  const back = current && phaseAt(model, cursor - 1) === "backward";
+  const leaf = edgesAt(model.operands, node).length === 0;
+  const states = [
+    "wg-tape-row",
+    there ? "has-value" : "",
+    flowed ? "has-gradient" : "",
+    current ? (back ? "is-current is-back" : "is-current") : "",
+    selected ? "is-selected" : "",
+  ];
+  const go = () => {
+    select(store, { kind: "node", row: node });
+    const time = (hasTurned(model, cursor) ? model.backwardAt[node] : -1) as number;
+    const made = model.forwardAt[node] as number;
+    if (time >= 0 || made >= 0) seek(store, (time >= 0 ? time : made) + 1);
+  };
+  return (
+    <div class={states.join(" ")} role="row" aria-rowindex={node + 2} aria-current={current ? "step" : undefined} onClick={go}>
+      <span role="cell" class="wg-tape-lanes wg-mono">
+        {node}
+      </span>
+      <span role="cell" class="wg-tape-record">
+        <KindGlyph kind={kindOf(model, node)} />
+        <button type="button" onClick={(event) => (event.stopPropagation(), go())}>
+          <Name {...splitName(calledOf(model, node))} />
+          {!leaf && (
+            <>
+              {" = "}
+              <Formula parts={recordOf(model, node)} />
+            </>
+          )}
+        </button>
+        <small class="wg-muted">{leaf ? "" : opOf(model, node)}</small>
+      </span>
+      <span role="cell" class="wg-muted">
+        {shapeOf(model, node).length === 0 ? dtypeOf(model, node) : shownShape(shapeOf(model, node))}
+      </span>
+      <span role="cell" class="wg-num">
+        {there && <Amount number={numbers.value(node)} code={model.valueCode[node] ?? 0} />}
+      </span>
+      <span role="cell" class="wg-num wg-grad">
+        {flowed && <Amount number={numbers.gradient(node)} code={model.gradientCode[node] ?? 0} />}
+      </span>
+      <span role="cell" class="wg-tape-kept">
+        <Kept kept={kept} />
+      </span>
+      <span role="cell" class="wg-muted">
+        {placeOf(model.trace, spanOf(model, node))}
+      </span>
+    </div>
+  );
+}
+
+/** A number, or for a tensor its typical size. */
+function Amount({ number, code }: { number: number | null; code: number }) {
+  if (number !== null) return <span class={Number.isFinite(number) ? "" : "wg-bad"}>{shownNumber(number)}</span>;
+  const size = rmsOfCode(code);
+  if (size === null) return null;
+  return (
+    <span class={Number.isFinite(size) ? "" : "wg-bad"} title="typical size: the root mean square of its elements">
+      {Number.isFinite(size) ? `~${shownNumber(size, 2)}` : shownNumber(size)}
+    </span>
+  );
+}
+
+/** What a record keeps, by name, and its bytes. */
+function Kept({ kept }: { kept: readonly number[] }) {
+  const model = useStore().model.value;
+  if (kept.length === 0) return <span class="wg-muted">nothing</span>;
+  const bytes = kept.reduce((sum, value) => sum + sizeOf(model, value) * itemBytes(dtypeOf(model, value)), 0);
+  return (
+    <>
+      {kept.slice(0, 3).map((value, i) => (
+        <span key={value}>
+          {i > 0 && ", "}
+          <Formula parts={[namePart(model, value)]} />
+        </span>
+      ))}
+      {kept.length > 3 && ` and ${kept.length - 3} more`} <small class="wg-muted">{shownBytes(bytes)}</small>
+    </>
+  );
 }

@@ -30,7 +30,7 @@ export function LessonBottom() {
 /** Events a second that the speed button goes through. */
 const SPEEDS: readonly { readonly rate: number; readonly label: string }[] = [
   { rate: 1, label: "½ speed" },
-  { rate: 2, label: "normal speed" },
+  { rate: 2, label: "1× speed" },
   { rate: 6, label: "3× speed" },
 ];
 

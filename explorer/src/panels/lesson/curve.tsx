@@ -11,8 +11,8 @@ import { roundName, sample, stretchOf, type Samples } from "./sampling";
 import { lossPart } from "./telling";
 
 const WIDE = 280;
-const HIGH = 138;
-const FLOOR = 112;
+const HIGH = 126;
+const FLOOR = 102;
 const CEILING = 12;
 
 export function CurveSection({ node }: { node: number }) {
@@ -122,7 +122,7 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
         </g>
       ))}
       <path class="wg-curve-line" d={lineOf(samples, x, y)} />
-      <text class="wg-math wg-curve-name" x={labelPlace(samples, x)} y={CEILING + 8}>
+      <text class="wg-math wg-curve-name" x={labelPlace(samples)} y={CEILING + 8}>
         {label}({name})
       </text>
       <path class="wg-curve-tangent" d={steep} />
@@ -141,13 +141,12 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   );
 }
 
-/** The curve's name stands over the side where the curve is not. */
-function labelPlace({ y }: Samples, x: (value: number) => number): number {
-  void x;
+/** The curve's name stands at the side where the curve leaves room at the top. */
+function labelPlace({ y }: Samples): number {
+  const mean = (part: readonly number[]) => part.reduce((a, b) => a + b, 0) / part.length;
   const edge = Math.round(y.length / 6);
-  const left = Math.max(...y.slice(0, edge).filter(Number.isFinite));
-  const right = Math.max(...y.slice(-edge).filter(Number.isFinite));
-  return left > right ? 26 : 4;
+  const [left, right] = [mean(y.slice(0, edge)), mean(y.slice(-edge))];
+  return left > right * 1.2 ? WIDE - 40 : left * 1.2 < right ? 4 : 34;
 }
 
 function lineOf({ x: places, y: values, low, high }: Samples, x: (value: number) => number, y: (value: number) => number): string {

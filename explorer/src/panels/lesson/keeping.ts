@@ -34,10 +34,16 @@ export function keepingOf(model: Model): Keeping {
     until.set(value, Math.max(until.get(value) ?? 0, end < 0 ? model.events : end));
   });
   const single = [...from.keys()].every((value) => sizeOf(model, value) === 1);
-  const held = new Float64Array(model.events + 1);
+  // Where each amount begins and ends; summed up they are what is held.
+  const change = new Float64Array(model.events + 2);
   for (const [value, begin] of from) {
     const amount = single ? 1 : sizeOf(model, value) * itemBytes(dtypeOf(model, value));
-    for (let k = begin; k <= (until.get(value) as number); k++) held[k] = (held[k] as number) + amount;
+    const end = (until.get(value) as number) + 1;
+    if (end <= begin) continue;
+    change[begin] = (change[begin] as number) + amount;
+    change[end] = (change[end] as number) - amount;
   }
+  let sum = 0;
+  const held = change.subarray(0, model.events + 1).map((by) => (sum += by));
   return { unit: single ? "values" : "bytes", held, peak: held.reduce((a, b) => Math.max(a, b), 0) };
 }

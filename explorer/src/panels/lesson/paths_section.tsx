@@ -119,7 +119,7 @@ function Nudge({ node }: { node: number }) {
   return (
     <p class="wg-nudge">
       <span>
-        nudge test ({L}({x}+h) − {L}({x}−h)) / 2h
+        nudge test ({L}({x}+h) − {L}({x}−h)) / 2h =
       </span>
       <b class="wg-mono">{quotient.toFixed(6).replace("-", "−")}</b>
     </p>

@@ -18,8 +18,8 @@ export interface Samples {
 const POINTS = 121;
 
 /**
- * The stretch to show around a place: out to where a parabola with the same slope and curvature would turn, and as much
- * again, if that is near; else as far as the number itself is large.
+ * The stretch to show around a place: on both sides of where a parabola with the same slope and curvature would turn, if
+ * that is near; else as far as the number itself is large.
  */
 export function stretchOf(curve: Curve, at: number): [number, number] {
   const size = Math.max(1, Math.abs(at));
@@ -27,9 +27,9 @@ export function stretchOf(curve: Curve, at: number): [number, number] {
   const slope = (curve(at + h) - curve(at - h)) / (2 * h);
   const bend = (curve(at + h) - 2 * curve(at) + curve(at - h)) / (h * h);
   const turn = at - slope / bend;
-  const near = Number.isFinite(turn) && Math.abs(turn - at) < 3 * size && Math.abs(turn - at) > 0.02 * size;
-  const reach = near ? 1.2 * Math.abs(turn - at) : size;
-  return near ? [Math.min(at, turn) - reach, Math.max(at, turn) + reach] : [at - reach, at + reach];
+  const away = Math.abs(turn - at);
+  const near = Number.isFinite(turn) && away < 3 * size && away > 0.02 * size;
+  return near ? [turn - 1.9 * away, turn + 1.9 * away] : [at - size, at + size];
 }
 
 export function sample(curve: Curve, from: number, to: number): Samples {

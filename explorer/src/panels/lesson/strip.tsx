@@ -69,7 +69,7 @@ export function Strip({ keeping }: { keeping: Keeping }) {
               <path class="wg-keep-turn" d={`M${scale.edge(model.turn)} 26V${BASE}`} />
             </>
           )}
-          <text class="wg-keep-word" x={scale.x0 + 2} y={TOP - 6}>
+          <text class="wg-keep-word" x={scale.x0 + (at === 0 ? 14 : 2)} y={TOP - 6}>
             {keeping.unit === "values" ? "values kept" : `kept, up to ${shownBytes(keeping.peak)}`}
           </text>
           <path class="wg-keep-area" d={areaOf(model, keeping, scale)} />

@@ -57,7 +57,7 @@ export function LessonGraph() {
   );
 }
 
-function measuring(): TextMeasure {
+export function measuring(): TextMeasure {
   const context = document.createElement("canvas").getContext("2d");
   return context === null ? estimatedWidth : canvasMeasure(context);
 }
@@ -112,13 +112,13 @@ function dots(stage: Stage, cursor: number, moving: boolean, ink: string, ground
   const flows = flowsAt(stage, cursor);
   if (flows.length === 0) return undefined;
   return (context, time) => {
-    for (const { route, back } of flows) {
+    for (const { route, back, lanes } of flows) {
       const length = lengthOf(route);
       const count = Math.max(2, Math.min(3, Math.floor(length / 40)));
       const drift = moving ? (time * SPEED) / length : 0.3;
       for (let k = 0; k < count; k++) {
         const share = (drift + (k * DOT_GAP) / length) % 1;
-        const lane = back ? LESSON.lane : -LESSON.lane;
+        const lane = !lanes ? 0 : back ? LESSON.lane : -LESSON.lane;
         const { x, y } = travelling(route, back ? 1 - share : share, lane);
         context.beginPath();
         context.arc(x, y, back ? 2 : 2.6, 0, 2 * Math.PI);

@@ -43,10 +43,12 @@ export interface Moment {
   readonly hovered: number;
   readonly selectedEdge: number;
   readonly moved: ReadonlyMap<number, number>;
+  /** Edges with a band under them; those on paths from the selected node to the loss if not given. */
+  readonly band?: ReadonlySet<number>;
 }
 
 export function picture(stage: Stage, moment: Moment): DisplayList {
-  const band = bandOf(stage.model, moment);
+  const band = moment.band ?? bandOf(stage.model, moment);
   return displayList({
     graph: stage.graph,
     layout: stage.layout,
@@ -133,6 +135,8 @@ function gradientLane(model: Model, edge: VisibleEdge, base: EdgeLook, { numbers
 export interface Flow {
   readonly route: Route;
   readonly back: boolean;
+  /** Whether the edge shows both lanes: a lone one runs in the middle. */
+  readonly lanes: boolean;
 }
 
 export function flowsAt(stage: Stage, cursor: number): Flow[] {
@@ -146,7 +150,13 @@ export function flowsAt(stage: Stage, cursor: number): Flow[] {
         Array.from((graph.edges[e] as VisibleEdge).rows).some((row) => model.dst[row] === node && (!back || carries(model, row))),
       ),
     )
-    .map((segment) => ({ route: segment.route, back }));
+    .map((segment) => ({
+      route: segment.route,
+      back,
+      lanes: segment.edges.some((e) =>
+        Array.from((graph.edges[e] as VisibleEdge).rows).some((row) => hasHanded(model, row, cursor)),
+      ),
+    }));
 }
 
 /** The node that an item of the visible graph stands for, or -1. */

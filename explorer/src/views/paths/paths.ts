@@ -16,7 +16,7 @@ export interface Path {
 export interface PathSummary {
   /** A double: graphs of a few hundred nodes can have more paths than an integer holds. */
   readonly count: number;
-  /** The derivative of the last node by the first; null where a slope on the way is not a single number. */
+  /** The derivative of the last node by the first; null where a slope on the way is a matrix, not a number. */
   readonly sum: number | null;
   /** The largest first. */
   readonly best: readonly Path[];
@@ -26,9 +26,13 @@ export interface PathSummary {
 
 type Slope = (edge: number) => number | null;
 
-/** Along edges whose slope is null nothing flows: they are on no path. */
+/**
+ * Between single numbers a missing slope says that nothing flows: such edges are on no path. Where tensors are on the
+ * way the paths are counted all the same, without products.
+ */
 export function pathsBetween(model: Model, slope: Slope, from: number, to: number, most: number): PathSummary {
-  const { edges, complete } = edgesBetween(model, slope, from, to);
+  const edges = edgesBetween(model, slope, from, to);
+  const complete = edges.every((edge) => slope(edge) !== null);
   const ahead = forwardSums(model, slope, edges, from);
   const behind = backwardSums(model, slope, edges, to);
   const through = new Map(
@@ -37,42 +41,35 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
       (ahead.sum.get(model.src[edge] as number) ?? 0) * (slope(edge) ?? 0) * (behind.sum.get(model.dst[edge] as number) ?? 0),
     ]),
   );
-  const count = ahead.count.get(to) ?? 0;
   return {
-    count: from === to ? 1 : count,
+    count: from === to ? 1 : (ahead.count.get(to) ?? 0),
     sum: !complete ? null : from === to ? 1 : (ahead.sum.get(to) ?? 0),
     best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
     through,
   };
 }
 
-/** Edges on some path, ascending by their ends; whether all slopes on the way are known. */
-function edgesBetween(model: Model, slope: Slope, from: number, to: number): { edges: number[]; complete: boolean } {
+/** Edges on some path, ascending by their ends. */
+function edgesBetween(model: Model, slope: Slope, from: number, to: number): number[] {
+  const flows = (edge: number) =>
+    slope(edge) !== null || !isSingle(model, model.src[edge] as number) || !isSingle(model, model.dst[edge] as number);
   const reached = new Set([from]);
   for (const node of reached) {
     for (const edge of edgesAt(model.consumers, node)) {
-      if ((model.dst[edge] as number) <= to) reached.add(model.dst[edge] as number);
+      if ((model.dst[edge] as number) <= to && flows(edge)) reached.add(model.dst[edge] as number);
     }
   }
-  const reaching = new Set([to]);
+  const reaching = new Set(reached.has(to) ? [to] : []);
   for (const node of reaching) {
     for (const edge of edgesAt(model.operands, node)) {
-      if ((model.src[edge] as number) >= from) reaching.add(model.src[edge] as number);
+      if (reached.has(model.src[edge] as number) && flows(edge)) reaching.add(model.src[edge] as number);
     }
   }
-  const all: number[] = [];
   // Consumers have larger rows than their operands: ascending nodes are an order of evaluation.
-  for (const node of [...reaching].sort((a, b) => a - b)) {
-    if (!reached.has(node)) continue;
-    for (const edge of edgesAt(model.operands, node)) {
-      const source = model.src[edge] as number;
-      if (reached.has(source) && reaching.has(source)) all.push(edge);
-    }
-  }
-  const known = all.filter((edge) => slope(edge) !== null);
-  // Between single numbers a missing slope says that nothing flows; elsewhere, that it is no number.
-  const complete = all.every((edge) => slope(edge) !== null || [model.src, model.dst].every((end) => isSingle(model, end[edge] as number)));
-  return { edges: known, complete };
+  return [...reaching]
+    .sort((a, b) => a - b)
+    .flatMap((node) => Array.from(edgesAt(model.operands, node)))
+    .filter((edge) => reaching.has(model.src[edge] as number) && flows(edge));
 }
 
 function isSingle(model: Model, node: number): boolean {

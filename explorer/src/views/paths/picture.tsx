@@ -1,0 +1,48 @@
+/** The graph under the list of paths, with the edges of the one that is pointed at. */
+import { useMemo } from "preact/hooks";
+import { PALETTES } from "../../draw/palette";
+import { useStore } from "../../state";
+import { Picture } from "../graph/canvas";
+import { measuring } from "../graph/lesson_graph";
+import { described, nodeOf, picture, stageOf } from "../graph/lesson_picture";
+
+interface PathsPictureProps {
+  readonly from: number;
+  readonly to: number;
+  readonly band: ReadonlySet<number>;
+  readonly onFrom: (row: number) => void;
+  readonly onTo: (row: number) => void;
+}
+
+/** A click on a node before the end makes it the beginning; on one after it, the end. */
+export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps) {
+  const store = useStore();
+  const model = store.model.value;
+  const measure = useMemo(measuring, []);
+  const stage = useMemo(() => stageOf(model, new Set(model.trace.scopes.parent.keys()), measure), [model, measure]);
+  const list = picture(stage, {
+    numbers: store.numbers.value,
+    cursor: model.events,
+    selected: from,
+    hovered: to,
+    selectedEdge: -1,
+    moved: store.moved.value,
+    band,
+  });
+  return (
+    <div class="wg-paths-picture">
+      <Picture
+        list={list}
+        palette={PALETTES[store.theme.value]}
+        fitKey={stage}
+        most={1.1}
+        wheel={store.host.kind !== "widget"}
+        label={described(model, model.events)}
+        onPress={(target) => {
+          const node = target?.kind === "item" ? nodeOf(stage, target.item) : -1;
+          if (node >= 0 && node !== to) (node < to ? onFrom : onTo)(node);
+        }}
+      />
+    </div>
+  );
+}
