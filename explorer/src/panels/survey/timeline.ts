@@ -76,12 +76,10 @@ function build(model: Model): Timeline {
 /** Rows of events by their beginning; mostly they are recorded so. */
 function inTime(t0: Float64Array): Int32Array {
   const order = new Int32Array(t0.length);
-  let sorted = true;
-  for (let k = 0; k < t0.length; k++) {
-    order[k] = k;
-    if (k > 0 && (t0[k] as number) < (t0[k - 1] as number)) sorted = false;
-  }
-  return sorted ? order : order.sort((a, b) => (t0[a] as number) - (t0[b] as number) || a - b);
+  for (let k = 0; k < t0.length; k++) order[k] = k;
+  // Plain arrays are sorted by their runs, which is fast for what is nearly in order; typed arrays are not.
+  const late = order.some((k) => k > 0 && (t0[k] as number) < (t0[k - 1] as number));
+  return late ? Int32Array.from(Array.from(order).sort((a, b) => (t0[a] as number) - (t0[b] as number))) : order;
 }
 
 /** How long anything ran, and the stretches in which nothing did. */

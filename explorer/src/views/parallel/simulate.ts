@@ -55,10 +55,11 @@ export interface Speedup {
   bound: number;
 }
 
-export function speedups(tasks: Tasks, critical: number, most: number): Speedup[] {
+/** For each number of workers from `least` to `most`. */
+export function speedups(tasks: Tasks, critical: number, least: number, most: number): Speedup[] {
   const work = tasks.dur.reduce((sum, d) => sum + d, 0);
-  return Array.from({ length: most }, (_, i) => {
-    const workers = i + 1;
+  return Array.from({ length: most - least + 1 }, (_, i) => {
+    const workers = least + i;
     const { micros } = simulate(tasks, workers);
     return { workers, micros, speedup: micros > 0 ? work / micros : 1, bound: critical > 0 ? Math.min(workers, work / critical) : 1 };
   });

@@ -1,0 +1,175 @@
+/** Who did what, when: the run as it was recorded, as the scheduler or the native runtime ran it, or as it might be. */
+import { nameOf, opOf, type Model } from "../../trace/model";
+import { PHASES, type Parallel } from "../../trace/types";
+import type { Schedule } from "./simulate";
+import type { CriticalPath, Tasks } from "./tasks";
+
+/** Rows of pieces of work; times in microseconds. `done` is when their consumers knew. */
+export interface Lives {
+  count: number;
+  workers: number;
+  worker: Int32Array;
+  ready: Float64Array;
+  start: Float64Array;
+  end: Float64Array;
+  done: Float64Array;
+  /** The node that a row works on, or -1. */
+  node: Int32Array;
+  /** Gradients are computed, not values. */
+  backward: Uint8Array;
+  micros: number;
+  /** Rows that nothing could be taken from without the whole becoming shorter. */
+  critical: Uint8Array;
+  label: (row: number) => string;
+}
+
+export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): Lives {
+  const { t0, dur, thread, node } = model.trace.events;
+  const begin = t0.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
+  const start = Float64Array.from(t0, (t) => t - begin);
+  const end = Float64Array.from(start, (t, k) => t + (dur[k] as number));
+  const ids = [...new Set(thread)].sort((a, b) => a - b);
+  const row = new Map(ids.map((id, i) => [id, i]));
+  return {
+    count: tasks.count,
+    workers: ids.length,
+    worker: Int32Array.from(thread, (id) => row.get(id) as number),
+    ready: readyTimes(tasks, end),
+    start,
+    end,
+    done: end,
+    node: Int32Array.from(node),
+    backward: backwardRows(model),
+    micros: end.reduce((most, t) => Math.max(most, t), 0),
+    critical: path.onPath,
+    label: (k) => eventLabel(model, k),
+  };
+}
+
+export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, schedule: Schedule, workers: number): Lives {
+  const end = Float64Array.from(schedule.start, (t, k) => t + (tasks.dur[k] as number));
+  return {
+    count: tasks.count,
+    workers,
+    worker: schedule.worker,
+    ready: readyTimes(tasks, end),
+    start: schedule.start,
+    end,
+    done: end,
+    node: Int32Array.from(model.trace.events.node),
+    backward: backwardRows(model),
+    micros: schedule.micros,
+    critical: path.onPath,
+    label: (k) => eventLabel(model, k),
+  };
+}
+
+export function parallelLives(model: Model, run: Parallel): Lives {
+  const count = run.worker.length;
+  const first = run.ready.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
+  const shifted = (column: readonly number[]) => Float64Array.from(column, (t) => t - first);
+  const [ready, start, end, done] = [run.ready, run.start, run.end, run.done].map(shifted) as [Float64Array, Float64Array, Float64Array, Float64Array];
+  const kernels = model.trace.kernels?.list ?? [];
+  const kernelAt = (row: number) => kernels[run.kernel?.[row] ?? -1];
+  return {
+    count,
+    workers: run.workers,
+    worker: Int32Array.from(run.worker),
+    ready,
+    start,
+    end,
+    done,
+    node: Int32Array.from(run.node, (node, row) => (node >= 0 ? node : (kernelAt(row)?.nodes[0] ?? kernelAt(row)?.gradients[0] ?? -1))),
+    backward: Uint8Array.from(run.node, (_, row) => (kernelAt(row)?.phase === "backward" ? 1 : 0)),
+    micros: end.reduce((most, t) => Math.max(most, t), 0),
+    critical: lastInLine(run.worker, ready, start, end, done),
+    label: (row) => kernelAt(row)?.name ?? nodeLabel(model, run.node[row] as number),
+  };
+}
+
+function readyTimes(tasks: Tasks, end: Float64Array): Float64Array {
+  const ready = new Float64Array(tasks.count);
+  for (let k = 0; k < tasks.count; k++) {
+    for (let i = tasks.start[k] as number; i < (tasks.start[k + 1] as number); i++) {
+      ready[k] = Math.max(ready[k] as number, end[tasks.before[i] as number] as number);
+    }
+  }
+  return ready;
+}
+
+/**
+ * From the row that ends last back to the beginning: what each waited for. One that began as soon as it was ready
+ * waited for what was done last before; one that began later waited for its worker.
+ */
+export function lastInLine(worker: readonly number[], ready: Float64Array, start: Float64Array, end: Float64Array, done: Float64Array): Uint8Array {
+  const count = start.length;
+  const on = new Uint8Array(count);
+  const byDone = Array.from({ length: count }, (_, k) => k).sort((a, b) => (done[a] as number) - (done[b] as number) || a - b);
+  const byWorker = new Map<number, number[]>();
+  for (const k of Array.from({ length: count }, (_, row) => row).sort((a, b) => (end[a] as number) - (end[b] as number) || a - b)) {
+    const rows = byWorker.get(worker[k] as number);
+    if (rows === undefined) byWorker.set(worker[k] as number, [k]);
+    else rows.push(k);
+  }
+  let at = byDone.reduce((best, k) => (best < 0 || (end[k] as number) > (end[best] as number) ? k : best), -1);
+  while (at >= 0 && on[at] === 0) {
+    on[at] = 1;
+    const queued = (start[at] as number) - (ready[at] as number);
+    const before = lastBefore(byWorker.get(worker[at] as number) ?? [], end, start[at] as number, at);
+    const cause = lastBefore(byDone, done, ready[at] as number, at);
+    at = queued > 0 && before >= 0 && (end[before] as number) > (ready[at] as number) ? before : cause;
+  }
+  return on;
+}
+
+/** The last row, in an order by times, whose time is not after a moment; -1 for none. */
+function lastBefore(rows: readonly number[], times: Float64Array, moment: number, not: number): number {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((times[rows[middle] as number] as number) <= moment) low = middle + 1;
+    else high = middle;
+  }
+  for (let i = low - 1; i >= 0; i--) if (rows[i] !== not) return rows[i] as number;
+  return -1;
+}
+
+function backwardRows(model: Model): Uint8Array {
+  const backward = PHASES.indexOf("backward");
+  return Uint8Array.from(model.trace.events.phase, (phase) => (phase === backward ? 1 : 0));
+}
+
+function eventLabel(model: Model, event: number): string {
+  const node = model.trace.events.node[event] as number;
+  const phase = PHASES[model.trace.events.phase[event] as number] ?? "forward";
+  return `${nodeLabel(model, node)}, ${phase}`;
+}
+
+function nodeLabel(model: Model, node: number): string {
+  if (node < 0) return "other work";
+  const name = nameOf(model, node);
+  return name === "" ? opOf(model, node) : `${name} = ${opOf(model, node)}`;
+}
+
+/** What the critical path is made of: time by operation, the longest first. */
+export function criticalByOp(model: Model, lives: Lives): { op: string; micros: number; count: number }[] {
+  const sums = new Map<string, { op: string; micros: number; count: number }>();
+  for (let k = 0; k < lives.count; k++) {
+    if (lives.critical[k] === 0) continue;
+    const node = lives.node[k] as number;
+    const op = `${node < 0 ? "other" : opOf(model, node)}${lives.backward[k] === 1 ? ", backward" : ""}`;
+    const sum = sums.get(op) ?? { op, micros: 0, count: 0 };
+    sum.micros += (lives.end[k] as number) - (lives.start[k] as number);
+    sum.count++;
+    sums.set(op, sum);
+  }
+  return [...sums.values()].sort((a, b) => b.micros - a.micros);
+}
+
+/** How busy the workers were, 0 to 1. */
+export function busyShare(lives: Lives): number {
+  let busy = 0;
+  for (let k = 0; k < lives.count; k++) busy += (lives.end[k] as number) - (lives.start[k] as number);
+  return lives.micros > 0 ? busy / (lives.micros * lives.workers) : 0;
+}
