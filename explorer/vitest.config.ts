@@ -1,0 +1,5 @@
+import { defineConfig, mergeConfig } from "vitest/config";
+import viteConfig from "./vite.config.ts";
+
+// A test compares the style sheet's colours with those that are drawn, so style sheets are read, not emptied.
+export default mergeConfig(viteConfig, defineConfig({ test: { css: true } }));
