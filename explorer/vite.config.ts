@@ -10,11 +10,11 @@ export default defineConfig({
     cssCodeSplit: false,
     modulePreload: false,
     reportCompressedSize: true,
-    lib: {
-      entry: "src/main.ts",
-      formats: ["es"],
-      fileName: () => "explorer.js",
-      cssFileName: "explorer",
+    // Not Vite's library mode, which leaves white space in ES modules.
+    rolldownOptions: {
+      input: "src/main.ts",
+      preserveEntrySignatures: "strict",
+      output: { format: "es", entryFileNames: "explorer.js", assetFileNames: "explorer[extname]" },
     },
   },
 });

@@ -1,0 +1,30 @@
+/** A trace shown inside an element, with what its host can do. */
+import { h, render } from "preact";
+import { App } from "./app";
+import { pageHost, type Host } from "./hosts/host";
+import { listenForKeys } from "./keys";
+import { followLocation } from "./location";
+import { recompute } from "./scalar/recompute";
+import { createStore, runClock, StoreContext, type Store } from "./state";
+import { modelOf } from "./trace/model";
+import type { Trace } from "./trace/types";
+
+export interface Mounted {
+  readonly store: Store;
+  unmount(): void;
+}
+
+export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost): Mounted {
+  const store = createStore(modelOf(trace), host, recompute);
+  const ends = [runClock(store), listenForKeys(store, element)];
+  // A widget shares its page's address with others.
+  if (host.kind !== "widget") ends.push(followLocation(store));
+  render(h(StoreContext.Provider, { value: store }, h(App, null)), element);
+  return {
+    store,
+    unmount() {
+      for (const end of ends) end();
+      render(null, element);
+    },
+  };
+}
