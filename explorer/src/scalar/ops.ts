@@ -123,6 +123,9 @@ function huber(args: readonly number[], delta: number): number {
   return size <= delta ? 0.5 * size * size : delta * (size - 0.5 * delta);
 }
 
+/** Logarithms of probabilities, bounded as the op table bounds them. */
+const boundedLog: Unary = (logarithm) => Math.max(logarithm, -100);
+
 const numberOr = (given: unknown, otherwise: number): number => (typeof given === "number" ? given : otherwise);
 
 const huberOp: ScalarOp = {
@@ -259,6 +262,8 @@ const OPS: { readonly [name: string]: ScalarOp } = {
   isinf: stopped((x) => Number(Math.abs(x) === Number.POSITIVE_INFINITY)),
   isfinite: stopped((x) => Number(Number.isFinite(x))),
 
+  signbit: stopped((x) => Number(x < 0 || Object.is(x, -0))),
+
   stop_gradient: stopped((x) => x),
   scale_gradient: binary((x) => x, (_x, scale) => [scale, null]),
   straight_through: binary((hard) => hard, () => [null, 1]),
@@ -266,6 +271,10 @@ const OPS: { readonly [name: string]: ScalarOp } = {
   mse: binary((x, y) => (x - y) ** 2, (x, y) => [2 * (x - y), -2 * (x - y)]),
   huber: huberOp,
   binary_cross_entropy_logits: binary((x, y) => softplus(x) - x * y, (x, y) => [logistic(x) - y, -x]),
+  binary_cross_entropy: binary(
+    (p, y) => -(y * boundedLog(Math.log(p)) + (1 - y) * boundedLog(Math.log1p(-p))),
+    (p, y) => [(p - y) / Math.max(p * (1 - p), 1e-12), boundedLog(Math.log1p(-p)) - boundedLog(Math.log(p))],
+  ),
   linear: affine,
   // Products and sums of one element.
   matmul: product,
