@@ -110,9 +110,9 @@ def odeint(
     `event` or `return_info`. Gradients flow to `y0`, `ts`, `args` and whatever else f uses. Step sizes that
     a method chooses are constants to derivatives.
 
-    Inside a traced program (`wg.graph`, `wg.vmap`) explicit methods run as one `scan`: of the steps, or of
-    `while_loop`s between times, whose results are NaN where `max_steps` is reached. Under `vmap` every
-    example has its own steps.
+    Inside a traced program (`wg.graph`, `wg.jit`, `wg.vmap`) explicit methods run as one `scan`: of the
+    steps, or of `while_loop`s between times, whose results are NaN where `max_steps` is reached. Under `vmap`
+    every example has its own steps. Derivatives cost the steps that are taken.
 
     Raises ShapeError, DTypeError, GradientError, GraphError; ConvergenceError where f is not finite, the step
     size underflows or `max_steps` is reached.

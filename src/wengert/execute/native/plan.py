@@ -253,7 +253,7 @@ class Plan:
         lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
         for i, step in enumerate(self.steps):
             arrays = " ".join(_shown(w, step) for w in step.words if isinstance(w, View))
-            name = step.label if isinstance(step.kernel, Kernel) else f"{step.label} (Python)"
+            name = f"{step.label} (Python)" if isinstance(step.kernel, HostCall) else step.label
             name = name if len(name) <= 43 else name[:42] + "…"
             numbers = f"{step.units:>7}{step.flops / 1e6:>10.3f}{step.nbytes / 1e6:>9.3f}"
             lines.append(f"{i:>4}  {name:<44}{numbers}  {arrays}")
