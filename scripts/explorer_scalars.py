@@ -1,7 +1,8 @@
-"""Write what the engine says of single numbers: `python scripts/explorer_scalars.py explorer/src/fixtures/scalars.json`.
+"""Write what the engine says of single numbers: `python scripts/explorer_scalars.py FILE`.
 
-The explorer's page runs small scalar graphs again when a leaf is dragged, with formulas of its own. Its tests hold
-them to these values and derivatives, taken at the op table's own samples.
+`FILE` is explorer/src/fixtures/scalars.json. The explorer's page runs small scalar graphs again when a leaf is
+dragged, with formulas of its own; its tests hold them to these values and derivatives, taken at the op table's own
+samples.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def measured(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> dict[str, 
 
 def scalars() -> list[dict[str, Any]]:
     rows = []
-    for name, op in sorted(TABLE.items()):
+    for _, op in sorted(TABLE.items()):
         # An axis, or a layout with named ones such as (n)->(n), says that the op is about arrays.
         about_arrays = "axis" in op.attr_names or re.search(r"\w", op.layout) is not None
         if op.kind not in KINDS or op.samples is None or op.variadic or about_arrays:
