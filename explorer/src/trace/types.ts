@@ -84,6 +84,10 @@ export interface Meta {
   seconds?: number;
   /** Whether a kernel-side session answers requests for whole tensors. */
   live?: boolean;
+  /** What ended the run early: an exception's class and text. What happened until then is there. */
+  error?: { type: string; text: string };
+  /** What a reader should know of how the run was made: "Shown are the gradients of the sum of its elements." */
+  notes?: string[];
 }
 
 /**
