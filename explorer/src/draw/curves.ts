@@ -12,8 +12,18 @@ export interface Along {
 function at(route: Route, piece: number, t: number): Along {
   const i = piece * 6;
   const s = 1 - t;
-  const [x0, y0, x1, y1, x2, y2, x3, y3] = [route[i]!, route[i + 1]!, route[i + 2]!, route[i + 3]!, route[i + 4]!, route[i + 5]!, route[i + 6]!, route[i + 7]!];
-  const [a, b, c, d] = [s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t];
+  const x0 = route[i]!;
+  const y0 = route[i + 1]!;
+  const x1 = route[i + 2]!;
+  const y1 = route[i + 3]!;
+  const x2 = route[i + 4]!;
+  const y2 = route[i + 5]!;
+  const x3 = route[i + 6]!;
+  const y3 = route[i + 7]!;
+  const a = s * s * s;
+  const b = 3 * s * s * t;
+  const c = 3 * s * t * t;
+  const d = t * t * t;
   let dx = s * s * (x1 - x0) + 2 * s * t * (x2 - x1) + t * t * (x3 - x2);
   let dy = s * s * (y1 - y0) + 2 * s * t * (y2 - y1) + t * t * (y3 - y2);
   let length = Math.hypot(dx, dy);
@@ -143,8 +153,14 @@ export function arrowHead(route: Route, length: number, half: number): string {
   return `M${num(x)} ${num(y)}L${num(bx - dy * half)} ${num(by + dx * half)}L${num(nx)} ${num(ny)}L${num(bx + dy * half)} ${num(by - dx * half)}Z`;
 }
 
+/** A number with two decimals. Whole numbers are put together: writing fractions is what path data would spend its time on. */
 export function num(value: number): string {
-  return String(Math.round(value * 100) / 100);
+  const hundredths = Math.round(value * 100);
+  const size = Math.abs(hundredths);
+  const rest = size % 100;
+  const whole = (size - rest) / 100;
+  const sign = hundredths < 0 ? "-" : "";
+  return rest === 0 ? sign + whole : `${sign}${whole}.${rest < 10 ? "0" : ""}${rest}`;
 }
 
 export function pathData(route: Route): string {

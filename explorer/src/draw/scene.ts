@@ -2,8 +2,9 @@
 import type { VisibleGraph } from "../fold/fold";
 import type { NestedLayout, Segment } from "../layout/nested";
 import type { Rect, Route } from "../layout/types";
+import { artOf, type LaneKind, type SegmentArt } from "./art";
 import { Crowd } from "./crowd";
-import { arrowHead, beside, boxOf, pathData, placeAlong, pointsAlong, reversed, shortened, type Along } from "./curves";
+import { placeAlong, type Along } from "./curves";
 import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type TextItem } from "./display";
 import { labelSize, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
 import type { Token } from "./palette";
@@ -160,44 +161,32 @@ class Builder {
   private band(segment: Segment): void {
     const { band, selected } = this.look(segment);
     const token = band ?? (selected ? "gradFill" : undefined);
-    if (token) this.path(pathData(segment.route), boxOf(segment.route, 12), { stroke: token, width: this.scene.metrics.lane * 5 });
+    if (!token) return;
+    const { line, box } = artOf(segment, this.scene.metrics);
+    this.path(line, box, { stroke: token, width: this.scene.metrics.lane * 5 });
   }
 
   private lanes(segment: Segment): void {
     const { metrics } = this.scene;
     const look = this.look(segment);
-    const { route } = segment;
-    const one = boxOf(route, 8);
+    const art = artOf(segment, metrics);
     // From far away one line stands for both lanes.
     const far: Token = look.gradient ? (look.gradient.bad ? "bad" : "grad") : look.value?.bad ? "bad" : "value";
-    this.path(pathData(route), one, { stroke: far, width: 2, maxScale: READABLE.lanes, opacity: look.value ? undefined : 0.4 });
+    this.path(art.line, art.box, { stroke: far, width: 2, maxScale: READABLE.lanes, opacity: look.value ? undefined : 0.4 });
     const value = look.value ?? { width: 1.2, dim: true };
-    const apart = look.gradient ? metrics.lane : 0;
-    this.lane(beside(route, -apart), value, value.bad ? "bad" : "value", segment.to >= 0 && look.value !== null, 7);
-    if (look.gradient) {
-      const home = reversed(beside(route, metrics.lane));
-      this.lane(home, look.gradient, look.gradient.bad ? "bad" : "grad", segment.from >= 0, 9);
-    }
-    const points = pointsAlong(route);
+    const there = look.value !== null && segment.to >= 0;
+    this.lane(art, look.gradient ? "value" : "alone", value, value.bad ? "bad" : "value", there);
+    if (look.gradient) this.lane(art, "gradient", look.gradient, look.gradient.bad ? "bad" : "grad", segment.from >= 0);
     for (const edge of segment.edges) {
-      this.hits.push({ target: { kind: "edge", edge }, level: LEVEL.edge, box: one, points, reach: metrics.lane + 4 });
+      this.hits.push({ target: { kind: "edge", edge }, level: LEVEL.edge, box: art.box, points: art.points, reach: metrics.lane + 4 });
     }
   }
 
-  private lane(route: Route, lane: Lane, stroke: Token, arrow: boolean, size: number): void {
-    const scale = this.scene.metrics.lane / 5;
-    const length = (size + lane.width) * Math.max(0.7, scale);
-    const line = arrow ? shortened(route, length * 0.7) : route;
+  private lane(art: SegmentArt, kind: LaneKind, lane: Lane, stroke: Token, arrow: boolean): void {
+    const { line, head } = art.lane(kind, lane.width, arrow);
     const opacity = lane.dim ? 0.35 : undefined;
-    const box = boxOf(route, 6);
-    this.path(pathData(line), box, {
-      stroke,
-      width: lane.width,
-      dash: lane.bad ? [5, 3.5] : undefined,
-      opacity,
-      minScale: READABLE.lanes,
-    });
-    if (arrow) this.path(arrowHead(route, length, length * 0.42), box, { fill: stroke, opacity, minScale: READABLE.arrow });
+    this.path(line, art.box, { stroke, width: lane.width, dash: lane.bad ? [5, 3.5] : undefined, opacity, minScale: READABLE.lanes });
+    if (arrow) this.path(head, art.box, { fill: stroke, opacity, minScale: READABLE.arrow });
   }
 
   // -- boxes
@@ -333,7 +322,18 @@ function beyond({ x, y, dx, dy }: Along, side: number, lane: number, width: numb
   return { x: x + nx * off - width / 2, y: y + ny * off - height / 2, width, height };
 }
 
+/** Outlines by the frame that they are drawn in: frames live as long as the layout, looks change with the clock. */
+const outlines = new WeakMap<Rect, { shape: Shape; d: string }>();
+
 function outline(shape: Shape, box: Rect): string {
+  const found = outlines.get(box);
+  if (found?.shape === shape) return found.d;
+  const d = outlinePath(shape, box);
+  outlines.set(box, { shape, d });
+  return d;
+}
+
+function outlinePath(shape: Shape, box: Rect): string {
   if (shape === "param") return hexagonPath(box, box.width / 10);
   if (shape === "input" || shape === "const" || shape === "root") return circlePath(box.x + box.width / 2, box.y + box.height / 2, box.width / 2);
   return boxPath(box, shape === "op" ? box.height / 5.5 : 8);
