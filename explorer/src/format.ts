@@ -47,3 +47,16 @@ export function shownShape(shape: readonly number[]): string {
 export function shownCount(count: number): string {
   return String(count).replace(/\B(?=(\d{3})+$)/g, ",");
 }
+
+const THOUSANDS: readonly (readonly [number, string])[] = [
+  [1e12, "T"],
+  [1e9, "G"],
+  [1e6, "M"],
+  [1e3, "k"],
+];
+
+/** A quantity in steps of a thousand, with room for its unit: "820 M", "1.5 k", "12 ". */
+export function shownMany(count: number): string {
+  const [size, prefix] = THOUSANDS.find(([least]) => count >= least) ?? [1, ""];
+  return `${shownNumber(count / size, 3)} ${prefix}`;
+}

@@ -1,3 +1,193 @@
+/** What the compiler made of the run: its plan in order, what each kernel computes, how near it comes to the best here. */
+import { useSignal } from "@preact/signals";
+import { useMemo } from "preact/hooks";
+import { opOf, symbolOf, type Model } from "../trace/model";
+import type { KernelInfo, Kernels } from "../trace/types";
+import { reveal, useStore } from "../state";
+import { shownBytes, shownMany, shownMicros } from "../format";
+import { Fact } from "../panels/survey/said";
+import { nodeTitle } from "../panels/survey/node_panel";
+import { RooflineChart } from "./kernels/chart";
+import { commonScope, roofline } from "./kernels/roofline";
+import { lineage } from "./survey/totals";
+import { ScopeGraph } from "./survey/scope_graph";
+
+/** Steps listed at once; more on demand. */
+const PAGE = 200;
+
 export function KernelsView() {
-  return null;
+  const store = useStore();
+  const model = store.model.value;
+  const { kernels } = model.trace;
+  if (kernels === undefined) {
+    return (
+      <div class="wg-view">
+        <p class="wg-muted">The document does not say what the compiler would make of this run.</p>
+      </div>
+    );
+  }
+  return <Compiled model={model} kernels={kernels} />;
+}
+
+function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
+  const store = useStore();
+  const { list, plan } = kernels;
+  const chosen = useSignal(firstChosen(list, store.selection.peek()?.kind === "node" ? (store.selection.peek()?.row ?? -1) : -1));
+  const hovered = useSignal(-1);
+  const shown = useSignal(PAGE);
+  const line = useMemo(() => roofline(list), [list]);
+  const total = plan.micros.reduce<number>((sum, micros) => sum + (micros ?? 0), 0);
+  const longest = plan.micros.reduce<number>((most, micros) => Math.max(most, micros ?? 0), 0);
+  const at = hovered.value >= 0 ? hovered.value : chosen.value;
+  const kernel = list[at];
+  const fused = list.reduce((sum, k) => sum + (k.nodes.length > 1 ? k.nodes.length : 0), 0);
+  const choose = (k: number) => {
+    chosen.value = k;
+    const node = list[k]?.nodes[0] ?? list[k]?.gradients[0];
+    if (node !== undefined) reveal(store, { kind: "node", row: node });
+  };
+  return (
+    <div class="wg-view wg-kernels" tabIndex={0} aria-label="Kernels">
+      <header class="wg-view-head">
+        <h2>
+          {plan.kernel.length.toLocaleString("en")} steps, {list.length.toLocaleString("en")} kernels
+        </h2>
+        <span class="wg-muted">
+          {total > 0 && `${shownMicros(total)} · `}
+          {fused.toLocaleString("en")} operations fused · {kernels.target}
+        </span>
+      </header>
+      <div class="wg-kernels-body">
+        <div class="wg-plan">
+          <table class="wg-rows">
+            <thead>
+              <tr>
+                <th scope="col">#</th>
+                <th scope="col">kernel</th>
+                <th scope="col">kind</th>
+                <th scope="col">computes</th>
+                <th scope="col">time</th>
+                <th scope="col">bytes</th>
+                <th scope="col">flops</th>
+              </tr>
+            </thead>
+            <tbody onMouseLeave={() => (hovered.value = -1)}>
+              {plan.kernel.slice(0, shown.value).map((k, i) => (
+                <Step key={i} model={model} i={i} kernel={list[k] as KernelInfo} micros={plan.micros[i] ?? null} longest={longest} on={k === chosen.value} choose={() => choose(k)} hover={() => (hovered.value = k)} />
+              ))}
+            </tbody>
+          </table>
+          {plan.kernel.length > shown.value && (
+            <button type="button" class="wg-button" onClick={() => (shown.value += PAGE)}>
+              {(plan.kernel.length - shown.value).toLocaleString("en")} more
+            </button>
+          )}
+        </div>
+        <div class="wg-kernel-side">
+          <h3>Work per second over work per byte</h3>
+          <RooflineChart line={line} list={list} chosen={at} choose={choose} />
+          {kernel !== undefined && <Chosen model={model} kernel={kernel} at={at} kernels={kernels} share={line.places.find((p) => p.kernel === at)?.share} />}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+/** The kernel of the selected node, else the one that takes longest. */
+function firstChosen(list: readonly KernelInfo[], node: number): number {
+  const of = list.findIndex((k) => k.nodes.includes(node) || k.gradients.includes(node));
+  if (of >= 0) return of;
+  return list.reduce((best, k, i) => ((k.micros ?? 0) > (list[best]?.micros ?? -1) ? i : best), 0);
+}
+
+interface StepProps {
+  model: Model;
+  i: number;
+  kernel: KernelInfo;
+  micros: number | null;
+  longest: number;
+  on: boolean;
+  choose: () => void;
+  hover: () => void;
+}
+
+function Step({ model, i, kernel, micros, longest, on, choose, hover }: StepProps) {
+  return (
+    <tr aria-selected={on} onClick={choose} onMouseEnter={hover}>
+      <td class="wg-mono wg-muted">{i + 1}</td>
+      <td class="wg-kernel-name" title={kernel.name}>
+        <button type="button" class="wg-link" onFocus={hover}>
+          {kernel.name}
+        </button>
+      </td>
+      <td class="wg-muted">{kernel.kind}</td>
+      <td class="wg-kernel-what">
+        <span class={kernel.phase === "backward" ? "wg-grad" : ""}>{computes(model, kernel)}</span>
+      </td>
+      <td class="wg-mono">
+        {micros === null ? "·" : shownMicros(micros)}{" "}
+        <span class="wg-share">
+          <i style={{ width: `${longest > 0 ? (100 * (micros ?? 0)) / longest : 0}%` }} />
+        </span>
+      </td>
+      <td class="wg-mono">{shownBytes(kernel.bytes)}</td>
+      <td class="wg-mono">{shownMany(kernel.flops)}</td>
+    </tr>
+  );
+}
+
+const FEW = 6;
+
+/** "− x² Σ √" for values, "∂(÷)" for derivatives. */
+function computes(model: Model, kernel: KernelInfo): string {
+  const words = [...kernel.nodes.map((n) => symbolOf(model, n) || opOf(model, n)), ...kernel.gradients.map((n) => `∂${symbolOf(model, n) || opOf(model, n)}`)];
+  return words.length <= FEW ? words.join(" ") : `${words.slice(0, FEW).join(" ")} … ${words.length}`;
+}
+
+function Chosen({ model, kernel, at, kernels, share }: { model: Model; kernel: KernelInfo; at: number; kernels: Kernels; share: number | undefined }) {
+  const store = useStore();
+  const rows = useMemo(() => [...new Set([...kernel.nodes, ...kernel.gradients])], [kernel]);
+  const { scope, parent } = { scope: model.trace.nodes.scope, parent: model.trace.scopes.parent };
+  const focus = useMemo(() => commonScope(parent, rows.map((n) => scope[n] as number)), [rows]);
+  const open = useMemo(() => new Set(rows.flatMap((n) => lineage(model, scope[n] as number))), [rows]);
+  const lit = useMemo(() => new Set(rows), [rows]);
+  const framed = useMemo(() => [kernel], [kernel]);
+  const source = kernels.sources[kernel.code];
+  const seconds = (kernel.micros ?? 0) / 1e6;
+  return (
+    <section class="wg-kernel-chosen" aria-label={kernel.name}>
+      <h3>{kernel.name}</h3>
+      <Fact name="computes">
+        {kernel.nodes.length} value{kernel.nodes.length === 1 ? "" : "s"}, {kernel.gradients.length} derivative{kernel.gradients.length === 1 ? "" : "s"}
+      </Fact>
+      {seconds > 0 && (
+        <Fact name="moves, computes">
+          {shownMany(kernel.bytes / seconds)}B/s, {shownMany(kernel.flops / seconds)}flops/s
+        </Fact>
+      )}
+      {share !== undefined && <Fact name="of the best here">{Math.round(100 * share)}%</Fact>}
+      <div class="wg-kernel-graph">
+        <ScopeGraph key={at} focus={focus} open={open} lit={lit} kernels={framed} />
+      </div>
+      <ul class="wg-links">
+        {rows.slice(0, 12).map((n) => (
+          <li key={n}>
+            <button type="button" onClick={() => reveal(store, { kind: "node", row: n })}>
+              <span>{nodeTitle(model, n)}</span>
+              <small class="wg-muted">{kernel.nodes.includes(n) ? "value" : "derivative"}</small>
+            </button>
+          </li>
+        ))}
+      </ul>
+      {rows.length > 12 && <p class="wg-muted">and {rows.length - 12} more</p>}
+      {source !== undefined && (
+        <details>
+          <summary>LLVM IR, {source.split("\n").length} lines</summary>
+          <pre class="wg-ir" tabIndex={0}>
+            {source}
+          </pre>
+        </details>
+      )}
+    </section>
+  );
 }

@@ -171,7 +171,7 @@ function Row({ row, y, current, selected, store, scale, choose, toggle }: RowPro
       {...(row.leaf ? {} : { "aria-expanded": row.open })}
       aria-label={`${row.label}${times > 1 ? ` times ${times}` : ""}, ${sum.ops} operations, ${said}`}
       tabIndex={current ? 0 : -1}
-      style={{ top: `${y}px`, paddingLeft: `${14 + row.depth * 11}px` }}
+      style={{ top: `${y}px`, paddingLeft: `${12 + row.depth * 10}px` }}
       title={said}
       onClick={() => choose(row)}
       onDblClick={() => toggle(row)}

@@ -16,7 +16,7 @@ import {
   type Model,
 } from "../../trace/model";
 import { reveal, seek, useStore } from "../../state";
-import { shownBytes, shownNumber, shownShape } from "../../format";
+import { shownBytes, shownMany, shownNumber, shownShape } from "../../format";
 import { placeOf, Source, spanOf } from "../source";
 import { Cells } from "./cells";
 import { Fact, Said } from "./said";
@@ -50,7 +50,7 @@ export function NodePanel({ node }: { node: number }) {
         <h2>On the tape</h2>
         <Moment label="made" at={model.forwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
         <Moment label="gradient handed on" at={model.backwardAt[node] as number} seekTo={(k) => seek(store, k + 1)} />
-        {op >= 0 && <Fact name="work">{shownNumber(flopsOf(model, node), 3)} flops</Fact>}
+        {op >= 0 && <Fact name="work">{shownMany(flopsOf(model, node))}flops</Fact>}
         <Kept model={model} node={node} />
         <KernelOf model={model} node={node} />
       </section>

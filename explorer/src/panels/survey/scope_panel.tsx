@@ -2,7 +2,7 @@
 import { kindOf, nameOf, opOf, scopePath, shapeOf, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
 import { reveal, select, useStore } from "../../state";
-import { shownBytes, shownMicros, shownNumber, shownShape } from "../../format";
+import { shownBytes, shownMany, shownMicros, shownNumber, shownShape } from "../../format";
 import { hasNaNGradient, totalsOf, within } from "../../views/survey/totals";
 import { Fact } from "./said";
 
@@ -28,7 +28,7 @@ export function ScopePanel({ scope }: { scope: number }) {
         </p>
         <Fact name="operations">{whole(at(t.ops))}</Fact>
         <Fact name="parameters">{at(t.parameters) === 0 ? "none" : `${whole(at(t.parameters))} in ${whole(at(t.parameterTensors))}`}</Fact>
-        <Fact name="work forward">{shownNumber(at(t.flops), 3)} flops</Fact>
+        <Fact name="work forward">{shownMany(at(t.flops))}flops</Fact>
         <Fact name="kept for backward">{shownBytes(at(t.kept))}</Fact>
         <Fact name="time forward, back">
           {shownMicros(at(t.forwardMicros))}, {shownMicros(at(t.backwardMicros))}

@@ -3,6 +3,9 @@ import type { Item, VisibleGraph } from "../../fold/fold";
 import { runsIn, scopeFacts } from "../../fold/fold";
 import type { EdgeLook, Hull, Lane, NodeLook } from "../../draw/looks";
 import type { Picture } from "../../draw/picture";
+import { around } from "../../draw/shapes";
+import type { Rect } from "../../layout/types";
+import type { KernelInfo } from "../../trace/types";
 import { kindOf, recordedGradient, recordedValue, type Model } from "../../trace/model";
 import type { Selection } from "../../state";
 import { shownMicros, shownNumber } from "../../format";
@@ -70,21 +73,31 @@ function told(lane: Lane, dim: boolean, number: number | null): Lane {
 }
 
 /** Nodes that the compiler put into one kernel, where several of them are seen and nothing else stands between. */
-export function hullsOf(model: Model, graph: VisibleGraph): Hull[] {
+export function hullsOf(model: Model, { graph, layout, metrics }: Picture, kernels: readonly KernelInfo[]): Hull[] {
   const itemOfNode = new Map<number, number>();
   graph.items.forEach((item, i) => {
     if (item.node >= 0) itemOfNode.set(item.node, i);
   });
   const out: Hull[] = [];
-  for (const kernel of model.trace.kernels?.list ?? []) {
+  for (const kernel of kernels) {
     if (kernel.nodes.length < 2) continue;
     const items = kernel.nodes.map((n) => itemOfNode.get(n)).filter((i): i is number => i !== undefined);
-    const parent = graph.items[items[0] ?? -1]?.parent;
-    // A hull is a box around all: across containers it would hold what is not in the kernel.
-    if (items.length < 2 || !items.every((i) => graph.items[i]?.parent === parent)) continue;
+    if (items.length < 2) continue;
+    const frame = around(items.map((i) => layout.boxes[i] as Rect), metrics.padding);
+    // A hull is a box around all its nodes: where others stand in it too it would say that they are in the kernel.
+    if (graph.items.some((item, i) => overlaps(layout.boxes[i] as Rect, frame) && !items.includes(i) && !encloses(graph, i, items[0] as number))) continue;
     out.push({ items, label: `one kernel${kernel.micros === null ? "" : `, ${shownMicros(kernel.micros)}`}` });
   }
   return out;
+}
+
+function overlaps(a: Rect, b: Rect): boolean {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+function encloses(graph: VisibleGraph, outer: number, inner: number): boolean {
+  for (let i = inner; i >= 0; i = graph.items[i]?.parent ?? -1) if (i === outer) return true;
+  return false;
 }
 
 /** Boxes that a scope has inside when it is open; constants are not drawn. */
