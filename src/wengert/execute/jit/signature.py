@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,24 +156,35 @@ class Statics:
     def __init__(self, fn: Callable[..., Any], numbers: Any, names: Any) -> None:
         self.numbers = frozenset(as_tuple(numbers))
         self.names = frozenset(as_tuple(names))
-        self.parameters: list[str] = []
-        try:
-            signature = inspect.signature(fn)
-        except (TypeError, ValueError):
+        self._fn = fn
+        known = self._signature if self.numbers or self.names else None
+        if known is None:
             return
-        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        self.parameters = [p.name for p in signature.parameters.values() if p.kind in kinds]
-        open_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
-        unknown = self.names - set(signature.parameters)
+        unknown = self.names - known.keys()
+        open_keywords = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in known.values())
         if unknown and not open_keywords:
             fail(
                 GraphError,
                 f"jit: static_argnames names {', '.join(sorted(map(repr, unknown)))}, which {_name(fn)} does not take",
-                f"Its parameters are: {', '.join(signature.parameters)}.",
+                f"Its parameters are: {', '.join(known)}.",
             )
         # A name given by number may be passed by keyword, and the other way round.
         self.names |= {self.parameters[n] for n in self.numbers if 0 <= n < len(self.parameters)}
         self.numbers |= {self.parameters.index(n) for n in self.names if n in self.parameters}
+
+    @cached_property
+    def _signature(self) -> Mapping[str, inspect.Parameter] | None:
+        """The function's parameters, or None where it does not tell; most functions are never asked."""
+        try:
+            return inspect.signature(self._fn).parameters
+        except (TypeError, ValueError):
+            return None
+
+    @cached_property
+    def parameters(self) -> list[str]:
+        """The names of those that may be given by position."""
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        return [p.name for p in (self._signature or {}).values() if p.kind in kinds]
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with the static ones wrapped."""

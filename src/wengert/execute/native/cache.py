@@ -153,8 +153,14 @@ def _path(name: str, kind: Kind = CODE) -> str:
 
 def _contents(path: str) -> tuple[bytes, os.stat_result]:
     """A file's contents and status."""
-    with open(path, "rb", buffering=0) as file:
-        return file.read(), os.fstat(file.fileno())
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status, parts = os.fstat(file), []
+        while part := os.read(file, max(1, status.st_size)):
+            parts.append(part)
+        return b"".join(parts), status
+    finally:
+        os.close(file)
 
 
 def _head(name: str, kind: Kind, contents: bytes) -> bytes:

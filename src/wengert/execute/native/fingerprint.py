@@ -72,10 +72,12 @@ class _Writer:
                     f"{self.constant(node.attrs['value']) if op is CONSTANT else 'input'} {self.spec(node.spec)}"
                 )
                 continue
-            inputs = [f"%{number[e]}" if isinstance(e, Node) else self.value(e) for e in node.inputs]
-            attrs = [f"{name}={self.value(value)}" for name, value in node.attrs.items()]
-            called = self.called(node.scope) if node.scope is not None else ""
-            rows.append(f"{_identity(op)} {','.join(inputs)} {','.join(attrs)} {self.spec(node.spec)} {called}")
+            row = [_identities.get(op) or _identity(op), self._specs.get(id(node.spec)) or self.spec(node.spec)]
+            if node.scope is not None:
+                row.append(self.called(node.scope))
+            row += [f"%{number[e]}" if isinstance(e, Node) else self.value(e) for e in node.inputs]
+            row += [f"{name}={self.value(value)}" for name, value in node.attrs.items()]
+            rows.append("|".join(row))
         ends = [[number[n] for n in nodes] for nodes in (graph.inputs, graph.outputs)]
         return "\n".join([str(ends), *rows])
 

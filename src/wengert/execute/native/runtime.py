@@ -26,8 +26,6 @@ from .driver import (
     CALL_TIMES,
     CALL_TURNS,
     CALL_WORDS,
-    STEP_CHUNK,
-    STEP_KERNEL,
     STEP_WORDS,
     Driver,
     driver,
@@ -137,24 +135,24 @@ class Program:
         """The steps as the driver reads them, divided by what is known of their times."""
         generation, team = threads.generation, threads.team() if has_threads() else None
         count = team.threads if team is not None else 1
-        steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
+        rows: list[tuple[int, ...]] = []
+        is_shared = False
         base = self._records.ctypes.data
         known = [t if t != UNTIMED else least_time(s) for s, t in zip(self.plan.steps, self.times.tolist())]
         long = [t for s, t in zip(self.plan.steps, known) if t >= SHARED_FROM and isinstance(s.kernel, Kernel)]
         share = sum(long) >= ALL_SHARED_FROM
-        for i, (step, start, time) in enumerate(zip(self.plan.steps, self._starts, known)):
-            native = isinstance(step.kernel, Kernel)
+        for step, start, time in zip(self.plan.steps, self._starts, known):
             record = base + 8 * start if start >= 0 else 0
             if isinstance(step.kernel, Jump):
-                steps[i] = 0, record, step.kernel.target, 1
-                continue
-            steps[i] = (
-                step.kernel.address if isinstance(step.kernel, Kernel) else 0,
-                record,
-                step.units,
-                chunk_of(step.units, step.grain, time, count) if native and share else 0,
-            )
-        if not steps[steps[:, STEP_KERNEL] != 0, STEP_CHUNK].any():
+                rows.append((0, record, step.kernel.target, 1))
+            elif isinstance(step.kernel, Kernel):
+                chunk = chunk_of(step.units, step.grain, time, count) if share else 0
+                is_shared |= chunk > 0
+                rows.append((step.kernel.address, record, step.units, chunk))
+            else:
+                rows.append((0, record, step.units, 0))
+        steps = np.array(rows, np.int64).reshape(-1, len(STEP_WORDS))
+        if not is_shared:
             team, count = None, 1
         timed = has_threads() and self._timed_calls < TIMED_CALLS
         short = sum(known) < HELD_BELOW and not self.plan.loops
