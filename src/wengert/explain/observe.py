@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import CodeType, FrameType
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -164,9 +164,13 @@ def user_place() -> tuple[CodeType | Source | None, int]:
 
 
 class Watcher(Protocol):
-    """Who is told what a thread does. `quiet` above 0 is a pause: nothing is told."""
+    """Who is told what a thread does. `quiet` above 0 is a pause: nothing is told.
+
+    `places` says whether nodes are to know the user's line also where Wengert's own functions make them.
+    """
 
     quiet: int
+    places: bool
     node: Node | None  # of a graph that is being run: it knows the user's line
 
     def step(
@@ -188,6 +192,8 @@ class Watcher(Protocol):
 @dataclass(eq=False)
 class Observer:
     """What was seen, in the order of time."""
+
+    places: ClassVar[bool] = True
 
     steps: list[Step] = field(default_factory=list)
     pulls: list[Pull] = field(default_factory=list)
@@ -322,10 +328,10 @@ def _install() -> None:
     _replace(scheduler, "_Run", _one_worker)
     _replace(Tensor, "__getitem__", _watched_getitem)
     _replace(Tensor, "__setitem__", _watched_setitem)
-    # Kernels, and two fast paths that run NumPy themselves, step aside for what is watched.
+    # Kernels, and a fast path that runs NumPy itself, step aside for what is watched.
     _set(kernels, "kernels", kernels.Off())
     _replace(selection, "_where_alike", _aside(lambda *args: None))
-    _replace(contract, "new", _aside(_not_quick))
+    _set(contract, "np", _WatchedProducts())
     for name in _METHODS:
         _replace(Tensor, name, _watched_method)
     Node.__init__ = _made  # type: ignore[assignment, method-assign]
@@ -380,8 +386,8 @@ def _watched_function(op: Op, original: Any) -> Any:
     pause = 0 if op.kind == "control" else 1
 
     def forward(*values: Any, **attrs: Any) -> Any:
-        seen = watching()
-        if seen is None:
+        seen = _observer.get()
+        if (seen is None or seen.quiet) and (seen := watching()) is None:
             return original(*values, **attrs)
         start = perf_counter()
         seen.quiet += pause
@@ -398,17 +404,19 @@ def _watched_function(op: Op, original: Any) -> Any:
 
 def _made(node: Node) -> None:
     """Stands in for the constructor of nodes, which does nothing otherwise."""
-    seen = watching()
-    if seen is not None:
+    seen = _observer.get()
+    if seen is not None and not seen.quiet:
         seen.made(node)
 
 
 def _frame_of_user(depth: int) -> FrameType:
     """A front door's caller; where that is a plain function of Wengert, the user's line that called it."""
     frame = sys._getframe(depth + 1)
+    seen = _observer.get()
+    if seen is None or not seen.places or not is_internal(frame.f_code.co_filename):
+        return frame
     scope = get_mode().scope
-    inside = scope is None or scope.kind in ("module", "trace")
-    if _observer.get() is None or not inside or not is_internal(frame.f_code.co_filename):
+    if scope is not None and scope.kind not in ("module", "trace"):
         return frame
     return user_frame(depth + 1) or frame
 
@@ -479,8 +487,21 @@ def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
     return watched
 
 
-def _not_quick(kind: Any) -> Any:
-    raise AttributeError("the general path")
+class _WatchedProducts:
+    """NumPy for the products, whose front door computes by itself: that is an operation too."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def matmul(x: Any, y: Any) -> Any:
+        seen = watching()
+        start = perf_counter()
+        out = np.matmul(x, y)
+        if seen is not None:
+            vectors = {(True, True): "matmul", (True, False): "matvec", (False, True): "vecmat", (False, False): "dot"}
+            seen.step(TABLE[vectors[x.ndim > 1, y.ndim > 1]], (x, y), out, np.matmul, EMPTY_ATTRS, start)
+        return out
 
 
 def _watched_setitem(name: str, original: Any) -> Any:
@@ -558,8 +579,8 @@ def _watched_method(name: str, original: Any) -> Any:
 
 def _watched_pull(name: str, original: Any) -> Any:
     def pull(lib: Any, node: Node, saved: Any, ct: Any, mask: Any, cts: Any, masks: Any, needed: Any) -> None:
-        seen = watching()
-        if seen is None:
+        seen = _observer.get()
+        if (seen is None or seen.quiet) and (seen := watching()) is None:
             original(lib, node, saved, ct, mask, cts, masks, needed)
             return
         start = perf_counter()
@@ -582,7 +603,10 @@ def _watched_pull(name: str, original: Any) -> Any:
                 reset_mode(token)
         seen.pulled(node, ct, saved, own, lib.recording, start)
         for entry, g in own.items():
-            reverse._accumulate(lib, cts, masks, entry, g, own_masks.get(entry))
+            if entry in cts or entry in own_masks:
+                reverse._accumulate(lib, cts, masks, entry, g, own_masks.get(entry))
+            else:
+                cts[entry] = g
 
     return pull
 

@@ -21,6 +21,7 @@ from ..transforms import reverse
 from . import reached
 from .document import Document, document
 from .gathered import from_graph, from_tensor, graph_title
+from .names import name_leaves
 from .page import page
 from .recorder import Recorder
 from .recording import Recording, recorded
@@ -29,9 +30,9 @@ from .recording import Recording, recorded
 class Exploration:
     """A recorded computation. `document` is the data that every view shows, `findings` what was noticed in it."""
 
-    def __init__(self, recording: Recording, names: Mapping[int, str] | None = None) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.document: Document = document(recording, names)
+        self.document: Document = document(recording)
 
     @property
     def findings(self) -> list[dict[str, Any]]:
@@ -88,16 +89,16 @@ def explore(target: Any, *args: Any, step: int | None = None, **kwargs: Any) -> 
     if isinstance(target, Tensor):
         return Exploration(from_tensor(target))
     if isinstance(target, Graph) and not args and not kwargs:
-        return Exploration(*from_graph(target))
+        return Exploration(from_graph(target))
     if not callable(target):
         fail(DTypeError, f"explore: a {type(target).__name__}", "Give a function and its arguments, a tensor, a graph.")
-    return Exploration(*record_call(target, args, kwargs, step))
+    return Exploration(record_call(target, args, kwargs, step))
 
 
 def record_call(
     target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], step: int | None = None
-) -> tuple[Recording, dict[int, str]]:
-    """Run a function under the recorder; the recording and the names of its leaves."""
+) -> Recording:
+    """Run a function under the recorder."""
     inputs = _Inputs(target, args, kwargs)
     recorder = Recorder(step)
     error: BaseException | None = None
@@ -110,10 +111,13 @@ def record_call(
                 _differentiate(results, notes)
         except Exception as e:
             error = e
+    recorder.settle(error is not None)
     recording = recorded(recorder, inputs.nodes, results)
+    name_leaves(recording.rows, inputs.names)
     recording.title, recording.script = inputs.title, inputs.script
     recording.error, recording.notes = error, notes
-    return recording, inputs.names
+    recording.parameters = inputs.parameters
+    return recording
 
 
 def _differentiate(results: Sequence[Tensor], notes: list[str]) -> None:
@@ -140,6 +144,7 @@ class _Inputs:
         used = reached.tensors([("", target), *((n, a) for n, a in zip(names, args) if callable(a))])
         for name, tensor in used:
             self._call(tensor, name)
+        self.parameters = reached.parameters(used)
         self._number = _float_dtype([t for _, t in used], (args, kwargs))
         self.args = [self._argument(name, value) for name, value in zip(names, args, strict=True)]
         self.kwargs = {name: self._argument(name, value) for name, value in kwargs.items()}

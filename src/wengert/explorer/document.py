@@ -50,13 +50,13 @@ class Indexed:
         return found
 
 
-def document(recording: Recording, names: Mapping[int, str] | None = None) -> Document:
-    """The document of a recording. `names` has the program's names of leaves, by identity of node or array."""
-    return _Writer(recording, names or {}).written()
+def document(recording: Recording) -> Document:
+    """The document of a recording."""
+    return _Writer(recording).written()
 
 
 class _Writer:
-    def __init__(self, recording: Recording, names: Mapping[int, str]) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.findings = findings(recording)
         self.named = {finding.row for finding in self.findings}
@@ -71,7 +71,7 @@ class _Writer:
         self.shown: list[forms.Shown] = []
         self.attrs: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.tree = Tree(self.rows, recording.title)
-        name_rows(recording, names, self.tree.of_row)
+        name_rows(recording, self.tree.of_row)
         self.exact = len(self.rows) <= EXACT
         self.values = stats.codes([row.value for row in self.rows])
         self.gradients = stats.codes([row.gradient for row in self.rows])

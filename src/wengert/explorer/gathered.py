@@ -11,6 +11,7 @@ from ..core.snapshot import CONSTANT, LEAVES
 from ..core.tensor import Tensor
 from ..explain.replayed import replay, restored
 from ..transforms import reverse
+from .names import name_leaves
 from .recorder import Recorder
 from .recording import Builder, Kind, Recording, Row, in_order, recorded
 
@@ -42,11 +43,12 @@ def from_tensor(target: Tensor) -> Recording:
         row.code, row.offset, row.scope = step.node.code, step.node.offset, step.node.scope
     made = recorded(recorder, results=[target], builder=builder)
     made.title = "result"
+    name_leaves(made.rows, {})
     return made
 
 
-def from_graph(graph: Graph) -> tuple[Recording, dict[int, str]]:
-    """The structure of a graph, which has no values, and the names of its inputs."""
+def from_graph(graph: Graph) -> Recording:
+    """The structure of a graph, which has no values."""
     rows: dict[Node, Row] = {}
     for node in graph.nodes:
         if node.op in LEAVES:
@@ -61,8 +63,8 @@ def from_graph(graph: Graph) -> tuple[Recording, dict[int, str]]:
             if not isinstance(entry, Node):
                 row.literals[i] = entry
     roots = list(dict.fromkeys(rows[n] for n in graph.outputs))
-    recording = Recording(in_order(list(rows.values())), [], roots, title=graph_title(graph), values=False)
-    return recording, {id(n): graph.names[n] for n in rows if n in graph.names}
+    name_leaves(list(rows.values()), {id(n): graph.names[n] for n in rows if n in graph.names})
+    return Recording(in_order(list(rows.values())), [], roots, title=graph_title(graph), values=False)
 
 
 def graph_title(graph: Graph) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import spans
@@ -13,20 +13,25 @@ from .scopes import Place
 _MOST_RETURNS = 8
 
 
-def name_rows(recording: Recording, given: Mapping[int, str], places: Mapping[Row, Place]) -> None:
-    """Name all rows. `given` has names by the identity of a leaf's node or array."""
+def name_leaves(rows: Sequence[Row], given: Mapping[int, str]) -> None:
+    """Name leaves: by `given`, with names by the identity of node or array, else as operations call them."""
     users: dict[Row, tuple[Row, int]] = {}
-    for row in recording.rows:
+    for row in rows:
         for i, operand in enumerate(row.operands):
             if operand is not None:
                 users.setdefault(operand, (row, i))
-    for row in recording.rows:
-        if row.op is None and row.kind != "root":
+    for row in rows:
+        if row.op is None:
             called = given.get(id(row.node), "") or given.get(id(row.value), "")
             if called and row.kind == "const":
                 row.kind = "input"  # a variable of the program, which gives it data
             row.name = called or _as_operand(row, users)
-        elif row.op is not None:
+
+
+def name_rows(recording: Recording, places: Mapping[Row, Place]) -> None:
+    """Name all rows that have no name yet."""
+    for row in recording.rows:
+        if row.op is not None:
             row.name = _assigned(row) or ""
     _results(recording)
     _rest(recording, places)

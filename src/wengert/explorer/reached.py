@@ -24,9 +24,14 @@ def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
     return out
 
 
-def leaf_names(roots: Iterable[tuple[str, Any]]) -> dict[int, str]:
+def leaf_names(found: Iterable[tuple[str, Tensor]]) -> dict[int, str]:
     """Names by the identity of a leaf's node, or of its array where it has none."""
-    return {key(t): name for name, t in tensors(roots) if name}
+    return {key(t): name for name, t in found if name}
+
+
+def parameters(found: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """Those of them that training changes."""
+    return [(name, t) for name, t in found if t.is_leaf and t.requires_grad]
 
 
 def key(tensor: Tensor) -> int:

@@ -5,8 +5,8 @@ else (values in numbers, spans, scopes) is worked out afterwards (see :mod:`weng
 Values are kept by reference, which is safe since tensors are values and an optimiser writes in place only
 into arrays that nobody else holds.
 
-Of a training run one step is kept. A step ends with the optimiser's step, or where a backward pass ends
-that shares no node with the one before; what lies before the last whole step is let go.
+Of a training run one step is kept. A step ends with the optimiser's step; without one, where another backward pass
+shares no node with the last and does not add to its gradients. What lies before the last whole step is let go.
 """
 
 from __future__ import annotations
@@ -32,6 +32,12 @@ from ..transforms import reverse
 
 # Code whose frames are entered again from other places: what calls them is looked up every time.
 _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators (inspect.CO_*)
+
+
+# Ways, as leaks are called, in which a program updates parameters by hand.
+_ASSIGNMENTS = frozenset({"assign_", "x[...] = v"})
+# Makes a named tuple of a tuple, without the checks of its class.
+_tuple: Any = tuple.__new__
 
 
 class Activation:
@@ -115,18 +121,22 @@ Entry = Ran | Pulled | Updated | Leaked | Pass | Node
 class Tape:
     """What one thread did, in order."""
 
-    __slots__ = ("activation", "append", "entries", "frame", "node", "places", "quiet", "recorder", "stack", "thread")
+    __slots__ = (
+        "activation", "append", "entries", "frame", "known", "made", "node", "quiet", "recorder", "stack", "thread"
+    )  # fmt: skip
+
+    places = False
 
     def __init__(self, recorder: Recorder, thread: int) -> None:
         self.recorder = recorder
         self.thread = thread
         self.entries: list[Entry] = []
-        self.append = self.entries.append
+        self.append = self.made = self.entries.append
         self.quiet = 0
         self.node: Node | None = None
         # The call stack as it was: frames, the activation each is (in), and the innermost user frame there.
         self.stack: list[tuple[FrameType, Activation | None, FrameType | None]] = []
-        self.places: dict[int, int] = {}
+        self.known: dict[int, int] = {}
         self.frame: FrameType | None = None
         self.activation: Activation | None = None
 
@@ -143,13 +153,11 @@ class Tape:
         if frame is not self.frame:
             self._enter(frame)
         offset = -1 if frame is None else frame.f_lasti
-        self.append(Ran(op, inputs, out, attrs, self.activation, offset, get_mode(), start, end, self.node, node))
-
-    def made(self, node: Node) -> None:
-        self.append(node)
+        entry = op, inputs, out, attrs, self.activation, offset, get_mode(), start, end, self.node, node
+        self.append(_tuple(Ran, entry))
 
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
-        self.append(Pulled(node, ct, saved, own, recording, start, perf_counter()))
+        self.append(_tuple(Pulled, (node, ct, saved, own, recording, start, perf_counter())))
 
     def leak(self, what: str, value: Any) -> None:
         frame: FrameType | None = sys._getframe(2)
@@ -158,6 +166,8 @@ class Tape:
         if frame is not self.frame:
             self._enter(frame)
         offset = -1 if frame is None else frame.f_lasti
+        if what in _ASSIGNMENTS:
+            self.recorder.assigned = True
         self.append(Leaked(what, value, self.activation, offset, perf_counter()))
 
     # -- the call stack
@@ -168,13 +178,13 @@ class Tape:
             self.stack.append((frame, None, None))
             frame = frame.f_back
         self.stack.reverse()
-        self.places = {id(entry[0]): i for i, entry in enumerate(self.stack)}
+        self.known = {id(entry[0]): i for i, entry in enumerate(self.stack)}
 
     def close(self) -> None:
         """The recording is over: nothing more is written, no frame is held."""
         self.quiet = observe.OVER
         self.stack.clear()
-        self.places.clear()
+        self.known.clear()
         self.frame = None
 
     def _enter(self, frame: FrameType | None) -> None:
@@ -184,13 +194,13 @@ class Tape:
             return
         fresh: list[FrameType] = []
         walked: FrameType | None = frame
-        while walked is not None and id(walked) not in self.places:
+        while walked is not None and id(walked) not in self.known:
             fresh.append(walked)
             walked = walked.f_back
-        known = -1 if walked is None else self.places[id(walked)]
+        known = -1 if walked is None else self.known[id(walked)]
         # What was called from there has returned.
         for entry in self.stack[known + 1 :]:
-            del self.places[id(entry[0])]
+            del self.known[id(entry[0])]
         del self.stack[known + 1 :]
         activation, user = self.stack[-1][1:] if self.stack else (None, None)
         resumed = False
@@ -200,10 +210,17 @@ class Tape:
                 user = new
                 resumed = bool(new.f_code.co_flags & _RESUMED)
             if not resumed:  # what hangs on a generator is asked for again
-                self.places[id(new)] = len(self.stack)
+                self.known[id(new)] = len(self.stack)
                 self.stack.append((new, activation, user))
         self.activation = activation
         self.frame = None if resumed else frame
+
+
+class Moment(NamedTuple):
+    """A time, and how long the tapes were then."""
+
+    time: float
+    lengths: list[int]
 
 
 class Recorder:
@@ -212,21 +229,29 @@ class Recorder:
     def __init__(self, step: int | None = None) -> None:
         self.wanted = step
         self.tapes: list[Tape] = []
-        self.started = self.ended = 0.0
-        self.steps = 0  # whole steps so far
-        self.first = 0  # the number of the step that is kept first
-        self.cut = 0.0  # when the step that is kept began
+        self.began = self.ended = 0.0  # of what is kept
+        self.steps = 0  # how many whole steps were let go before it
         self._lock = threading.Lock()
-        self._after: float | None = None  # the end of an optimiser's step, after which another may begin
-        self._passed: set[Node] | None = None  # the nodes of the last backward pass since
-        self._pass_end = 0.0
+        self.assigned = False  # whether a tensor was given another value since the last pass
+        self._stopped = False
+        self._passed: set[Node] | None = None  # the nodes of the backward passes of this step
+        self._pass_end: Moment | None = None
+        self._updated: Moment | None = None  # the end of an optimiser's step, after which another step begins
 
     def join(self) -> Tape:
-        """A tape for this thread."""
+        """A tape for this thread; one that nobody reads, where what was wanted is there."""
         with self._lock:
             tape = Tape(self, len(self.tapes))
-            self.tapes.append(tape)
+            if self._stopped:
+                tape.quiet = observe.OVER
+            else:
+                self.tapes.append(tape)
         return tape
+
+    @property
+    def number(self) -> int | None:
+        """The number of the step that is kept, where the run has steps."""
+        return self.steps if self.steps or self.wanted is not None or self._updated is not None else None
 
     @property
     def has_passed(self) -> bool:
@@ -239,11 +264,11 @@ class Recorder:
         try:
             with observe.watch(self.join, _WATCHED):
                 self.tapes[0].begin(sys._getframe())
-                self.started = perf_counter()
+                self.began = perf_counter()
                 try:
                     yield self
                 finally:
-                    self.ended = perf_counter()
+                    self.ended = self.ended or perf_counter()
                     for tape in self.tapes:
                         tape.close()
         finally:
@@ -254,43 +279,63 @@ class Recorder:
 
     def passed(self, tape: Tape, first: int) -> None:
         """A backward pass has ended, whose entries begin at `first` on this tape."""
-        nodes = {e.node for e in tape.entries[first:] if type(e) is Pulled}
-        if self._after is not None:
-            self._step_ends(self._after)
-        elif self._passed is not None and self._passed.isdisjoint(nodes):
-            self._step_ends(self._pass_end)
-        elif self._passed is not None:
-            nodes |= self._passed
-        self._after, self._passed, self._pass_end = None, nodes, perf_counter()
+        pulled = [e for e in tape.entries[first:] if type(e) is Pulled]
+        nodes = {e.node for e in pulled}
+        if self._updated is not None:
+            self._step_ends(self._updated)
+        elif self._passed is not None and self._pass_end is not None:
+            if self._passed.isdisjoint(nodes) and (self.assigned or not _adds_up(pulled)):
+                self._step_ends(self._pass_end)
+            else:
+                nodes |= self._passed
+        self._updated, self._passed, self._pass_end, self.assigned = None, nodes, self._here(), False
 
     def updated(self) -> None:
         """An optimiser's step has ended."""
-        if self._passed is not None or self._after is not None:
-            self._after = perf_counter()
-        if self.wanted == self.steps and self._passed is not None:
-            self._stop()
+        if self._passed is not None:
+            self._updated = self._here()
+            if self.wanted == self.steps:
+                self._stop()
 
-    def _step_ends(self, time: float) -> None:
-        """Another step is whole, so that the one that ended at this time is not the last."""
+    def settle(self, failed: bool) -> None:
+        """The program has ended: what it did after its last whole step is left out, unless it failed there."""
+        if self._updated is None or self._stopped:
+            return
+        if failed:
+            self._step_ends(self._updated)
+        else:
+            self._keep_until(self._updated)
+
+    def _here(self) -> Moment:
+        return Moment(perf_counter(), [len(tape.entries) for tape in self.tapes])
+
+    def _step_ends(self, moment: Moment) -> None:
+        """A step is whole, which ended at this moment; if it is not the one to keep it is let go."""
         if self.wanted == self.steps:
+            self._keep_until(moment)
             self._stop()
             return
         self.steps += 1
-        self.cut = time
-        for tape in self.tapes:
-            kept = next((i for i, e in enumerate(tape.entries) if _time(e) >= time), len(tape.entries))
-            # Nodes have no time: those of a step's last operation follow it.
-            del tape.entries[:kept]
+        self.began = moment.time
+        for tape, length in zip(self.tapes, moment.lengths):
+            del tape.entries[:length]
+
+    def _keep_until(self, moment: Moment) -> None:
+        self.ended = moment.time
+        for i, tape in enumerate(self.tapes):
+            del tape.entries[moment.lengths[i] if i < len(moment.lengths) else 0 :]
 
     def _stop(self) -> None:
+        self._stopped = True
+        self.ended = self.ended or perf_counter()
         for tape in self.tapes:
             tape.quiet = observe.OVER
 
 
-def _time(entry: Entry) -> float:
-    if type(entry) is Pass or type(entry) is Leaked:
-        return entry.time
-    return entry.start if isinstance(entry, (Ran, Pulled, Updated)) else -1.0
+def _adds_up(pulled: Sequence[Pulled]) -> bool:
+    """Whether a backward pass has come to a leaf that has a gradient already: several passes make one update."""
+    leaves = {entry for p in pulled for entry in p.own if entry.op.kind == "leaf"}
+    return any((owner := leaf.variable) is not None and owner.grad is not None for leaf in leaves)
 
 
 # -- what is watched beside operations

@@ -82,7 +82,10 @@ class Event:
 
 @dataclass(eq=False)
 class Recording:
-    """One run: rows, each after its operands, and events in the order of time."""
+    """One run: rows, each after its operands, and events in the order of time.
+
+    `passes` counts backward passes, `parameters` are all that the program can reach, with their names.
+    """
 
     rows: list[Row]
     events: list[Event]
@@ -94,6 +97,7 @@ class Recording:
     started: float = 0.0
     seconds: float | None = None
     values: bool = True
+    passes: int = 0
     error: BaseException | None = None
     notes: list[str] = field(default_factory=list)
     parameters: list[tuple[str, Tensor]] = field(default_factory=list)
@@ -241,7 +245,8 @@ class _Assembly:
         self.leaks: list[Leaked] = []
         self.roots: list[Node] = []
         self.passes = 0
-        self.gradients: list[dict[Row, Any]] = []
+        self.again: list[bool] = []  # whether a pass was itself recorded
+        self.gradients: list[dict[Row, Any]] = []  # what arrived, pass by pass
         self.last_pass_ended = float("inf")
         items = [item for tape in recorder.tapes for item in self._paired(tape)]
         if len(recorder.tapes) > 1:
@@ -276,8 +281,9 @@ class _Assembly:
         elif type(entry) is Pass:
             if entry.roots:
                 self.passes += 1
-                self.roots = [n for n, _ in entry.roots]
+                self.roots = list(dict.fromkeys([*(n for n, _ in entry.roots), *self.roots]))
                 self.gradients.append({})
+                self.again.append(False)
                 for root, ct in entry.roots:
                     self._arrive(self._row(root), raw(ct))
             else:
@@ -287,6 +293,22 @@ class _Assembly:
             self.events.append(Event("optimizer", row, thread, entry.start, entry.end, updated=entry))
         elif type(entry) is Leaked:
             self.leaks.append(entry)
+
+    def set_gradients(self) -> None:
+        """Give rows that no step handed on a gradient from what arrived: those of leaves add up over passes.
+
+        A pass that was itself recorded is not the last one: its gradients are intermediate values.
+        """
+        last = [g for g, again in zip(self.gradients, self.again, strict=True) if not again] or self.gradients
+        totals: dict[Row, Any] = {}
+        for arrived in last:
+            for row, gradient in arrived.items():
+                before = totals.get(row)
+                with np.errstate(all="ignore"):
+                    totals[row] = gradient if before is None or isinstance(before, tuple) else before + gradient
+        for row, gradient in totals.items():
+            if row.op is None or row.gradient is None:
+                row.gradient = gradient
 
     def _row(self, node: Node, value: Any = None) -> Row:
         return self.builder.of_node.get(node) or self.builder.unseen(node, value)
@@ -319,6 +341,8 @@ class _Assembly:
 
     def _pulled(self, entry: Pulled, thread: int) -> None:
         row = self._row(entry.node)
+        if self.again:
+            self.again[-1] = entry.recorded
         own = {node: raw(g) for node, g in entry.own.items()}
         for node, g in own.items():
             self._arrive(self._row(node), g)
@@ -335,21 +359,21 @@ class _Assembly:
 
 
 def recorded(
-    recorder: Recorder, inputs: Iterable[Node] = (), results: Sequence[Tensor] = (), builder: Builder | None = None
+    recorder: Recorder,
+    inputs: Iterable[Node] = (),
+    results: Sequence[Tensor] = (),
+    builder: Builder | None = None,
 ) -> Recording:
-    """The recording of what a recorder has seen. `results` are what the program gave, where that is known.
+    """The recording of what a recorder has seen.
 
-    With `builder` there are rows already: those of what was not watched.
+    `inputs` are the nodes of arguments, `results` what the program gave. With `builder` there are rows already:
+    those of what was not watched.
     """
     builder = builder or Builder(inputs)
-    before = [
-        Event("forward", row, 0, recorder.started, recorder.started) for row in builder.rows if row.op is not None
-    ]
+    began = recorder.began
+    before = [Event("forward", row, 0, began, began) for row in builder.rows if row.op is not None]
     made = _Assembly(recorder, builder)
-    for arrived in made.gradients:
-        for row, gradient in arrived.items():
-            if row.op is None or row.gradient is None:
-                row.gradient = gradient
+    made.set_gradients()
     nodes = made.roots or [t.node for t in results if t.node is not None]
     roots = list(dict.fromkeys(made._row(n) for n in nodes))
     for tensor in results:
@@ -363,16 +387,20 @@ def recorded(
     kept = set(rows)
     events = [e for e in before + made.events if e.row in kept]
     return Recording(
-        rows, events, roots, made.leaks, started=max(recorder.started, recorder.cut),
-        seconds=recorder.ended - max(recorder.started, recorder.cut), step=recorder.steps or None,
+        rows, events, roots, made.leaks, started=began, seconds=recorder.ended - began, step=recorder.number,
+        passes=made.passes,
     )  # fmt: skip
 
 
 def _kept(rows: Sequence[Row], roots: Sequence[Row], events: Sequence[Event], end: float) -> list[Row]:
-    """Rows without what a program does after the last backward pass and nothing here needs: its update by hand."""
+    """Rows without what neither results nor anything that carries gradients needs.
+
+    A program computes such things beside: values to begin with, figures to print, its update by hand.
+    """
     late = {e.row for e in events if e.phase == "forward" and e.start > end and not e.row.tracked}
     needed: set[Row] = set()
-    stack = [row for row in rows if row not in late and row.op is not None] + list(roots)
+    stack = [row for row in rows if row not in late and row.op is not None and (row.tracked or not roots)]
+    stack += roots
     while stack:
         row = stack.pop()
         if row not in needed:

@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from ..core.errors import GraphError, fail
-from .reached import leaf_names
+from .names import name_leaves
+from .reached import leaf_names, parameters, tensors
 from .recorder import Recorder
 from .recording import Recording, recorded
 
@@ -24,8 +25,8 @@ def record_script(
     argv: Sequence[str] = (),
     *,
     step: int | None = None,
-) -> tuple[Recording, dict[int, str]]:
-    """Run a script under the recorder; the recording, and the names of its leaves.
+) -> Recording:
+    """Run a script under the recorder.
 
     It runs as `__main__`, with its folder first on `sys.path`, `argv` behind its path in `sys.argv`, and in the
     working directory there is. With `function` the script is run as a module that is imported, and then that
@@ -56,12 +57,15 @@ def record_script(
                     "Give the name of one of its functions.",
                 )
             error = _recorded(recorder, called)
-        names = leaf_names([(n, v) for n, v in module.__dict__.items() if not n.startswith("__")])
+        recorder.settle(error is not None)
+        reached = tensors([(n, v) for n, v in module.__dict__.items() if not n.startswith("__")])
     recording = recorded(recorder)
+    name_leaves(recording.rows, leaf_names(reached))
     recording.script = file.name
     recording.title = f"{function}()" if function is not None else file.stem
     recording.error = error
-    return recording, names
+    recording.parameters = parameters(reached)
+    return recording
 
 
 def _recorded(recorder: Recorder, run: Any) -> BaseException | None:
