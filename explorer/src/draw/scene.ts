@@ -282,7 +282,7 @@ class Builder {
     }
     const wanted = [...home].filter(([e]) => edges[e]!.value?.chip !== undefined || edges[e]!.gradient?.chip !== undefined);
     if (wanted.length === 0) return;
-    const crowd = new Crowd(layout.boxes.filter((_, i) => !graph.items[i]!.open));
+    const crowd = new Crowd(graph.items.flatMap((item, i) => (item.open ? [] : [layout.boxes[i]!, ...this.captions(i)])));
     for (const [edge, { route }] of wanted.sort((a, b) => a[0] - b[0])) {
       const look = edges[edge]!;
       for (const lane of ["value", "gradient"] as const) {
@@ -296,6 +296,20 @@ class Builder {
         this.hits.push({ target: { kind: "chip", edge, lane }, level: LEVEL.chip, box });
       }
     }
+  }
+
+  /** Where the texts above and below a box stand. */
+  private captions(i: number): Rect[] {
+    const { layout, nodes, metrics } = this.scene;
+    const { above, below } = nodes[i]!;
+    const box = layout.boxes[i]!;
+    const size = metrics.captionSize;
+    const at = (side: { text: string } | undefined, y: number): Rect[] => {
+      if (side === undefined) return [];
+      const width = this.measure(side.text, "ui", size, true);
+      return [{ x: box.x + (box.width - width) / 2, y: y - size * 0.7, width, height: size * 1.4 }];
+    };
+    return [...at(above, box.y - size * 1.4), ...at(below, box.y + box.height + size * 1.5)];
   }
 
   private chip(text: string, box: Rect, kind: "value" | "gradient", lane: Lane): void {
