@@ -60,3 +60,8 @@ export function shownMany(count: number): string {
   const [size, prefix] = THOUSANDS.find(([least]) => count >= least) ?? [1, ""];
   return `${shownNumber(count / size, 3)} ${prefix}`;
 }
+
+/** Digits lowered, for places where only plain text can stand: v₁. */
+export function subscript(digits: string): string {
+  return digits.replace(/\d/g, (digit) => String.fromCharCode(0x2080 + Number(digit)));
+}

@@ -23,19 +23,52 @@ const CALL = 9;
 /** Expressions longer than this are named and written as equations of their own. */
 const LONG = 44;
 
-export function splitName(name: string): { name: string; index: string } {
+function splitName(name: string): Called {
   const found = /^(.*?[^\d_.])_?(\d{1,3})$/u.exec(name);
   return found === null ? { name, index: "" } : { name: found[1] as string, index: found[2] as string };
 }
 
-/** A node without a name of its own is called by its row. */
-export function calledOf(model: Model, node: number): string {
-  const name = nameOf(model, node);
-  return name === "" ? `v${node}` : name;
+interface Called {
+  readonly name: string;
+  readonly index: string;
+}
+
+const callings = new WeakMap<Model, readonly Called[]>();
+
+/**
+ * What each node is called: its name, with a number where several have the same one (`t = t + ...` in a loop), or "v"
+ * and its row where it has none.
+ */
+function callingsOf(model: Model): readonly Called[] {
+  const known = callings.get(model);
+  if (known !== undefined) return known;
+  const names = Array.from({ length: model.nodes }, (_, node) => nameOf(model, node) || `v${node}`);
+  const uses = new Map<string, number>();
+  for (const name of names) uses.set(name, (uses.get(name) ?? 0) + 1);
+  const met = new Map<string, number>();
+  const made = names.map((name) => {
+    if (uses.get(name) === 1) return splitName(name);
+    const turn = (met.get(name) ?? 0) + 1;
+    met.set(name, turn);
+    // t1 may be a name of its own.
+    return { name, index: uses.has(`${name}${turn}`) ? `(${turn})` : String(turn) };
+  });
+  callings.set(model, made);
+  return made;
+}
+
+export function calledOf(model: Model, node: number): Called {
+  return callingsOf(model)[node] ?? { name: `v${node}`, index: "" };
+}
+
+/** The same in plain text. */
+export function plainName(model: Model, node: number): string {
+  const { name, index } = calledOf(model, node);
+  return name + index;
 }
 
 export function namePart(model: Model, node: number): Part {
-  return { kind: "name", ...splitName(calledOf(model, node)), node };
+  return { kind: "name", ...calledOf(model, node), node };
 }
 
 /** The node that a second name (a root without an operation) stands for. */

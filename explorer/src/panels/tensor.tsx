@@ -45,18 +45,24 @@ export function Tensor({ node, gradient }: { node: number; gradient: boolean }) 
       ) : (
         details.cells !== undefined && <Cells cells={details.cells} gradient={gradient} label={`${what}, sizes of its elements`} />
       )}
-      {details.size > 1 && <Histogram details={details} label={`Distribution of the ${what}'s elements`} />}
+      {details.size > FEW && num(details.min) < num(details.max) && <Histogram details={details} label={`Distribution of the ${what}'s elements`} />}
       {details.size > 1 && <Statistics details={details} />}
     </div>
   );
 }
 
+/** Up to so many elements say more than their distribution. */
+const FEW = 8;
+/** A vector continues in a new line after so many elements. */
+const ACROSS = 6;
+
 /** Elements as numbers: the last axis across, the one before down, all others one table after the other. */
 function Grid({ values, shape, label }: { values: readonly number[]; shape: readonly number[]; label: string }) {
-  const cols = shape[shape.length - 1] ?? 1;
-  const rows = shape[shape.length - 2] ?? 1;
+  const vector = shape.length < 2;
+  const cols = vector ? Math.min(ACROSS, values.length) : (shape[shape.length - 1] as number);
+  const rows = vector ? Math.ceil(values.length / Math.max(1, cols)) : (shape[shape.length - 2] as number);
   const high = values.reduce((most, v) => (Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 0);
-  const tables = cols * rows === 0 ? 0 : values.length / (cols * rows);
+  const tables = cols * rows === 0 ? 0 : Math.ceil(values.length / (cols * rows));
   return (
     <div class="wg-grid-scroll" tabIndex={0} role="group" aria-label={label}>
       {Array.from({ length: tables }, (_, table) => (
@@ -65,7 +71,8 @@ function Grid({ values, shape, label }: { values: readonly number[]; shape: read
             {Array.from({ length: rows }, (_, row) => (
               <tr key={row}>
                 {Array.from({ length: cols }, (_, col) => {
-                  const v = values[(table * rows + row) * cols + col] ?? Number.NaN;
+                  const v = values[(table * rows + row) * cols + col];
+                  if (v === undefined) return null;
                   const heat = high === 0 ? 0 : Math.min(1, Math.abs(v) / high);
                   return (
                     <td key={col} class={Number.isFinite(v) ? "" : "wg-bad"} style={{ "--heat": String(heat) }}>

@@ -1,7 +1,7 @@
 /** The Paths tab: every way from one node to another, the product along each, their sum, and that it is the derivative. */
 import { useMemo, useState } from "preact/hooks";
 import { shownNumber } from "../format";
-import { calledOf, namePart } from "../formula/expression";
+import { plainName, namePart } from "../formula/expression";
 import { Formula } from "../formula/view";
 import { Product } from "../panels/lesson/paths_section";
 import { nudge, programOf } from "../scalar/run";
@@ -73,7 +73,7 @@ function Choice({ label, chosen, nodes, onChoose }: { label: string; chosen: num
       <select value={String(chosen)} onChange={(event) => onChoose(Number(event.currentTarget.value))}>
         {nodes.map((node) => (
           <option key={node} value={String(node)}>
-            {calledOf(model, node)}
+            {plainName(model, node)}
           </option>
         ))}
       </select>

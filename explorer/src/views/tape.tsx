@@ -1,7 +1,7 @@
 /** The Tape tab: everything that was recorded, in order; values fill it downwards, gradients back upwards. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { shownBytes, shownNumber, shownShape } from "../format";
-import { calledOf, namePart, recordOf, splitName } from "../formula/expression";
+import { calledOf, namePart, recordOf } from "../formula/expression";
 import { Formula, Name } from "../formula/view";
 import { KindGlyph } from "../panels/glyph";
 import { itemBytes, keepingOf, sizeOf } from "../panels/lesson/keeping";
@@ -137,7 +137,7 @@ function TapeRow({ node, kept, current, selected }: RowProps) {
       <span role="cell" class="wg-tape-record">
         <KindGlyph kind={kindOf(model, node)} />
         <button type="button" onClick={(event) => (event.stopPropagation(), go())}>
-          <Name {...splitName(calledOf(model, node))} />
+          <Name {...calledOf(model, node)} />
           {!leaf && (
             <>
               {" = "}

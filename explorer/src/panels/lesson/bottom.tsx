@@ -1,6 +1,6 @@
 /** The clock: transport, the strip of what the tape keeps, and what that comes to. */
 import { useMemo } from "preact/hooks";
-import { shownBytes, shownMicros, shownNumber } from "../../format";
+import { shownBytes, shownCount, shownMicros } from "../../format";
 import { flopsOf, phaseAt } from "../../trace/model";
 import { useStore } from "../../state";
 import { Transport } from "../transport";
@@ -80,7 +80,7 @@ function Sums({ keeping }: { keeping: Keeping }) {
       <div>
         <dt>work, forward</dt>
         <dd>
-          <b>{shownNumber(work)}</b> flops
+          <b>{shownCount(work)}</b> flops
         </dd>
       </div>
       <div title="As recorded: the recording itself takes part of it">

@@ -1,7 +1,7 @@
 /** If only this one moved: the loss along it, with the tangent whose slope is the gradient. Leaves can be dragged. */
 import { useMemo, useRef } from "preact/hooks";
-import { shownNumber } from "../../format";
-import { calledOf, namePart, plain } from "../../formula/expression";
+import { shownNumber, subscript } from "../../format";
+import { calledOf, namePart, plain, plainName } from "../../formula/expression";
 import { Formula } from "../../formula/view";
 import { canMove, lossAlong } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
@@ -67,7 +67,10 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   const { from, to, low, high } = samples;
   const x = (value: number) => ((value - from) / (to - from)) * WIDE;
   const y = (value: number) => FLOOR - ((value - low) / (high - low || 1)) * (FLOOR - CEILING - 6) - 4;
-  const name = calledOf(model, node);
+  const name = plainName(model, node);
+  const called = calledOf(model, node);
+  const written = called.name + subscript(called.index);
+  const sure = Number.isFinite(loss) && Number.isFinite(gradient);
   const step = 10 ** (Math.floor(Math.log10(to - from)) - 2);
   const move = (value: number) => moveLeaf(store, node, Number((Math.round(value / step) * step).toPrecision(12)));
   const drag = (event: PointerEvent) => {
@@ -123,14 +126,18 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
       ))}
       <path class="wg-curve-line" d={lineOf(samples, x, y)} />
       <text class="wg-math wg-curve-name" x={labelPlace(samples)} y={CEILING + 8}>
-        {label}({name})
+        {label}({written})
       </text>
-      <path class="wg-curve-tangent" d={steep} />
-      <path class="wg-curve-drop" d={`M${x(at).toFixed(1)} ${y(loss).toFixed(1)}V${FLOOR}`} />
-      <circle class="wg-curve-point" cx={x(at)} cy={y(loss)} r="5" />
-      <text class="wg-curve-slope" x={x(at) + (left ? -14 : 14)} y={Math.max(CEILING + 24, y(loss) - 18)} text-anchor={left ? "end" : "start"}>
-        slope {shownNumber(gradient)}
-      </text>
+      {sure && (
+        <>
+          <path class="wg-curve-tangent" d={steep} />
+          <path class="wg-curve-drop" d={`M${x(at).toFixed(1)} ${y(loss).toFixed(1)}V${FLOOR}`} />
+          <circle class="wg-curve-point" cx={x(at)} cy={y(loss)} r="5" />
+          <text class="wg-curve-slope" x={x(at) + (left ? -14 : 14)} y={Math.max(CEILING + 24, y(loss) - 18)} text-anchor={left ? "end" : "start"}>
+            slope {shownNumber(gradient)}
+          </text>
+        </>
+      )}
       <g class={`wg-curve-handle is-${kindOf(model, node)}`} transform={`translate(${x(at).toFixed(1)} ${FLOOR})`}>
         <path d="M0 -8.5L7.4 -4.25V4.25L0 8.5L-7.4 4.25V-4.25Z" />
       </g>

@@ -4,7 +4,7 @@ import { canMove } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
 import { moveLeaf, useStore } from "../../state";
 import { recordedValue } from "../../trace/model";
-import { calledOf } from "../../formula/expression";
+import { plainName } from "../../formula/expression";
 
 export function LeafValue({ node }: { node: number }) {
   const store = useStore();
@@ -26,7 +26,7 @@ export function LeafValue({ node }: { node: number }) {
       <input
         type="number"
         step="any"
-        aria-label={`Value of ${calledOf(model, node)}`}
+        aria-label={`Value of ${plainName(model, node)}`}
         value={Number(value.toPrecision(12))}
         onInput={(event) => {
           const given = event.currentTarget.valueAsNumber;

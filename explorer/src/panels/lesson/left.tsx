@@ -1,7 +1,7 @@
 /** The tape, the key, and how gradients move. */
 import { useEffect, useRef } from "preact/hooks";
 import { shownNumber, shownShape } from "../../format";
-import { calledOf, namePart, recordOf, splitName } from "../../formula/expression";
+import { calledOf, namePart, recordOf } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
 import { edgesAt, kindOf, phaseAt, shapeOf } from "../../trace/model";
 import type { NodeKind, Pattern } from "../../trace/types";
@@ -69,7 +69,7 @@ function Row({ node }: { node: number }) {
   const leaf = edgesAt(model.operands, node).length === 0;
   const kept = keptBy(model, node);
   const backward = current && phaseAt(model, last) === "backward";
-  const called = splitName(calledOf(model, node));
+  const called = calledOf(model, node);
   const shape = shapeOf(model, node);
   const there = hasValue(model, node, cursor);
   const flowed = hasGradient(model, node, cursor);

@@ -1,7 +1,7 @@
 /** The selected node in full: its numbers, its paths to the loss, where it came from, what the loss would do if it moved. */
 import { select, useStore } from "../../state";
-import { shownNumber, shownShape } from "../../format";
-import { calledOf, localOf, namePart, numbersOf, plain, recordOf, splitName } from "../../formula/expression";
+import { shownNumber, shownShape, subscript } from "../../format";
+import { calledOf, localOf, namePart, numbersOf, plain, recordOf } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
 import { consumersOf, dtypeOf, edgesAt, kindOf, opOf, shapeOf, symbolOf, type Model } from "../../trace/model";
 import type { NodeKind } from "../../trace/types";
@@ -74,10 +74,10 @@ function Head({ node }: { node: number }) {
   return (
     <section class="wg-section wg-node-head">
       <header>
-        <KindBadge kind={kind} symbol={kind === "op" ? symbolOf(model, node) : short(called)} />
+        <KindBadge kind={kind} symbol={kind === "op" ? symbolOf(model, node) : short(called.name) + (called.name.length > 1 ? "" : subscript(called.index))} />
         <div>
           <h1>
-            {KINDS[kind]} <Name {...splitName(called)} />
+            {KINDS[kind]} <Name {...called} />
           </h1>
           <p class="wg-muted">{facts.join(" · ")}</p>
         </div>
@@ -91,10 +91,12 @@ function Head({ node }: { node: number }) {
             </dd>
           </div>
         )}
-        <div>
-          <dt>value</dt>
-          <dd>{single ? leaf ? <LeafValue node={node} /> : hasValue(model, node, cursor) ? shownNumber(number) : <NotYet /> : null}</dd>
-        </div>
+        {single && (
+          <div>
+            <dt>value</dt>
+            <dd>{leaf ? <LeafValue node={node} /> : hasValue(model, node, cursor) ? shownNumber(number) : <NotYet />}</dd>
+          </div>
+        )}
         {single && (
           <div>
             <dt>

@@ -51,6 +51,10 @@ function blank(phase: Phase | "start", node: number, place: string): Telling {
 }
 
 function beginning(model: Model): Telling {
+  if (model.events === 0) {
+    const sentence = model.trace.meta.values ? "Nothing was computed." : "Only the structure was recorded: there are no values to tell of.";
+    return { ...blank("start", -1, ""), sentence: [text(sentence, "strong")] };
+  }
   return {
     ...blank("start", -1, `${model.events} steps`),
     sentence: [text("Only the leaves have values.", "strong")],
@@ -174,7 +178,8 @@ function handed(model: Model, numbers: Numbers, edge: number, event: number): Ph
     { kind: "derivative", of: lossPart(model), by: namePart(model, source) },
     text(" = "),
     ...(before.length > 0 ? [gradient(sum), text(" + ")] : []),
-    gradient(arrived),
+    // A sign after a sign stands in brackets.
+    ...(before.length > 0 && arrived < 0 ? [text("("), gradient(arrived), text(")")] : [gradient(arrived)]),
     text(" × "),
     ...slopeBits(model, numbers, node, model.slot[edge] as number, slope),
     text(" = "),

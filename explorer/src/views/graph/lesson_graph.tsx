@@ -23,8 +23,7 @@ export function LessonGraph() {
   const model = store.model.value;
   const theme = store.theme.value;
   const measure = useMemo(measuring, []);
-  const open = useMemo(() => new Set(model.trace.scopes.parent.keys()), [model]);
-  const stage = useMemo(() => stageOf(model, open, measure), [model, open, measure]);
+  const stage = useMemo(() => stageOf(model, measure), [model, measure]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: store.cursor.value,

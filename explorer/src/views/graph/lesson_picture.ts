@@ -3,14 +3,14 @@ import { LESSON, baseEdge, baseLook, boxSize, laneWidth, type EdgeLook, type Lan
 import { displayList } from "../../draw/scene";
 import type { DisplayList } from "../../draw/display";
 import type { TextMeasure } from "../../draw/text";
-import { fold, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/fold";
+import { fold, scopeFacts, type Item, type VisibleEdge, type VisibleGraph } from "../../fold/fold";
 import { shownNumber } from "../../format";
 import { nested, type NestedLayout } from "../../layout/nested";
 import type { Route } from "../../layout/types";
 import { carries, edgeGradient, hasGradient, hasHanded, hasTurned, hasValue } from "../../panels/lesson/progress";
 import type { Numbers } from "../../state";
 import { codeOfRms } from "../../trace/decode";
-import { kindOf, phaseAt, recordedValue, type Model } from "../../trace/model";
+import { kindOf, modelOf, phaseAt, recordedValue, type Model } from "../../trace/model";
 import { pathsBetween } from "../paths/paths";
 
 /** What does not change with the clock: the visible graph and where everything stands. */
@@ -23,8 +23,9 @@ export interface Stage {
   readonly measure: TextMeasure;
 }
 
-export function stageOf(model: Model, open: ReadonlySet<number>, measure: TextMeasure): Stage {
-  const graph = fold(model, { open });
+export function stageOf(recorded: Model, measure: TextMeasure): Stage {
+  const model = withModulesOnly(recorded);
+  const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()) });
   const nodes = graph.items.map((item) => baseLook(model, item));
   const edges = graph.edges.map((edge) => baseEdge(model, edge));
   const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));
@@ -33,6 +34,34 @@ export function stageOf(model: Model, open: ReadonlySet<number>, measure: TextMe
     size: (item: Item) => boxSize(looks.get(item) as NodeLook, LESSON, measure),
   });
   return { model, graph, layout, nodes, edges, measure };
+}
+
+/**
+ * The same run, its scopes reduced to modules: frames around loops and lines would leave a small graph no room. A module
+ * that holds everything, or a single node, says nothing either.
+ */
+function withModulesOnly(model: Model): Model {
+  const { scopes, nodes } = model.trace;
+  const { nodes: sizes } = scopeFacts(model);
+  const total = nodes.op.length;
+  const kept = scopes.parent.map(
+    (_, row) => row === 0 || (scopes.kind[row] === "module" && (sizes[row] as number) > 1 && (sizes[row] as number) < total),
+  );
+  const rows = scopes.parent.flatMap((_, row) => (kept[row] ? [row] : []));
+  const newRow = new Map(rows.map((row, i) => [row, i]));
+  const frame = (row: number): number => (kept[row] === true ? (newRow.get(row) as number) : frame(scopes.parent[row] as number));
+  const pick = <T>(column: readonly T[]) => rows.map((row) => column[row] as T);
+  return modelOf({
+    ...model.trace,
+    scopes: {
+      parent: rows.map((row) => (row === 0 ? -1 : frame(scopes.parent[row] as number))),
+      name: pick(scopes.name),
+      kind: pick(scopes.kind),
+      // Equal modules are not folded: every node is shown.
+      hash: rows.map((_, i) => i),
+    },
+    nodes: { ...nodes, scope: nodes.scope.map(frame) },
+  });
 }
 
 /** What the picture shows beyond the recording. */
@@ -46,6 +75,9 @@ export interface Moment {
   /** Edges with a band under them; those on paths from the selected node to the loss if not given. */
   readonly band?: ReadonlySet<number>;
 }
+
+/** Digits of the numbers on the lanes. */
+const CHIP_DIGITS = 3;
 
 export function picture(stage: Stage, moment: Moment): DisplayList {
   const band = moment.band ?? bandOf(stage.model, moment);
@@ -118,7 +150,7 @@ function edgeLook(stage: Stage, edge: VisibleEdge, base: EdgeLook, moment: Momen
 function valueLane(node: number, { numbers }: Moment, edge: VisibleEdge): Partial<Lane> {
   const value = edge.values.length === 1 ? numbers.value(node) : null;
   const bad = value !== null && Number.isNaN(value);
-  return { bad, ...(value === null ? {} : { chip: shownNumber(value) }) };
+  return { bad, ...(value === null ? {} : { chip: shownNumber(value, CHIP_DIGITS) }) };
 }
 
 /** Gradients along edges that share a line are summed, as they would be at the value that they go to. */
@@ -128,7 +160,7 @@ function gradientLane(model: Model, edge: VisibleEdge, base: EdgeLook, { numbers
   const parts = rows.map((row) => edgeGradient(model, numbers, row));
   if (parts.includes(null)) return base.gradient;
   const sum = parts.reduce<number>((a, b) => a + (b ?? 0), 0);
-  return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum) };
+  return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum, CHIP_DIGITS) };
 }
 
 /** Where something flows right now: routes with the way it goes, for dots that travel along them. */

@@ -19,7 +19,7 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
   const store = useStore();
   const model = store.model.value;
   const measure = useMemo(measuring, []);
-  const stage = useMemo(() => stageOf(model, new Set(model.trace.scopes.parent.keys()), measure), [model, measure]);
+  const stage = useMemo(() => stageOf(model, measure), [model, measure]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: model.events,
