@@ -14,6 +14,7 @@ from ..core.cells import Cell
 from ..core.declare import public
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.op import TABLE
+from ..core.record import bind
 from ..core.spec import Spec, spec_of, uint64
 from ..core.tensor import Tensor, asarray, wrap
 from .draws import Position, as_counter, as_key
@@ -32,7 +33,10 @@ class _Traced:
     def __init__(self, state: Tensor) -> None:
         self.thread = threading.get_ident()
         self.state: Tensor | None = state
-        self.key, self.counter, self.offset = state[:2], state[2], 0
+        # As state[:2] and state[2], which take longer to find out what they mean.
+        self.key: Tensor = bind(TABLE["slice"], (state,), {"entries": ((0, 2, None),)})
+        self.counter: Tensor = bind(TABLE["slice"], (state,), {"entries": (2,)})
+        self.offset = 0
 
     def move(self, key: Tensor, counter: Tensor) -> None:
         self.state, self.key, self.counter, self.offset = None, key, counter, 0
