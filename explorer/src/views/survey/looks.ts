@@ -73,7 +73,7 @@ function told(lane: Lane, dim: boolean, number: number | null): Lane {
 }
 
 /** Nodes that the compiler put into one kernel, where several of them are seen and nothing else stands between. */
-export function hullsOf(model: Model, { graph, layout, metrics }: Picture, kernels: readonly KernelInfo[]): Hull[] {
+export function hullsOf({ graph, layout, metrics }: Picture, kernels: readonly KernelInfo[]): Hull[] {
   const itemOfNode = new Map<number, number>();
   graph.items.forEach((item, i) => {
     if (item.node >= 0) itemOfNode.set(item.node, i);
@@ -85,7 +85,7 @@ export function hullsOf(model: Model, { graph, layout, metrics }: Picture, kerne
     if (items.length < 2) continue;
     const frame = around(items.map((i) => layout.boxes[i] as Rect), metrics.padding);
     // A hull is a box around all its nodes: where others stand in it too it would say that they are in the kernel.
-    if (graph.items.some((item, i) => overlaps(layout.boxes[i] as Rect, frame) && !items.includes(i) && !encloses(graph, i, items[0] as number))) continue;
+    if (graph.items.some((_, i) => overlaps(layout.boxes[i] as Rect, frame) && !items.includes(i) && !encloses(graph, i, items[0] as number))) continue;
     out.push({ items, label: `one kernel${kernel.micros === null ? "" : `, ${shownMicros(kernel.micros)}`}` });
   }
   return out;

@@ -39,7 +39,7 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
     [model, focus, open, width],
   );
   const born = useMemo(() => bornIn(model), [model]);
-  const hulls = useMemo(() => (picture === null ? [] : hullsOf(model, picture, kernels)), [picture, kernels]);
+  const hulls = useMemo(() => (picture === null ? [] : hullsOf(picture, kernels)), [picture, kernels]);
   const scenery = { cursor: store.cursor.value, selection: store.selection.value, hover: store.hover.value, born, lit };
   const drawn = picture === null ? null : displayList({ ...picture, nodes: nodeLooks(model, picture, scenery), edges: edgeLooks(model, picture, scenery), hulls });
   const items = picture?.graph.items ?? [];
