@@ -59,7 +59,9 @@ class _Writer:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.findings = findings(recording)
-        self.named = {finding.row for finding in self.findings}
+        # What findings are about, and what it was made from: where a NaN leaves a step, an operand's gradient shows it.
+        about = [finding.row for finding in self.findings if finding.row is not None]
+        self.named = {r for row in about for r in (row, *row.operands) if r is not None}
         self._add_roots()
         self.rows = recording.rows
         for i, row in enumerate(self.rows):
