@@ -324,6 +324,24 @@ def test_rows_past_the_last_step_are_not_looked_at() -> None:
     np.testing.assert_allclose(through.numpy(), second, rtol=1e-12)
 
 
+def test_examples_of_examples() -> None:
+    w, xs = arguments()
+    ws = wg.stack([w, 0.7 * w])
+    many = wg.stack([xs, -xs, xs * 0.1])
+    gradient = wg.grad(growing)
+    found = wg.vmap(lambda w: wg.vmap(lambda xs: gradient(w, xs))(many))(ws)
+    close(found, wg.stack([wg.stack([gradient(v, x) for x in many]) for v in ws]), 1e-8)
+
+
+def test_graphs_of_loops_that_cannot_be() -> None:
+    gradient = str(wg.graph(wg.grad(newton))(*arguments()))
+    assert "partial_scan" in gradient
+    with pytest.raises(wg.GraphError, match="rows without max_steps"):
+        wg.Graph.parse(gradient.replace("max_steps=40", "max_steps=None"))
+    with pytest.raises(wg.GraphError, match=r"partial_scan over f64\[\] rows"):
+        wg.Graph.parse(gradient.replace("keeps=True] e ", "keeps=True] b "))
+
+
 def test_numbers_in_a_first_state_take_the_dtype_of_the_loop() -> None:
     def f(x):
         return wg.scan(lambda c, r: (c + r, c), 0.0, x)

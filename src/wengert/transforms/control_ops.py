@@ -290,6 +290,12 @@ def _infer_scan(*args: Any, body: Graph, carries: int, sequences: int, length: i
     return (*specs[:carries], *_rows(specs[carries:], length))
 
 
+def _infer_partial(turns: Any, *args: Any, **attrs: Any) -> Any:
+    if isinstance(turns, Spec) and turns != spec_of((), int64):
+        fail(GraphError, f"partial_scan over {turns} rows, not over an i64[]")
+    return _infer_scan(*args, **attrs)
+
+
 def _run_scan(args: Sequence[Any], turns: Any, body: Graph, keeps: bool, carries: int, **attrs: Any) -> Any:
     count = None if turns is None else int(turns)
     specs = _specs(body)[carries:]
@@ -320,7 +326,7 @@ SCAN = _op(
 PARTIAL_SCAN = _op(
     "partial_scan(*args; body, carries, sequences, length, reverse, keeps)",
     lambda turns, *args, **attrs: _run_scan(args, turns, **attrs),
-    infer=lambda turns, *args, **attrs: _infer_scan(*args, **attrs),
+    infer=_infer_partial,
     recorded=lambda args, **attrs: _recorded_scan(args[1:], args[0], **attrs),
     doc="A scan over as many of the first rows as the first argument says; the other rows that it gives are zeros.",
     samples=lambda rng: [
