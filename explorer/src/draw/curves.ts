@@ -90,24 +90,44 @@ export function placeAlong(route: Route, share: number): Along {
   return at(route, Math.floor(k / STEPS), ((k % STEPS) + part) / STEPS);
 }
 
-/** The route `by` units beside this one: to the right of the direction of travel (downwards, going right) if positive. */
+/** How fast and how sharply a piece runs at t: the length of its derivative, and its curvature. */
+function motion(route: Route, piece: number, t: number): { speed: number; bend: number } {
+  const i = piece * 6;
+  const s = 1 - t;
+  const first = (axis: number) => {
+    const [p0, p1, p2, p3] = [route[i + axis]!, route[i + 2 + axis]!, route[i + 4 + axis]!, route[i + 6 + axis]!];
+    return 3 * (s * s * (p1 - p0) + 2 * s * t * (p2 - p1) + t * t * (p3 - p2));
+  };
+  const second = (axis: number) => {
+    const [p0, p1, p2, p3] = [route[i + axis]!, route[i + 2 + axis]!, route[i + 4 + axis]!, route[i + 6 + axis]!];
+    return 6 * (s * (p2 - 2 * p1 + p0) + t * (p3 - 2 * p2 + p1));
+  };
+  const [dx, dy] = [first(0), first(1)];
+  const speed = Math.hypot(dx, dy);
+  return { speed, bend: speed < 1e-9 ? 0 : (dx * second(1) - dy * second(0)) / speed ** 3 };
+}
+
+/** Parts into which a bent piece is cut to be drawn beside itself. */
+const PARTS = 4;
+
+/**
+ * The route `by` units beside this one: to the right of the direction of travel (downwards, going right) if positive.
+ * Each part starts and ends as the exact parallel curve does, in place, direction and speed.
+ */
 export function beside(route: Route, by: number): Route {
-  const count = pieces(route);
   const out: number[] = [];
-  const shifted = (p: Along) => [p.x - p.dy * by, p.y + p.dx * by] as const;
-  for (let p = 0; p < count; p++) {
-    const parts = isStraight(route, p) ? 1 : 4;
+  for (let p = 0; p < pieces(route); p++) {
+    const parts = isStraight(route, p) ? 1 : PARTS;
     for (let k = 0; k < parts; k++) {
-      const a = at(route, p, k / parts);
-      const b = at(route, p, (k + 1) / parts);
-      const [ax, ay] = shifted(a);
-      const [bx, by2] = shifted(b);
+      const [a, b] = [at(route, p, k / parts), at(route, p, (k + 1) / parts)];
+      const [ax, ay, bx, by2] = [a.x - a.dy * by, a.y + a.dx * by, b.x - b.dy * by, b.y + b.dx * by];
       if (out.length === 0) out.push(ax, ay);
-      // A circular arc's handle is a third of its chord, stretched by how far the ends turn apart.
-      const turn = Math.acos(Math.max(-1, Math.min(1, a.dx * b.dx + a.dy * b.dy)));
-      const stretch = turn < 1e-3 ? 1 / 3 : ((4 / 3) * Math.tan(turn / 4)) / (2 * Math.sin(turn / 2));
-      const handle = Math.hypot(bx - ax, by2 - ay) * stretch;
-      out.push(ax + a.dx * handle, ay + a.dy * handle, bx - b.dx * handle, by2 - b.dy * handle, bx, by2);
+      const handle = (t: number) => {
+        const { speed, bend } = motion(route, p, t);
+        return (speed * Math.max(0.1, 1 - bend * by)) / (3 * parts);
+      };
+      const [start, end] = [handle(k / parts), handle((k + 1) / parts)];
+      out.push(ax + a.dx * start, ay + a.dy * start, bx - b.dx * end, by2 - b.dy * end, bx, by2);
     }
   }
   return Float64Array.from(out);

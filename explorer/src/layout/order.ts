@@ -9,7 +9,7 @@ import { sortByKey } from "./csr";
 import type { Proper } from "./proper";
 
 /** Elementary steps to spend: a small graph is worth trying again from other starts, a large one is not. */
-const EFFORT = 600_000;
+const EFFORT = 300_000;
 const SWEEPS = 12;
 /** Sweeps without any gain after which a start is given up. */
 const PATIENCE = 3;

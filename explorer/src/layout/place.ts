@@ -12,8 +12,10 @@ import type { Proper } from "./proper";
 import type { LayoutOptions } from "./types";
 
 const ROUNDS = 14;
-/** Leaves go where they are used, not the other way around: they do not pull, and are this easy to push aside. */
-const LEAF_MASS = 0.01;
+/** Leaves go where they are used, not the other way around: their links are this weak. */
+const LEAF_PULL = 0.01;
+/** How hard a block without links is to push aside. */
+const FREE = 1e-4;
 
 /** Middle of every node across. */
 export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions): Float64Array {
@@ -331,7 +333,7 @@ interface Springs {
   readonly pull: Float64Array;
   /** 1: the other end lies before this one, 2: after it. */
   readonly side: Uint8Array;
-  /** How hard a block is to push aside. */
+  /** How hard a block is to push aside: the sum of its pulls, so that groups are not moved by forces within. */
   readonly weight: Float64Array;
   /** Blocks by the rank in which they begin. */
   readonly order: Int32Array;
@@ -354,28 +356,26 @@ function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
   const shift = new Float64Array(total);
   const pull = new Float64Array(total);
   const side = new Uint8Array(total);
-  const weight = new Float64Array(blocks.count);
-  for (let v = 0; v < graph.count; v++) {
-    const leaf = !graph.thin[v] && depth.before[v] === 0 && depth.after[v]! > 0;
-    weight[blocks.of[v]!]! += leaf ? LEAF_MASS : 1;
-  }
+  const weight = new Float64Array(blocks.count).fill(FREE);
   for (let link = 0; link < links; link++) {
     const u = graph.tail[link]!;
     const v = graph.head[link]!;
     const a = blocks.of[u]!;
     const b = blocks.of[v]!;
     if (a === b) continue;
-    const leaf = !graph.thin[u] && depth.before[u] === 0;
+    const strength = !graph.thin[u] && depth.before[u] === 0 ? LEAF_PULL : 1;
+    weight[a]! += strength;
+    weight[b]! += strength;
     const distance = blocks.offset[u]! + graph.tailPort[link]! - blocks.offset[v]! - graph.headPort[link]!;
     let k = fill[a]!++;
     other[k] = b;
     shift[k] = -distance;
-    pull[k] = 1;
+    pull[k] = strength;
     side[k] = 2;
     k = fill[b]!++;
     other[k] = a;
     shift[k] = distance;
-    pull[k] = leaf ? 0 : 1;
+    pull[k] = strength;
     side[k] = 1;
   }
   const order = new Int32Array(blocks.count);

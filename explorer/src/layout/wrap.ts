@@ -23,6 +23,9 @@ const SLACK = 1.5;
 const CUT_COST = 0.35;
 /** Pictures whose every break would cut more lines than this are not text. */
 const MOST_CUTS = 6;
+/** Pages are about this high for their width, and rows must make what is on them larger by this much. */
+const PAGE = 0.6;
+const GAIN = 1.1;
 
 /**
  * Chooses the breaks: rows near the wished width, few lines cut (the least sum of squared misses, as in
@@ -66,13 +69,7 @@ export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, o
   let wide = 0;
   starts.forEach((begin, i) => {
     const stop = starts[i + 1] ?? ranks;
-    let [top, low] = [Infinity, -Infinity];
-    for (let r = begin; r < stop; r++) {
-      for (const v of graph.rows[r]!) {
-        top = Math.min(top, place[v]! - graph.above[v]!);
-        low = Math.max(low, place[v]! + graph.below[v]!);
-      }
-    }
+    const [top, low] = extent(graph, place, begin, stop);
     wide = Math.max(wide, end(stop - 1) - columns.left[begin]!);
     rows.push({ dx: -columns.left[begin]!, dy: bottom - top });
     bottom += low - top;
@@ -83,6 +80,9 @@ export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, o
     gutters.push(bottom + nodeGap);
     bottom += 2 * nodeGap + edgeGap * (links.length - 1);
   });
+  const [high, low] = extent(graph, place, 0, ranks);
+  const scale = (width: number, height: number) => Math.min(wrapWidth / width, (wrapWidth * PAGE) / height);
+  if (scale(wide, bottom) < GAIN * scale(end(ranks - 1), low - high)) return null;
   return {
     rowOf,
     rows,
@@ -98,4 +98,16 @@ export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, o
       pen.detour(inner, across + rows[row + 1]!.dy, left + rows[row + 1]!.dx);
     },
   };
+}
+
+/** Where the nodes of ranks `begin` to `stop` begin and end across. */
+function extent(graph: Proper, place: Float64Array, begin: number, stop: number): [number, number] {
+  let [top, low] = [Infinity, -Infinity];
+  for (let r = begin; r < stop; r++) {
+    for (const v of graph.rows[r]!) {
+      top = Math.min(top, place[v]! - graph.above[v]!);
+      low = Math.max(low, place[v]! + graph.below[v]!);
+    }
+  }
+  return [top, low];
 }
