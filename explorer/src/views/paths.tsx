@@ -159,7 +159,7 @@ function List({ found, numbers, lit, onLight }: ListProps) {
       {found.best.map((path) => (
         <li key={path.edges.join()} class={lit === path ? "is-lit" : ""} tabIndex={0} onFocus={() => onLight(path)} onMouseEnter={() => onLight(path)}>
           <Product path={path} numbers={numbers} total={true} />
-          <i class="wg-share" style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }} aria-hidden="true" />
+          <i class="wg-path-share" style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }} aria-hidden="true" />
         </li>
       ))}
       {found.count > found.best.length && found.best.length > 0 && (

@@ -12,6 +12,7 @@ import { lossPart } from "./telling";
 
 const WIDE = 280;
 const HIGH = 126;
+const MARGIN = 6;
 const FLOOR = 102;
 const CEILING = 12;
 
@@ -28,13 +29,20 @@ export function CurveSection({ node }: { node: number }) {
     rest.delete(node);
     return rest;
   }, [store.moved.value, node]);
-  const shown = useMemo(() => {
+  const usual = useMemo(() => {
     if ("reason" in program || recorded === null) return null;
-    const curve = lossAlong(program, node, others);
-    // The stretch stays while the point is dragged along it.
-    const [from, to] = stretchOf(curve, recorded);
-    return { curve, samples: sample(curve, from, to) };
+    return stretchOf(lossAlong(program, node, others), recorded);
   }, [program, node, recorded, others]);
+  const outside = usual !== null && at !== null && (at < usual[0] || at > usual[1]) ? at : null;
+  const shown = useMemo(() => {
+    if ("reason" in program || usual === null) return null;
+    const curve = lossAlong(program, node, others);
+    // The stretch stays while the point is dragged along it, and grows with a point that has left it.
+    const [from, to] = usual;
+    if (outside === null) return { curve, samples: sample(curve, from, to) };
+    const margin = Math.abs(outside - (outside < from ? to : from)) / 8;
+    return { curve, samples: sample(curve, Math.min(from, outside - margin), Math.max(to, outside + margin)) };
+  }, [program, node, usual, others, outside]);
   if (root === undefined || node === root || shown === null || at === null || gradient === null) return null;
   if (shown.samples.high === shown.samples.low && gradient === 0) return null;
   const movable = canMove(model, node);
@@ -63,7 +71,7 @@ interface PlotProps {
 function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   const store = useStore();
   const model = store.model.value;
-  const frame = useRef<SVGSVGElement>(null);
+  const frame = useRef<HTMLDivElement>(null);
   const { from, to, low, high } = samples;
   const x = (value: number) => ((value - from) / (to - from)) * WIDE;
   const y = (value: number) => FLOOR - ((value - low) / (high - low || 1)) * (FLOOR - CEILING - 6) - 4;
@@ -75,7 +83,9 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   const move = (value: number) => moveLeaf(store, node, Number((Math.round(value / step) * step).toPrecision(12)));
   const drag = (event: PointerEvent) => {
     const box = frame.current?.getBoundingClientRect();
-    if (box !== undefined) move(Math.min(to, Math.max(from, from + ((event.clientX - box.left) / box.width) * (to - from))));
+    if (box === undefined) return;
+    const across = ((event.clientX - box.left) / box.width) * (WIDE + 2 * MARGIN) - MARGIN;
+    move(from + (Math.min(WIDE, Math.max(0, across)) / WIDE) * (to - from));
   };
   const keys = (event: KeyboardEvent) => {
     const by = { ArrowRight: 5, ArrowUp: 5, ArrowLeft: -5, ArrowDown: -5 }[event.key];
@@ -106,45 +116,41 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   const label = plain([lossPart(model)]);
   const left = x(at) > WIDE * 0.62;
   return (
-    <svg
-      ref={frame}
-      class={movable ? "wg-curve is-movable" : "wg-curve"}
-      viewBox={`-6 0 ${WIDE + 12} ${HIGH}`}
-      aria-label={`${label} as a function of ${name}`}
-      {...handle}
-    >
-      <path class="wg-axis" d={`M0 ${FLOOR}H${WIDE}`} />
-      {samples.turns.map((turn) => (
-        <g key={turn}>
-          <path class="wg-axis" d={`M${x(turn).toFixed(1)} ${FLOOR - 4}v8`} />
-          {Math.abs(x(turn) - x(at)) > 34 && (
-            <text class="wg-curve-mark" x={x(turn)} y={FLOOR + 20} text-anchor="middle">
-              {roundName(turn)}
+    <div ref={frame} class={movable ? "wg-curve is-movable" : "wg-curve"} aria-label={`${label} as a function of ${name}`} {...handle}>
+      <svg viewBox={`${-MARGIN} 0 ${WIDE + 2 * MARGIN} ${HIGH}`} aria-hidden="true">
+        <path class="wg-axis" d={`M0 ${FLOOR}H${WIDE}`} />
+        {samples.turns.map((turn) => (
+          <g key={turn}>
+            <path class="wg-axis" d={`M${x(turn).toFixed(1)} ${FLOOR - 4}v8`} />
+            {Math.abs(x(turn) - x(at)) > 34 && (
+              <text class="wg-curve-mark" x={x(turn)} y={FLOOR + 20} text-anchor="middle">
+                {roundName(turn)}
+              </text>
+            )}
+          </g>
+        ))}
+        <path class="wg-curve-line" d={lineOf(samples, x, y)} />
+        <text class="wg-math wg-curve-name" x={labelPlace(samples)} y={CEILING + 8}>
+          {label}({written})
+        </text>
+        {sure && (
+          <>
+            <path class="wg-curve-tangent" d={steep} />
+            <path class="wg-curve-drop" d={`M${x(at).toFixed(1)} ${y(loss).toFixed(1)}V${FLOOR}`} />
+            <circle class="wg-curve-point" cx={x(at)} cy={y(loss)} r="5" />
+            <text class="wg-curve-slope" x={x(at) + (left ? -14 : 14)} y={Math.max(CEILING + 24, y(loss) - 18)} text-anchor={left ? "end" : "start"}>
+              slope {shownNumber(gradient)}
             </text>
-          )}
+          </>
+        )}
+        <g class={`wg-curve-handle is-${kindOf(model, node)}`} transform={`translate(${x(at).toFixed(1)} ${FLOOR})`}>
+          <path d="M0 -8.5L7.4 -4.25V4.25L0 8.5L-7.4 4.25V-4.25Z" />
         </g>
-      ))}
-      <path class="wg-curve-line" d={lineOf(samples, x, y)} />
-      <text class="wg-math wg-curve-name" x={labelPlace(samples)} y={CEILING + 8}>
-        {label}({written})
-      </text>
-      {sure && (
-        <>
-          <path class="wg-curve-tangent" d={steep} />
-          <path class="wg-curve-drop" d={`M${x(at).toFixed(1)} ${y(loss).toFixed(1)}V${FLOOR}`} />
-          <circle class="wg-curve-point" cx={x(at)} cy={y(loss)} r="5" />
-          <text class="wg-curve-slope" x={x(at) + (left ? -14 : 14)} y={Math.max(CEILING + 24, y(loss) - 18)} text-anchor={left ? "end" : "start"}>
-            slope {shownNumber(gradient)}
-          </text>
-        </>
-      )}
-      <g class={`wg-curve-handle is-${kindOf(model, node)}`} transform={`translate(${x(at).toFixed(1)} ${FLOOR})`}>
-        <path d="M0 -8.5L7.4 -4.25V4.25L0 8.5L-7.4 4.25V-4.25Z" />
-      </g>
-      <text class="wg-curve-value" x={x(at)} y={FLOOR + 22} text-anchor="middle">
-        {shownNumber(at)}
-      </text>
-    </svg>
+        <text class="wg-curve-value" x={x(at)} y={FLOOR + 22} text-anchor="middle">
+          {shownNumber(at)}
+        </text>
+      </svg>
+    </div>
   );
 }
 

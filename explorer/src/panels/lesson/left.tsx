@@ -1,7 +1,7 @@
 /** The tape, the key, and how gradients move. */
 import { useEffect, useRef } from "preact/hooks";
 import { shownNumber, shownShape } from "../../format";
-import { calledOf, namePart, recordOf } from "../../formula/expression";
+import { calledOf, namePart, plain, recordOf, type Part } from "../../formula/expression";
 import { Formula, Name } from "../../formula/view";
 import { edgesAt, kindOf, phaseAt, shapeOf } from "../../trace/model";
 import type { NodeKind, Pattern } from "../../trace/types";
@@ -33,8 +33,11 @@ function Tape() {
       <table>
         <thead>
           <tr>
-            <th scope="col" colSpan={2}>
+            <th scope="col">
               <span class="wg-hidden">node</span>
+            </th>
+            <th scope="col">
+              <span class="wg-hidden">kind</span>
             </th>
             <th scope="col">record</th>
             <th scope="col">value ↓</th>
@@ -53,6 +56,18 @@ function Tape() {
   );
 }
 
+/** Digits that the columns have room for. */
+const DIGITS = 3;
+/** Letters of a name, too. */
+const LETTERS = 8;
+
+/** Long names end in what tells them apart: "…w[0]". */
+function tailed(part: Part): Part {
+  if (part.kind === "group") return { ...part, parts: part.parts.map(tailed) };
+  if (part.kind !== "name" || part.name.length <= LETTERS) return part;
+  return { ...part, name: `…${part.name.slice(1 - LETTERS)}` };
+}
+
 function Row({ node }: { node: number }) {
   const store = useStore();
   const model = store.model.value;
@@ -64,7 +79,14 @@ function Row({ node }: { node: number }) {
   const selected = at?.kind === "node" && at.row === node;
   const place = useRef<HTMLTableRowElement>(null);
   useEffect(() => {
-    if (current) place.current?.scrollIntoView({ block: "nearest" });
+    const row = place.current;
+    const panel = row?.closest<HTMLElement>(".wg-left");
+    if (!current || !row || !panel) return;
+    // Only the panel scrolls: on small screens the page would.
+    const over = row.getBoundingClientRect().bottom - panel.getBoundingClientRect().bottom;
+    const under = panel.getBoundingClientRect().top - row.getBoundingClientRect().top;
+    if (over > 0) panel.scrollTop += over;
+    else if (under > 0) panel.scrollTop -= under;
   }, [current]);
   const leaf = edgesAt(model.operands, node).length === 0;
   const kept = keptBy(model, node);
@@ -74,7 +96,8 @@ function Row({ node }: { node: number }) {
   const there = hasValue(model, node, cursor);
   const flowed = hasGradient(model, node, cursor);
   const shown = (number: number | null) =>
-    number === null ? (shape.length === 0 ? "" : shownShape(shape)) : shownNumber(number);
+    number === null ? (shape.length === 0 ? "" : shownShape(shape)) : shownNumber(number, DIGITS);
+  const record = recordOf(model, node);
   return (
     <tr
       ref={place}
@@ -89,8 +112,8 @@ function Row({ node }: { node: number }) {
         <KindGlyph kind={kindOf(model, node)} />
       </td>
       <td class="wg-record">
-        <button type="button" tabIndex={-1}>
-          <Formula parts={recordOf(model, node)} />
+        <button type="button" title={plain(record)}>
+          <Formula parts={record.map(tailed)} />
         </button>
         {kept.length > 0 && (
           <small>
@@ -98,7 +121,7 @@ function Row({ node }: { node: number }) {
             {kept.map((row, i) => (
               <span key={row}>
                 {i > 0 && ", "}
-                <Formula parts={[namePart(model, row)]} />
+                <Formula parts={[tailed(namePart(model, row))]} />
               </span>
             ))}
           </small>

@@ -1,5 +1,5 @@
 /** A small graph, whole: the formula above it, the two-lane picture, the narrator below. */
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import type { Target } from "../../draw/display";
 import { travelling } from "../../draw/scene";
 import { lengthOf } from "../../draw/curves";
@@ -9,6 +9,7 @@ import { canvasMeasure, estimatedWidth, type TextMeasure } from "../../draw/text
 import { equationsOf, holds, namePart } from "../../formula/expression";
 import { Formula } from "../../formula/view";
 import { Narrator } from "../../panels/lesson/narrator";
+import { useWidth } from "../../panels/lesson/strip";
 import { litNode, tellingOf } from "../../panels/lesson/telling";
 import { canMove } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
@@ -23,7 +24,9 @@ export function LessonGraph() {
   const model = store.model.value;
   const theme = store.theme.value;
   const measure = useMemo(measuring, []);
-  const stage = useMemo(() => stageOf(model, measure), [model, measure]);
+  const frame = useRef<HTMLDivElement>(null);
+  const narrow = isNarrow(useWidth(frame));
+  const stage = useMemo(() => stageOf(model, measure, narrow), [model, measure, narrow]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: store.cursor.value,
@@ -34,12 +37,12 @@ export function LessonGraph() {
   });
   const moving = store.playing.value && !reducedMotion();
   return (
-    <div class="wg-graph">
+    <div class="wg-graph" ref={frame}>
       <Picture
         list={list}
         palette={PALETTES[theme]}
         fitKey={stage}
-        insets={INSETS}
+        insets={narrow ? { ...INSETS, side: 0 } : INSETS}
         most={1.3}
         wheel={store.host.kind !== "widget"}
         label={described(model, store.cursor.value)}
@@ -55,6 +58,9 @@ export function LessonGraph() {
     </div>
   );
 }
+
+/** Pixels across below which a picture stands closer together; 0 is "not known yet". */
+export const isNarrow = (width: number): boolean => width > 0 && width < 640;
 
 export function measuring(): TextMeasure {
   const context = document.createElement("canvas").getContext("2d");

@@ -1,5 +1,5 @@
 /** The picture of a small graph at a place of the clock: which values and gradients are there, what happens now. */
-import { LESSON, baseEdge, baseLook, boxSize, laneWidth, type EdgeLook, type Lane, type NodeLook } from "../../draw/looks";
+import { LESSON, baseEdge, baseLook, boxSize, laneWidth, type EdgeLook, type Lane, type Metrics, type NodeLook } from "../../draw/looks";
 import { displayList } from "../../draw/scene";
 import type { DisplayList } from "../../draw/display";
 import type { TextMeasure } from "../../draw/text";
@@ -20,20 +20,25 @@ export interface Stage {
   readonly layout: NestedLayout;
   readonly nodes: readonly NodeLook[];
   readonly edges: readonly EdgeLook[];
+  readonly metrics: Metrics;
   readonly measure: TextMeasure;
 }
 
-export function stageOf(recorded: Model, measure: TextMeasure): Stage {
+/** Closer together, for pictures that would else be too small for their numbers to be read. */
+const NARROW: Metrics = { ...LESSON, rankGap: 50, nodeGap: 38 };
+
+export function stageOf(recorded: Model, measure: TextMeasure, narrow: boolean): Stage {
+  const metrics = narrow ? NARROW : LESSON;
   const model = withModulesOnly(recorded);
   const graph = fold(model, { open: new Set(model.trace.scopes.parent.keys()) });
   const nodes = graph.items.map((item) => baseLook(model, item));
   const edges = graph.edges.map((edge) => baseEdge(model, edge));
   const looks = new Map(graph.items.map((item, i) => [item, nodes[i] as NodeLook]));
   const layout = nested(graph, model.trace.nodes.scope, model.trace.scopes.parent, {
-    ...LESSON,
-    size: (item: Item) => boxSize(looks.get(item) as NodeLook, LESSON, measure),
+    ...metrics,
+    size: (item: Item) => boxSize(looks.get(item) as NodeLook, metrics, measure),
   });
-  return { model, graph, layout, nodes, edges, measure };
+  return { model, graph, layout, nodes, edges, metrics, measure };
 }
 
 /**
@@ -86,7 +91,7 @@ export function picture(stage: Stage, moment: Moment): DisplayList {
     layout: stage.layout,
     nodes: stage.graph.items.map((item, i) => nodeLook(stage, item, stage.nodes[i] as NodeLook, moment)),
     edges: stage.graph.edges.map((edge, i) => edgeLook(stage, edge, stage.edges[i] as EdgeLook, moment, band)),
-    metrics: LESSON,
+    metrics: stage.metrics,
     measure: stage.measure,
   });
 }

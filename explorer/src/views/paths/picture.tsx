@@ -1,9 +1,10 @@
 /** The graph under the list of paths, with the edges of the one that is pointed at. */
-import { useMemo } from "preact/hooks";
+import { useMemo, useRef } from "preact/hooks";
 import { PALETTES } from "../../draw/palette";
+import { useWidth } from "../../panels/lesson/strip";
 import { useStore } from "../../state";
 import { Picture } from "../graph/canvas";
-import { measuring } from "../graph/lesson_graph";
+import { isNarrow, measuring } from "../graph/lesson_graph";
 import { described, nodeOf, picture, stageOf } from "../graph/lesson_picture";
 
 interface PathsPictureProps {
@@ -19,7 +20,9 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
   const store = useStore();
   const model = store.model.value;
   const measure = useMemo(measuring, []);
-  const stage = useMemo(() => stageOf(model, measure), [model, measure]);
+  const frame = useRef<HTMLDivElement>(null);
+  const narrow = isNarrow(useWidth(frame));
+  const stage = useMemo(() => stageOf(model, measure, narrow), [model, measure, narrow]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: model.events,
@@ -30,7 +33,7 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
     band,
   });
   return (
-    <div class="wg-paths-picture">
+    <div class="wg-paths-picture" ref={frame}>
       <Picture
         list={list}
         palette={PALETTES[store.theme.value]}
