@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
-from ..core.errors import DTypeError, GraphError, fail
+from ..core.errors import DTypeError, GraphError, fail, user_frame
 from ..core.graph import Graph
 from ..core.node import Node
 from ..core.spec import category
@@ -87,7 +87,7 @@ def explore(target: Any, *args: Any, step: int | None = None, **kwargs: Any) -> 
     lambda: 3 nodes, 1 operations, 1 steps back
     """
     if isinstance(target, Tensor):
-        return Exploration(from_tensor(target))
+        return Exploration(from_tensor(target, _names_around()))
     if isinstance(target, Graph) and not args and not kwargs:
         return Exploration(from_graph(target))
     if not callable(target):
@@ -182,13 +182,22 @@ class _Inputs:
         self._alive.append((tensor, tensor.node, tensor._data))
 
 
+def _names_around() -> dict[int, str]:
+    """What the caller's variables, and what they lead to, are called."""
+    frame = user_frame(2)
+    if frame is None:
+        return {}
+    variables = {**frame.f_globals, **frame.f_locals}
+    return reached.leaf_names(reached.tensors([(n, v) for n, v in variables.items() if not n.startswith("_")]))
+
+
 def _names(target: Any, count: int) -> list[str]:
     """What a function calls its arguments."""
     if isinstance(target, Graph):
         free = [target.names[n] for n in target.inputs if n not in target.bound]
         if len(free) == count:
             return free
-    return parameter_names(target, count)
+    return parameter_names(getattr(target, "forward", target), count)
 
 
 def _float_dtype(used: Sequence[Tensor], arguments: Any) -> Any:

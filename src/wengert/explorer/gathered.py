@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from ..core.errors import GradientError, GraphError, fail
@@ -18,8 +20,11 @@ from .recording import Builder, Kind, Recording, Row, in_order, recorded
 _WHAT = "explore"
 
 
-def from_tensor(target: Tensor) -> Recording:
-    """The recording of what a tensor was computed by; gradients as a backward pass from it gives them."""
+def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
+    """The recording of what a tensor was computed by; gradients as a backward pass from it gives them.
+
+    `names` has those of leaves, by identity of node or array.
+    """
     if target._data is None:
         fail(GraphError, f"{_WHAT} of an abstract tensor, {target.spec}", "Explore the graph: wg.graph(f)(...).")
     if target.node is None or not target.requires_grad:
@@ -43,7 +48,7 @@ def from_tensor(target: Tensor) -> Recording:
         row.code, row.offset, row.scope = step.node.code, step.node.offset, step.node.scope
     made = recorded(recorder, results=[target], builder=builder)
     made.title = "result"
-    name_leaves(made.rows, {})
+    name_leaves(made.rows, names)
     return made
 
 

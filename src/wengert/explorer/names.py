@@ -57,6 +57,8 @@ def _as_operand(leaf: Row, users: Mapping[Row, tuple[Row, int]]) -> str:
     user = users.get(leaf)
     while user is not None:
         row, index = user
+        if row.scope is not None and row.scope.within("gradient"):
+            return ""
         where = spans.span(row.code, row.offset) if row.code is not None else None
         name = spans.operand(where, index) if where is not None else ""
         if name or (row.op is not None and row.op.name not in ("broadcast", "cast", "alias")):

@@ -255,7 +255,7 @@ class Recorder:
 
     @property
     def has_passed(self) -> bool:
-        """Whether a backward pass has been seen."""
+        """Whether a backward pass has been seen that was not itself recorded."""
         return self._passed is not None or self.steps > 0
 
     @contextmanager
@@ -280,6 +280,8 @@ class Recorder:
     def passed(self, tape: Tape, first: int) -> None:
         """A backward pass has ended, whose entries begin at `first` on this tape."""
         pulled = [e for e in tape.entries[first:] if type(e) is Pulled]
+        if any(p.recorded for p in pulled):
+            return  # an intermediate value: what is computed from it goes on
         nodes = {e.node for e in pulled}
         if self._updated is not None:
             self._step_ends(self._updated)

@@ -129,6 +129,11 @@ class Builder:
             kind = "input"
         else:
             kind = "param" if node.requires_grad else "input"
+        row = self._of_array.get(id(value))
+        if node is not None and row is not None and row.op is None and row.node is None:
+            row.kind, row.node = kind, node  # an operation without gradients had it first
+            self.of_node[node] = row
+            return row
         row = Row(None, kind, value=value, node=node)
         if node is not None:
             self.of_node[node] = row
@@ -243,7 +248,7 @@ class _Assembly:
         self.builder = builder
         self.events: list[Event] = []
         self.leaks: list[Leaked] = []
-        self.roots: list[Node] = []
+        self.seeds: list[list[Node]] = []  # what passes began with
         self.passes = 0
         self.again: list[bool] = []  # whether a pass was itself recorded
         self.gradients: list[dict[Row, Any]] = []  # what arrived, pass by pass
@@ -281,7 +286,7 @@ class _Assembly:
         elif type(entry) is Pass:
             if entry.roots:
                 self.passes += 1
-                self.roots = list(dict.fromkeys([*(n for n, _ in entry.roots), *self.roots]))
+                self.seeds.append([n for n, _ in entry.roots])
                 self.gradients.append({})
                 self.again.append(False)
                 for root, ct in entry.roots:
@@ -294,12 +299,17 @@ class _Assembly:
         elif type(entry) is Leaked:
             self.leaks.append(entry)
 
+    def roots(self) -> list[Node]:
+        """What backward passes began with that were not themselves recorded, the last one's first."""
+        ends = [seeds for seeds, again in zip(self.seeds, self.again, strict=True) if not again]
+        return list(dict.fromkeys(node for seeds in reversed(ends) for node in seeds))
+
     def set_gradients(self) -> None:
         """Give rows that no step handed on a gradient from what arrived: those of leaves add up over passes.
 
         A pass that was itself recorded is not the last one: its gradients are intermediate values.
         """
-        last = [g for g, again in zip(self.gradients, self.again, strict=True) if not again] or self.gradients
+        last = [g for g, again in zip(self.gradients, self.again, strict=True) if not again]
         totals: dict[Row, Any] = {}
         for arrived in last:
             for row, gradient in arrived.items():
@@ -374,7 +384,7 @@ def recorded(
     before = [Event("forward", row, 0, began, began) for row in builder.rows if row.op is not None]
     made = _Assembly(recorder, builder)
     made.set_gradients()
-    nodes = made.roots or [t.node for t in results if t.node is not None]
+    nodes = made.roots() or [t.node for t in results if t.node is not None]
     roots = list(dict.fromkeys(made._row(n) for n in nodes))
     for tensor in results:
         if tensor.node is None:

@@ -194,8 +194,15 @@ class Tree:
                     place.children[key] = container
 
     def _dissolve(self) -> None:
-        """Do without scopes that say nothing: functions with one operation, loops of one turn."""
+        """Do without scopes that say nothing: functions of one operation or one call, loops of one turn."""
         for place in reversed(self._walk()):
+            if place.kind in ("module", "checkpoint", "function") and not place.rows and len(place.children) == 1:
+                (only,) = place.children.values()
+                if place.kind == "function":
+                    place.name, place.kind = only.name, only.kind
+                    self._take(place, only)
+                elif only.kind == "function":
+                    self._take(place, only)
             for child in list(place.children.values()):
                 alone = len(child.rows) == 1 and not child.children
                 if (alone and child.kind in ("function", "iteration")) or (

@@ -153,7 +153,7 @@ def _name(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
-    if not isinstance(node, ast.Name):
+    if not isinstance(node, ast.Name) or _is_module(node):
         return ""
     if node.id != "self" or not parts:
         parts.append(node.id)
