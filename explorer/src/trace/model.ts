@@ -33,13 +33,16 @@ export interface Model {
   childNodes: number[][];
 }
 
+const FORWARD = PHASES.indexOf("forward");
+const BACKWARD = PHASES.indexOf("backward");
+
 export function modelOf(trace: Trace): Model {
   const nodes = trace.nodes.op.length;
   const edges = trace.edges.src.length;
   const events = trace.events.node.length;
   const src = new Int32Array(edges);
   const dst = new Int32Array(edges);
-  const slot = Int32Array.from(trace.edges.slot);
+  const slot = new Int32Array(trace.edges.slot);
   let at = 0;
   for (let e = 0; e < edges; e++) {
     at += trace.edges.dst[e] as number;
@@ -51,11 +54,11 @@ export function modelOf(trace: Trace): Model {
   let turn = events;
   for (let k = 0; k < events; k++) {
     const node = trace.events.node[k] as number;
-    const phase = PHASES[trace.events.phase[k] as number];
-    if (phase === "backward" && k < turn) turn = k;
+    const phase = trace.events.phase[k] as number;
+    if (phase === BACKWARD && k < turn) turn = k;
     if (node < 0) continue;
-    if (phase === "forward") forwardAt[node] = k;
-    if (phase === "backward") backwardAt[node] = k;
+    if (phase === FORWARD) forwardAt[node] = k;
+    if (phase === BACKWARD) backwardAt[node] = k;
   }
   const scopes = trace.scopes.parent.length;
   const childScopes: number[][] = Array.from({ length: scopes }, () => []);
@@ -93,7 +96,7 @@ function codes(text: string, size: number): Uint8Array {
 
 function adjacency(ends: Int32Array, nodes: number): Adjacency {
   const start = new Int32Array(nodes + 1);
-  for (const end of ends) start[end + 1] = (start[end + 1] as number) + 1;
+  for (let e = 0; e < ends.length; e++) start[(ends[e] as number) + 1]!++;
   for (let i = 0; i < nodes; i++) start[i + 1] = (start[i + 1] as number) + (start[i] as number);
   const fill = start.slice(0, nodes);
   const edge = new Int32Array(ends.length);

@@ -44,7 +44,7 @@ function Compared({ diff }: { diff: TraceDiff }) {
         </h2>
         {common.union.hidden > 0 && <span class="wg-muted">{common.union.hidden.toLocaleString("en")} nodes far from any change are left out</span>}
       </header>
-      <div class="wg-diff-sides">
+      <div class={`wg-diff-sides${common.layout.bounds.width > 2 * common.layout.bounds.height ? " is-stacked" : ""}`}>
         <SideView model={a} common={common} which="a" title={titleOf(a, "before")} chosen={chosen.value} choose={choose} />
         <SideView model={b} common={common} which="b" title={titleOf(b, "after")} chosen={chosen.value} choose={choose} />
       </div>

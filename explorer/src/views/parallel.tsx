@@ -58,7 +58,7 @@ export function ParallelView() {
           <h3>Side by side</h3>
           <LevelChart level={path.level} current={store.last.value < 0 ? -1 : (path.level[store.last.value] as number)} />
           <p class="wg-muted">
-            {levelWidths(path.level).length.toLocaleString("en")} levels: a step waits only for steps of lower levels, so those of one level could run at the same time.
+            {levelWidths(path.level).length.toLocaleString("en")} levels: a step waits only for steps of lower levels, so those of one level could run at the same time. Heights grow with the logarithm.
           </p>
         </section>
       </div>

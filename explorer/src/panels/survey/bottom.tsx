@@ -8,12 +8,14 @@ import { foreseeLater, foreseenOf, type Foreseen } from "../../views/memory/fore
 import { criticalPath, tasksOf } from "../../views/parallel/tasks";
 import { Transport } from "../transport";
 import { Clock } from "./clock";
+import { useLater } from "./later";
 import { Fact } from "./said";
 import { timelineOf } from "./timeline";
 
 export function SurveyBottom() {
   const store = useStore();
   const model = store.model.value;
+  const ready = useLater(model);
   const foreseen = foreseenOf(model).value;
   useEffect(() => foreseeLater(model), [model]);
   return (
@@ -37,8 +39,8 @@ export function SurveyBottom() {
           </span>
         </p>
       </div>
-      <Clock ghost={foreseen?.line ?? null} />
-      <Step model={model} foreseen={foreseen} />
+      {ready && <Clock ghost={foreseen?.line ?? null} />}
+      {ready && <Step model={model} foreseen={foreseen} />}
     </section>
   );
 }

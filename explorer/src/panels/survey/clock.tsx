@@ -12,7 +12,11 @@ import { eventsAt, timelineOf } from "./timeline";
 const LEFT = 34;
 const RIGHT = 14;
 
-export function Clock({ ghost }: { ghost: ArrayLike<number> | null }) {
+interface Props {
+  ghost: ArrayLike<number> | null;
+}
+
+export function Clock({ ghost }: Props) {
   const store = useStore();
   const model = store.model.value;
   const line = timelineOf(model);
@@ -55,7 +59,7 @@ export function Clock({ ghost }: { ghost: ArrayLike<number> | null }) {
 }
 
 /** Painted when the document, the size or the theme changes, not when the cursor does. */
-function Picture({ ghost }: { ghost: ArrayLike<number> | null }) {
+function Picture({ ghost }: Props) {
   const model = useStore().model.value;
   const tones = useMemo(() => tonesOf(model), [model]);
   const canvas = useCanvas((surface) => paintClock(surface, { model, line: timelineOf(model), alive: aliveOf(model), tones, ghost, left: LEFT }));

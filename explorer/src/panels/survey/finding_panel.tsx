@@ -1,7 +1,7 @@
 /** One finding in full: the arithmetic, where in the tensor, where in the program, what to write instead, how far it went. */
 import { num } from "../../trace/decode";
 import { detailsOf, opOf, operandsOf, scopePath, shapeOf, type Model } from "../../trace/model";
-import type { Finding, Num } from "../../trace/types";
+import type { Details, Finding, Num } from "../../trace/types";
 import { useStore } from "../../state";
 import { shownNumber, shownShape } from "../../format";
 import { hasNaNGradient } from "../../views/survey/totals";
@@ -80,7 +80,7 @@ function Arithmetic({ finding }: { finding: Finding }) {
   const cut = numbers.lastIndexOf("=");
   return (
     <div class={`wg-arithmetic wg-${finding.severity}`}>
-      <span class="wg-math">{tex}</span>
+      <Written text={tex} />
       <span class="wg-muted">=</span>
       <span class="wg-mono">{cut < 0 ? numbers : numbers.slice(0, cut)}</span>
       {cut >= 0 && (
@@ -93,21 +93,66 @@ function Arithmetic({ finding }: { finding: Finding }) {
   );
 }
 
+/** A formula of the page: a quotient as a fraction, what is under a root under its line, letters in italics. */
+function Written({ text }: { text: string }) {
+  const quotient = /^(.*?)(\S+) ?\/ ?(\([^()]*\)|\S+)$/.exec(text);
+  if (quotient === null) return <Letters text={text} />;
+  const [, before, above, below] = quotient as unknown as [string, string, string, string];
+  return (
+    <span class="wg-written" role="math" aria-label={text}>
+      <Letters text={before} />
+      <span class="wg-fraction">
+        <span>
+          <Letters text={above} />
+        </span>
+        <span>
+          <Letters text={below.replace(/^\((.*)\)$/, "$1")} />
+        </span>
+      </span>
+    </span>
+  );
+}
+
+function Letters({ text }: { text: string }) {
+  return (
+    <>
+      {text.split(/(√[\p{L}\d]+|\p{L}+)/u).map((part, i) => {
+        if (part.startsWith("√")) {
+          return (
+            <span key={i} class="wg-root">
+              √<span>{<Letters text={part.slice(1)} />}</span>
+            </span>
+          );
+        }
+        return /^\p{L}$/u.test(part) ? (
+          <var key={i} class="wg-math">
+            {part}
+          </var>
+        ) : (
+          part
+        );
+      })}
+    </>
+  );
+}
+
 function Table({ table }: { table: NonNullable<Finding["table"]> }) {
   const shown = (cell: string | Num, column: string) => {
     const value = typeof cell === "number" || cell === "nan" || cell === "inf" || cell === "-inf" ? num(cell) : null;
-    if (value === null) return { text: String(cell), bad: false };
     const share = column === "bad";
-    return { text: share ? `${shownNumber(100 * value, 2)}%` : shownNumber(value, 2), bad: share ? value > 0 : !Number.isFinite(value) };
+    if (value === null) return { text: String(cell), bad: share && String(cell) !== "0%" };
+    return { text: share ? `${shownNumber(100 * value, 2)}%` : shownSize(value), bad: share ? value > 0 : !Number.isFinite(value) };
   };
-  // A row may begin with its name, which has no column of its own.
-  const names = (table.rows[0]?.length ?? 0) > table.columns.length;
+  // Rows begin with their name, in a column without a title or without a column.
+  const named = table.columns[0] === "";
+  const columns = named ? table.columns.slice(1) : table.columns;
+  const names = (table.rows[0]?.length ?? 0) > columns.length;
   return (
     <table class="wg-table">
       <thead>
         <tr>
           {names && <td />}
-          {table.columns.map((column) => (
+          {columns.map((column) => (
             <th key={column} scope="col">
               {column}
             </th>
@@ -119,7 +164,7 @@ function Table({ table }: { table: NonNullable<Finding["table"]> }) {
           <tr key={i}>
             {names && <th scope="row">{row[0]}</th>}
             {row.slice(names ? 1 : 0).map((cell, j) => {
-              const { text, bad } = shown(cell, table.columns[j] ?? "");
+              const { text, bad } = shown(cell, columns[j] ?? "");
               return (
                 <td key={j} class={bad ? "wg-bad" : ""}>
                   {text}
@@ -133,20 +178,33 @@ function Table({ table }: { table: NonNullable<Finding["table"]> }) {
   );
 }
 
+/** Two digits and an exponent below a hundredth: columns of such numbers are compared at a glance. */
+function shownSize(value: number): string {
+  if (value === 0 || !Number.isFinite(value) || Math.abs(value) >= 0.01) return shownNumber(value, 2);
+  const [mantissa, exponent] = value.toExponential(1).split("e") as [string, string];
+  return `${mantissa.replace("-", "−")}e${exponent.replace("-", "−")}`;
+}
+
 /** The tensor that shows it: the value for a finding of the forward pass, else the gradient that left broken. */
-function whereInTensor(model: Model, finding: Finding): { cells: NonNullable<ReturnType<typeof cellsOf>>; shape: readonly number[]; gradient: boolean } | null {
+function whereInTensor(model: Model, finding: Finding): { cells: NonNullable<Details["cells"]>; shape: readonly number[]; gradient: boolean } | null {
   if (finding.node < 0) return null;
   const gradient = finding.phase === "backward";
   const nodes = gradient ? [...operandsOf(model, finding.node).filter((o) => hasNaNGradient(model, o)), finding.node] : [finding.node];
   for (const node of nodes) {
     const cells = cellsOf(model, node, gradient);
-    if (cells !== null) return { cells, shape: shapeOf(model, node), gradient };
+    if (cells) return { cells, shape: shapeOf(model, node), gradient };
   }
   return null;
 }
 
-function cellsOf(model: Model, node: number, gradient: boolean) {
-  return detailsOf(model, node, gradient)?.cells ?? null;
+/** A heat strip as recorded; of few elements one is made here, the last axis across. */
+function cellsOf(model: Model, node: number, gradient: boolean): Details["cells"] | null {
+  const details = detailsOf(model, node, gradient);
+  if (details === null) return null;
+  const shape = shapeOf(model, node);
+  if (details.cells !== undefined || details.values === undefined || shape.length === 0) return details.cells ?? null;
+  const cols = shape[shape.length - 1] as number;
+  return { rows: details.values.length / cols, cols, values: details.values };
 }
 
 function Spread({ finding }: { finding: Finding }) {

@@ -33,70 +33,70 @@ export function timelineOf(model: Model): Timeline {
 
 /** Idle stretches longer than this share of the busy time are drawn as long as this. */
 const IDLE = 0.03;
+/** Busy and idle are told apart this finely. */
+const SLICES = 1 << 14;
 
 function build(model: Model): Timeline {
   const { thread } = model.trace.events;
-  const t0 = Float64Array.from(model.trace.events.t0);
-  const dur = Float64Array.from(model.trace.events.dur);
+  const t0 = new Float64Array(model.trace.events.t0);
+  const dur = new Float64Array(model.trace.events.dur);
   const count = model.events;
-  const order = inTime(t0);
-  const { busy, gaps, micros } = stretches(order, t0, dur);
-  const timed = busy > 0;
-  const longest = busy * IDLE;
-  const shown = gaps.filter((gap) => gap.micros > longest);
-  const cut = shown.reduce((sum, gap) => sum + gap.micros - longest, 0);
-  const span = micros - cut;
-  const begin = count > 0 ? (t0[order[0] as number] as number) : 0;
-  const breaks: { x: number; micros: number }[] = [];
-  const from = new Float64Array(count);
-  const to = new Float64Array(count);
-  let passed = 0;
-  let removed = 0;
-  for (let i = 0; i < count; i++) {
-    const k = order[i] as number;
-    for (let gap = shown[passed]; gap !== undefined && gap.end <= (t0[k] as number); gap = shown[++passed]) {
-      removed += gap.micros - longest;
-      breaks.push({ x: (gap.end - begin - removed - longest / 2) / span, micros: gap.micros });
-    }
-    const at = (t0[k] as number) - begin - removed;
-    from[k] = timed ? at / span : k / count;
-    to[k] = timed ? (at + (dur[k] as number)) / span : (k + 1) / count;
-  }
-  const mark = new Float64Array(count + 1);
-  for (let k = 0; k < count; k++) mark[k + 1] = Math.max(mark[k] as number, to[k] as number);
   const rowOf = new Map<number, number>();
-  for (let k = 0; k < count; k++) if (!rowOf.has(thread[k] as number)) rowOf.set(thread[k] as number, 0);
+  let begin = Number.POSITIVE_INFINITY;
+  let end = Number.NEGATIVE_INFINITY;
+  for (let k = 0; k < count; k++) {
+    begin = Math.min(begin, t0[k] as number);
+    end = Math.max(end, (t0[k] as number) + (dur[k] as number));
+    rowOf.set(thread[k] as number, 0);
+  }
   const threads = [...rowOf.keys()].sort((a, b) => a - b);
   threads.forEach((id, row) => rowOf.set(id, row));
+  const timed = count > 0 && end > begin;
+  const { removed, breaks, span } = timed ? shortened(t0, dur, begin, end) : { removed: new Float64Array(1), breaks: [], span: 1 };
+  const slice = (end - begin) / SLICES;
+  const from = new Float64Array(count);
+  const to = new Float64Array(count);
+  const mark = new Float64Array(count + 1);
   const lane = new Int32Array(count);
-  if (threads.length > 1) for (let k = 0; k < count; k++) lane[k] = rowOf.get(thread[k] as number) as number;
-  return { from, to, mark, threads, lane, micros: timed ? micros : 0, breaks };
-}
-
-/** Rows of events by their beginning; mostly they are recorded so. */
-function inTime(t0: Float64Array): Int32Array {
-  const order = new Int32Array(t0.length);
-  for (let k = 0; k < t0.length; k++) order[k] = k;
-  // Plain arrays are sorted by their runs, which is fast for what is nearly in order; typed arrays are not.
-  const late = order.some((k) => k > 0 && (t0[k] as number) < (t0[k - 1] as number));
-  return late ? Int32Array.from(Array.from(order).sort((a, b) => (t0[a] as number) - (t0[b] as number))) : order;
-}
-
-/** How long anything ran, and the stretches in which nothing did. */
-function stretches(order: Int32Array, t0: Float64Array, dur: Float64Array) {
-  const gaps: { end: number; micros: number }[] = [];
-  let until = order.length > 0 ? (t0[order[0] as number] as number) : 0;
-  const begin = until;
-  let idle = 0;
-  for (const k of order) {
-    const start = t0[k] as number;
-    if (start > until) {
-      gaps.push({ end: start, micros: start - until });
-      idle += start - until;
-    }
-    until = Math.max(until, start + (dur[k] as number));
+  for (let k = 0; k < count; k++) {
+    const since = (t0[k] as number) - begin;
+    const at = timed ? since - (removed[Math.min(SLICES - 1, Math.floor(since / slice))] as number) : 0;
+    from[k] = timed ? at / span : k / count;
+    to[k] = timed ? (at + (dur[k] as number)) / span : (k + 1) / count;
+    mark[k + 1] = Math.max(mark[k] as number, to[k] as number);
+    lane[k] = rowOf.get(thread[k] as number) as number;
   }
-  return { busy: until - begin - idle, gaps, micros: until - begin };
+  return { from, to, mark, threads, lane, micros: timed ? end - begin : 0, breaks };
+}
+
+/** For each slice of time how much was taken out before it, where, and what length is left. */
+function shortened(t0: Float64Array, dur: Float64Array, begin: number, end: number) {
+  const slice = (end - begin) / SLICES;
+  const busy = new Uint8Array(SLICES);
+  for (let k = 0; k < t0.length; k++) {
+    const since = (t0[k] as number) - begin;
+    const last = Math.min(SLICES - 1, Math.floor((since + (dur[k] as number)) / slice));
+    for (let i = Math.min(SLICES - 1, Math.floor(since / slice)); i <= last; i++) busy[i] = 1;
+  }
+  const longest = IDLE * busy.reduce((sum, b) => sum + b, 0);
+  const removed = new Float64Array(SLICES);
+  const breaks: { at: number; micros: number }[] = [];
+  let idle = 0;
+  let out = 0;
+  for (let i = 0; i < SLICES; i++) {
+    if (busy[i] === 0) {
+      idle++;
+    } else {
+      if (idle > longest) {
+        out += (idle - longest) * slice;
+        breaks.push({ at: (i - longest / 2) * slice - out, micros: idle * slice });
+      }
+      idle = 0;
+    }
+    removed[i] = out;
+  }
+  const span = end - begin - out;
+  return { removed, span, breaks: breaks.map(({ at, micros }) => ({ x: at / span, micros })) };
 }
 
 /** The number of events that have happened at a place on the axis. */

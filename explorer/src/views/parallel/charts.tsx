@@ -38,7 +38,7 @@ export function SpeedupChart({ rows, chosen, choose }: { rows: readonly Speedup[
   );
 }
 
-/** Work that could be done at the same time, level by level. Neighbouring levels share a bar where there are many. */
+/** Work that could be done at the same time, level by level, by its logarithm. Neighbouring levels share a bar where there are many. */
 export function LevelChart({ level, current }: { level: Int32Array; current: number }) {
   const widths = levelWidths(level);
   const step = Math.ceil(widths.length / 140);
@@ -46,7 +46,7 @@ export function LevelChart({ level, current }: { level: Int32Array; current: num
   const most = Math.max(1, ...grouped);
   const wide = (WIDTH - PAD.left - PAD.right) / Math.max(1, grouped.length);
   const room = HEIGHT - PAD.top - PAD.bottom;
-  const bar = (n: number, i: number) => `M${(PAD.left + i * wide).toFixed(2)} ${HEIGHT - PAD.bottom}v${(-(n / most) * room).toFixed(2)}h${Math.max(0.5, wide - (wide > 3 ? 1 : 0)).toFixed(2)}V${HEIGHT - PAD.bottom}z`;
+  const bar = (n: number, i: number) => `M${(PAD.left + i * wide).toFixed(2)} ${HEIGHT - PAD.bottom}v${(-(Math.log2(1 + n) / Math.log2(1 + most)) * room).toFixed(2)}h${Math.max(0.5, wide - (wide > 3 ? 1 : 0)).toFixed(2)}V${HEIGHT - PAD.bottom}z`;
   const at = current < 0 ? -1 : Math.floor(current / step);
   return (
     <svg class="wg-chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${widths.length} levels, at most ${most} side by side`}>

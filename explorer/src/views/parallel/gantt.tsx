@@ -8,9 +8,10 @@ const LEFT = 34;
 const RIGHT = 10;
 const TOP = 4;
 
-const FORWARD = 0;
+/** Tones of bars: forward, backward, and both again on the critical path. */
 const BACKWARD = 1;
 const CRITICAL = 2;
+const TONES = 4;
 
 interface Props {
   lives: Lives;
@@ -68,8 +69,8 @@ function paint(surface: Surface, lives: Lives, chosen: readonly number[]): void 
   const lane = laneHeight(lives.workers);
   const height = lane - 4;
   const line = lineOf(lives);
-  const tone = Uint8Array.from({ length: lives.count }, (_, k) => (lives.critical[k] === 1 ? CRITICAL : lives.backward[k] === 1 ? BACKWARD : FORWARD));
-  const fills = [colour("op"), colour("grad"), colour("ink")];
+  const tone = Uint8Array.from({ length: lives.count }, (_, k) => (lives.critical[k] === 1 ? CRITICAL : 0) + (lives.backward[k] === 1 ? BACKWARD : 0));
+  const fills = [colour("op"), colour("grad")];
   context.save();
   context.translate(LEFT, TOP);
   context.font = `10.5px "JetBrains Mono", ui-monospace, monospace`;
@@ -80,16 +81,16 @@ function paint(surface: Surface, lives: Lives, chosen: readonly number[]): void 
     context.fillStyle = colour("muted");
     context.fillText(`w${w}`, -8, w * lane + height / 2 + 4);
   }
-  for (const bar of bars(line, tone, 3, inner)) {
+  for (const bar of bars(line, tone, TONES, inner)) {
     const [x, y, wide] = [bar.x0, bar.lane * lane, bar.x1 - bar.x0];
-    const critical = bar.tone === CRITICAL;
+    const critical = bar.tone >= CRITICAL;
     context.globalAlpha = (critical ? 1 : 0.75) * (0.3 + 0.7 * bar.share);
-    context.fillStyle = fills[critical ? FORWARD : bar.tone] as string;
+    context.fillStyle = fills[bar.tone % CRITICAL] as string;
     context.fillRect(x, y, wide > 4 ? wide - 1 : wide, height);
     if (critical) {
       // The critical path is told by a bar along the lane's foot, not by hue.
       context.globalAlpha = 1;
-      context.fillStyle = fills[CRITICAL] as string;
+      context.fillStyle = colour("ink");
       context.fillRect(x, y + height - 4, wide, 4);
     }
   }

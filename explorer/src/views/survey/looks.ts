@@ -1,5 +1,5 @@
 /** How the loupe shows what is folded in it: NaN, what is chosen, what has not happened yet, kernels. */
-import type { Item, VisibleGraph } from "../../fold/fold";
+import type { Item, VisibleEdge, VisibleGraph } from "../../fold/fold";
 import { runsIn, scopeFacts } from "../../fold/fold";
 import type { EdgeLook, Hull, Lane, NodeLook } from "../../draw/looks";
 import type { Picture } from "../../draw/picture";
@@ -9,7 +9,7 @@ import type { KernelInfo } from "../../trace/types";
 import { kindOf, recordedGradient, recordedValue, type Model } from "../../trace/model";
 import type { Selection } from "../../state";
 import { shownMicros, shownNumber } from "../../format";
-import { hasNaNValue, totalsOf } from "./totals";
+import { hasNaNGradient, hasNaNValue, totalsOf } from "./totals";
 
 export interface Scenery {
   cursor: number;
@@ -30,7 +30,7 @@ function nodeLook(model: Model, item: Item, base: NodeLook, scenery: Scenery): N
   const is = (what: Selection) =>
     what !== null && (item.node >= 0 ? what.kind === "node" && what.row === item.node : what.kind === "scope" && item.members.includes(what.row));
   const born = item.node >= 0 ? scenery.born.get(item.node) : undefined;
-  const lost = item.node >= 0 ? born !== undefined || hasNaNValue(model, item.node) : !item.open && isLost(model, item);
+  const lost = item.node >= 0 ? born !== undefined || hasNaNValue(model, item.node) || isLostLeaf(model, item.node) : !item.open && isLost(model, item);
   const made = item.node < 0 || (model.trace.nodes.op[item.node] as number) < 0 ? -1 : (model.forwardAt[item.node] as number);
   const now = item.node >= 0 && scenery.cursor > 0 && model.trace.events.node[scenery.cursor - 1] === item.node;
   return {
@@ -41,8 +41,12 @@ function nodeLook(model: Model, item: Item, base: NodeLook, scenery: Scenery): N
     selected: is(selection),
     hovered: is(hover),
     glow: born !== undefined ? "bad" : now ? (made === scenery.cursor - 1 ? "op" : "grad") : item.node >= 0 && scenery.lit.has(item.node) ? "kernel" : undefined,
-    ...(born === undefined ? {} : { above: { text: born, token: "bad" as const } }),
   };
+}
+
+/** A parameter or input is marked where its own gradient is lost: nothing further back would show it. */
+function isLostLeaf(model: Model, node: number): boolean {
+  return (model.trace.nodes.op[node] as number) < 0 && hasNaNGradient(model, node);
 }
 
 /** A closed box is marked where NaN is in a value inside, or in every gradient that goes through it. */
@@ -56,7 +60,7 @@ export function edgeLooks(model: Model, picture: Picture, scenery: Scenery): Edg
   return picture.graph.edges.map((edge, i) => {
     const base = picture.edges[i] as EdgeLook;
     const made = Math.min(...[...edge.values].map((n) => ((model.trace.nodes.op[n] as number) < 0 ? -1 : (model.forwardAt[n] as number))));
-    const home = Math.max(...[...edge.rows].map((e) => model.backwardAt[model.dst[e] as number] as number));
+    const home = Math.max(...shownRows(model, picture.graph, edge).map((e) => model.backwardAt[model.dst[e] as number] as number));
     const single = edge.rows.length === 1 ? (edge.values[0] as number) : -1;
     return {
       ...base,
@@ -66,6 +70,12 @@ export function edgeLooks(model: Model, picture: Picture, scenery: Scenery): Edg
       selected: selection?.kind === "edge" && edge.rows.includes(selection.row),
     };
   });
+}
+
+/** Where one member is drawn for all of a run, its own edges; all where none is its own. */
+function shownRows(model: Model, graph: VisibleGraph, edge: VisibleEdge): number[] {
+  const own = [...edge.rows].filter((e) => graph.seenAs[model.dst[e] as number] === model.dst[e] && graph.seenAs[model.src[e] as number] === model.src[e]);
+  return own.length > 0 ? own : [...edge.rows];
 }
 
 function told(lane: Lane, dim: boolean, number: number | null): Lane {
@@ -115,7 +125,10 @@ const MOST = 40;
 export function enoughOpen(model: Model, focus: number, open: ReadonlySet<number>): ReadonlySet<number> {
   const facts = scopeFacts(model);
   const shown = (scope: number) => runsIn(model, scope).map((run) => run[0] as number);
+  const { hash } = model.trace.scopes;
   const closed = new Set<number>();
+  // One part of each structure is enough to begin with.
+  const known = new Set<number>();
   let boxes = contents(model, focus);
   const stack = [focus];
   while (stack.length > 0) {
@@ -124,6 +137,7 @@ export function enoughOpen(model: Model, focus: number, open: ReadonlySet<number
       if (opened.length === 0) closed.add(run[0] as number);
       for (const s of opened) {
         boxes += contents(model, s) - 1;
+        known.add(hash[s] as number);
         stack.push(s);
       }
     }
@@ -133,12 +147,14 @@ export function enoughOpen(model: Model, focus: number, open: ReadonlySet<number
   for (;;) {
     let best = -1;
     for (const s of closed) {
+      if (known.has(hash[s] as number)) continue;
       const inside = contents(model, s);
       if (boxes - 1 + inside > MOST || (boxes >= ENOUGH && inside > 1)) continue;
       if (best < 0 || (facts.nodes[s] as number) > (facts.nodes[best] as number)) best = s;
     }
     if (best < 0) return next;
     next.add(best);
+    known.add(hash[best] as number);
     closed.delete(best);
     boxes += contents(model, best) - 1;
     for (const s of shown(best)) closed.add(s);

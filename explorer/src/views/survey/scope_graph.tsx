@@ -2,17 +2,17 @@
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Target } from "../../draw/display";
 import { SURVEY } from "../../draw/looks";
-import { PALETTES } from "../../draw/palette";
-import { pictureOf } from "../../draw/picture";
+import { PALETTES, type Palette } from "../../draw/palette";
+import { pictureOf, type Picture } from "../../draw/picture";
 import { displayList } from "../../draw/scene";
-import { canvasMeasure, estimatedWidth, type TextMeasure } from "../../draw/text";
+import { canvasMeasure, cssFont, estimatedWidth, type TextMeasure } from "../../draw/text";
 import type { Item } from "../../fold/fold";
 import type { LayoutCache } from "../../layout/nested";
 import type { Rect } from "../../layout/types";
 import type { KernelInfo } from "../../trace/types";
 import { scopePath, type Model } from "../../trace/model";
 import { select, toggleScope, useStore, type Selection } from "../../state";
-import { Picture } from "../graph/canvas";
+import { Picture as Board, type Overlay } from "../graph/canvas";
 import { edgeLooks, hullsOf, nodeLooks } from "./looks";
 
 /** Below this zoom names cannot be read: then the picture begins at what is chosen instead of showing everything. */
@@ -51,12 +51,13 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
   return (
     <div class="wg-loupe-box" ref={box}>
       {drawn !== null && picture !== null && (
-        <Picture
+        <Board
           list={drawn}
           palette={PALETTES[store.theme.value]}
           fitKey={picture}
           focus={nearSelection(items, picture.layout.boxes, store.selection.peek(), drawn.bounds, width, height)}
           label={`Graph of ${scopePath(model, focus).join(".") || model.trace.meta.title}, ${picture.graph.boxes} boxes`}
+          overlay={flagsOver(picture, born, PALETTES[store.theme.value])}
           onPress={(target) => select(store, selectionOf(target))}
           onHover={(target) => (store.hover.value = selectionOf(target))}
           onOpen={(target) => {
@@ -67,6 +68,38 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
       )}
     </div>
   );
+}
+
+/** A flag on every node where NaN is born, as large at every zoom. */
+function flagsOver({ graph, layout }: Picture, born: ReadonlyMap<number, string>, palette: Palette): Overlay | undefined {
+  const flags = graph.items.flatMap((item, i) => {
+    const text = item.node >= 0 ? born.get(item.node) : undefined;
+    return text === undefined ? [] : [{ text, box: layout.boxes[i] as Rect }];
+  });
+  if (flags.length === 0) return undefined;
+  return (context) => {
+    const zoom = context.getTransform().a / Math.max(1, devicePixelRatio || 1);
+    const unit = 1 / zoom;
+    context.font = cssFont("ui", 13 * unit, true);
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    for (const { text, box } of flags) {
+      const x = box.x + box.width / 2;
+      const wide = context.measureText(text).width + 26 * unit;
+      const [high, foot] = [26 * unit, box.y - 22 * unit];
+      context.fillStyle = context.strokeStyle = palette.bad;
+      context.lineWidth = 1.6 * unit;
+      context.beginPath();
+      context.moveTo(x, foot);
+      context.lineTo(x, box.y);
+      context.stroke();
+      context.beginPath();
+      context.roundRect(x - wide / 2, foot - high, wide, high, high / 2);
+      context.fill();
+      context.fillStyle = palette.canvas;
+      context.fillText(text, x, foot - high / 2);
+    }
+  };
 }
 
 function itemSelection(item: Item): Selection {

@@ -2,7 +2,7 @@
 import { kindOf, nameOf, opOf, text, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
 import { NODE_KINDS } from "../../trace/types";
-import { elements, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
+import { elements, NAN, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
 
 export interface Column {
   kind: "input" | "scope" | "nodes" | "loss";
@@ -309,9 +309,6 @@ function bordersOf(model: Model, columns: number, columnOf: Int32Array): Border[
     badGradient: bg[i] as boolean,
   }));
 }
-
-/** Code of NaN in `Stats`. */
-const NAN = 255;
 
 /** The column in which a scope is, or the one that has most of it where it is in several; -1 where it is in none. */
 export function columnOfScope(model: Model, strip: Strip, scope: number): number {

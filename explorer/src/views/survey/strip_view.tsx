@@ -13,13 +13,20 @@ export const STRIP_HEIGHT = 178;
 const LENS_TOP = MIDDLE + HALF + 4;
 const SIDE = 34;
 const WIDEST_PITCH = 64;
+/** Room that a circle at an end takes beyond a column's. */
+const END = 26;
 
 /** Middles of the columns and how wide each is. */
-export function placesOf(count: number, width: number): { x: number[]; wide: number; pitch: number } {
+export function placesOf(count: number, width: number, ends: { first: boolean; last: boolean }): { x: number[]; wide: number; pitch: number } {
   const inner = width - 2 * SIDE;
-  const pitch = count > 1 ? Math.min(WIDEST_PITCH, inner / (count - 1)) : 0;
-  const start = (width - pitch * (count - 1)) / 2;
-  return { x: Array.from({ length: count }, (_, i) => start + i * pitch), wide: Math.max(8, Math.min(40, pitch * 0.84)), pitch };
+  // Circles at the ends need more room than narrow columns have.
+  const more = (ends.first ? END : 0) + (ends.last ? END : 0);
+  const roomy = inner / Math.max(1, count - 1) >= END + 8;
+  const pitch = count > 1 ? Math.min(WIDEST_PITCH, (inner - (roomy ? 0 : more)) / (count - 1)) : 0;
+  const apart = roomy ? 0 : END;
+  const start = (width - pitch * (count - 1) - (roomy ? 0 : more)) / 2;
+  const x = Array.from({ length: count }, (_, i) => start + i * pitch + (ends.first && i > 0 ? apart : 0) + (ends.last && i === count - 1 ? apart : 0));
+  return { x, wide: Math.max(8, Math.min(40, pitch * 0.84)), pitch };
 }
 
 interface Props {
@@ -37,7 +44,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
   const hatch = useId();
   const glow = useId();
   const { columns, borders } = strip;
-  const { x, wide, pitch } = placesOf(columns.length, width);
+  const { x, wide, pitch } = placesOf(columns.length, width, { first: columns[0]?.kind === "input", last: columns[columns.length - 1]?.kind === "loss" });
   const scales = useMemo(
     () => ({ value: logScale(columns.map((c) => c.valueSize)), gradient: logScale(columns.map((c) => c.gradientSize)) }),
     [strip],
@@ -82,7 +89,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
           )}
           {showsLabel(columns, i, pitch) && column.kind !== "loss" && (
             <text class="wg-column-name" y={column.kind === "input" ? HALF + 12 : -HALF - 8} text-anchor="middle">
-              {shortened(column.label, pitch)}
+              {shortened(column, pitch * (column.kind === "input" ? 1.6 : labelSpan(pitch)))}
             </text>
           )}
           {i === current && i !== chosen && <path class="wg-column-now" d={`M-5 ${HALF + 10}L0 ${HALF + 4}L5 ${HALF + 10}Z`} />}
@@ -158,16 +165,22 @@ function End({ model, column }: { model: Model; column: Column }) {
   );
 }
 
-/** Every label where there is room; else every second, fifth, tenth, and those next to what is chosen. */
-function showsLabel(columns: readonly Column[], i: number, pitch: number): boolean {
-  if (pitch >= 22) return true;
-  const every = pitch >= 14 ? 2 : pitch >= 8 ? 5 : 10;
-  return i % every === 0 || columns[i]?.kind === "loss";
+/** Every so many columns have their name shown, by the room that there is. */
+function labelSpan(pitch: number): number {
+  return pitch >= 22 ? 1 : pitch >= 14 ? 2 : pitch >= 8 ? 5 : 10;
 }
 
-function shortened(label: string, pitch: number): string {
-  const room = Math.max(3, Math.floor((pitch === 0 ? 200 : pitch) / 6.4));
-  return label.length <= room ? label : `${label.slice(0, room - 1)}…`;
+function showsLabel(columns: readonly Column[], i: number, pitch: number): boolean {
+  return i % labelSpan(pitch) === 0 || columns[i]?.kind === "loss";
+}
+
+/** As much of a name as fits; of a column that several layers share the first. */
+function shortened(column: Column, width: number): string {
+  const room = Math.max(3, Math.floor(((width === 0 ? 200 : width) - 4) / 6.6));
+  const { label } = column;
+  if (label.length <= room) return label;
+  const first = column.scopes.length > 1 ? (label.split("–")[0] as string) : label;
+  return first.length <= room ? first : `${first.slice(0, room - 1)}…`;
 }
 
 function said(column: Column): string {

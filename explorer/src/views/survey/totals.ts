@@ -1,6 +1,6 @@
 /** What each module comes to: operations, parameters, work, bytes kept, time, and the size of values and gradients in it. */
-import { rmsOfCode } from "../../trace/decode";
-import { flopsOf, type Model } from "../../trace/model";
+import { num, rmsOfCode } from "../../trace/decode";
+import type { Model } from "../../trace/model";
 import { FLAG, NODE_KINDS, PHASES } from "../../trace/types";
 
 /** One entry for each row of scopes; everything inside is counted, however deep. */
@@ -38,15 +38,15 @@ export function totalsOf(model: Model): Totals {
   return made;
 }
 
-export const BAD_VALUE = FLAG.nanForward | FLAG.infForward;
-export const BAD_GRADIENT = FLAG.nanBackward | FLAG.infBackward;
+/** Code of NaN in `Stats`. */
+export const NAN = 255;
 
 export function hasNaNGradient(model: Model, node: number): boolean {
-  return ((model.trace.nodes.flags[node] as number) & FLAG.nanBackward) !== 0 || model.gradientCode[node] === 255;
+  return ((model.trace.nodes.flags[node] as number) & FLAG.nanBackward) !== 0 || model.gradientCode[node] === NAN;
 }
 
 export function hasNaNValue(model: Model, node: number): boolean {
-  return ((model.trace.nodes.flags[node] as number) & FLAG.nanForward) !== 0 || model.valueCode[node] === 255;
+  return ((model.trace.nodes.flags[node] as number) & FLAG.nanForward) !== 0 || model.valueCode[node] === NAN;
 }
 
 const BACKWARD = PHASES.indexOf("backward");
@@ -92,31 +92,34 @@ function count(model: Model): Totals {
   const gradientSquares = floats();
   const gradientCount = floats();
   const sizes = trace.shapes.map(elements);
-  const { op, scope, shape, kind } = trace.nodes;
+  const { op, scope, shape, kind, flags, flops } = trace.nodes;
+  const { valueCode, gradientCode } = model;
   for (let n = 0; n < model.nodes; n++) {
     const s = scope[n] as number;
     const many = sizes[shape[n] as number] ?? 1;
+    const value = valueCode[n] as number;
+    const gradient = gradientCode[n] as number;
+    const flag = flags[n] as number;
+    const param = kind[n] === PARAM;
     t.nodes[s]!++;
     if ((op[n] as number) >= 0) t.ops[s]!++;
-    if (kind[n] === PARAM) {
+    if (param) {
       t.parameters[s]! += many;
       t.parameterTensors[s]!++;
     }
-    t.flops[s]! += flopsOf(model, n);
-    const value = model.valueCode[n] as number;
+    t.flops[s]! += num(flops[n] ?? 0);
     // Parameters' own sizes say nothing about what flows, so values count where they are computed.
-    if (value > 0 && kind[n] !== PARAM) {
+    if (value > 0 && !param) {
       valueSquares[s]! += (SQUARES[value] as number) * many;
       valueCount[s]! += many;
     }
-    const gradient = model.gradientCode[n] as number;
     if (gradient > 0) {
       t.gradients[s]!++;
       gradientSquares[s]! += (SQUARES[gradient] as number) * many;
       gradientCount[s]! += many;
     }
-    if (hasNaNValue(model, n)) t.badValues[s]!++;
-    if (hasNaNGradient(model, n)) t.badGradients[s]!++;
+    if (value === NAN || (flag & FLAG.nanForward) !== 0) t.badValues[s]!++;
+    if (gradient === NAN || (flag & FLAG.nanBackward) !== 0) t.badGradients[s]!++;
   }
   countKept(model, t);
   countTime(model, t);
