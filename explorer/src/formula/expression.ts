@@ -24,7 +24,7 @@ const CALL = 9;
 const LONG = 44;
 
 function splitName(name: string): Called {
-  const found = /^(.*?[^\d_.])_?(\d{1,3})$/u.exec(name);
+  const found = /^(.*?[^\d_.])_?(\d{1,6})$/u.exec(name);
   return found === null ? { name, index: "" } : { name: found[1] as string, index: found[2] as string };
 }
 

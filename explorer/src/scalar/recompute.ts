@@ -14,6 +14,23 @@ export function programFor(model: Model): Program | Refusal {
   return made;
 }
 
+const slopes = new WeakMap<Model, readonly (number | null)[]>();
+
+/**
+ * A local derivative: of the recording, or computed here where the document leaves them out, as large ones do; null where
+ * neither knows it.
+ */
+export function slopeOf(model: Model, numbers: Numbers, edge: number): number | null {
+  if (model.trace.edges.slope !== undefined) return numbers.slope(edge);
+  let known = slopes.get(model);
+  if (known === undefined) {
+    const program = programFor(model);
+    known = "reason" in program ? [] : run(program, new Map()).slopes;
+    slopes.set(model, known);
+  }
+  return known[edge] ?? null;
+}
+
 /** Null where this page cannot run the graph; `programFor` says why. */
 export function recompute(model: Model, moved: ReadonlyMap<number, number>): Numbers | null {
   const program = programFor(model);

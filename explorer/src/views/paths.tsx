@@ -4,6 +4,7 @@ import { shownNumber } from "../format";
 import { plainName, namePart } from "../formula/expression";
 import { Formula } from "../formula/view";
 import { Product } from "../panels/lesson/paths_section";
+import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
 import { dtypeOf, kindOf, type Model } from "../trace/model";
@@ -26,7 +27,10 @@ export function PathsView() {
   const [lit, setLit] = useState<Path | null>(null);
   const to = ends.to ?? root;
   const from = ends.from ?? (selected >= 0 && selected < to ? selected : firstLeaf(model));
-  const found = useMemo(() => pathsBetween(model, numbers.slope, from, to, LISTED), [model, numbers, from, to]);
+  const found = useMemo(
+    () => pathsBetween(model, (edge) => slopeOf(model, numbers, edge), from, to, LISTED),
+    [model, numbers, from, to],
+  );
   const band = useMemo(() => new Set(lit === null ? found.through.keys() : lit.edges), [lit, found]);
   const choose = (end: "from" | "to", row: number) => {
     setLit(null);
@@ -89,15 +93,19 @@ function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; t
   if (found.count === 0) {
     return (
       <p class="wg-paths-sum">
-        No path leads from {a} to {b}: nothing flows.
+        <span>
+          No path leads from {a} to {b}: nothing flows.
+        </span>
       </p>
     );
   }
   if (found.sum === null) {
     return (
       <p class="wg-paths-sum">
-        <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: the slope of an edge is a matrix, and
-        products along paths are no single numbers.
+        <span>
+          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: there the slope of an edge is a
+          matrix, and the product along a path is no single number.
+        </span>
       </p>
     );
   }

@@ -58,7 +58,7 @@ export function TapeView() {
         <div class="wg-tape-row wg-tape-head" role="row" aria-rowindex={1}>
           <span role="columnheader">#</span>
           <span role="columnheader">record</span>
-          <span role="columnheader">shape</span>
+          <span role="columnheader">type</span>
           <span role="columnheader">value ↓</span>
           <span role="columnheader" class="wg-grad">
             gradient ↑
@@ -160,10 +160,17 @@ function TapeRow({ node, kept, current, selected }: RowProps) {
         <Kept kept={kept} />
       </span>
       <span role="cell" class="wg-muted">
-        {placeOf(model.trace, spanOf(model, node))}
+        {lineOf(model, node)}
       </span>
     </div>
   );
+}
+
+/** "lesson.py:7", or the line alone where there is one file. */
+function lineOf(model: Model, node: number): string {
+  const span = spanOf(model, node);
+  const place = placeOf(model.trace, span);
+  return place !== "" && model.trace.files.length === 1 ? `line ${model.trace.spans.line0[span]}` : place;
 }
 
 /** A number, or for a tensor its typical size. */
@@ -181,7 +188,7 @@ function Amount({ number, code }: { number: number | null; code: number }) {
 /** What a record keeps, by name, and its bytes. */
 function Kept({ kept }: { kept: readonly number[] }) {
   const model = useStore().model.value;
-  if (kept.length === 0) return <span class="wg-muted">nothing</span>;
+  if (kept.length === 0) return null;
   const bytes = kept.reduce((sum, value) => sum + sizeOf(model, value) * itemBytes(dtypeOf(model, value)), 0);
   return (
     <>

@@ -84,7 +84,7 @@ function Sums({ keeping }: { keeping: Keeping }) {
         </dd>
       </div>
       <div title="As recorded: the recording itself takes part of it">
-        <dt>time, forward{back && " / back"}</dt>
+        <dt>time{back ? ", fwd / back" : ", forward"}</dt>
         <dd>
           <b>{shownMicros(time.forward)}</b>
           {back && ` / ${shownMicros(time.backward)}`}

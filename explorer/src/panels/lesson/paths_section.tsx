@@ -5,7 +5,7 @@ import { Formula } from "../../formula/view";
 import { dtypeOf, type Model } from "../../trace/model";
 import { useStore, type Numbers } from "../../state";
 import { nudge } from "../../scalar/run";
-import { programFor } from "../../scalar/recompute";
+import { programFor, slopeOf } from "../../scalar/recompute";
 import { agree, pathsBetween, type Path } from "../../views/paths/paths";
 import { lossPart } from "./telling";
 
@@ -73,7 +73,7 @@ export function Product({ path, numbers, total }: { path: Path; numbers: Numbers
         <span key={edge}>
           {i > 0 && <i aria-hidden="true">×</i>}
           <span class="wg-factor">
-            <b>{shownNumber(numbers.slope(edge) ?? Number.NaN, 3)}</b>
+            <b>{shownNumber(slopeOf(model, numbers, edge) ?? Number.NaN, 3)}</b>
             <small>
               ∂<Formula parts={[of]} />
               /∂

@@ -37,10 +37,13 @@ export function sample(curve: Curve, from: number, to: number): Samples {
   const y = x.map(curve);
   const finite = y.filter(Number.isFinite).sort((a, b) => a - b);
   const part = (share: number) => finite[Math.round(share * (finite.length - 1))] ?? 0;
-  const [low, high] = [part(0), part(1)];
-  // A pole would flatten everything else: what is far above nine tenths of the curve is cut off.
-  const usual = part(0.9);
-  return { from, to, x, y, low, high: high > usual + 4 * (usual - low) && usual > low ? usual : high, turns: turnsOf(curve, x, y) };
+  const [lower, upper] = [part(0.1), part(0.9)];
+  const spread = upper - lower;
+  // A pole would flatten everything else: what is far outside of four fifths of the curve is cut off.
+  const far = 4 * spread;
+  const low = spread > 0 && part(0) < lower - far ? lower - spread : part(0);
+  const high = spread > 0 && part(1) > upper + far ? upper + spread : part(1);
+  return { from, to, x, y, low, high, turns: turnsOf(curve, x, y) };
 }
 
 function turnsOf(curve: Curve, x: readonly number[], y: readonly number[]): number[] {

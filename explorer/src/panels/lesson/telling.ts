@@ -34,8 +34,15 @@ const value = (x: number): Bit => text(shownNumber(x), "value");
 const gradient = (x: number): Bit => text(shownNumber(x), "gradient");
 const math = (parts: readonly Part[]): Bit => ({ kind: "math", parts });
 
-/** The event before the cursor, told. */
+/** The event before the cursor, told; at the end of a run that failed, how it ended. */
 export function tellingOf(model: Model, numbers: Numbers, cursor: number): Telling {
+  const told = eventTold(model, numbers, cursor);
+  const { error } = model.trace.meta;
+  if (error === undefined || cursor < model.events) return told;
+  return { ...told, numbers: [...told.numbers, [text("Here the run ended: "), text(`${error.type}: ${error.text}`, "strong")]] };
+}
+
+function eventTold(model: Model, numbers: Numbers, cursor: number): Telling {
   const event = cursor - 1;
   if (event < 0) return beginning(model);
   const node = model.trace.events.node[event] as number;

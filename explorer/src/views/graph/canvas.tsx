@@ -120,7 +120,7 @@ class Board {
     if (canvas === null || canvas.clientWidth === 0) return;
     const { list, focus, insets = NO_INSETS, most = 1.25 } = this.props;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    const inner = fitted(focus ?? list.bounds, width - 2 * insets.side, height - insets.top - insets.bottom, 24, most);
+    const inner = fitted(focus ?? list.bounds, width - 2 * insets.side, height - insets.top - insets.bottom, Math.min(24, width * 0.02), most);
     this.view = {
       ...inner,
       x: inner.x - insets.side / inner.scale,

@@ -160,6 +160,9 @@ function FormulaLine() {
           />
         </p>
       ))}
+      {model.trace.meta.notes?.map((note) => (
+        <small key={note}>{note}</small>
+      ))}
     </div>
   );
 }

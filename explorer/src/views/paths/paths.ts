@@ -5,7 +5,7 @@
  * search knows for every node the largest product that can still follow, so that each path that it completes is the
  * largest of those left (Hart, Nilsson and Raphael 1968, with an exact estimate).
  */
-import { edgesAt, shapeOf, type Model } from "../../trace/model";
+import { edgesAt, type Model } from "../../trace/model";
 
 export interface Path {
   /** Rows of edges, from the first node to the last. */
@@ -27,8 +27,8 @@ export interface PathSummary {
 type Slope = (edge: number) => number | null;
 
 /**
- * Between single numbers a missing slope says that nothing flows: such edges are on no path. Where tensors are on the
- * way the paths are counted all the same, without products.
+ * Edges without a slope along which no gradient went either are on no path. Where one went, between tensors, the paths
+ * are counted all the same, without products.
  */
 export function pathsBetween(model: Model, slope: Slope, from: number, to: number, most: number): PathSummary {
   const edges = edgesBetween(model, slope, from, to);
@@ -51,8 +51,7 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
 
 /** Edges on some path, ascending by their ends. */
 function edgesBetween(model: Model, slope: Slope, from: number, to: number): number[] {
-  const flows = (edge: number) =>
-    slope(edge) !== null || !isSingle(model, model.src[edge] as number) || !isSingle(model, model.dst[edge] as number);
+  const flows = (edge: number) => slope(edge) !== null || (model.edgeGradientCode?.[edge] ?? 0) !== 0;
   const reached = new Set([from]);
   for (const node of reached) {
     for (const edge of edgesAt(model.consumers, node)) {
@@ -70,10 +69,6 @@ function edgesBetween(model: Model, slope: Slope, from: number, to: number): num
     .sort((a, b) => a - b)
     .flatMap((node) => Array.from(edgesAt(model.operands, node)))
     .filter((edge) => reaching.has(model.src[edge] as number) && flows(edge));
-}
-
-function isSingle(model: Model, node: number): boolean {
-  return shapeOf(model, node).every((side) => side === 1);
 }
 
 interface Sums {
