@@ -119,16 +119,19 @@ export const SURVEY: Metrics = {
 };
 
 export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure): BoxSize {
+  const small = (width: number, height: number, outline: "circle" | "hexagon"): BoxSize => {
+    const inside = fittedLabel(look, width, metrics, measure).label === look.label;
+    return { width, height, outline, ...(inside ? {} : { below: Math.ceil(metrics.captionSize * 1.6) }) };
+  };
   switch (look.shape) {
     case "input":
-    case "const": {
-      const side = look.shape === "input" ? metrics.circle : metrics.circle * 0.75;
-      return { width: side, height: side, outline: "circle" };
-    }
+      return small(metrics.circle, metrics.circle, "circle");
+    case "const":
+      return small(metrics.circle * 0.75, metrics.circle * 0.75, "circle");
     case "param":
-      return { width: metrics.hexagon[0], height: metrics.hexagon[1], outline: "hexagon" };
+      return small(metrics.hexagon[0], metrics.hexagon[1], "hexagon");
     case "root":
-      return { width: metrics.root, height: metrics.root, outline: "circle" };
+      return small(metrics.root, metrics.root, "circle");
     case "op": {
       const wide = measure(look.label, look.font, labelSize(look, metrics), true) + metrics.labelSize * 1.4;
       return { width: Math.max(metrics.op, Math.ceil(wide)), height: metrics.op };
@@ -138,6 +141,18 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
       return { width: Math.max(metrics.scopeHeight * 1.3, Math.ceil(wide)), height: metrics.scopeHeight };
     }
   }
+}
+
+/** The label as large as fits into a shape of this width, down to the size of captions, and then cut short. */
+export function fittedLabel(look: NodeLook, width: number, metrics: Metrics, measure: TextMeasure): { label: string; size: number } {
+  const room = width - (look.shape === "root" ? 16 : 8);
+  const wide = (label: string, size: number) => measure(label, look.font, size, look.font === "ui");
+  const full = labelSize(look, metrics);
+  const size = Math.max(Math.min(full, metrics.captionSize), Math.min(full, (full * room) / wide(look.label, full)));
+  if (wide(look.label, size) <= room + 0.5) return { label: look.label, size };
+  const letters = [...look.label];
+  while (letters.length > 1 && wide(`${letters.join("")}…`, size) > room) letters.pop();
+  return { label: `${letters.join("")}…`, size };
 }
 
 /** Symbols and variables are written large, names of operations in the size of text. */

@@ -6,9 +6,9 @@ import { artOf, type LaneKind, type SegmentArt } from "./art";
 import { Crowd } from "./crowd";
 import { placeAlong, type Along } from "./curves";
 import { LEVEL, type DisplayItem, type DisplayList, type HitArea, type PathItem, type TextItem } from "./display";
-import { labelSize, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
+import { fittedLabel, type EdgeLook, type Hull, type Lane, type Metrics, type NodeLook, type Shape } from "./looks";
 import type { Token } from "./palette";
-import { around, boxPath, circlePath, hatchPath, hexagonPath } from "./shapes";
+import { around, boxPath, circlePath, clusters, hatchPath, hexagonPath } from "./shapes";
 import { estimatedWidth, type TextMeasure } from "./text";
 
 /** Zooms below which texts, chips, arrow heads and the second lane are left out. */
@@ -67,7 +67,10 @@ class Builder {
     });
     for (const hull of hulls) this.hull(hull);
     for (const segment of layout.segments) this.band(segment);
-    for (const segment of layout.segments) this.lanes(segment);
+    // What is lost is painted last: where pieces share a way it must not be hidden.
+    const lost = layout.segments.map((segment) => this.look(segment).gradient?.bad === true);
+    layout.segments.forEach((segment, i) => lost[i] || this.lanes(segment));
+    layout.segments.forEach((segment, i) => lost[i] && this.lanes(segment));
     graph.items.forEach((item, i) => {
       if (!item.open) this.box(i, layout.boxes[i]!, nodes[i]!);
     });
@@ -124,8 +127,12 @@ class Builder {
 
   private hull(hull: Hull): void {
     const { layout, metrics } = this.scene;
-    const box = around(hull.items.map((i) => layout.boxes[i]!), metrics.padding * 0.8);
-    this.path(boxPath(box, 12), box, { fill: "kernelFill", stroke: "kernel", width: 1.6, dash: [5, 4], opacity: 0.9 });
+    const parts = clusters(hull.items.map((i) => layout.boxes[i]!), metrics.rankGap * 0.75);
+    for (const part of parts) {
+      const box = around(part, metrics.padding * 0.7);
+      this.path(boxPath(box, 12), box, { fill: "kernelFill", stroke: "kernel", width: 1.6, dash: [5, 4], opacity: 0.9 });
+    }
+    const box = around(parts.reduce((most, part) => (part.length > most.length ? part : most)), metrics.padding * 0.7);
     this.text(hull.label, box.x + box.width / 2, box.y - metrics.captionSize, {
       size: metrics.captionSize,
       font: "ui",
@@ -220,7 +227,7 @@ class Builder {
       }
     }
     const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-    const { label, size } = this.fitting(look, box.width - (shape === "root" ? 16 : 8));
+    const { label, size } = fittedLabel(look, box.width, metrics, this.measure);
     // A name that does not fit into a small shape stands below it.
     const outside = label !== look.label && shape !== "scope" && shape !== "run" && !look.below;
     if (!outside) {
@@ -242,18 +249,6 @@ class Builder {
     caption(look.above, box.y - metrics.captionSize * 1.4);
     caption(outside ? { text: look.label, token: "ink" } : look.below, box.y + box.height + metrics.captionSize * 1.5);
     this.hits.push({ target: { kind: "item", item: i }, level: LEVEL.box, box });
-  }
-
-  /** The label as large as fits, down to the size of captions, and then cut short. */
-  private fitting(look: NodeLook, room: number): { label: string; size: number } {
-    const { metrics } = this.scene;
-    const wide = (label: string, size: number) => this.measure(label, look.font, size, look.font === "ui");
-    const full = labelSize(look, metrics);
-    const size = Math.max(Math.min(full, metrics.captionSize), Math.min(full, (full * room) / wide(look.label, full)));
-    if (wide(look.label, size) <= room + 0.5) return { label: look.label, size };
-    const letters = [...look.label];
-    while (letters.length > 1 && wide(`${letters.join("")}…`, size) > room) letters.pop();
-    return { label: `${letters.join("")}…`, size };
   }
 
   /** A small hexagon on the corner: there are parameters inside. */

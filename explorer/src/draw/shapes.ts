@@ -60,3 +60,16 @@ export function around(boxes: readonly Rect[], margin: number): Rect {
   }
   return { x: x0 - margin, y: y0 - margin, width: x1 - x0 + 2 * margin, height: y1 - y0 + 2 * margin };
 }
+
+/** Groups of boxes that lie within `reach` of each other, directly or over others. */
+export function clusters(boxes: readonly Rect[], reach: number): Rect[][] {
+  const near = (a: Rect, b: Rect) =>
+    a.x - reach < b.x + b.width && b.x - reach < a.x + a.width && a.y - reach < b.y + b.height && b.y - reach < a.y + a.height;
+  const groups: Rect[][] = [];
+  for (const box of boxes) {
+    const joined = groups.filter((group) => group.some((other) => near(box, other)));
+    for (const group of joined) groups.splice(groups.indexOf(group), 1);
+    groups.push([...joined.flat(), box]);
+  }
+  return groups;
+}

@@ -12,7 +12,7 @@ import { properOf, type Proper } from "./proper";
 import { assignRanks, backEdges, wires, type Wires } from "./ranks";
 import { inset, Pen, spreadPorts } from "./routes";
 import { LAYOUT_DEFAULTS, type Layout, type LayoutGraph, type LayoutOptions, type Rect, type Route } from "./types";
-import { wrapRows, type Wrap } from "./wrap";
+import { breakRows, wrapRows, type Wrap } from "./wrap";
 
 export function layered(graph: LayoutGraph, options: Partial<LayoutOptions> = {}): Layout {
   const all = { ...LAYOUT_DEFAULTS, ...options };
@@ -127,11 +127,17 @@ function layoutPart(graph: LayoutGraph, options: LayoutOptions): Layout {
   const around = tooLong(turned, rank, count);
   const proper = properOf(graph, turned, back, around, rank, ranks, options.edgeGap);
   orderRows(proper);
-  const place = placeRows(proper, depth, options);
-  const ports = spreadPorts(proper, place, graph.nodes, graph.edges, back, options.portGap);
-  const columns = columnsOf(graph, proper, place, ports, options);
-  const wrap = around.includes(1) ? null : wrapRows(proper, place, columns, options);
-  const draft: Draft = { graph, wires: turned, back, around, proper, place, ports, columns, wrap, options };
+  const placing = (rowOf: Int32Array | null) => {
+    const place = placeRows(proper, depth, options, rowOf);
+    const ports = spreadPorts(proper, place, graph.nodes, graph.edges, back, options.portGap);
+    return { place, ports, columns: columnsOf(graph, proper, place, ports, options), wrap: null };
+  };
+  const whole = placing(null);
+  const rowOf = around.includes(1) ? null : breakRows(proper, whole.columns, options);
+  const inRows = rowOf && placing(rowOf);
+  const wrap = inRows && wrapRows(proper, inRows.place, inRows.columns, rowOf, options);
+  const draft: Draft = { graph, wires: turned, back, around, proper, options, ...(wrap ? { ...inRows, wrap } : whole) };
+  const { place, columns } = draft;
   const x = new Float64Array(count);
   const y = new Float64Array(count);
   for (let v = 0; v < count; v++) {

@@ -13,6 +13,7 @@ export interface BoxSize {
   readonly width: number;
   readonly height: number;
   readonly outline?: Outline;
+  readonly below?: number;
 }
 
 export interface NestedOptions extends Partial<LayoutOptions> {
@@ -220,8 +221,8 @@ function placeLevel(level: Level, container: number, graph: VisibleGraph, placed
   const outs = level.outPorts.size;
   for (let p = 0; p < ins; p++) nodes.push({ width: 0, height: 0, pin: "first" });
   for (const child of level.children) {
-    const { width, height, outline }: BoxSize = items[child]!.open ? placed[child + 1]!.frame : options.size(items[child]!);
-    index.set(child, nodes.push(outline ? { width, height, outline } : { width, height }) - 1);
+    const size: BoxSize = items[child]!.open ? placed[child + 1]!.frame : options.size(items[child]!);
+    index.set(child, nodes.push(size) - 1);
   }
   for (let p = 0; p < outs; p++) nodes.push({ width: 0, height: 0, pin: "last" });
   const wires = [...level.wires.values()].sort(byEnd);
@@ -249,9 +250,12 @@ function byEnd(a: Wire, b: Wire): number {
 }
 
 function frameOf(layout: Layout, ins: number, outs: number, least: BoxSize, options: NestedOptions): Rect {
-  const { bounds } = layout;
-  const left = bounds.x - (ins > 0 ? 0 : options.padding);
-  const right = bounds.x + bounds.width + (outs > 0 ? 0 : options.padding);
+  const { bounds, x } = layout;
+  // Ports stand on the frame, unless lines that go on in a new row pass outside of them.
+  const onLeft = ins > 0 && x[0]! <= bounds.x + 0.5;
+  const onRight = outs > 0 && x.at(-1)! >= bounds.x + bounds.width - 0.5;
+  const left = bounds.x - (onLeft ? 0 : options.padding);
+  const right = bounds.x + bounds.width + (onRight ? 0 : options.padding);
   const width = Math.max(right - left, least.width);
   const height = Math.max(bounds.height + 2 * options.padding + options.header, least.height);
   return { x: left, y: bounds.y - options.padding - options.header, width, height };
@@ -261,7 +265,7 @@ function remembered(nodes: readonly LayoutNode[], edges: readonly LayoutEdge[], 
   const { rankGap, nodeGap, edgeGap, portGap, wrapWidth } = options;
   const key = [
     [rankGap, nodeGap, edgeGap, portGap, wrapWidth].join(),
-    nodes.map((n) => `${n.width}x${n.height}${n.outline?.[0] ?? ""}${n.pin?.[0] ?? ""}`).join(),
+    nodes.map((n) => `${n.width}x${n.height}${n.outline?.[0] ?? ""}${n.pin?.[0] ?? ""}${n.below ?? ""}`).join(),
     edges.map((e) => `${e.from}>${e.to}${e.fromPort ?? ""}/${e.toPort ?? ""}`).join(),
   ].join(";");
   const found = cache.get(key);

@@ -15,9 +15,9 @@ const SWEEPS = 12;
 const PATIENCE = 3;
 const STARTS = 12;
 
+/** Orders the rows of the graph in place; returns how many crossings are left. */
 export function orderRows(graph: Proper): number {
-  const search = new Search(graph);
-  return search.run();
+  return new Search(graph).run();
 }
 
 class Search {
@@ -30,6 +30,8 @@ class Search {
   /** Where links meet their ends, as a share of one place in the order: only fixed ports differ from 0. */
   private readonly tailShare: Float64Array;
   private readonly headShare: Float64Array;
+  /** Ports of the links of one node while they are sorted. */
+  private readonly scratchShare: number[] = [];
   private work = 0;
 
   constructor(graph: Proper) {
@@ -71,7 +73,7 @@ class Search {
         if (best === 0 || (start === 0 && this.work > EFFORT * 8)) break;
       }
       if (best > 0 && this.work < EFFORT) {
-        const found = this.settle(here);
+        const found = this.settle();
         if (found < best) {
           best = found;
           kept = graph.rows.map((row) => row.slice());
@@ -81,7 +83,7 @@ class Search {
     this.restore(kept);
     if (best > 0) {
       this.work = Math.min(this.work, EFFORT / 2);
-      best = this.settle(best);
+      best = this.settle();
     }
     return best;
   }
@@ -207,10 +209,8 @@ class Search {
     return inversions(lower, this.merged, 0, filled);
   }
 
-  private readonly scratchShare: number[] = [];
-
-  /** Sifts until no node finds a better place; takes the crossings there are and returns those that are left. */
-  private settle(crossings: number): number {
+  /** Sifts until no node finds a better place; returns the crossings that are left. */
+  private settle(): number {
     const { rows } = this.graph;
     let left = this.crossings();
     let gain = 1;
@@ -221,7 +221,7 @@ class Search {
       }
       left -= gain;
     }
-    return Math.min(left, crossings === Infinity ? left : left);
+    return left;
   }
 
   /** Moves v to the place of its rank with the fewest crossings; returns how many it saved. */

@@ -17,15 +17,18 @@ const LEAF_PULL = 0.01;
 /** How hard a block without links is to push aside. */
 const FREE = 1e-4;
 
-/** Middle of every node across. */
-export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions): Float64Array {
-  const blocks = blocksOf(graph, straightLinks(graph, depth));
+/**
+ * Middle of every node across. Where the picture is broken into rows, `rowOf` says in which row each rank
+ * stands, and links from row to row neither pull nor are straight.
+ */
+export function placeRows(graph: Proper, depth: Depths, options: LayoutOptions, rowOf: Int32Array | null): Float64Array {
+  const within = (link: number) => rowOf === null || rowOf[graph.rank[graph.tail[link]!]!] === rowOf[graph.rank[graph.head[link]!]!];
+  const blocks = blocksOf(graph, straightLinks(graph, depth, within));
   const constraints = separations(graph, blocks, options);
-  const springs = springsOf(graph, blocks, depth);
+  const springs = springsOf(graph, blocks, depth, within);
   const at = new Float64Array(blocks.count);
   const wish = new Float64Array(blocks.count);
-  const topdown = settled(constraints, wish, springs.weight);
-  at.set(topdown);
+  at.set(settled(constraints, wish, springs.weight));
   const rounds = graph.count > 20_000 ? 2 : graph.count > 2_000 ? 4 : ROUNDS;
   for (let round = 0; round < rounds; round++) {
     // Two rounds carry wishes through the whole graph, from either side; later ones let what stands now relax.
@@ -96,7 +99,7 @@ function straighten(constraints: Separations, springs: Springs, at: Float64Array
  * so that a product stands in the middle of its two factors. Links between the pieces of a long edge
  * always; links that would cross one that is already straight never.
  */
-function straightLinks(graph: Proper, depth: Depths): Uint8Array {
+function straightLinks(graph: Proper, depth: Depths, within: (link: number) => boolean): Uint8Array {
   const links = graph.tail.length;
   const length = new Float64Array(links);
   for (let link = 0; link < links; link++) {
@@ -113,7 +116,6 @@ function straightLinks(graph: Proper, depth: Depths): Uint8Array {
       let tie = false;
       for (let k = start[v]!; k < start[v + 1]!; k++) {
         const link = item[k]!;
-        candidate[link]! &= 1;
         if (best < 0 || length[link]! > length[best]!) {
           best = link;
           tie = false;
@@ -128,7 +130,7 @@ function straightLinks(graph: Proper, depth: Depths): Uint8Array {
   keepBest(graph.out.start, graph.out.item, graph.head);
   keepBest(graph.into.start, graph.into.item, graph.tail);
   const order: number[] = [];
-  for (let link = 0; link < links; link++) if (candidate[link]) order.push(link);
+  for (let link = 0; link < links; link++) if (candidate[link] && within(link)) order.push(link);
   order.sort((a, b) => (length[a] === length[b] ? a - b : length[a]! > length[b]! ? -1 : 1));
   return withoutCrossings(graph, order);
 }
@@ -339,13 +341,13 @@ interface Springs {
   readonly order: Int32Array;
 }
 
-function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
+function springsOf(graph: Proper, blocks: Blocks, depth: Depths, within: (link: number) => boolean): Springs {
   const start = new Int32Array(blocks.count + 1);
   const links = graph.tail.length;
   for (let link = 0; link < links; link++) {
     const a = blocks.of[graph.tail[link]!]!;
     const b = blocks.of[graph.head[link]!]!;
-    if (a === b) continue;
+    if (a === b || !within(link)) continue;
     start[a + 1]!++;
     start[b + 1]!++;
   }
@@ -362,7 +364,7 @@ function springsOf(graph: Proper, blocks: Blocks, depth: Depths): Springs {
     const v = graph.head[link]!;
     const a = blocks.of[u]!;
     const b = blocks.of[v]!;
-    if (a === b) continue;
+    if (a === b || !within(link)) continue;
     const strength = !graph.thin[u] && depth.before[u] === 0 ? LEAF_PULL : 1;
     weight[a]! += strength;
     weight[b]! += strength;

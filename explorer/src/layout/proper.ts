@@ -58,7 +58,8 @@ export function properOf(
   const thin = new Uint8Array(count).fill(1, real);
   for (let v = 0; v < real; v++) {
     if (graph.nodes[v]!.pin) thin[v] = 1;
-    above[v] = below[v] = graph.nodes[v]!.height / 2;
+    above[v] = graph.nodes[v]!.height / 2;
+    below[v] = above[v]! + (graph.nodes[v]!.below ?? 0);
     rankOf[v] = rank[v]!;
   }
   const tail = new Int32Array(links);

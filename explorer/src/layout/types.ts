@@ -11,6 +11,8 @@ export interface LayoutNode {
   readonly width: number;
   readonly height: number;
   readonly outline?: Outline;
+  /** Room to keep free below the node, for what is written there. */
+  readonly below?: number;
   /** Keeps the node in the first or the last rank: the ports of a container. */
   readonly pin?: "first" | "last";
 }

@@ -21,6 +21,8 @@ export interface Wrap {
 const SLACK = 1.5;
 /** A break costs this much of a row for every line it cuts beyond the first. */
 const CUT_COST = 0.35;
+/** And every row this much, so that of equally good breaks the fewest are made. */
+const ROW_COST = 0.01;
 /** Pictures whose every break would cut more lines than this are not text. */
 const MOST_CUTS = 6;
 /** Pages are about this high for their width, and rows must make what is on them larger by this much. */
@@ -28,28 +30,28 @@ const PAGE = 0.6;
 const GAIN = 1.1;
 
 /**
- * Chooses the breaks: rows near the wished width, few lines cut (the least sum of squared misses, as in
+ * The row of each rank: rows near the wished width, few lines cut (the least sum of squared misses, as in
  * Knuth and Plass 1981). Null where the picture fits, or is too tangled to be read in rows.
  */
-export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, options: LayoutOptions): Wrap | null {
+export function breakRows(graph: Proper, columns: Columns, options: LayoutOptions): Int32Array | null {
   const { ranks } = graph;
-  const { wrapWidth, edgeGap, nodeGap, rankGap } = options;
+  const { wrapWidth } = options;
   const end = (r: number) => columns.left[r]! + columns.width[r]!;
   if (ranks < 4 || end(ranks - 1) <= wrapWidth * SLACK) return null;
-  const cut: number[][] = Array.from({ length: ranks }, () => []);
-  for (let link = 0; link < graph.tail.length; link++) cut[graph.rank[graph.tail[link]!]!]!.push(link);
+  const lines = new Int32Array(ranks);
+  for (const u of graph.tail) lines[graph.rank[u]!]!++;
   const best = new Float64Array(ranks + 1).fill(Infinity);
   const from = new Int32Array(ranks + 1).fill(-1);
   best[0] = 0;
   for (let stop = 1; stop <= ranks; stop++) {
-    const lines = stop === ranks ? 1 : cut[stop - 1]!.length;
-    if (lines > MOST_CUTS) continue;
+    const cut = stop === ranks ? 1 : lines[stop - 1]!;
+    if (cut > MOST_CUTS) continue;
     for (let begin = stop - 1; begin >= 0; begin--) {
       const used = (end(stop - 1) - columns.left[begin]!) / wrapWidth;
       if (used > 1.25 && begin < stop - 1) break;
       if (best[begin] === Infinity) continue;
       const miss = stop === ranks && used < 1 ? 0 : 1 - used;
-      const cost = best[begin]! + miss * miss + CUT_COST * (lines - 1) + 0.01;
+      const cost = best[begin]! + miss * miss + CUT_COST * (cut - 1) + ROW_COST;
       if (cost < best[stop]!) {
         best[stop] = cost;
         from[stop] = begin;
@@ -57,11 +59,24 @@ export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, o
     }
   }
   if (best[ranks] === Infinity || from[ranks] === 0) return null;
-  const starts: number[] = [];
-  for (let stop = ranks; stop > 0; stop = from[stop]!) starts.unshift(from[stop]!);
   const rowOf = new Int32Array(ranks);
-  starts.forEach((begin, i) => rowOf.fill(i, begin, starts[i + 1] ?? ranks));
+  for (let stop = ranks; stop > 0; stop = from[stop]!) rowOf[from[stop]!] = 1;
+  rowOf[0] = 0;
+  for (let r = 1; r < ranks; r++) rowOf[r]! += rowOf[r - 1]!;
+  return rowOf;
+}
 
+/** Puts the rows below each other. Null where that makes the picture no larger on the page than one long row. */
+export function wrapRows(graph: Proper, place: Float64Array, columns: Columns, rowOf: Int32Array, options: LayoutOptions): Wrap | null {
+  const { ranks } = graph;
+  const { wrapWidth, edgeGap, nodeGap, rankGap } = options;
+  const end = (r: number) => columns.left[r]! + columns.width[r]!;
+  const starts: number[] = [];
+  rowOf.forEach((row, r) => {
+    if (row === starts.length) starts.push(r);
+  });
+  const cut: number[][] = Array.from({ length: ranks }, () => []);
+  for (let link = 0; link < graph.tail.length; link++) cut[graph.rank[graph.tail[link]!]!]!.push(link);
   const rows: WrapRow[] = [];
   const gutters: number[] = [];
   const rank = new Map<number, number>();
