@@ -26,7 +26,7 @@ from wengert.core.declare import METHODS, PUBLIC
 from wengert.core.op import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 CHECKER = doctest.OutputChecker()
 
@@ -218,7 +218,8 @@ def navigation() -> list[str]:
 
 
 def test_navigation_and_pages_agree() -> None:
-    assert sorted(navigation()) == sorted(p.name for p in (ROOT / "docs").glob("*.md"))
+    pages = (ROOT / "docs").rglob("*.md")
+    assert sorted(navigation()) == sorted(p.relative_to(ROOT / "docs").as_posix() for p in pages)
 
 
 def test_index_links_every_page() -> None:

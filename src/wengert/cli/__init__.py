@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `wengert info`, `wengert cache`."""
+"""The command line: `wengert demo`, `wengert info`, `wengert cache`, `wengert explore`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import cache, demo, info
+from . import cache, demo, explore, info
 
 
 def parser() -> argparse.ArgumentParser:
@@ -24,6 +24,7 @@ def parser() -> argparse.ArgumentParser:
     demo.add_parser(commands)
     info.add_parser(commands)
     cache.add_parser(commands)
+    explore.add_parser(commands)
     return top
 
 

@@ -18,8 +18,9 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from ..explain.arguments import parameter_names, tensors_of
 from ..transforms import reverse
-from . import reached
-from .document import Document, document
+from . import notebook, reached
+from .document import Document, described
+from .findings import Finding
 from .gathered import from_graph, from_tensor, graph_title
 from .names import name_leaves
 from .page import page
@@ -32,13 +33,9 @@ class Exploration:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.document: Document = document(recording)
-
-    @property
-    def findings(self) -> list[dict[str, Any]]:
-        """What was noticed: not-a-numbers and where they come from, dead units, missing gradients, ..."""
-        found: list[dict[str, Any]] = self.document["findings"]
-        return found
+        self.document: Document
+        self.findings: list[Finding]
+        self.document, self.findings = described(recording)
 
     def to_html(self) -> str:
         """The page that shows it, in one text: it needs no network."""
@@ -48,6 +45,21 @@ class Exploration:
         """Write the page to a file, which opens in any browser without a network."""
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
+    def show(self, live: bool = False, height: int = notebook.HEIGHT) -> Any:
+        """What a notebook cell shows, so many pixels high: a frame with the page inside, or a live widget.
+
+        A notebook shows the frame by itself where an exploration is a cell's last expression; it still does when the
+        notebook was saved or turned into HTML. The widget (`live=True`) needs the kernel, which answers for whole tensors.
+
+        Raises StateError for `live=True` without anywidget (`pip install 'wengert[notebook]'`).
+        """
+        if live:
+            return notebook.widget(self.document, self.recording.rows, height)
+        return notebook.Frame(self.document, height)
+
+    def _repr_html_(self) -> str:
+        return notebook.frame(self.document)
+
     def __str__(self) -> str:
         nodes, meta = self.document["nodes"], self.document["meta"]
         computed = sum(op >= 0 for op in nodes["op"])
@@ -56,7 +68,7 @@ class Exploration:
         if any(p == 1 for p in phases):
             parts.append(f"{sum(p == 1 for p in phases):,} steps back")
         name = " · ".join(filter(None, (meta["script"], meta["title"])))
-        found = [f"{f['severity']}: {f['title']}, {f['where']}" for f in self.findings]
+        found = [f"{f.severity}: {f.title}, {f.where}" for f in self.findings]
         if "error" in meta:
             found.insert(0, f"stopped by {meta['error']['type']}: {meta['error']['text'].partition(chr(10))[0]}")
         return "\n".join([f"{name}: {', '.join(parts)}", *found, *meta.get("notes", [])])

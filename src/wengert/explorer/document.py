@@ -13,7 +13,7 @@ import numpy as np
 
 from ..version import __version__
 from . import forms, slopes, spans, stats
-from .findings import findings
+from .findings import Finding, findings
 from .lives import Lives, arrays, base, classes, lives
 from .names import name_rows
 from .recording import Recording, Row
@@ -52,7 +52,13 @@ class Indexed:
 
 def document(recording: Recording) -> Document:
     """The document of a recording."""
-    return _Writer(recording).written()
+    return described(recording)[0]
+
+
+def described(recording: Recording) -> tuple[Document, list[Finding]]:
+    """The document of a recording, and the findings that it tells of."""
+    writer = _Writer(recording)
+    return writer.written(), writer.findings
 
 
 class _Writer:

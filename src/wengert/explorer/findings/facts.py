@@ -10,6 +10,7 @@ import numpy as np
 
 from ...core.source import Source, resolve
 from ...explain.finite import all_finite
+from ..recorder import Leaked
 from ..recording import Event, Recording, Row
 
 
@@ -88,6 +89,18 @@ class Facts:
         if isinstance(row.code, Source):
             return row.code
         return row.node.source if row.node is not None else None
+
+    def leak(self, value: Any) -> Leaked | None:
+        """How a value left the graph, if it did."""
+        if value is None:
+            return None
+        # A view of it may have left: `detach()` gives the same array, `numpy()` may give another one over its memory.
+        found = (k for k in self.recording.leaks if k.value is value or getattr(k.value, "base", None) is value)
+        return next(found, None)
+
+    def place(self, leak: Leaked) -> Source | None:
+        """The user's line at which a value left the graph."""
+        return resolve(leak.activation.code, leak.offset) if leak.activation is not None else None
 
     def name(self, row: Row) -> str:
         """What a row is called in a sentence."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from ...core.source import Source
 from ..recording import Phase, Row
+from ..stats import num
 
 Severity = Literal["error", "warning", "note"]
 
@@ -53,3 +54,32 @@ class Finding:
         if self.fix:
             lines.append(f"    instead: {self.fix}")
         return "\n".join(lines)
+
+    def entry(self) -> dict[str, Any]:
+        """As documents have it: see the schema."""
+        made: dict[str, Any] = {
+            "rule": self.rule,
+            "severity": self.severity,
+            "title": self.title,
+            "where": self.where,
+            "node": self.row.index,
+            "phase": self.phase,
+            "text": self.text,
+            "fix": self.fix,
+            "evidence": {key: _plain(value) for key, value in self.evidence.items()},
+        }
+        if self.table is not None:
+            columns, rows = self.table
+            made["table"] = {"columns": columns, "rows": [[_plain(cell) for cell in row] for row in rows]}
+        if self.formula is not None:
+            made["formula"] = {"tex": self.formula[0], "numbers": self.formula[1]}
+        if self.spread is not None:
+            values, values_of, gradients, gradients_of = self.spread
+            made["spread"] = {
+                "values": values, "valuesOf": values_of, "gradients": gradients, "gradientsOf": gradients_of,
+            }  # fmt: skip
+        return made
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (str, list)) else num(value)

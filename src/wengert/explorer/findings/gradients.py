@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...core.arrays import Array
+from ...core.node import Node
 from ..recording import Row
 from .facts import Facts, floating, rms
 from .finding import Finding
@@ -22,46 +23,61 @@ GREAT_STEP = 1.0
 
 
 def missing(facts: Facts) -> Iterator[Finding]:
-    """A parameter that the program uses and no gradient reaches."""
+    """A parameter that the program uses and no gradient reaches; those that are cut off at one place together."""
     if not facts.backward:
         return
+    cut_off: dict[tuple[Row, Row] | None, list[Row]] = {}
+    idle: list[Row] = []
     for row in facts.parameters:
         if row.gradient is not None or not facts.consumers.get(row):
             continue
-        name = facts.name(row)
-        if row not in facts.behind_roots:
-            text = f"{name} is used, but nothing that the loss is computed from uses what comes out of it."
-            yield Finding(
-                "missing-gradient", "warning", f"no gradient for {name}", facts.where(row), row, "backward",
-                facts.source(row), text, "leave the computation out, or let the loss depend on it",
-            )  # fmt: skip
-            continue
-        cut = _cut(facts, row)
-        why = (
-            f"the way to the loss is cut before {cut.op.name} at {facts.source(cut)}"
-            if cut is not None and cut.op is not None
-            else "the way to the loss is cut"
-        )
+        if row in facts.behind_roots:
+            cut_off.setdefault(_cut(facts, row), []).append(row)
+        else:
+            idle.append(row)
+    for cut, rows in cut_off.items():
+        names = _listed(facts, rows)
+        before, at = cut if cut is not None else (rows[0], rows[0])
+        leak = facts.leak(before.value)
+        how = f"{leak.what}() at {facts.place(leak)} cuts the way" if leak is not None else "the way is cut"
+        if cut is not None:
+            how += f" before {facts.name(at)} at {facts.source(at)}"
         yield Finding(
-            "missing-gradient", "error", f"no gradient reaches {name}", facts.where(cut or row), row, "backward",
-            facts.source(cut or row),
-            f"The loss is computed from {name}, but {why}: what it takes there does not carry gradients.",
+            "missing-gradient", "error", f"no gradient reaches {names}", facts.where(at), at, "backward",
+            (facts.place(leak) if leak is not None else None) or facts.source(at),
+            f"The loss is computed from {names}, but {how}: what it takes there does not carry gradients.",
             "leave out detach(), item(), numpy() and no_grad() on that way; wg.explain.missing(w, f) tells more",
+            {"count": len(rows)},
+        )  # fmt: skip
+    if idle:
+        names = _listed(facts, idle)
+        yield Finding(
+            "missing-gradient", "warning", f"no gradient for {names}", facts.where(idle[0]), idle[0], "backward",
+            facts.source(idle[0]),
+            f"The program computes with {names}, but the loss does not depend on what comes out.",
+            "leave the computation out, or let the loss depend on it", {"count": len(idle)},
         )  # fmt: skip
 
 
-def _cut(facts: Facts, row: Row) -> Row | None:
-    """The first operation on the way to a result at which gradients stop."""
+def _listed(facts: Facts, rows: list[Row]) -> str:
+    names = [facts.name(row) for row in rows]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _cut(facts: Facts, row: Row) -> tuple[Row, Row] | None:
+    """On the way to a result, the last row with gradients and the operation that takes its value without them."""
     seen = {row}
     queue = [row]
     for here in queue:
-        for user, _ in facts.consumers.get(here, ()):
-            if user in seen or user not in facts.behind_roots:
+        for user, slot in facts.consumers.get(here, ()):
+            if user not in facts.behind_roots:
                 continue
-            if not user.tracked:
-                return user
-            seen.add(user)
-            queue.append(user)
+            entry = user.node.inputs[slot] if user.node is not None and slot < len(user.node.inputs) else None
+            if user.op is not None and not (isinstance(entry, Node) and entry.requires_grad):
+                return here, user
+            if user not in seen:
+                seen.add(user)
+                queue.append(user)
     return None
 
 
@@ -100,8 +116,7 @@ def still(facts: Facts) -> Iterator[Finding]:
 
 def left_over(facts: Facts) -> Iterator[Finding]:
     """An update by more than this step's gradient: those of earlier steps were still there."""
-    passes = sum(1 for e in facts.backward if e.row in facts.recording.roots)
-    if passes != 1:
+    if facts.recording.passes != 1:
         return  # several passes in one step are meant to add up
     for event in facts.recording.events:
         updated, row = event.updated, event.row

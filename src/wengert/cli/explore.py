@@ -1,0 +1,86 @@
+"""`wengert explore`: a script's computation, recorded and shown, or checked for faults."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+from ..explorer import Exploration
+from ..explorer.script import record_script
+
+# Exit statuses of --check.
+CLEAN, FOUND, BROKEN = 0, 1, 2
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    p = commands.add_parser(
+        "explore",
+        help="record a script's computation and look at it",
+        description="Run a script, record one step of what it computes (forward, backward, optimiser), and open the "
+        "recording in a browser. The page is one file that needs no network.",
+    )
+    p.add_argument("script", metavar="SCRIPT[:FUNCTION]", help="a Python file, or one of its functions to call")
+    p.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    p.add_argument(
+        "--check",
+        action="store_true",
+        help="open nothing: print what was found; the exit status is 1 where that is an error or a warning, "
+        "2 where the script fails",
+    )
+    p.add_argument(
+        "--step", type=int, metavar="N", help="show step N of a training run, from 0 (default: the last whole one)"
+    )
+    p.add_argument("--save", type=Path, metavar="PAGE", help="write the page to this file and open nothing")
+    p.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record the script; show, save or check it."""
+    script, function = _parts(args.script)
+    found = Exploration(record_script(script, function, args.arguments, step=args.step))
+    if args.check:
+        return check(found)
+    if args.save is not None:
+        found.save(args.save)
+        print(f"{found}\nwrote {args.save}")
+        return CLEAN
+    folder = Path(tempfile.mkdtemp(prefix="wengert-"))
+    page = folder / f"{script.stem}.html"
+    found.save(page)
+    print(f"{found}\nwrote {page}")
+    webbrowser.open(page.as_uri())
+    return CLEAN
+
+
+def check(found: Exploration) -> int:
+    """Print the findings as compilers print errors; the exit status."""
+    for finding in found.findings:
+        print(finding)
+    grave = sum(finding.severity != "note" for finding in found.findings)
+    error = found.recording.error
+    if error is not None:
+        print(f"{found.recording.script}: stopped by {type(error).__name__}: {error}", file=sys.stderr)
+        return BROKEN
+    if not found.recording.events:
+        print(f"{found.recording.script}: nothing was computed with wengert", file=sys.stderr)
+        return BROKEN
+    notes = len(found.findings) - grave
+    print(_count(grave, "finding") + (f" and {_count(notes, 'note')}" if notes else ""))
+    return FOUND if grave else CLEAN
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _parts(given: str) -> tuple[Path, str | None]:
+    """`script.py:function` as its parts; a colon of a drive letter is none of them."""
+    path, colon, function = given.rpartition(":")
+    if colon and function.isidentifier() and path.endswith(".py"):
+        return Path(path), function
+    return Path(given), None

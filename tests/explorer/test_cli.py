@@ -1,0 +1,71 @@
+"""`wengert explore`: pages and exit statuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from wengert.cli import main
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+def test_check_prints_findings_as_compilers_do(capsys: pytest.CaptureFixture[str]) -> None:
+    script = SCRIPTS / "faulty" / "nan_backward.py"
+    assert main(["explore", "--check", str(script)]) == 1
+    out = capsys.readouterr().out
+    assert f"{script}:10: error: NaN born going back (nan-backward)" in out
+    assert "0 × ∞ = NaN" in out
+    assert "instead: wg.sqrt(x + eps)" in out
+    assert out.endswith("1 finding\n")
+
+
+def test_check_is_content_with_a_healthy_script(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "--check", str(SCRIPTS / "healthy" / "masked_log.py")]) == 0
+    assert capsys.readouterr().out == "0 findings\n"
+
+
+def test_what_cut_the_gradient_is_named_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "--check", str(SCRIPTS / "faulty" / "detached.py")]) == 1
+    out = capsys.readouterr().out
+    assert "detached.py:14: error: no gradient reaches model.encoder.weight, model.encoder.bias" in out
+    assert "detach() at" in out
+
+
+def test_a_script_that_fails_is_neither_clean_nor_faulty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "broken.py"
+    script.write_text("import wengert as wg\nx = wg.ones(3)\ny = x + wg.ones(4)\n")
+    assert main(["explore", "--check", str(script)]) == 2
+    assert "broken.py: stopped by ShapeError" in capsys.readouterr().err
+
+
+def test_a_script_without_computations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "nothing.py"
+    script.write_text("print('hello')\n")
+    assert main(["explore", "--check", str(script)]) == 2
+    assert "nothing was computed" in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explore", "--check", "no/such/file.py"]) == 1
+    assert "no/such/file.py" in capsys.readouterr().err
+
+
+def test_a_function_of_a_script_with_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    script = tmp_path / "lesson.py"
+    script.write_text(
+        "import sys\nimport wengert as wg\n\n\ndef loss():\n"
+        "    w = wg.tensor(float(sys.argv[1]), requires_grad=True)\n    return (w * 3.0 - 4.0) ** 2\n"
+    )
+    page = tmp_path / "page.html"
+    assert main(["explore", "--save", str(page), f"{script}:loss", "2"]) == 0
+    assert page.read_text().startswith("<!doctype html>")
+    assert "wrote" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_a_step_can_be_chosen(tmp_path: Path, number: int, capsys: pytest.CaptureFixture[str]) -> None:
+    script = SCRIPTS / "healthy" / "classifier.py"
+    assert main(["explore", "--check", "--step", str(number), str(script)]) == 0
+    capsys.readouterr()
