@@ -65,3 +65,15 @@ export function shownMany(count: number): string {
 export function subscript(digits: string): string {
   return digits.replace(/\d/g, (digit) => String.fromCharCode(0x2080 + Number(digit)));
 }
+
+/** And raised: 10⁶. */
+export function superscript(digits: string): string {
+  return digits.replace(/\d/g, (digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹".charAt(Number(digit)));
+}
+
+/** A difference quotient: with the digits that show that it is one. */
+export function shownQuotient(value: number): string {
+  const size = Math.abs(value);
+  const text = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(5) : value.toFixed(6);
+  return Number.isFinite(value) ? text.replaceAll("-", "−").replace("e+", "e") : shownNumber(value);
+}

@@ -154,17 +154,25 @@ export function lossAlong(program: Program, node: number, others: ReadonlyMap<nu
   return (at) => forward(program, new Map([...others, [node, at]]), true)[program.root] ?? Number.NaN;
 }
 
+/** A difference quotient, and how wrong rounding alone can make it. */
+export interface Quotient {
+  readonly value: number;
+  readonly error: number;
+}
+
 /**
  * The nudge test: (L(x + h) - L(x - h)) / 2h. The step balances the error of the difference quotient, which falls with
  * h², against that of rounding, which grows with 1 / h.
  */
-export function nudge(program: Program, node: number, at: number, others: ReadonlyMap<number, number>): number {
+export function nudge(program: Program, node: number, at: number, others: ReadonlyMap<number, number>): Quotient {
   const loss = lossAlong(program, node, others);
   const wanted = Math.cbrt(Number.EPSILON) * Math.max(1, Math.abs(at));
   // What is added is exactly what is divided by.
   const above = at + wanted;
   const below = at - wanted;
-  return (loss(above) - loss(below)) / (above - below);
+  const [high, low] = [loss(above), loss(below)];
+  const error = (Number.EPSILON * (Math.abs(high) + Math.abs(low))) / (above - below);
+  return { value: (high - low) / (above - below), error };
 }
 
 /** Leaves whose numbers a reader may change. */

@@ -3,12 +3,12 @@ import { useMemo, useState } from "preact/hooks";
 import { shownNumber } from "../format";
 import { plainName, namePart } from "../formula/expression";
 import { Formula } from "../formula/view";
-import { Product } from "../panels/lesson/paths_section";
+import { NudgeResult, Product } from "../panels/lesson/paths_section";
 import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
 import { dtypeOf, kindOf, type Model } from "../trace/model";
-import { agree, pathsBetween, type Path, type PathSummary } from "./paths/paths";
+import { agree, pathsBetween, shownPaths, type Path, type PathSummary } from "./paths/paths";
 import { PathsPicture } from "./paths/picture";
 
 /** Paths that are listed; all are counted and summed. */
@@ -88,7 +88,7 @@ function Choice({ label, chosen, nodes, onChoose }: { label: string; chosen: num
 function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; to: number; numbers: Numbers }) {
   const store = useStore();
   const model = store.model.value;
-  const count = found.count.toLocaleString("en", { maximumSignificantDigits: 6 });
+  const count = shownPaths(found.count);
   const [a, b] = [<Formula parts={[namePart(model, from)]} />, <Formula parts={[namePart(model, to)]} />];
   if (found.count === 0) {
     return (
@@ -121,13 +121,13 @@ function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; t
         </span>{" "}
         = <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>
       </span>
-      <Proof sum={found.sum} from={from} to={to} numbers={numbers} />
+      <Proof sum={found.sum} size={found.size} from={from} to={to} numbers={numbers} />
     </p>
   );
 }
 
 /** The sum against the engine's gradient where the path ends at the loss, else against the difference quotient. */
-function Proof({ sum, from, to, numbers }: { sum: number; from: number; to: number; numbers: Numbers }) {
+function Proof({ sum, size, from, to, numbers }: { sum: number; size: number; from: number; to: number; numbers: Numbers }) {
   const store = useStore();
   const model = store.model.value;
   const program = useMemo(() => programOf(model, to), [model, to]);
@@ -136,17 +136,18 @@ function Proof({ sum, from, to, numbers }: { sum: number; from: number; to: numb
   const quotient = "reason" in program || at === null ? null : nudge(program, from, at, store.moved.value);
   const scale = to === model.trace.meta.roots[0] ? (numbers.gradient(to) ?? 1) : 1;
   const name = <Formula parts={[namePart(model, from)]} />;
+  const equal = gradient !== null && agree(sum * scale, gradient, dtypeOf(model, from), size * Math.abs(scale));
   return (
     <>
       {gradient !== null && (
-        <span class={agree(sum * scale, gradient, dtypeOf(model, from)) ? "wg-check" : "wg-check is-wrong"}>
-          {agree(sum * scale, gradient, dtypeOf(model, from)) ? "✓ equals " : "✗ differs from "}
+        <span class={equal ? "wg-check" : "wg-check is-wrong"}>
+          {equal ? "✓ equals " : "✗ differs from "}
           {name}.grad
         </span>
       )}
       {quotient !== null && (
         <span class="wg-muted">
-          nudge test <b class="wg-mono">{quotient.toFixed(6).replace("-", "−")}</b>
+          nudge test <NudgeResult quotient={quotient} />
         </span>
       )}
     </>
@@ -171,7 +172,7 @@ function List({ found, numbers, lit, onLight }: ListProps) {
         </li>
       ))}
       {found.count > found.best.length && found.best.length > 0 && (
-        <li class="wg-muted">and {(found.count - found.best.length).toLocaleString("en", { maximumSignificantDigits: 6 })} more, each no larger than these</li>
+        <li class="wg-muted">and {shownPaths(found.count - found.best.length)} more, each no larger than these</li>
       )}
     </ol>
   );

@@ -1,12 +1,12 @@
 /** From a node to the loss: the product along every path, their sum, and that it is the gradient. */
-import { shownNumber } from "../../format";
+import { shownNumber, shownQuotient } from "../../format";
 import { namePart, type Part } from "../../formula/expression";
 import { Formula } from "../../formula/view";
 import { dtypeOf, type Model } from "../../trace/model";
 import { useStore, type Numbers } from "../../state";
-import { nudge } from "../../scalar/run";
+import { nudge, type Quotient } from "../../scalar/run";
 import { programFor, slopeOf } from "../../scalar/recompute";
-import { agree, pathsBetween, type Path } from "../../views/paths/paths";
+import { agree, pathsBetween, shownPaths, type Path } from "../../views/paths/paths";
 import { lossPart } from "./telling";
 
 /** Paths shown here; the Paths tab has more. */
@@ -29,7 +29,7 @@ export function PathsSection({ node }: { node: number }) {
           Paths <Formula parts={[namePart(model, node)]} /> → <Formula parts={[lossPart(model)]} />
         </span>
         <small>
-          {found.count.toLocaleString("en", { maximumSignificantDigits: 6 })} {found.count === 1 ? "path" : "paths"}
+          {shownPaths(found.count)} {found.count === 1 ? "path" : "paths"}
         </small>
       </h2>
       {found.best.map((path) => (
@@ -44,7 +44,7 @@ export function PathsSection({ node }: { node: number }) {
         <span>{found.count === 0 ? "no path: nothing flows" : "sum of paths"}</span>
         {found.count > 0 && <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>}
         {gradient !== null && found.count > 0 && (
-          <Check equal={agree(found.sum * seed, gradient, dtypeOf(model, node))} node={node} />
+          <Check equal={agree(found.sum * seed, gradient, dtypeOf(model, node), found.size * Math.abs(seed))} node={node} />
         )}
       </p>
       <Nudge node={node} />
@@ -63,10 +63,15 @@ function Check({ equal, node }: { equal: boolean; node: number }) {
   );
 }
 
+/** Products of more factors than this are shortened: slopes of 1 first. */
+const MANY = 12;
+
 /** 3 × 1 × 1 × 4, each with the derivative that it is. */
 export function Product({ path, numbers, total }: { path: Path; numbers: Numbers; total: boolean }) {
   const model = useStore().model.value;
-  const factors = factorsOf(model, path);
+  const all = factorsOf(model, path);
+  const factors = all.length <= MANY ? all : all.filter(({ edge }) => slopeOf(model, numbers, edge) !== 1).slice(0, MANY);
+  const rest = all.filter((factor) => !factors.includes(factor));
   return (
     <div class="wg-product">
       {factors.map(({ edge, of, by }, i) => (
@@ -82,6 +87,15 @@ export function Product({ path, numbers, total }: { path: Path; numbers: Numbers
           </span>
         </span>
       ))}
+      {rest.length > 0 && (
+        <span>
+          <i aria-hidden="true">×</i>
+          <span class="wg-factor">
+            <b>{shownNumber(rest.reduce((product, { edge }) => product * (slopeOf(model, numbers, edge) ?? Number.NaN), 1), 3)}</b>
+            <small>{rest.length} more</small>
+          </span>
+        </span>
+      )}
       {total && <b class="wg-product-total">= {shownNumber(path.product)}</b>}
     </div>
   );
@@ -106,6 +120,12 @@ export function factorsOf(model: Model, path: Path): Factor[] {
   });
 }
 
+/** The quotient, where it says something: not where rounding is all that it shows. */
+export function NudgeResult({ quotient: { value, error } }: { quotient: Quotient }) {
+  if (Math.abs(value) < 100 * error && value !== 0) return <span>too small to be told from rounding</span>;
+  return <b class="wg-mono">{shownQuotient(value)}</b>;
+}
+
 /** The gradient by the definition: the loss a little above and a little below. */
 function Nudge({ node }: { node: number }) {
   const store = useStore();
@@ -121,7 +141,7 @@ function Nudge({ node }: { node: number }) {
       <span>
         nudge test ({L}({x}+h) − {L}({x}−h)) / 2h =
       </span>
-      <b class="wg-mono">{quotient.toFixed(6).replace("-", "−")}</b>
+      <NudgeResult quotient={quotient} />
     </p>
   );
 }

@@ -1,5 +1,5 @@
 /** A small graph, whole: the formula above it, the two-lane picture, the narrator below. */
-import { useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Target } from "../../draw/display";
 import { travelling } from "../../draw/scene";
 import { lengthOf } from "../../draw/curves";
@@ -21,6 +21,7 @@ const INSETS = { top: 96, bottom: 128, side: 20 };
 
 export function LessonGraph() {
   const store = useStore();
+  usePlayOnce(store);
   const model = store.model.value;
   const theme = store.theme.value;
   const measure = useMemo(measuring, []);
@@ -65,6 +66,25 @@ export const isNarrow = (width: number): boolean => width > 0 && width < 640;
 export function measuring(): TextMeasure {
   const context = document.createElement("canvas").getContext("2d");
   return context === null ? estimatedWidth : canvasMeasure(context);
+}
+
+/** Longer runs are not played by themselves: nobody would wait for their end. */
+const SHORT = 24;
+const played = new WeakSet<Store>();
+
+/**
+ * A short run is played once when it is first seen, and then rests complete: most readers never touch anything. Not where
+ * a link says what to show, nor for those who asked for less motion.
+ */
+function usePlayOnce(store: Store): void {
+  useEffect(() => {
+    const { events } = store.model.peek();
+    if (played.has(store)) return;
+    played.add(store);
+    if (events === 0 || events > SHORT || reducedMotion() || location.hash !== "" || store.playing.peek()) return;
+    store.cursor.value = 0;
+    store.playing.value = true;
+  }, [store]);
 }
 
 function rowOf(selection: { kind: string; row: number } | null, kind: "node" | "edge"): number {

@@ -4,7 +4,7 @@ import { ADD, MULTIPLY, SUBTRACT, traceOf, type NodeFixture } from "../../fixtur
 import { learner } from "../../fixtures/learner";
 import { modelOf, recordedSlope, type Model } from "../../trace/model";
 import { edgesAt } from "../../trace/model";
-import { agree, pathsBetween } from "./paths";
+import { agree, pathsBetween, shownPaths } from "./paths";
 
 const slopeOf = (model: Model) => (edge: number) => recordedSlope(model, edge);
 
@@ -48,9 +48,11 @@ test("count, sum and the largest agree with every path written out", () => {
       const sizes = all.map(Math.abs).sort((a, b) => b - a);
       expect(found.best.map((path) => Math.abs(path.product))).toEqual(sizes.slice(0, 5));
       const sum = all.reduce((a, b) => a + b, 0);
-      expect(agree(found.sum ?? Number.NaN, sum, "float64")).toBe(true);
+      const size = all.reduce((a, b) => a + Math.abs(b), 0);
+      expect(agree(found.size, size, "float64")).toBe(true);
+      expect(agree(found.sum ?? Number.NaN, sum, "float64", size)).toBe(true);
       const gradient = model.trace.stats.gradient.scalar[0];
-      if (all.length > 0) expect(agree(found.sum ?? Number.NaN, gradient as number, "float64")).toBe(true);
+      if (all.length > 0) expect(agree(found.sum ?? Number.NaN, gradient as number, "float64", size)).toBe(true);
     }),
   );
 });
@@ -63,4 +65,8 @@ test("more paths than anybody could list are counted, and the largest still foun
   expect(found.count).toBe(2 ** 200);
   expect(found.sum).toBe(2 ** 200);
   expect(found.best.map((path) => path.product)).toEqual([1, 1, 1]);
+});
+
+test("numbers of paths that nobody could read are rounded", () => {
+  expect([1, 12345, 2 ** 200].map(shownPaths)).toEqual(["1", "12,345", "1.61 · 10⁶⁰"]);
 });

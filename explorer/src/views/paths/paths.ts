@@ -5,6 +5,7 @@
  * search knows for every node the largest product that can still follow, so that each path that it completes is the
  * largest of those left (Hart, Nilsson and Raphael 1968, with an exact estimate).
  */
+import { superscript } from "../../format";
 import { edgesAt, type Model } from "../../trace/model";
 
 export interface Path {
@@ -18,6 +19,8 @@ export interface PathSummary {
   readonly count: number;
   /** The derivative of the last node by the first; null where a slope on the way is a matrix, not a number. */
   readonly sum: number | null;
+  /** The sum of the products' sizes: what rounding is measured against where large products cancel. */
+  readonly size: number;
   /** The largest first. */
   readonly best: readonly Path[];
   /** Edges that lie on some path, and the sum of products of the paths through each. */
@@ -44,6 +47,7 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
   return {
     count: from === to ? 1 : (ahead.count.get(to) ?? 0),
     sum: !complete ? null : from === to ? 1 : (ahead.sum.get(to) ?? 0),
+    size: from === to ? 1 : (ahead.size.get(to) ?? 0),
     best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
     through,
   };
@@ -74,12 +78,13 @@ function edgesBetween(model: Model, slope: Slope, from: number, to: number): num
 interface Sums {
   readonly sum: Map<number, number>;
   readonly count: Map<number, number>;
+  readonly size: Map<number, number>;
   /** The largest |product| of one path. */
   readonly most: Map<number, number>;
 }
 
 function sums(start: number): Sums {
-  return { sum: new Map([[start, 1]]), count: new Map([[start, 1]]), most: new Map([[start, 1]]) };
+  return { sum: new Map([[start, 1]]), count: new Map([[start, 1]]), size: new Map([[start, 1]]), most: new Map([[start, 1]]) };
 }
 
 function add(into: Sums, at: number, before: number, by: number): void {
@@ -87,6 +92,7 @@ function add(into: Sums, at: number, before: number, by: number): void {
   if (count === undefined) return;
   into.sum.set(at, (into.sum.get(at) ?? 0) + (into.sum.get(before) ?? 0) * by);
   into.count.set(at, (into.count.get(at) ?? 0) + count);
+  into.size.set(at, (into.size.get(at) ?? 0) + (into.size.get(before) ?? 0) * sizeOf(by));
   into.most.set(at, Math.max(into.most.get(at) ?? 0, (into.most.get(before) ?? 0) * sizeOf(by)));
 }
 
@@ -235,9 +241,19 @@ class Heap<T> {
   }
 }
 
-/** Whether two numbers agree as far as the dtype that they were computed in can say. */
-export function agree(a: number, b: number, dtype: string): boolean {
+/**
+ * Whether two numbers agree as far as the dtype that they were computed in can say, when they are sums of products of
+ * `size` in all.
+ */
+export function agree(a: number, b: number, dtype: string, size = 0): boolean {
   if (Object.is(a, b)) return true;
   const precision = dtype === "float64" ? 1e-9 : dtype === "float32" ? 1e-4 : 1e-2;
-  return Math.abs(a - b) <= precision * Math.max(1, Math.abs(a), Math.abs(b));
+  return Math.abs(a - b) <= precision * Math.max(size, Math.abs(a), Math.abs(b));
+}
+
+/** Numbers of paths: exact while a reader can take them in, powers of ten beyond. */
+export function shownPaths(count: number): string {
+  if (count < 1e9) return count.toLocaleString("en");
+  const [mantissa, exponent] = count.toExponential(2).split("e+") as [string, string];
+  return `${mantissa} · 10${superscript(exponent)}`;
 }
