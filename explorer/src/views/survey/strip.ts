@@ -205,14 +205,14 @@ function sizeOf(model: Model, nodes: readonly number[], codes: Uint8Array): numb
   return count === 0 ? Number.NaN : Math.sqrt(squares / count);
 }
 
-/** Layers that are told apart by a number alone are called by it: "blocks 0", "blocks 1" become 0, 1. */
+/** Several layers that are told apart by a number alone are called by it: "blocks 0", "blocks 1", ... become 0, 1, ... */
 function numbered(columns: readonly Column[]): Column[] {
   const split = columns.map((column) => (column.kind === "scope" ? /^(.*?)[\s._[]*(\d+)\]?$/.exec(column.label) : null));
   const count = new Map<string, number>();
   for (const parts of split) if (parts) count.set(parts[1] as string, (count.get(parts[1] as string) ?? 0) + 1);
   return columns.map((column, i) => {
     const parts = split[i];
-    return parts && (count.get(parts[1] as string) as number) > 1 ? { ...column, label: parts[2] as string } : column;
+    return parts && (count.get(parts[1] as string) as number) > 2 ? { ...column, label: parts[2] as string } : column;
   });
 }
 

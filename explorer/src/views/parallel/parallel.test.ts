@@ -1,0 +1,117 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { transformer } from "../../fixtures/transformer";
+import { modelOf } from "../../trace/model";
+import { levelWidths } from "./charts";
+import { criticalByOp, lastInLine, parallelLives, recordedLives, simulatedLives } from "./lives";
+import { simulate, speedups } from "./simulate";
+import { criticalPath, tasksOf, workOf, type Tasks } from "./tasks";
+
+/** Random tasks that wait for some of those before them. */
+const tasksGiven = fc
+  .array(fc.record({ dur: fc.integer({ min: 1, max: 20 }), before: fc.array(fc.nat(), { maxLength: 3 }) }), { minLength: 1, maxLength: 40 })
+  .map((rows): Tasks => {
+    const lists = rows.map((row, k) => (k === 0 ? [] : [...new Set(row.before.map((b) => b % k))]));
+    const start = new Int32Array(rows.length + 1);
+    lists.forEach((list, k) => (start[k + 1] = (start[k] as number) + list.length));
+    return { count: rows.length, dur: Float64Array.from(rows, (row) => row.dur), start, before: Int32Array.from(lists.flat()) };
+  });
+
+const beforeOf = (tasks: Tasks, k: number) => [...tasks.before.subarray(tasks.start[k], tasks.start[k + 1])];
+
+/** By its definition: the longest chain of durations. */
+function longestChain(tasks: Tasks): number {
+  const end: number[] = [];
+  for (let k = 0; k < tasks.count; k++) end.push((tasks.dur[k] as number) + Math.max(0, ...beforeOf(tasks, k).map((b) => end[b] as number)));
+  return Math.max(...end);
+}
+
+describe("the critical path", () => {
+  it("is the longest chain, and its tasks add up to it", () => {
+    fc.assert(
+      fc.property(tasksGiven, (tasks) => {
+        const path = criticalPath(tasks);
+        expect(path.micros).toBe(longestChain(tasks));
+        expect(path.tasks.reduce((sum, k) => sum + (tasks.dur[k] as number), 0)).toBe(path.micros);
+        for (let i = 1; i < path.tasks.length; i++) expect(beforeOf(tasks, path.tasks[i] as number)).toContain(path.tasks[i - 1]);
+      }),
+    );
+  });
+
+  it("puts each task on a level above all that it waits for", () => {
+    fc.assert(
+      fc.property(tasksGiven, (tasks) => {
+        const { level } = criticalPath(tasks);
+        for (let k = 0; k < tasks.count; k++) expect(level[k]).toBe(Math.max(-1, ...beforeOf(tasks, k).map((b) => level[b] as number)) + 1);
+        expect(levelWidths(level).reduce((a, b) => a + b, 0)).toBe(tasks.count);
+      }),
+    );
+  });
+});
+
+describe("list scheduling", () => {
+  it("keeps the order, never uses a worker twice, and stays within Graham's bounds", () => {
+    fc.assert(
+      fc.property(tasksGiven, fc.integer({ min: 1, max: 6 }), (tasks, workers) => {
+        const { start, worker, micros } = simulate(tasks, workers);
+        const end = (k: number) => (start[k] as number) + (tasks.dur[k] as number);
+        for (let k = 0; k < tasks.count; k++) {
+          expect(worker[k]).toBeGreaterThanOrEqual(0);
+          expect(worker[k]).toBeLessThan(workers);
+          for (const b of beforeOf(tasks, k)) expect(start[k]).toBeGreaterThanOrEqual(end(b));
+          for (let j = 0; j < k; j++) if (worker[j] === worker[k]) expect(end(j) <= (start[k] as number) || end(k) <= (start[j] as number)).toBe(true);
+        }
+        const [work, path] = [workOf(tasks), longestChain(tasks)];
+        expect(micros).toBeGreaterThanOrEqual(Math.max(path, work / workers) - 1e-9);
+        expect(micros).toBeLessThanOrEqual(work / workers + path + 1e-9);
+      }),
+    );
+  });
+
+  it("takes exactly the work with one worker", () => {
+    fc.assert(
+      fc.property(tasksGiven, (tasks) => {
+        expect(simulate(tasks, 1).micros).toBe(workOf(tasks));
+      }),
+    );
+  });
+
+  it("never claims more than the bound", () => {
+    const tasks = tasksOf(modelOf(transformer({ blocks: 2, heads: 4, broken: -1, extra: 3 })));
+    for (const row of speedups(tasks, criticalPath(tasks).micros, 1, 8)) expect(row.speedup).toBeLessThanOrEqual(row.bound + 1e-9);
+  });
+});
+
+describe("the recorded run as tasks", () => {
+  const model = modelOf(transformer({ blocks: 2, heads: 2, broken: -1, extra: 3 }));
+  const tasks = tasksOf(model);
+  const path = criticalPath(tasks);
+
+  it("waits for operands going forward, for consumers going back", () => {
+    const root = model.trace.meta.roots[0] as number;
+    const [operand] = [model.src[model.operands.edge[model.operands.start[root] as number] as number] as number];
+    expect(beforeOf(tasks, model.forwardAt[root] as number)).toContain(model.forwardAt[operand]);
+    expect(beforeOf(tasks, model.backwardAt[operand] as number)).toContain(model.backwardAt[root]);
+    expect(beforeOf(tasks, model.backwardAt[root] as number)).toEqual([model.forwardAt[root]]);
+  });
+
+  it("has lives whose parts follow each other", () => {
+    for (const lives of [recordedLives(model, tasks, path), simulatedLives(model, tasks, path, simulate(tasks, 3), 3)]) {
+      for (let k = 0; k < lives.count; k++) {
+        expect(lives.ready[k]).toBeLessThanOrEqual((lives.start[k] as number) + 1e-6);
+        expect(lives.start[k]).toBeLessThanOrEqual(lives.end[k] as number);
+      }
+      const sum = criticalByOp(model, lives).reduce((all, row) => all + row.micros, 0);
+      expect(sum).toBeCloseTo(path.micros, 3);
+    }
+  });
+
+  it("goes back from the end by what each waited for, where a real run is given", () => {
+    // w0: a 0-4, then c 4-6, which was ready at 2 and waited for its worker; w1: b 0-2, d 6-9 after c.
+    const on = lastInLine([0, 1, 0, 1], Float64Array.of(0, 0, 2, 6), Float64Array.of(0, 0, 4, 6), Float64Array.of(4, 2, 6, 9), Float64Array.of(4, 2, 6, 9));
+    expect([...on]).toEqual([1, 0, 1, 1]);
+    const lives = parallelLives(model, { origin: "scheduler", workers: 2, node: [1, 2], worker: [0, 1], ready: [5, 9], start: [6, 9], end: [8, 12], done: [9, 13] });
+    expect(lives.micros).toBe(7);
+    expect([...lives.critical]).toEqual([1, 1]);
+  });
+});

@@ -1,0 +1,161 @@
+import { describe, expect, it } from "vitest";
+import { Sketch } from "../../fixtures/sketch";
+import { transformer } from "../../fixtures/transformer";
+import { modelOf } from "../../trace/model";
+import { pictureOf } from "../../draw/picture";
+import { SURVEY } from "../../draw/looks";
+import { focusFor, openAlike } from "./focus";
+import { boxesIn, edgeLooks, enoughOpen, hullsOf, nodeLooks } from "./looks";
+import { columnOfScope, stripOf } from "./strip";
+import { placesOf } from "./strip_view";
+import { logScale, totalsOf, within } from "./totals";
+
+const model = modelOf(transformer({ blocks: 6, heads: 4, broken: 3, extra: 4 }));
+const { scopes, strings } = model.trace;
+const scopeNamed = (label: string, parent = -1) => scopes.name.findIndex((row, s) => strings[row] === label && (parent < 0 || scopes.parent[s] === parent));
+const blocks = scopeNamed("blocks");
+const born = model.trace.findings[0]?.node as number;
+
+describe("totals", () => {
+  const t = totalsOf(model);
+
+  it("count everything inside, however deep", () => {
+    const inside = (s: number) => model.trace.nodes.scope.filter((scope, n) => (model.trace.nodes.op[n] as number) >= 0 && within(model, scope, s)).length;
+    for (const s of [0, blocks, scopeNamed("3", blocks), scopeNamed("ln_f")]) expect(t.ops[s]).toBe(inside(s));
+  });
+
+  it("say where gradients are lost", () => {
+    expect([0, 1, 2, 3].every((i) => (t.badGradients[scopeNamed(String(i), blocks)] as number) > 0)).toBe(true);
+    expect([4, 5].some((i) => (t.badGradients[scopeNamed(String(i), blocks)] as number) > 0)).toBe(false);
+  });
+
+  it("scale sizes by their logarithm, and tell a small difference from a large one", () => {
+    const wide = logScale([1e-6, 1]);
+    expect(wide(1)).toBe(1);
+    expect(wide(1e-6)).toBeCloseTo(0.12);
+    expect(wide(0)).toBe(0);
+    const narrow = logScale([0.9, 1]);
+    expect(narrow(0.9)).toBeGreaterThan(0.9);
+  });
+});
+
+describe("the layer strip", () => {
+  const strip = stripOf(model);
+
+  it("has a column for each layer, in order", () => {
+    expect(strip.columns.map((c) => c.label)).toEqual(["tokens", "embed", "0", "1", "2", "3", "4", "5", "ln_f", "head", "loss"]);
+  });
+
+  it("marks where gradients are lost, in columns and between them", () => {
+    expect(strip.columns.map((c) => c.badGradients)).toEqual([true, true, true, true, true, true, false, false, false, false, false]);
+    expect(strip.borders.map((b) => b.badGradient)).toEqual([true, true, true, true, true, false, false, false, false, false]);
+    expect(strip.borders.every((b) => b.value && b.gradient)).toBe(true);
+  });
+
+  it("says in which column a scope is", () => {
+    const attn = scopeNamed("attn", scopeNamed("3", blocks));
+    expect(columnOfScope(model, strip, attn)).toBe(5);
+    expect(strip.columnOf[born]).toBe(5);
+    expect(columnOfScope(model, strip, blocks)).toBe(2);
+  });
+
+  it("shows the parts of a chosen layer", () => {
+    const labels = stripOf(model, scopeNamed("1", blocks)).columns.map((c) => c.label);
+    expect(labels).toContain("mlp");
+    expect(labels).toContain("ln_1");
+  });
+
+  it("puts neighbours together where there are too many to be told apart", () => {
+    const g = new Sketch("deep");
+    let x = g.leaf(0, "input", "x", [4]);
+    for (let i = 0; i < 300; i++) x = g.op(g.scope(0, `layer ${i}`), "exp", [x], [4]);
+    g.op(0, "sum", [x], []);
+    const deep = modelOf(g.trace());
+    const columns = stripOf(deep).columns;
+    expect(columns.length).toBeLessThanOrEqual(50);
+    expect(columns.reduce((n, c) => n + c.scopes.length, 0)).toBe(300);
+    expect(columns[1]?.label).toBe("0–6");
+  });
+
+  it("works for a run without any structure", () => {
+    const g = new Sketch("flat");
+    let x = g.leaf(0, "input", "x", [4]);
+    for (let i = 0; i < 60; i++) x = g.op(0, "exp", [x], [4]);
+    g.op(0, "sum", [x], []);
+    expect(stripOf(modelOf(g.trace())).columns.map((c) => c.label)).toEqual(["x", "60 ops", "sum"]);
+  });
+
+  it("stands inside the width, with room for the circles at its ends", () => {
+    for (const [count, width] of [[3, 800], [17, 822], [48, 560]] as const) {
+      const { x } = placesOf(count, width, { first: true, last: true });
+      expect(x[0]).toBeGreaterThan(0);
+      expect(x[count - 1]).toBeLessThan(width);
+      expect((x[count - 1] as number) - (x[count - 2] as number)).toBeGreaterThan(26);
+    }
+  });
+});
+
+describe("the loupe", () => {
+  const strip = stripOf(model);
+  const third = scopeNamed("3", blocks);
+
+  it("looks into the layer of what is selected, and stays while that is inside", () => {
+    expect(focusFor(model, strip, -1, { kind: "node", row: born })).toBe(third);
+    expect(focusFor(model, strip, third, { kind: "scope", row: scopeNamed("attn", third) })).toBe(third);
+    expect(focusFor(model, strip, third, { kind: "scope", row: scopeNamed("4", blocks) })).toBe(scopeNamed("4", blocks));
+    expect(focusFor(model, strip, third, null)).toBe(third);
+  });
+
+  it("begins with a layer that many others are like", () => {
+    expect(within(model, focusFor(model, strip, -1, null), blocks)).toBe(true);
+  });
+
+  it("opens in one layer what is open in another of the same structure", () => {
+    const other = scopeNamed("5", blocks);
+    const open = openAlike(model, new Set([third, scopeNamed("attn", third)]), third, other);
+    expect(open.has(scopeNamed("attn", other))).toBe(true);
+    expect(open.has(scopeNamed("mlp", other))).toBe(false);
+  });
+
+  it("opens enough to see something and not more than fits", () => {
+    const open = enoughOpen(model, third, new Set());
+    const boxes = boxesIn(model, third, open);
+    expect(boxes).toBeGreaterThanOrEqual(12);
+    expect(boxes).toBeLessThanOrEqual(60);
+    expect(enoughOpen(model, third, open)).toBe(open);
+  });
+
+  const open = new Set([third, scopeNamed("attn", third), scopeNamed("q_norm", scopeNamed("attn", third))]);
+  const picture = pictureOf(model, { open, within: third, metrics: SURVEY, hideConstants: true });
+  const scenery = { cursor: model.events, selection: null, hover: null, born: new Map([[born, "NaN born here"]]), lit: new Set<number>() };
+
+  it("marks where NaN is born, and the lanes on which gradients are lost", () => {
+    const looks = nodeLooks(model, picture, scenery);
+    const at = picture.graph.itemOf[born] as number;
+    expect(looks[at]).toMatchObject({ bad: true, glow: "bad" });
+    const lanes = edgeLooks(model, picture, scenery);
+    const into = picture.graph.edges.findIndex((e) => e.to === at);
+    const out = picture.graph.edges.findIndex((e) => e.from === at);
+    expect(lanes[into]?.gradient?.bad).toBe(true);
+    expect(lanes[out]?.gradient?.bad).not.toBe(true);
+  });
+
+  it("dims what has not happened yet, but never what is lost", () => {
+    const early = edgeLooks(model, picture, { ...scenery, cursor: 1 });
+    const lost = early.filter((look) => look.gradient?.bad === true);
+    expect(lost.length).toBeGreaterThan(0);
+    expect(lost.every((look) => look.gradient?.dim !== true)).toBe(true);
+    expect(early.filter((look) => look.gradient !== null && look.gradient.bad !== true).every((look) => look.gradient?.dim === true)).toBe(true);
+  });
+
+  it("frames a kernel only where nothing else stands in the frame", () => {
+    const head = scopeNamed("head 0", scopeNamed("attn", third));
+    const inside = pictureOf(model, { open: new Set([head]), within: head, metrics: SURVEY, hideConstants: true });
+    const { list } = model.trace.kernels as NonNullable<typeof model.trace.kernels>;
+    const own = list.filter((k) => k.nodes.every((n) => model.trace.nodes.scope[n] === head));
+    const ends = [...(model.childNodes[head] as number[])].filter((n) => (model.trace.nodes.op[n] as number) >= 0);
+    expect(hullsOf(inside, list).length).toBeLessThanOrEqual(own.length);
+    const [first, last] = [ends[0] as number, ends[ends.length - 1] as number];
+    expect(hullsOf(inside, [{ ...(own[0] as (typeof own)[number]), nodes: [first, last] }])).toEqual([]);
+  });
+});
