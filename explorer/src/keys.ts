@@ -3,6 +3,7 @@ import { consumersOf, operandsOf } from "./trace/model";
 import { FLAG } from "./trace/types";
 import { seek, select, step, togglePlay, toggleScope, type Store } from "./state";
 import { tabsOf } from "./panels/header";
+import { showFinding } from "./panels/survey/actions";
 
 export interface Key {
   readonly keys: readonly string[];
@@ -110,6 +111,11 @@ function openSelected(store: Store, open: boolean): void {
 
 function seekNaN(store: Store): void {
   const { trace, events } = store.model.value;
+  const finding = trace.findings.findIndex((f) => f.rule.startsWith("nan"));
+  if (finding >= 0) {
+    showFinding(store, finding);
+    return;
+  }
   for (let k = 0; k < events; k++) {
     const node = trace.events.node[k] as number;
     const backward = trace.events.phase[k] === 1;
