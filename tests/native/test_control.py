@@ -357,3 +357,7 @@ def test_other_processors(level: str) -> None:
     arrays = [np.array(0.3), normal(5)]
     for got, want in zip(made.run(arrays), run(made.graph, arrays), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-12)
+    arrays = [np.array([0.3, 0.1]), np.array([0.5, 0.8])]
+    made = compile_graph(wg.graph(wg.value_and_grad(growing))(*arrays), target=target)
+    for got, want in zip(made.run(arrays), run(made.graph, arrays), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
