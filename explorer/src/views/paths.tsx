@@ -147,7 +147,7 @@ function Proof({ sum, size, from, to, numbers }: { sum: number; size: number; fr
       )}
       {quotient !== null && (
         <span class="wg-muted">
-          nudge test <NudgeResult quotient={quotient} />
+          nudge test <NudgeResult quotient={quotient} expected={sum} />
         </span>
       )}
     </>

@@ -1,4 +1,5 @@
 /** A leaf's value as a field: type another number, or step it with the arrow keys, and everything is computed again. */
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { shownNumber } from "../../format";
 import { canMove } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
@@ -11,6 +12,13 @@ export function LeafValue({ node }: { node: number }) {
   const model = store.model.value;
   const value = store.numbers.value.value(node) ?? Number.NaN;
   const program = programFor(model);
+  const field = useRef<HTMLInputElement>(null);
+  const moved = store.moved.value.has(node);
+  useLayoutEffect(() => {
+    // What is being typed ("-", "2.") is left alone until it is let go of, or put back.
+    const input = field.current;
+    if (input !== null && (input !== document.activeElement || !moved)) input.value = String(Number(value.toPrecision(12)));
+  });
   if (!canMove(model, node) || "reason" in program) {
     const reason = "reason" in program ? program.reason : "";
     return <span title={reason === "" ? undefined : `${reason} Changing it takes a live session.`}>{shownNumber(value)}</span>;
@@ -24,10 +32,10 @@ export function LeafValue({ node }: { node: number }) {
         </button>
       )}
       <input
+        ref={field}
         type="number"
         step="any"
         aria-label={`Value of ${plainName(model, node)}`}
-        value={Number(value.toPrecision(12))}
         onInput={(event) => {
           const given = event.currentTarget.valueAsNumber;
           if (Number.isFinite(given)) moveLeaf(store, node, given);

@@ -120,9 +120,9 @@ export function factorsOf(model: Model, path: Path): Factor[] {
   });
 }
 
-/** The quotient, where it says something: not where rounding is all that it shows. */
-export function NudgeResult({ quotient: { value, error } }: { quotient: Quotient }) {
-  if (Math.abs(value) < 100 * error && value !== 0) return <span>too small to be told from rounding</span>;
+/** The quotient, where it says something: not where rounding would drown what is expected. */
+export function NudgeResult({ quotient: { value, error }, expected }: { quotient: Quotient; expected: number }) {
+  if (expected !== 0 && Math.abs(expected) < 100 * error) return <span>too small to be told from rounding</span>;
   return <b class="wg-mono">{shownQuotient(value)}</b>;
 }
 
@@ -133,7 +133,8 @@ function Nudge({ node }: { node: number }) {
   const program = programFor(model);
   if ("reason" in program) return <p class="wg-aside">No nudge test: {program.reason}</p>;
   const at = store.numbers.value.value(node);
-  if (at === null || store.numbers.value.gradient(node) === null) return null;
+  const gradient = store.numbers.value.gradient(node);
+  if (at === null || gradient === null) return null;
   const quotient = nudge(program, node, at, store.moved.value);
   const [L, x] = [<Formula parts={[lossPart(model)]} />, <Formula parts={[namePart(model, node)]} />];
   return (
@@ -141,7 +142,7 @@ function Nudge({ node }: { node: number }) {
       <span>
         nudge test ({L}({x}+h) − {L}({x}−h)) / 2h =
       </span>
-      <NudgeResult quotient={quotient} />
+      <NudgeResult quotient={quotient} expected={gradient} />
     </p>
   );
 }

@@ -1,5 +1,5 @@
 /** The scrubber that is a chart: how much is kept for the backward pass, with a tick for every operation. */
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { shownBytes } from "../../format";
 import { phaseAt, symbolOf, text, type Model } from "../../trace/model";
 import { seek, useStore } from "../../state";
@@ -17,6 +17,7 @@ export function Strip({ keeping }: { keeping: Keeping }) {
   const store = useStore();
   const model = store.model.value;
   const frame = useRef<HTMLDivElement>(null);
+  const fade = useId();
   const width = useWidth(frame);
   const scale = scaleOf(model, width);
   const at = store.cursor.value;
@@ -49,7 +50,7 @@ export function Strip({ keeping }: { keeping: Keeping }) {
       {width > 0 && (
         <svg width={width} height={130} aria-hidden="true">
           <defs>
-            <linearGradient id="wg-kept-fade" x1="0" x2="1">
+            <linearGradient id={fade} x1="0" x2="1">
               <stop offset="0" stop-color="var(--wg-value)" stop-opacity="0.22" />
               <stop offset={String(Math.min(1, model.turn / Math.max(1, model.events)))} stop-color="var(--wg-value)" stop-opacity="0.18" />
               <stop offset="1" stop-color="var(--wg-grad)" stop-opacity="0.3" />
@@ -69,10 +70,10 @@ export function Strip({ keeping }: { keeping: Keeping }) {
               <path class="wg-keep-turn" d={`M${scale.edge(model.turn)} 26V${BASE}`} />
             </>
           )}
-          <text class="wg-keep-word" x={scale.x0 + (at === 0 ? 14 : 2)} y={TOP - 6}>
+          <text class="wg-keep-word" x={scale.x0 + 76} y={17}>
             {keeping.unit === "values" ? "values kept" : `kept, up to ${shownBytes(keeping.peak)}`}
           </text>
-          <path class="wg-keep-area" d={areaOf(model, keeping, scale)} />
+          <path class="wg-keep-area" fill={`url(#${fade})`} d={areaOf(model, keeping, scale)} />
           <path class="wg-keep-base" d={`M${scale.x0} ${BASE}H${scale.edge(model.turn)}`} />
           <path class="wg-keep-base is-back" d={`M${scale.edge(model.turn)} ${BASE}H${scale.x1}`} />
           <Ticks model={model} scale={scale} at={at} />

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import type { DisplayList, TextItem } from "../../draw/display";
+import { estimatedWidth } from "../../draw/text";
+import { ADD, MULTIPLY, traceOf } from "../../fixtures/graph";
+import { learner } from "../../fixtures/learner";
+import { recompute } from "../../scalar/recompute";
+import { recordedNumbers, type Numbers } from "../../state";
+import { modelOf } from "../../trace/model";
+import { flowsAt, picture, stageOf, type Moment } from "./lesson_picture";
+
+const model = modelOf(learner);
+const stage = stageOf(model, estimatedWidth, false);
+const moment: Moment = {
+  numbers: recordedNumbers(model),
+  cursor: 8,
+  selected: -1,
+  hovered: -1,
+  selectedEdge: -1,
+  moved: new Map(),
+};
+
+function texts(list: DisplayList, font: string): string[] {
+  return list.items.flatMap((item) => (item.kind === "text" && item.font === font ? [(item as TextItem).text] : [])).sort();
+}
+
+test("numbers come with the clock: values at once, gradients one step after the other", () => {
+  const at = (cursor: number) => texts(picture(stage, { ...moment, cursor }), "mono").join(" ");
+  expect(at(0)).toBe("1 2 3 5");
+  expect(at(4)).toBe("1 2 2 3 4 5 6 7");
+  expect(at(5)).toBe("1 1 2 2 3 4 4 5 6 7");
+  expect(at(8)).toBe("1 1 12 2 2 3 4 4 4 4 4 5 6 7 8 −4");
+});
+
+test("patterns stand above, and the loss starts with 1 once the way back has begun", () => {
+  expect(texts(picture(stage, { ...moment, cursor: 4 }), "ui")).toEqual(["distribute", "distribute", "scale", "swap"]);
+  expect(texts(picture(stage, { ...moment, cursor: 5 }), "ui")).toContain("starts with 1");
+});
+
+test("a moved leaf shows what it was, and everything after it is computed again", () => {
+  const moved = new Map([[1, 3]]);
+  const list = picture(stage, { ...moment, moved, numbers: recompute(model, moved) as Numbers });
+  expect(texts(list, "ui")).toContain("was 2");
+  expect(texts(list, "mono")).toEqual(expect.arrayContaining(["25", "30", "10"]));
+});
+
+test("the edges of the node at which something happens carry the flow", () => {
+  expect(flowsAt(stage, 0)).toEqual([]);
+  expect(flowsAt(stage, 1).map((flow) => flow.back)).toEqual([false, false]);
+  expect(flowsAt(stage, 8).map((flow) => flow.back)).toEqual([true, true]);
+});
+
+test("edges between the same two nodes are one line with the sum of their gradients", () => {
+  const twice = modelOf(
+    traceOf([
+      { name: "a", kind: "input", value: 3 },
+      { name: "s", kind: "op", op: MULTIPLY, operands: ["a", "a"] },
+      { name: "L", kind: "op", op: ADD, operands: ["s", "s"] },
+    ]),
+  );
+  const list = picture(stageOf(twice, estimatedWidth, false), { ...moment, numbers: recordedNumbers(twice), cursor: 4 });
+  expect(texts(list, "mono")).toEqual(expect.arrayContaining(["2", "12"]));
+});
