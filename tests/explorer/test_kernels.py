@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.node import Node
 from wengert.passes.origins import Origins
 
 pytest.importorskip("llvmlite")
 from wengert.explorer import kernels as made
+from wengert.explorer.rerun import Rerun
 
 
-def recorded(loss: wg.Tensor) -> tuple[dict[Node, int], dict[Node, Any]]:
-    order = made._ordered([loss.node])
+def rerun(*results: wg.Tensor) -> Rerun:
+    roots = [t.node for t in results if t.node is not None]
+    order = Rerun(roots, {}, {}).order
     values = {n: n.variable.detach().numpy() for n in order if n.op.kind == "leaf"}
-    return {n: i for i, n in enumerate(order)}, values
+    return Rerun(roots, {n: i for i, n in enumerate(order)}, values)
 
 
 @pytest.fixture
@@ -33,17 +34,17 @@ def loss(model: Any) -> wg.Tensor:
 
 
 def test_every_operation_is_computed_by_a_kernel_forward_and_back(loss: wg.Tensor, model: Any) -> None:
-    rows, values = recorded(loss)
-    table = made.kernels([loss.node], rows, values)
+    run = rerun(loss)
+    table = made.kernels(run)
     assert table is not None
-    operations = {row for node, row in rows.items() if node.op.kind != "leaf"}
+    operations = {row for node, row in run.rows.items() if node.op.kind != "leaf"}
     assert {row for k in table["list"] for row in k["nodes"]} == operations
     assert {row for k in table["list"] for row in k["gradients"]} == operations
     assert {k["phase"] for k in table["list"]} == {"forward", "backward"}
 
 
 def test_the_plan_names_its_kernels_in_order(loss: wg.Tensor, model: Any) -> None:
-    table = made.kernels([loss.node], *recorded(loss))
+    table = made.kernels(rerun(loss))
     assert table is not None
     listed, plan = table["list"], table["plan"]
     assert [listed[i]["name"] for i in plan["kernel"]] == plan["text"]
@@ -55,7 +56,7 @@ def test_the_plan_names_its_kernels_in_order(loss: wg.Tensor, model: Any) -> Non
 
 
 def test_packing_belongs_to_the_product_it_serves(loss: wg.Tensor, model: Any) -> None:
-    table = made.kernels([loss.node], *recorded(loss))
+    table = made.kernels(rerun(loss))
     assert table is not None
     packs = [k for k in table["list"] if k["kind"] == "pack"]
     assert packs
@@ -63,7 +64,7 @@ def test_packing_belongs_to_the_product_it_serves(loss: wg.Tensor, model: Any) -
 
 
 def test_sources_can_be_left_out(loss: wg.Tensor, model: Any) -> None:
-    table = made.kernels([loss.node], *recorded(loss), sources=False)
+    table = made.kernels(rerun(loss), sources=False)
     assert table is not None
     assert table["sources"] == {}
 
@@ -71,16 +72,28 @@ def test_sources_can_be_left_out(loss: wg.Tensor, model: Any) -> None:
 def test_several_results_are_summed() -> None:
     x = wg.tensor([1.0, 2.0], requires_grad=True)
     a, b = wg.exp(x), wg.sin(x)
-    order = made._ordered([a.node, b.node])
-    rows = {n: i for i, n in enumerate(order)}
-    table = made.kernels([a.node, b.node], rows, {x.node: x.detach().numpy()})
+    run = rerun(a, b)
+    table = made.kernels(run)
     assert table is not None
-    assert {row for k in table["list"] for row in k["nodes"]} == {rows[a.node], rows[b.node]}
+    assert {row for k in table["list"] for row in k["nodes"]} == {run.rows[a.node], run.rows[b.node]}
 
 
-def test_without_values_there_is_no_plan(loss: wg.Tensor, model: Any) -> None:
-    rows, _ = recorded(loss)
-    assert made.kernels([loss.node], rows, {}) is None
+def test_without_values_it_is_not_whole(loss: wg.Tensor, model: Any) -> None:
+    assert rerun(loss).is_whole
+    assert not Rerun([loss.node], {}, {}).is_whole
+
+
+def test_a_recording_is_run_again() -> None:
+    x = wg.randn((4, 3))
+    found = wg.explore(lambda w: wg.tanh(x @ w).sum(), wg.ones((3, 2)))
+    kernels, parallel = found.document["kernels"], found.document["parallel"]
+    computed = {i for i, op in enumerate(found.document["nodes"]["op"]) if op >= 0}
+    assert {row for k in kernels["list"] for row in k["nodes"]} == computed
+    assert set(parallel["node"]) == computed
+    for ready, start, end in zip(parallel["ready"], parallel["start"], parallel["end"], strict=True):
+        assert ready <= start <= end
+    bare = wg.explore(lambda w: wg.tanh(x @ w).sum(), wg.ones((3, 2)), compiled=False)
+    assert "kernels" not in bare.document
 
 
 def test_ancestors_are_found_through_steps_that_bear_no_name() -> None:
@@ -96,7 +109,6 @@ def test_ancestors_are_found_through_steps_that_bear_no_name() -> None:
 
 def test_a_node_that_another_became_is_its_own_ancestor_too() -> None:
     a, b = (wg.tensor(1.0, requires_grad=True).node for _ in range(2))
-    origins = Origins()
-    origins.note(a, "", a)
+    origins = Origins([a, b])
     origins.note(a, "common subexpression", b)
     assert origins.ancestors(a) == [a, b]

@@ -22,20 +22,37 @@ from . import notebook, reached
 from .document import Document, described
 from .findings import Finding
 from .gathered import from_graph, from_tensor, graph_title
+from .kernels import kernels
 from .names import name_leaves
 from .page import page
+from .parallel import parallel
 from .recorder import Recorder
 from .recording import Recording, recorded
+from .rerun import of_recording
+
+# Up to so many rows a recorded run is compiled without being asked to.
+COMPILED = 1000
 
 
 class Exploration:
     """A recorded computation. `document` is the data that every view shows, `findings` what was noticed in it."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, compiled: bool | None = None) -> None:
         self.recording = recording
         self.document: Document
         self.findings: list[Finding]
         self.document, self.findings = described(recording)
+        if compiled or (compiled is None and len(recording.rows) <= COMPILED):
+            self._run_again()
+
+    def _run_again(self) -> None:
+        """What only other ways to run it tell: the compiler's plan, the scheduler's lives."""
+        run = of_recording(self.recording)
+        if run is None:
+            return
+        for name, table in (("kernels", kernels(run)), ("parallel", parallel(run))):
+            if table is not None:
+                self.document[name] = table
 
     def to_html(self) -> str:
         """The page that shows it, in one text: it needs no network."""
@@ -77,7 +94,9 @@ class Exploration:
         return f"<Exploration of {self}>"
 
 
-def explore(target: Any, *args: Any, step: int | None = None, **kwargs: Any) -> Exploration:
+def explore(
+    target: Any, *args: Any, step: int | None = None, compiled: bool | None = None, **kwargs: Any
+) -> Exploration:
     """Record a computation, forward and backward, to be looked at: `wg.explore(f, x).save("page.html")`.
 
     Parameters
@@ -87,6 +106,8 @@ def explore(target: Any, *args: Any, step: int | None = None, **kwargs: Any) -> 
         gradients are shown; parameters of modules keep being parameters. A graph's inputs; without any only its
         structure is shown.
     step: of a function that trains, the step to show, from 0; the last whole one where it is not given.
+    compiled: whether to run what was recorded again, compiled and on threads, for the views of kernels and of
+        parallel execution; by default up to 1,000 nodes.
 
     A function is run once. Where it runs no backward pass of its own, the gradients of its result are computed: of
     the first scalar, or of the sum of what it returns. Nothing is changed: no `.grad` is filled that the function
@@ -99,12 +120,12 @@ def explore(target: Any, *args: Any, step: int | None = None, **kwargs: Any) -> 
     lambda: 3 nodes, 1 operations, 1 steps back
     """
     if isinstance(target, Tensor):
-        return Exploration(from_tensor(target, _names_around()))
+        return Exploration(from_tensor(target, _names_around()), compiled)
     if isinstance(target, Graph) and not args and not kwargs:
-        return Exploration(from_graph(target))
+        return Exploration(from_graph(target), compiled)
     if not callable(target):
         fail(DTypeError, f"explore: a {type(target).__name__}", "Give a function and its arguments, a tensor, a graph.")
-    return Exploration(record_call(target, args, kwargs, step))
+    return Exploration(record_call(target, args, kwargs, step), compiled)
 
 
 def record_call(

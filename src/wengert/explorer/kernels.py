@@ -1,31 +1,16 @@
-"""What the compiler makes of a recorded run: its plan and kernels, and which nodes each of them computes.
-
-The recorded nodes are run again on abstract tensors, every node inside a scope that bears its row. Whatever the
-compiler makes of that graph, forward and backward, still hangs on such a scope through its origins: so each kernel
-finds back to the rows that the page shows.
-"""
+"""What the compiler makes of a recorded run: its plan and kernels, and which nodes each of them computes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ..core.errors import WengertError
-from ..core.graph import Graph
-from ..core.mode import Scope, get_mode, set_mode
-from ..core.node import Node
-from ..core.tensor import Tensor, wrap
 from ..execute.native import machine
 from ..execute.native.compile import Compiled, compile_graph
 from ..execute.native.kernel import Kernel
 from ..execute.native.plan import Buffer, HostCall, Jump, Step
 from ..execute.native.runtime import UNTIMED
-from ..transforms.functional import value_and_grad
-from ..transforms.replay import record_again
-from ..transforms.reverse import reachable
-from ..transforms.trace import trace
+from .rerun import Rerun, row_of
 
 # Kernels' times are the least of so many calls.
 CALLS = 5
@@ -33,80 +18,18 @@ CALLS = 5
 SOURCE_LIMIT = 400_000
 
 
-def kernels(
-    roots: Sequence[Node], rows: Mapping[Node, int], values: Mapping[Node, Any], sources: bool = True
-) -> dict[str, Any] | None:
-    """The `kernels` table of a document (see the schema); None where the run cannot be compiled here.
+def kernels(run: Rerun, sources: bool = True) -> dict[str, Any] | None:
+    """The `kernels` table of a document (see the schema), with LLVM IR unless `sources` is False.
 
-    Parameters
-    ----------
-    roots: the results' nodes; their sum is what is differentiated.
-    rows: the rows of recorded nodes. Nodes without one are not shown.
-    values: arrays of the leaves that the roots hang on.
-    sources: include the kernels' LLVM IR.
+    None where the run cannot be compiled here.
     """
-    order = _ordered(roots)
-    leaves = [n for n in order if not _inputs(n)]
-    if not leaves or any(n not in values for n in leaves):
-        return None
     try:
-        compiled = compile_graph(_differentiated(roots, order, leaves, rows))
-        arrays = [np.ascontiguousarray(values[n]) for n in leaves]
+        compiled = compile_graph(run.differentiated())
         for _ in range(CALLS):
-            compiled.run(arrays)
+            compiled.run(run.arrays)
     except (WengertError, ImportError):
         return None
     return _table(compiled, sources)
-
-
-def _inputs(node: Node) -> list[Node]:
-    return [e for e in node.inputs if isinstance(e, Node)]
-
-
-def _ordered(roots: Sequence[Node]) -> list[Node]:
-    """The recorded nodes that the roots hang on, each after its operands."""
-    left = {n: len(set(_inputs(n))) for n in reachable(roots)}
-    consumers: dict[Node, list[Node]] = {}
-    for n in left:
-        for e in set(_inputs(n)):
-            consumers.setdefault(e, []).append(n)
-    order = [n for n, count in left.items() if count == 0]
-    for n in order:
-        for user in consumers.get(n, ()):
-            left[user] -= 1
-            if left[user] == 0:
-                order.append(user)
-    return order
-
-
-def _differentiated(
-    roots: Sequence[Node], order: Sequence[Node], leaves: Sequence[Node], rows: Mapping[Node, int]
-) -> Graph:
-    """The graph of the run: the roots' sum, and its gradient in every leaf."""
-
-    def run(*given: Tensor) -> Any:
-        made: dict[Node, Any] = dict(zip(leaves, given))
-        outer = get_mode()
-        try:
-            for node in order:
-                if node not in made:
-                    set_mode(outer.within(Scope("module", str(rows.get(node, -1)), outer.scope)))
-                    made[node] = record_again(node, [_argument(e, made) for e in node.inputs])
-        finally:
-            set_mode(outer)
-        total = made[roots[0]].sum()
-        for root in roots[1:]:
-            total = total + made[root].sum()
-        return total
-
-    specs = [n.spec for n in leaves]
-    return trace(value_and_grad(run, argnums=tuple(range(len(leaves)))), tuple(specs), {})
-
-
-def _argument(entry: Any, made: Mapping[Node, Any]) -> Any:
-    if isinstance(entry, Node):
-        return made[entry]
-    return wrap(entry) if isinstance(entry, np.ndarray) else entry
 
 
 def _table(compiled: Compiled, sources: bool) -> dict[str, Any]:
@@ -172,18 +95,7 @@ def _rows(compiled: Compiled, step: Step) -> tuple[list[int], list[int]]:
     gradients: set[int] = set()
     for node in step.nodes:
         for first in compiled.ancestors(node):
-            row, backward = _row(first)
+            row, backward = row_of(first)
             if row >= 0:
                 (gradients if backward else values).add(row)
     return sorted(values), sorted(gradients)
-
-
-def _row(node: Node) -> tuple[int, bool]:
-    """The row in whose scope a node was recorded, and whether it is part of its derivative."""
-    scope, backward = node.scope, False
-    while scope is not None:
-        backward = backward or scope.kind == "gradient"
-        if scope.kind == "module" and scope.name.lstrip("-").isdigit():
-            return int(scope.name), backward
-        scope = scope.parent
-    return -1, backward

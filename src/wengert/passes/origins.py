@@ -5,7 +5,7 @@ While `recording()`, the passes note for every node that they make which nodes i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -13,26 +13,26 @@ from ..core.node import Node
 
 
 class Origins:
-    """The steps that led to nodes: for each, why it was made and what it was made from."""
+    """The steps that led to nodes: for each, why it was made and what it was made from.
 
-    def __init__(self) -> None:
+    `first` are the nodes before all passes; others may become one of them later.
+    """
+
+    def __init__(self, first: Iterable[Node] = ()) -> None:
+        self._first = frozenset(first)
         self._steps: dict[Node, list[tuple[str, tuple[Node, ...]]]] = {}
-        # Nodes that were there before anything was made of them, though others became them later.
-        self._first: set[Node] = set()
 
     def note(self, new: Node, why: str, *old: Node) -> None:
         """`new` takes the place of `old`, by the rewrite called `why`; several notes add up."""
         if new not in old:
             self._steps.setdefault(new, []).append((why, old))
-        elif new not in self._steps:
-            self._first.add(new)
 
     def history(self, node: Node) -> list[tuple[str, Node]]:
         """The rewrites behind a node, the last first: (why, what was there before)."""
         return [(why, n) for why, n in self._behind(node) if why]
 
     def ancestors(self, node: Node) -> list[Node]:
-        """The nodes of the graph before all passes that a node comes from: those that nothing led to."""
+        """The nodes of the graph before all passes that a node comes from: the first, and those that nothing led to."""
         everything = [node, *(n for _, n in self._behind(node))]
         return [n for n in everything if n in self._first or n not in self._steps]
 
@@ -55,9 +55,9 @@ _current: ContextVar[Origins | None] = ContextVar("origins", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[Origins]:
-    """Note the origins of nodes that passes make meanwhile."""
-    origins = Origins()
+def recording(first: Iterable[Node] = ()) -> Iterator[Origins]:
+    """Note the origins of nodes that passes make meanwhile, of the nodes `first`."""
+    origins = Origins(first)
     token = _current.set(origins)
     try:
         yield origins

@@ -69,7 +69,7 @@ class Compiled:
 
     @cached_property
     def _made(self) -> _Made:
-        with recording() as origins:
+        with recording(self.graph.nodes) as origins:
             optimized = canonical(self.graph)
         extended, checks = checked(optimized)
         lowering = GraphLowering(extended, self.target, self.donated, checks=checks)
