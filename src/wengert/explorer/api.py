@@ -65,8 +65,8 @@ class Exploration:
     def show(self, live: bool = False, height: int = notebook.HEIGHT) -> Any:
         """What a notebook cell shows, so many pixels high: a frame with the page inside, or a live widget.
 
-        A notebook shows the frame by itself where an exploration is a cell's last expression; it still does when the
-        notebook was saved or turned into HTML. The widget (`live=True`) needs the kernel, which answers for whole tensors.
+        A notebook shows the frame by itself where an exploration is a cell's last expression, also when it was saved
+        or turned into HTML. The widget (`live=True`) needs the kernel, which answers for whole tensors.
 
         Raises StateError for `live=True` without anywidget (`pip install 'wengert[notebook]'`).
         """
