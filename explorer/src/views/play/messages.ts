@@ -1,0 +1,127 @@
+/** What the playground's process says: `wengert.play/1`, described in `playground/protocol.py`. */
+import type { Arrays } from "../../hosts/socket";
+import type { Num, Trace } from "../../trace/types";
+
+export type OptionValue = number | string | boolean;
+export type Options = Readonly<Record<string, OptionValue>>;
+
+interface ControlBase {
+  readonly name: string;
+  readonly label: string;
+  readonly default: OptionValue;
+  readonly restarts: boolean;
+}
+export interface NumberControl extends ControlBase {
+  readonly kind: "number";
+  readonly low: number;
+  readonly high: number;
+  readonly whole: boolean;
+  readonly logarithmic: boolean;
+}
+export interface ChoiceControl extends ControlBase {
+  readonly kind: "choice";
+  readonly choices: readonly string[];
+}
+export interface SwitchControl extends ControlBase {
+  readonly kind: "switch";
+}
+export interface TextControl extends ControlBase {
+  readonly kind: "text";
+  readonly longest: number;
+}
+export type Control = NumberControl | ChoiceControl | SwitchControl | TextControl;
+
+export interface Experiment {
+  readonly name: string;
+  readonly title: string;
+  readonly aside: string;
+  readonly view: "line" | "network" | "layers" | "script";
+  readonly series: readonly string[];
+  readonly paces: readonly [number, number];
+  readonly controls: readonly Control[];
+}
+
+export interface Welcome {
+  readonly type: "welcome";
+  readonly protocol: string;
+  readonly experiments: readonly Experiment[];
+}
+
+export interface Scene<Values = unknown> {
+  readonly type: "scene";
+  readonly run: number;
+  readonly experiment: string;
+  readonly options: Options;
+  readonly values: Values;
+  readonly arrays: Arrays;
+}
+
+/** Series over the steps, thinned. */
+export interface History {
+  readonly steps: readonly number[];
+  readonly [name: string]: readonly Num[];
+}
+
+/** What a user's script raised, and where. */
+export interface Fault {
+  readonly text: string;
+  readonly file: string;
+  readonly line: number;
+  readonly code: string;
+}
+
+export interface Frame<Values = unknown> {
+  readonly type: "frame";
+  readonly run: number;
+  readonly step: number;
+  readonly last: number;
+  readonly horizon: number;
+  readonly playing: boolean;
+  readonly pace: number;
+  readonly options: Options;
+  readonly history: History;
+  readonly drifted: boolean;
+  readonly fault: Fault | null;
+  readonly values: Values;
+  readonly arrays: Arrays;
+}
+
+export interface TraceMessage {
+  readonly type: "trace";
+  readonly run: number;
+  readonly step: number;
+  readonly document: Trace;
+}
+
+export interface ErrorMessage {
+  readonly type: "error";
+  readonly text: string;
+}
+
+export interface Closed {
+  readonly type: "closed";
+}
+
+export type Told = Welcome | Scene | Frame | TraceMessage | ErrorMessage | Closed;
+
+// -- what views of experiments are given
+
+export interface LineScene {
+  readonly x: readonly number[];
+  readonly y: readonly number[];
+  readonly truth: readonly [number, number];
+  readonly best: readonly [number, number];
+  readonly least: Num;
+  readonly curvature: Num;
+  readonly grid: { readonly w: readonly [number, number]; readonly b: readonly [number, number]; readonly size: number };
+}
+
+export interface LineFrame {
+  readonly now: readonly [Num, Num];
+  readonly next: readonly [Num, Num];
+  readonly gradient: readonly [Num, Num];
+  readonly direction: readonly [Num, Num];
+  readonly limit: Num | null;
+  readonly code: readonly string[];
+  readonly lit: number;
+}

@@ -1,0 +1,114 @@
+"""Going back in time: any step of a run again, exactly.
+
+A run is a function of its state, so a step is the same whenever it is taken. Whole states are kept every `stride`
+steps; what lies between is computed again from the state before it, with the settings as they were changed on the way.
+When the kept states outgrow their room every other one goes and the stride doubles: memory stays bounded, and going
+back costs at most `stride` steps (the trade of Griewank and Walther, "Evaluating Derivatives", 2008, chapter 12).
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+
+from .controls import Value
+from .run import Run, State
+
+# Bytes for kept states, and at most how many of them.
+ROOM = 48 << 20
+MOST = 512
+
+
+class History:
+    """A run with its past. `at` is the step it stands at, `last` the furthest that is known."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.at = 0
+        self.stride = 1
+        # Whether a step that was computed again gave other numbers: the run is not a function of its state.
+        self.drifted = False
+        self.series = [array("d") for _ in run.series]
+        self._changes: dict[int, list[tuple[str, Value]]] = {}
+        self._kept: dict[int, State] = {}
+        self._write(run.measure())
+        self._keep()
+
+    @property
+    def last(self) -> int:
+        return len(self.series[0]) - 1
+
+    @property
+    def kept(self) -> int:
+        """How many states are kept."""
+        return len(self._kept)
+
+    def advance(self) -> None:
+        """Take the next step. Where it is known already it is taken again, and gives what it gave."""
+        self.run.step()
+        self.at += 1
+        found = self.run.measure()
+        if self.at > self.last:
+            self._write(found)
+        elif not all(_same(kept[self.at], x) for kept, x in zip(self.series, found)):
+            self.drifted = True
+            self._forget()
+            for kept, x in zip(self.series, found):
+                kept[self.at] = x
+        if self.at % self.stride == 0 and self.at not in self._kept:
+            self._keep()
+        self._set_again()
+
+    def set(self, name: str, value: Value) -> None:
+        """Change a setting from this step on. What was known of later steps is gone."""
+        self._forget()
+        self._changes.setdefault(self.at, []).append((name, value))
+        self.run.set(name, value)
+
+    def seek(self, step: int) -> None:
+        """Go to a step that is known."""
+        step = max(0, min(step, self.last))
+        if not self.run.keeps:
+            if step < self.at:
+                self.run.restart()
+                self.at = 0
+                self._set_again()
+        elif step != self.at:
+            nearest = max(k for k in self._kept if k <= step)
+            # From where it stands it may be nearer.
+            if not nearest <= self.at <= step:
+                self.run.load(self._kept[nearest])
+                self.at = nearest
+                self._set_again()
+        while self.at < step:
+            self.advance()
+
+    def _set_again(self) -> None:
+        for name, value in self._changes.get(self.at, ()):
+            self.run.set(name, value)
+
+    def _forget(self) -> None:
+        """Everything after this step."""
+        for values in self.series:
+            del values[self.at + 1 :]
+        self._changes = {k: v for k, v in self._changes.items() if k <= self.at}
+        self._kept = {k: v for k, v in self._kept.items() if k <= self.at}
+
+    def _write(self, found: tuple[float, ...]) -> None:
+        for values, x in zip(self.series, found, strict=True):
+            values.append(x)
+
+    def _keep(self) -> None:
+        """Keep this step's state, as it is before changes made here."""
+        if not self.run.keeps:
+            return
+        state = self.run.save()
+        self._kept[self.at] = state
+        most = max(8, min(MOST, ROOM // max(1, state.nbytes)))
+        while len(self._kept) > most:
+            self.stride *= 2
+            self._kept = {k: v for k, v in self._kept.items() if k % self.stride == 0}
+
+
+def _same(a: float, b: float) -> bool:
+    return a == b or (math.isnan(a) and math.isnan(b))
