@@ -66,7 +66,8 @@ function choices(model: Model, from: number, to: number, end: "from" | "to"): nu
   const all = Array.from({ length: Math.max(0, stop - first) }, (_, i) => first + i);
   const chosen = end === "from" ? from : to;
   if (all.length <= OFFERED) return all;
-  return all.filter((node) => node === chosen || kindOf(model, node) !== "op").slice(0, OFFERED);
+  const offered = all.filter((node) => node !== chosen && kindOf(model, node) !== "op").slice(0, OFFERED);
+  return [...offered, chosen].sort((a, b) => a - b);
 }
 
 function Choice({ label, chosen, nodes, onChoose }: { label: string; chosen: number; nodes: readonly number[]; onChoose: (row: number) => void }) {

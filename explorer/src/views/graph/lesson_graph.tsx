@@ -6,7 +6,7 @@ import { lengthOf } from "../../draw/curves";
 import { LESSON } from "../../draw/looks";
 import { PALETTES } from "../../draw/palette";
 import { canvasMeasure, estimatedWidth, type TextMeasure } from "../../draw/text";
-import { equationsOf, holds, namePart } from "../../formula/expression";
+import { equationsOf, holds, namePart, plain } from "../../formula/expression";
 import { Formula } from "../../formula/view";
 import { Narrator } from "../../panels/lesson/narrator";
 import { useWidth } from "../../panels/lesson/strip";
@@ -14,6 +14,7 @@ import { litNode, tellingOf } from "../../panels/lesson/telling";
 import { canMove } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
 import { moveLeaf, select, useStore, type Store } from "../../state";
+import type { Model } from "../../trace/model";
 import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
 import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Stage } from "./lesson_picture";
 
@@ -26,8 +27,7 @@ export function LessonGraph() {
   const theme = store.theme.value;
   const measure = useMemo(measuring, []);
   const frame = useRef<HTMLDivElement>(null);
-  const narrow = isNarrow(useWidth(frame));
-  const stage = useMemo(() => stageOf(model, measure, narrow), [model, measure, narrow]);
+  const { stage, narrow } = useStage(model, measure, useWidth(frame));
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: store.cursor.value,
@@ -60,8 +60,16 @@ export function LessonGraph() {
   );
 }
 
-/** Pixels across below which a picture stands closer together; 0 is "not known yet". */
-export const isNarrow = (width: number): boolean => width > 0 && width < 640;
+/** Below this many pixels per unit the numbers on the lanes are hard to read. */
+const READABLE = 0.72;
+
+/** The graph laid out with room, or closer together where it would else be shown too small. `width` 0 is "not known yet". */
+export function useStage(model: Model, measure: TextMeasure, width: number): { stage: Stage; narrow: boolean } {
+  const roomy = useMemo(() => stageOf(model, measure, false), [model, measure]);
+  const narrow = width > 0 && roomy.layout.bounds.width * READABLE > width;
+  const stage = useMemo(() => (narrow ? stageOf(model, measure, true) : roomy), [model, measure, narrow, roomy]);
+  return { stage, narrow };
+}
 
 export function measuring(): TextMeasure {
   const context = document.createElement("canvas").getContext("2d");
@@ -165,12 +173,15 @@ function FormulaLine() {
   const told = litNode(model, tellingOf(model, store.numbers.value, store.cursor.value));
   const chosen = rowOf(store.selection.value, "node");
   const lit = [hovered, told, chosen].find((node) => node >= 0) ?? -1;
-  // Of several, the equation in which it happens, and the last one, which is the loss.
-  const shown = equations.filter(({ node, parts }, i) => i === equations.length - 1 || node === lit || holds(parts, lit));
-  const length = Math.max(0, ...shown.map(({ parts }) => parts.length));
+  // Two lines at most: the loss, and before it the equation in which something happens, else the one before.
+  const last = equations.length - 1;
+  const happening = equations.findIndex(({ node, parts }) => node === lit || holds(parts, lit));
+  const first = happening < 0 || happening === last ? last - 1 : happening;
+  const shown = equations.filter((_, i) => i === first || i === last);
+  const length = Math.max(0, ...shown.map(({ parts }) => plain(parts).length));
   return (
-    <div class={`wg-formula-line${shown.length > 1 || length > 24 ? " is-small" : ""}`}>
-      {shown.slice(-2).map(({ node, parts }) => (
+    <div class={`wg-formula-line${shown.length > 1 || length > 48 ? " is-small" : ""}`}>
+      {shown.map(({ node, parts }) => (
         <p key={node}>
           <Formula
             parts={[namePart(model, node), { kind: "text", text: " = " }, ...parts]}

@@ -81,8 +81,8 @@ export interface Moment {
   readonly band?: ReadonlySet<number>;
 }
 
-/** Digits of the numbers on the lanes. */
-const CHIP_DIGITS = 3;
+/** Digits of the numbers on the lanes: what there is room for. */
+const digitsOn = (stage: Stage): number => (stage.metrics === NARROW ? 2 : 3);
 
 export function picture(stage: Stage, moment: Moment): DisplayList {
   const band = moment.band ?? bandOf(stage.model, moment);
@@ -143,29 +143,30 @@ function edgeLook(stage: Stage, edge: VisibleEdge, base: EdgeLook, moment: Momen
   const first = edge.rows[0] as number;
   const node = model.src[first] as number;
   const single = edge.rows.length === 1;
-  const value = hasValue(model, node, moment.cursor) ? { ...base.value, ...valueLane(node, moment, edge) } : null;
+  const value = hasValue(model, node, moment.cursor) ? { ...base.value, ...valueLane(stage, node, moment, edge) } : null;
   return {
     value: value as Lane | null,
-    gradient: gradientLane(model, edge, base, moment),
+    gradient: gradientLane(stage, edge, base, moment),
     band: band.has(first) ? "gradFill" : undefined,
     selected: single && moment.selectedEdge === first,
   };
 }
 
-function valueLane(node: number, { numbers }: Moment, edge: VisibleEdge): Partial<Lane> {
+function valueLane(stage: Stage, node: number, { numbers }: Moment, edge: VisibleEdge): Partial<Lane> {
   const value = edge.values.length === 1 ? numbers.value(node) : null;
   const bad = value !== null && Number.isNaN(value);
-  return { bad, ...(value === null ? {} : { chip: shownNumber(value, CHIP_DIGITS) }) };
+  return { bad, ...(value === null ? {} : { chip: shownNumber(value, digitsOn(stage)) }) };
 }
 
 /** Gradients along edges that share a line are summed, as they would be at the value that they go to. */
-function gradientLane(model: Model, edge: VisibleEdge, base: EdgeLook, { numbers, cursor }: Moment): Lane | null {
+function gradientLane(stage: Stage, edge: VisibleEdge, base: EdgeLook, { numbers, cursor }: Moment): Lane | null {
+  const { model } = stage;
   const rows = Array.from(edge.rows).filter((row) => hasHanded(model, row, cursor));
   if (rows.length === 0) return null;
   const parts = rows.map((row) => edgeGradient(model, numbers, row));
   if (parts.includes(null)) return base.gradient;
   const sum = parts.reduce<number>((a, b) => a + (b ?? 0), 0);
-  return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum, CHIP_DIGITS) };
+  return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum, digitsOn(stage)) };
 }
 
 /** Where something flows right now: routes with the way it goes, for dots that travel along them. */

@@ -4,8 +4,8 @@ import { PALETTES } from "../../draw/palette";
 import { useWidth } from "../../panels/lesson/strip";
 import { useStore } from "../../state";
 import { Picture } from "../graph/canvas";
-import { isNarrow, measuring } from "../graph/lesson_graph";
-import { described, nodeOf, picture, stageOf } from "../graph/lesson_picture";
+import { measuring, useStage } from "../graph/lesson_graph";
+import { described, nodeOf, picture } from "../graph/lesson_picture";
 
 interface PathsPictureProps {
   readonly from: number;
@@ -21,8 +21,7 @@ export function PathsPicture({ from, to, band, onFrom, onTo }: PathsPictureProps
   const model = store.model.value;
   const measure = useMemo(measuring, []);
   const frame = useRef<HTMLDivElement>(null);
-  const narrow = isNarrow(useWidth(frame));
-  const stage = useMemo(() => stageOf(model, measure, narrow), [model, measure, narrow]);
+  const { stage } = useStage(model, measure, useWidth(frame));
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: model.events,
