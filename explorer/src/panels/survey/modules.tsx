@@ -18,6 +18,8 @@ export function Modules() {
   const top = useSignal(0);
   const height = useSignal(600);
   const box = useRef<HTMLDivElement>(null);
+  /** The keyboard is in the tree: its row keeps the focus when rows come and go around it. */
+  const focused = useRef(false);
   const rows = useComputed(() => rowsNow(store, unrolled.value));
   const scale = useComputed(() => logScale(totalsOf(store.model.value).gradientSize));
   const list = rows.value;
@@ -38,6 +40,10 @@ export function Modules() {
     at.value = (list[i] as TreeRow).key;
     show(box.current, i);
   }, [selected, list.length]);
+
+  useLayoutEffect(() => {
+    if (focused.current && document.activeElement === document.body) focusRow(box.current);
+  });
 
   const first = Math.max(0, Math.floor(top.value / ROW) - MARGIN);
   const last = Math.min(list.length, Math.ceil((top.value + height.value) / ROW) + MARGIN);
@@ -66,7 +72,7 @@ export function Modules() {
       const next = neighbour(list, chosen, event.key);
       at.value = (list[next] as TreeRow).key;
       show(box.current, next);
-      requestAnimationFrame(() => box.current?.querySelector<HTMLElement>('[tabindex="0"]')?.focus());
+      requestAnimationFrame(() => focusRow(box.current));
     } else return;
     event.preventDefault();
   };
@@ -78,7 +84,16 @@ export function Modules() {
         <small class="wg-ops">ops</small>
         <small class="wg-grad">grad size</small>
       </h2>
-      <div class="wg-tree" role="tree" aria-label="Modules" ref={box} onKeyDown={onKeyDown} onScroll={(e) => (top.value = e.currentTarget.scrollTop)}>
+      <div
+        class="wg-tree"
+        role="tree"
+        aria-label="Modules"
+        ref={box}
+        onKeyDown={onKeyDown}
+        onFocusIn={() => (focused.current = true)}
+        onFocusOut={() => (focused.current = false)}
+        onScroll={(e) => (top.value = e.currentTarget.scrollTop)}
+      >
         <div style={{ height: `${list.length * ROW}px` }}>
           {list.slice(first, last).map((row, i) => (
             <Row
@@ -122,6 +137,10 @@ function show(box: HTMLElement | null, i: number): void {
   if (box === null) return;
   if (i * ROW < box.scrollTop) box.scrollTop = i * ROW;
   else if ((i + 1) * ROW > box.scrollTop + box.clientHeight) box.scrollTop = (i + 1) * ROW - box.clientHeight;
+}
+
+function focusRow(box: HTMLElement | null): void {
+  box?.querySelector<HTMLElement>('[tabindex="0"]')?.focus();
 }
 
 interface Sum {
@@ -171,7 +190,7 @@ function Row({ row, y, current, selected, store, scale, choose, toggle }: RowPro
       {...(row.leaf ? {} : { "aria-expanded": row.open })}
       aria-label={`${row.label}${times > 1 ? ` times ${times}` : ""}, ${sum.ops} operations, ${said}`}
       tabIndex={current ? 0 : -1}
-      style={{ top: `${y}px`, paddingLeft: `${12 + row.depth * 10}px` }}
+      style={{ top: `${y}px`, "--wg-depth": String(row.depth) }}
       title={said}
       onClick={() => choose(row)}
       onDblClick={() => toggle(row)}

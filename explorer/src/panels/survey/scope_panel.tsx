@@ -1,9 +1,11 @@
 /** What a module comes to: counts, work, memory, time, and the gradients in it that deserve a look. */
 import { kindOf, nameOf, opOf, scopePath, shapeOf, type Model } from "../../trace/model";
+import { useMemo } from "preact/hooks";
+import { nodesWithin } from "../../fold/fold";
 import { rmsOfCode } from "../../trace/decode";
 import { reveal, select, useStore } from "../../state";
 import { shownBytes, shownMany, shownMicros, shownNumber, shownShape } from "../../format";
-import { hasNaNGradient, totalsOf, within } from "../../views/survey/totals";
+import { hasNaNGradient, othersLike, totalsOf } from "../../views/survey/totals";
 import { Fact } from "./said";
 
 const SHOWN = 6;
@@ -14,8 +16,8 @@ export function ScopePanel({ scope }: { scope: number }) {
   const t = totalsOf(model);
   const path = scopePath(model, scope);
   const { scopes, meta } = model.trace;
-  const same = scopes.hash.reduce((n, hash) => n + (hash === scopes.hash[scope] ? 1 : 0), 0);
-  const worst = worstGradients(model, scope, SHOWN);
+  const same = othersLike(model, scope);
+  const worst = useMemo(() => worstGradients(model, scope, SHOWN), [model, scope]);
   const at = (column: Float64Array | Int32Array) => column[scope] as number;
   const whole = (n: number) => n.toLocaleString("en");
   return (
@@ -24,7 +26,7 @@ export function ScopePanel({ scope }: { scope: number }) {
         <h1>{path[path.length - 1] ?? meta.title}</h1>
         <p class="wg-muted">
           {scope === 0 ? "the whole run" : `${scopes.kind[scope]}${path.length > 1 ? ` in ${path.slice(0, -1).join(".")}` : ""}`}
-          {same > 1 && ` · same shape as ${same - 1} other${same > 2 ? "s" : ""}`}
+          {scope > 0 && same > 0 && ` · same shape as ${same} other${same > 1 ? "s" : ""}`}
         </p>
         <Fact name="operations">{whole(at(t.ops))}</Fact>
         <Fact name="parameters">{at(t.parameters) === 0 ? "none" : `${whole(at(t.parameters))} in ${whole(at(t.parameterTensors))}`}</Fact>
@@ -95,8 +97,8 @@ export interface ParameterGradient {
 /** Parameters inside, broken ones first, then those without a gradient, then the smallest gradients beside their values. */
 export function worstGradients(model: Model, scope: number, limit: number): ParameterGradient[] {
   const out: ParameterGradient[] = [];
-  for (let node = 0; node < model.nodes; node++) {
-    if (kindOf(model, node) !== "param" || !within(model, model.trace.nodes.scope[node] as number, scope)) continue;
+  for (const node of nodesWithin(model, scope)) {
+    if (kindOf(model, node) !== "param") continue;
     const gradient = rmsOfCode(model.gradientCode[node] as number);
     const value = rmsOfCode(model.valueCode[node] as number);
     out.push({ node, ratio: gradient === null || value === null ? Number.NaN : gradient / value, bad: hasNaNGradient(model, node) });

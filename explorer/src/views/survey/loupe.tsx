@@ -1,12 +1,13 @@
 /** The inside of one layer at reading size. */
 import { useLayoutEffect, useMemo, useState } from "preact/hooks";
+import { nodesWithin } from "../../fold/fold";
 import { ASK_FIRST } from "../../fold/open";
 import { dtypeOf, edgesAt, scopePath, shapeOf, type Model } from "../../trace/model";
 import { useStore } from "../../state";
 import type { KernelInfo } from "../../trace/types";
 import { ScopeGraph } from "./scope_graph";
 import { boxesIn, enoughOpen } from "./looks";
-import { totalsOf, within } from "./totals";
+import { othersLike, totalsOf, within } from "./totals";
 
 const NONE: readonly KernelInfo[] = [];
 
@@ -54,7 +55,8 @@ function pathOf(model: Model, scope: number): string {
 function Head({ model, focus, goTo }: { model: Model; focus: number; goTo: (scope: number) => void }) {
   const { scopes } = model.trace;
   const t = totalsOf(model);
-  const like = focus === 0 ? 0 : scopes.hash.reduce((n, hash) => n + (hash === scopes.hash[focus] ? 1 : 0), 0) - 1;
+  const like = focus === 0 ? 0 : othersLike(model, focus);
+  const comesIn = useMemo(() => entering(model, focus), [model, focus]);
   const path: number[] = [];
   for (let s = focus; s > 0; s = scopes.parent[s] as number) path.unshift(s);
   const ops = t.ops[focus] as number;
@@ -75,7 +77,7 @@ function Head({ model, focus, goTo }: { model: Model; focus: number; goTo: (scop
         {ops.toLocaleString("en")} op{ops === 1 ? "" : "s"}
         {like > 0 && `, same shape as the other ${like}`}
       </span>
-      <span class="wg-muted wg-mono wg-loupe-shape">{entering(model, focus)}</span>
+      <span class="wg-muted wg-mono wg-loupe-shape">{comesIn}</span>
     </header>
   );
 }
@@ -85,8 +87,8 @@ export function entering(model: Model, scope: number): string {
   let best = -1;
   let most = 0;
   const { scope: scopeOf, op } = model.trace.nodes;
-  for (let n = 0; n < model.nodes; n++) {
-    if ((op[n] as number) < 0 || !within(model, scopeOf[n] as number, scope)) continue;
+  for (const n of nodesWithin(model, scope)) {
+    if ((op[n] as number) < 0) continue;
     for (const e of edgesAt(model.operands, n)) {
       const src = model.src[e] as number;
       if ((op[src] as number) < 0 && (model.trace.nodes.kind[src] as number) !== 0) continue;

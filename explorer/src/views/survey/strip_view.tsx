@@ -89,7 +89,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
           )}
           {showsLabel(columns, i, pitch) && column.kind !== "loss" && (
             <text class="wg-column-name" y={column.kind === "input" ? HALF + 12 : -HALF - 8} text-anchor="middle">
-              {shortened(column, pitch * (column.kind === "input" ? 1.6 : labelSpan(pitch)))}
+              {shortened(column, column.kind === "input" ? Math.max(2 * SIDE, 1.6 * pitch) : pitch * labelSpan(pitch))}
             </text>
           )}
           {i === current && i !== chosen && <path class="wg-column-now" d={`M-5 ${HALF + 10}L0 ${HALF + 4}L5 ${HALF + 10}Z`} />}

@@ -207,3 +207,17 @@ export function logScale(sizes: Iterable<number>): (size: number) => number {
     return Math.max(0.12, Math.min(1, 1 - Math.log(high / size) / Math.max(span, Math.LN10) * 0.88));
   };
 }
+
+const likes = new WeakMap<Model, Map<number, number>>();
+
+/** How many other parts of the run have the same structure. */
+export function othersLike(model: Model, scope: number): number {
+  const { hash } = model.trace.scopes;
+  let counts = likes.get(model);
+  if (counts === undefined) {
+    counts = new Map();
+    for (const h of hash) counts.set(h, (counts.get(h) ?? 0) + 1);
+    likes.set(model, counts);
+  }
+  return (counts.get(hash[scope] as number) ?? 1) - 1;
+}
