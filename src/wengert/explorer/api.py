@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +20,7 @@ from ..core.tensor import Tensor, asarray, wrap
 from ..explain.arguments import parameter_names, tensors_of
 from ..transforms import reverse
 from . import notebook, reached
+from .compare import edits
 from .document import Document, described
 from .findings import Finding
 from .gathered import from_graph, from_tensor, graph_title
@@ -53,6 +55,17 @@ class Exploration:
         for name, table in (("kernels", kernels(run)), ("parallel", parallel(run))):
             if table is not None:
                 self.document[name] = table
+
+    def diff(self, after: Exploration) -> Exploration:
+        """This run beside another one, with the edits between them: before and after a change, two checkpoints, a
+        graph and what a pass made of it.
+
+        Gives an exploration whose page has a tab for it; `document["diff"]["edits"]` lists the edits.
+        """
+        made = copy.copy(self)
+        changes = edits(self.recording.rows, after.recording.rows)
+        made.document = {**self.document, "diff": {"other": after.document, "edits": changes}}
+        return made
 
     def to_html(self) -> str:
         """The page that shows it, in one text: it needs no network."""

@@ -1,0 +1,96 @@
+"""Two explorations side by side: what is the same pairs up in order, the rest is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import wengert as wg
+from wengert.explorer import Exploration
+
+
+def explored(f: Any, *args: Any) -> Exploration:
+    return wg.explore(f, *args, compiled=False)
+
+
+def changes(a: Exploration, b: Exploration) -> list[tuple[str, str]]:
+    edits = a.diff(b).document["diff"]["edits"]
+    check(a, b, edits)
+    return [(e["kind"], e["text"]) for e in edits]
+
+
+def check(a: Exploration, b: Exploration, edits: list[dict[str, Any]]) -> None:
+    """Rows that no edit names pair up in order, as the page takes them to."""
+    named_a = {e["a"] for e in edits}
+    named_b = {e["b"] for e in edits}
+    rest_a = [r for r in a.recording.rows if r.index not in named_a]
+    rest_b = [r for r in b.recording.rows if r.index not in named_b]
+    assert [(r.op and r.op.name, r.kind) for r in rest_a] == [(r.op and r.op.name, r.kind) for r in rest_b]
+
+
+def test_equal_runs_have_no_edits() -> None:
+    def f(x: Any) -> Any:
+        return wg.tanh(x * 2.0).sum()
+
+    assert changes(explored(f, wg.ones(3)), explored(f, wg.ones(3))) == []
+
+
+def test_an_operation_put_between() -> None:
+    def before(x: Any) -> Any:
+        return wg.exp(x).sum()
+
+    def after(x: Any) -> Any:
+        return wg.exp(wg.tanh(x)).sum()
+
+    ((kind, text),) = changes(explored(before, wg.ones(3)), explored(after, wg.ones(3)))
+    assert kind == "added"
+    assert text.endswith("= tanh")
+    assert [k for k, _ in changes(explored(after, wg.ones(3)), explored(before, wg.ones(3)))] == ["removed"]
+
+
+def test_an_operation_that_became_another() -> None:
+    found = changes(explored(lambda x: wg.sin(x) * 2.0, 0.5), explored(lambda x: wg.cos(x) * 2.0, 0.5))
+    assert [(k, t.partition(": ")[2]) for k, t in found] == [("changed", "sin became cos")]
+
+
+def test_an_attribute_and_a_number() -> None:
+    x = wg.ones((3, 3))
+    found = changes(explored(lambda x: x.sum(axis=0) * 2.0, x), explored(lambda x: x.sum(axis=1) * 2.5, x))
+    assert [t.partition(": ")[2] for _, t in found] == ["axis (-2,) became (-1,)", "numbers [2.0] became [2.5]"]
+
+
+def test_two_checkpoints_say_how_far_weights_moved() -> None:
+    wg.manual_seed(0)
+    model = wg.nn.Linear(3, 1)
+    x = wg.randn((8, 3))
+
+    def loss(x: Any) -> Any:
+        return model(x).square().mean()
+
+    first = explored(loss, x)
+    optimizer = wg.optim.SGD(model.parameters(), lr=0.1)
+    loss(x).backward()
+    optimizer.step()
+    found = changes(first, explored(loss, x))
+    assert {k for k, _ in found} == {"changed"}
+    assert len(found) == 2
+    assert all("of its size" in t for _, t in found)
+
+
+@pytest.mark.parametrize("width", [4, 6])
+def test_a_layer_more(width: int) -> None:
+    def model(layers: int) -> Any:
+        wg.manual_seed(1)
+        parts: list[Any] = []
+        for _ in range(layers):
+            parts += [wg.nn.Linear(width, width), wg.nn.ReLU()]
+        return wg.nn.Sequential(*parts)
+
+    def loss(network: Any, x: Any) -> Any:
+        return network(x).sum()
+
+    a, b = (explored(loss, model(n), wg.ones((2, width))) for n in (2, 3))
+    found = changes(a, b)
+    assert {k for k, _ in found if k != "changed"} == {"added"}
+    assert sorted(t.rpartition(" ")[2] for k, t in found if k == "added" and "=" in t) == ["linear", "relu"]
