@@ -251,7 +251,7 @@ def _keeps_all(node: Node, facts: Sequence[Any], puller: Puller) -> bool:
         return False
     ones = np.ones(node.spec.shape, node.spec.dtype)
     pulled = puller.pull(node, Cotangent(ones))
-    return all(abs(float(np.sum(g.value)) - ones.size) < 1e-3 * ones.size for g in pulled.values())
+    return all(abs(np.sum(g.value) - ones.size) < 1e-3 * ones.size for g in pulled.values())
 
 
 # -- words

@@ -64,6 +64,7 @@ def described(recording: Recording) -> tuple[Document, list[Finding]]:
 class _Writer:
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
+        spans.read_again()
         self.findings = findings(recording)
         # What findings are about, and what it was made from: where a NaN leaves a step, an operand's gradient shows it.
         about = [finding.row for finding in self.findings if finding.row is not None]

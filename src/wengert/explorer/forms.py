@@ -223,15 +223,18 @@ _MERGE = frozenset({"sum", "mean", "sum_runs"})
 _COPY = frozenset({"broadcast", "tile", "repeat", "cumulative_sum", "spread_pool", "sum_pool"})
 
 
-def pattern(op: Op, numbers: frozenset[int] = frozenset()) -> Pattern:
-    """What happens to gradients at an op some of whose operands, by position, are plain numbers."""
+def pattern(op: Op, operands: int, numbers: frozenset[int] = frozenset()) -> Pattern:
+    """What happens to gradients at an op of so many operands, of which some, by position, are plain numbers.
+
+    Of ops that move elements only the op is asked, not the values: an index may pick one twice.
+    """
     if find_op(op.name) is not op:
         return "custom"
     if op.kind == "leaf":
         return "none"
     if isinstance(op.joint, Joint):
         return "scale"
-    facts = {i: op.fact(i) for i in range(len(op.params)) if op.fact(i).differentiable}
+    facts = {i: op.fact(i) for i in range(operands) if op.fact(i).differentiable}
     followed = [f for i, f in facts.items() if i not in numbers]
     if not followed:
         return "none" if op.name != "output" else "route"
@@ -246,7 +249,6 @@ def pattern(op: Op, numbers: frozenset[int] = frozenset()) -> Pattern:
     if not any(f.needs for f in facts.values()):
         return "distribute"
     others = all(i not in f.needs or op.variadic for i, f in facts.items())
-    operands = len(op.params) + op.variadic
     return "swap" if others and operands - len(numbers) > 1 else "scale"
 
 
@@ -281,7 +283,7 @@ def shown(op: Op, operands: int, literals: Mapping[int, Any] | None = None) -> S
         form.symbol,
         form.precedence,
     )
-    found = pattern(op, frozenset(literals))
+    found = pattern(op, operands, frozenset(literals))
     said = form.say or _SAID[found].format(_word(op.name))
     if op.name == "pow" and 1 in literals:
         text, local, symbol, said = _power(literals[1])

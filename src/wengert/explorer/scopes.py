@@ -7,7 +7,6 @@ shapes, how they are wired inside, and how they fold.
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -102,9 +101,10 @@ class Tree:
             place = self._loops(place, activation, offset, child, row)
             absorbed = False
             line = _line(activation.code, offset)
-            while done < len(entered) and entered[done].code is activation.code and entered[done].offset == offset:
-                place = self._scope(place, entered[done], line)
-                absorbed = entered[done].kind == "module"
+            here = [j for j in range(done, len(entered)) if _is_entered_at(entered[j], activation, offset)]
+            for scope in entered[done : here[-1] + 1 if here else done]:
+                place = self._scope(place, scope, line)
+                absorbed = scope.kind == "module"
                 done += 1
         for scope in entered[done:]:
             place = self._scope(place, scope, 0)
@@ -321,13 +321,17 @@ def _entered(scope: Scope | None) -> list[Scope]:
     return found[::-1]
 
 
+def _is_entered_at(scope: Scope, activation: Activation, offset: int) -> bool:
+    return scope.code is activation.code and scope.offset == offset
+
+
 def _line(code: Any, offset: int) -> int:
     where = spans.span(code, offset)
     return 0 if where is None else where.line0
 
 
 def _header(file: str, line: int) -> str:
-    text = linecache.getline(file, line).strip().rstrip(":")
+    text = spans.line_of(file, line).strip().rstrip(":")
     inside = _FOR.search(text)
     if inside is not None and not text.startswith(("for ", "while ")):
         text = _balanced(text[inside.start() :]).partition(" if ")[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import linecache
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -41,7 +40,6 @@ def record_script(
         code = compile(text, str(file), "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError) as e:
         fail(GraphError, f"the script {file}: {e}", "Give a Python file: wengert explore script.py.")
-    linecache.checkcache(str(file))
     recorder = Recorder(step)
     error: BaseException | None = None
     with _as_main(file, argv, "__main__" if function is None else file.stem) as module:

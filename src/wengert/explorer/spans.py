@@ -21,6 +21,25 @@ _CONTEXT = 2  # lines shown around a span
 _LONGEST_NAME = 24
 
 
+@lru_cache(maxsize=256)
+def lines(file: str) -> tuple[str, ...]:
+    """The lines of a file; none where it cannot be read. (`linecache` would look for it again and again.)"""
+    return tuple(linecache.getlines(file))
+
+
+def line_of(file: str, number: int) -> str:
+    """A line of a file, from 1; "" where there is none."""
+    found = lines(file)
+    return found[number - 1] if 1 <= number <= len(found) else ""
+
+
+def read_again() -> None:
+    """Forget what files say: they may have changed."""
+    linecache.checkcache()
+    for cached in (lines, span, named):
+        cached.cache_clear()
+
+
 class Span(NamedTuple):
     """An expression in a file: lines from 1, columns from 0, in characters; the end is behind it."""
 
@@ -49,7 +68,7 @@ def span(code: CodeType | Source, offset: int) -> Span | None:
 
 def _of_source(source: Source) -> Span:
     """Of a place that is known by its text only: where that stands in the line."""
-    text = linecache.getline(source.file, source.line)
+    text = line_of(source.file, source.line)
     at = text.find(source.text) if source.text else -1
     if at < 0:
         return _whole_line(source.file, source.line)
@@ -57,25 +76,25 @@ def _of_source(source: Source) -> Span:
 
 
 def _whole_line(file: str, line: int) -> Span:
-    text = linecache.getline(file, line).rstrip()
+    text = line_of(file, line).rstrip()
     return Span(file, line, len(text) - len(text.lstrip()), line, len(text))
 
 
 def _characters(file: str, line: int, column: int) -> int:
     """A column in characters from one in bytes of UTF-8."""
-    text = linecache.getline(file, line)
+    text = line_of(file, line)
     return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
 
 
-def pieces(file: str, lines: set[int]) -> list[tuple[int, list[str]]]:
+def pieces(file: str, shown: set[int]) -> list[tuple[int, list[str]]]:
     """The parts of a file that show these lines, each with its first line's number."""
-    total = len(linecache.getlines(file))
-    wanted = sorted({n for line in lines for n in range(line - _CONTEXT, line + _CONTEXT + 1) if 1 <= n <= total})
+    total = len(lines(file))
+    wanted = sorted({n for line in shown for n in range(line - _CONTEXT, line + _CONTEXT + 1) if 1 <= n <= total})
     found: list[tuple[int, list[str]]] = []
     for n in wanted:
         if not found or found[-1][0] + len(found[-1][1]) != n:
             found.append((n, []))
-        found[-1][1].append(linecache.getline(file, n).rstrip("\n"))
+        found[-1][1].append(line_of(file, n).rstrip("\n"))
     return found
 
 
@@ -104,7 +123,7 @@ def named(file: str) -> Named:
     """What a file's syntax tree tells of names; nothing where it cannot be read."""
     out = Named({}, {})
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = ast.parse("".join(lines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return out
     for node in ast.walk(tree):
