@@ -3,6 +3,8 @@ import "./styles/tokens.css";
 import "./styles/app.css";
 import "./styles/graph.css";
 import "./styles/panels.css";
+import "./styles/clock.css";
+import "./styles/tape.css";
 import "./styles/views.css";
 import "./styles/play.css";
 import { socketHost } from "./hosts/socket";

@@ -23,7 +23,12 @@ test("the loss is written as it was computed", () => {
 
 test("records and numbers", () => {
   expect([4, 5, 6, 7, 8, 0].map((row) => plain(recordOf(model, row)))).toEqual([
-    "w · x", "v1 + b", "v2 − t", "v3^2", "v4", "x",
+    "w · x",
+    "v1 + b",
+    "v2 − t",
+    "v3^2",
+    "v4",
+    "x",
   ]);
   expect(plain(numbersOf(model, 4, value))).toBe("2 · 3");
   expect(plain(numbersOf(model, 7, () => "−2"))).toBe("(−2)^2");
@@ -61,7 +66,13 @@ test("templates: raised, lowered, bracketed", () => {
     { kind: "text", text: "exp(" },
     { kind: "hole", slot: 0, bracketed: true },
     { kind: "text", text: ")" },
-    { kind: "raised", pieces: [{ kind: "text", text: "−" }, { kind: "hole", slot: 1, bracketed: true }] },
+    {
+      kind: "raised",
+      pieces: [
+        { kind: "text", text: "−" },
+        { kind: "hole", slot: 1, bracketed: true },
+      ],
+    },
   ]);
   expect(pieces("1 − {out}²")[1]).toEqual({ kind: "hole", slot: -1, bracketed: false });
 });

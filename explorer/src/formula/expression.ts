@@ -104,7 +104,10 @@ function write(model: Model, node: number, operand: (node: number) => Written): 
     parts.push({ kind: "text", text: ")" });
     return written(parts, CALL);
   }
-  return written(fill(pieces(form), filled, ops.precedence[op] ?? CALL, [namePart(model, node)]), ops.precedence[op] ?? CALL);
+  return written(
+    fill(pieces(form), filled, ops.precedence[op] ?? CALL, [namePart(model, node)]),
+    ops.precedence[op] ?? CALL,
+  );
 }
 
 function operandsBySlot(model: Model, node: number, operand: (node: number) => Written): Written[] {
@@ -243,8 +246,7 @@ export function localOf(
   if (template === "") return null;
   const operand = (row: number) =>
     number === undefined ? written([leafPart(model, row)], CALL) : numberWritten(number(row), row);
-  const out: readonly Part[] =
-    number === undefined ? [namePart(model, node)] : numberWritten(number(node), node).parts;
+  const out: readonly Part[] = number === undefined ? [namePart(model, node)] : numberWritten(number(node), node).parts;
   return fill(pieces(template), operandsBySlot(model, node, operand), template.includes(" ") ? 2 : 0, out);
 }
 

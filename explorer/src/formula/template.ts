@@ -7,8 +7,19 @@ export type Piece =
   | { readonly kind: "raised" | "lowered"; readonly pieces: readonly Piece[] };
 
 const RAISED: { readonly [sign: string]: string } = {
-  "⁰": "0", "¹": "1", "²": "2", "³": "3", "⁴": "4", "⁵": "5", "⁶": "6", "⁷": "7", "⁸": "8", "⁹": "9", "⁻": "−",
-  "⁺": "+", "ⁿ": "n",
+  "⁰": "0",
+  "¹": "1",
+  "²": "2",
+  "³": "3",
+  "⁴": "4",
+  "⁵": "5",
+  "⁶": "6",
+  "⁷": "7",
+  "⁸": "8",
+  "⁹": "9",
+  "⁻": "−",
+  "⁺": "+",
+  ⁿ: "n",
 };
 const OPENING = "([{|‖⌊⌈";
 const CLOSING = ")]}|‖⌋⌉";
@@ -40,7 +51,11 @@ function split(source: string, inside: boolean): Piece[] {
     const hole = HOLE.exec(rest);
     if (hole !== null) {
       flush();
-      out.push({ kind: "hole", slot: hole[1] === "out" ? -1 : Number(hole[1]), bracketed: depth > 0 || bars % 2 === 1 });
+      out.push({
+        kind: "hole",
+        slot: hole[1] === "out" ? -1 : Number(hole[1]),
+        bracketed: depth > 0 || bars % 2 === 1,
+      });
       rest = rest.slice(hole[0].length);
       continue;
     }

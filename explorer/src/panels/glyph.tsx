@@ -30,7 +30,12 @@ export function KindBadge({ kind, symbol }: { kind: NodeKind; symbol: string }) 
   return (
     <svg class={`wg-badge is-${kind}`} width="46" height="46" viewBox="-11.5 -11.5 23 23" aria-hidden="true">
       <g transform="scale(1.38)">{SHAPES[kind]}</g>
-      <text class={kind === "op" ? "" : "wg-math"} text-anchor="middle" y={large ? 1.6 : 2.6} font-size={large ? 4.6 : 8.2}>
+      <text
+        class={kind === "op" ? "" : "wg-math"}
+        text-anchor="middle"
+        y={large ? 1.6 : 2.6}
+        font-size={large ? 4.6 : 8.2}
+      >
         {symbol}
       </text>
     </svg>

@@ -43,9 +43,13 @@ export function Tensor({ node, gradient }: { node: number; gradient: boolean }) 
       {details.values !== undefined ? (
         <Grid values={details.values.map(num)} shape={shape} label={`${what}, ${shownShape(shape)}`} />
       ) : (
-        details.cells !== undefined && <Cells cells={details.cells} gradient={gradient} label={`${what}, sizes of its elements`} />
+        details.cells !== undefined && (
+          <Cells cells={details.cells} gradient={gradient} label={`${what}, sizes of its elements`} />
+        )
       )}
-      {details.size > FEW && num(details.min) < num(details.max) && <Histogram details={details} label={`Distribution of the ${what}'s elements`} />}
+      {details.size > FEW && num(details.min) < num(details.max) && (
+        <Histogram details={details} label={`Distribution of the ${what}'s elements`} />
+      )}
       {details.size > 1 && <Statistics details={details} />}
     </div>
   );
@@ -99,14 +103,21 @@ function Histogram({ details, label }: { details: Details; label: string }) {
   const bars = hist
     .map((n, i) => {
       const height = (n / most) * HIGH;
-      return n === 0 ? "" : `M${(i * step).toFixed(2)} ${HIGH}v${(-height).toFixed(2)}h${(step - 1).toFixed(2)}V${HIGH}z`;
+      return n === 0
+        ? ""
+        : `M${(i * step).toFixed(2)} ${HIGH}v${(-height).toFixed(2)}h${(step - 1).toFixed(2)}V${HIGH}z`;
     })
     .join("");
   const [min, max] = [num(details.min), num(details.max)];
   const zero = min < 0 && max > 0 ? (-min / (max - min)) * WIDE : null;
   if (hist.length === 0) return null;
   return (
-    <svg class="wg-hist" viewBox={`0 0 ${WIDE} ${HIGH + 16}`} role="img" aria-label={`${label}, from ${shownNumber(min)} to ${shownNumber(max)}`}>
+    <svg
+      class="wg-hist"
+      viewBox={`0 0 ${WIDE} ${HIGH + 16}`}
+      role="img"
+      aria-label={`${label}, from ${shownNumber(min)} to ${shownNumber(max)}`}
+    >
       <path class="wg-hist-bars" d={bars} />
       <path class="wg-axis" d={`M0 ${HIGH + 0.5}H${WIDE}`} />
       {zero !== null && <path class="wg-axis" d={`M${zero.toFixed(1)} 0V${HIGH + 3}`} stroke-dasharray="2 3" />}

@@ -88,9 +88,7 @@ const SELU_SCALE = 1.0507009873554805;
 
 const gelu: ScalarOp = {
   value: ([x = Number.NaN], { approximate }) =>
-    approximate === "tanh"
-      ? 0.5 * x * (1 + Math.tanh(TANH_SCALE * (x + TANH_CUBE * x ** 3)))
-      : x * normal(x),
+    approximate === "tanh" ? 0.5 * x * (1 + Math.tanh(TANH_SCALE * (x + TANH_CUBE * x ** 3))) : x * normal(x),
   partials: ([x = Number.NaN], _out, { approximate }) => {
     if (approximate !== "tanh") return [normal(x) + x * bell(x)];
     const t = Math.tanh(TANH_SCALE * (x + TANH_CUBE * x ** 3));
@@ -137,27 +135,63 @@ const huberOp: ScalarOp = {
   },
 };
 
-const identity = unary((x) => x, () => 1);
-const product = binary((x, y) => x * y, (x, y) => [y, x]);
+const identity = unary(
+  (x) => x,
+  () => 1,
+);
+const product = binary(
+  (x, y) => x * y,
+  (x, y) => [y, x],
+);
 const stopped = (value: Unary) => unary(value, () => null);
 const compared = (holds: (x: number, y: number) => boolean) =>
-  binary((x, y) => Number(holds(x, y)), () => [null, null]);
+  binary(
+    (x, y) => Number(holds(x, y)),
+    () => [null, null],
+  );
 
 /** By name in the op table. */
 const OPS: { readonly [name: string]: ScalarOp } = {
-  add: binary((x, y) => x + y, () => [1, 1]),
-  subtract: binary((x, y) => x - y, () => [1, -1]),
+  add: binary(
+    (x, y) => x + y,
+    () => [1, 1],
+  ),
+  subtract: binary(
+    (x, y) => x - y,
+    () => [1, -1],
+  ),
   multiply: product,
-  divide: binary((x, y) => x / y, (_x, y, out) => [1 / y, -out / y]),
-  negative: unary((x) => -x, () => -1),
-  reciprocal: unary((x) => 1 / x, (_x, out) => -out * out),
+  divide: binary(
+    (x, y) => x / y,
+    (_x, y, out) => [1 / y, -out / y],
+  ),
+  negative: unary(
+    (x) => -x,
+    () => -1,
+  ),
+  reciprocal: unary(
+    (x) => 1 / x,
+    (_x, out) => -out * out,
+  ),
   remainder: binary(modulo, (x, y) => [1, -Math.floor(x / y)]),
-  floor_divide: binary((x, y) => Math.floor(x / y), () => [null, null]),
+  floor_divide: binary(
+    (x, y) => Math.floor(x / y),
+    () => [null, null],
+  ),
 
-  pow: binary((x, y) => x ** y, (x, y, out) => [powerInBase(x, y), x === 0 && y >= 0 ? 0 : out * Math.log(x)]),
-  square: unary((x) => x * x, (x) => 2 * x),
+  pow: binary(
+    (x, y) => x ** y,
+    (x, y, out) => [powerInBase(x, y), x === 0 && y >= 0 ? 0 : out * Math.log(x)],
+  ),
+  square: unary(
+    (x) => x * x,
+    (x) => 2 * x,
+  ),
   sqrt: unary(Math.sqrt, (_x, out) => 0.5 / out),
-  rsqrt: unary((x) => 1 / Math.sqrt(x), (_x, out) => -0.5 * out ** 3),
+  rsqrt: unary(
+    (x) => 1 / Math.sqrt(x),
+    (_x, out) => -0.5 * out ** 3,
+  ),
   hypot: binary(Math.hypot, (x, y, out) => (out === 0 ? [0, 0] : [x / out, y / out])),
 
   exp: unary(Math.exp, (_x, out) => out),
@@ -170,8 +204,14 @@ const OPS: { readonly [name: string]: ScalarOp } = {
     (x, y) => (x === y ? x + Math.LN2 : Math.max(x, y) + Math.log1p(Math.exp(-Math.abs(x - y)))),
     (x, y) => (x === y ? [0.5, 0.5] : [logistic(x - y), logistic(y - x)]),
   ),
-  xlogy: binary((x, y) => (x === 0 ? 0 : x * Math.log(y)), (x, y) => [Math.log(y), x === 0 && y === 0 ? 0 : x / y]),
-  xlog1py: binary((x, y) => (x === 0 ? 0 : x * Math.log1p(y)), (x, y) => [Math.log1p(y), x === 0 ? 0 : x / (1 + y)]),
+  xlogy: binary(
+    (x, y) => (x === 0 ? 0 : x * Math.log(y)),
+    (x, y) => [Math.log(y), x === 0 && y === 0 ? 0 : x / y],
+  ),
+  xlog1py: binary(
+    (x, y) => (x === 0 ? 0 : x * Math.log1p(y)),
+    (x, y) => [Math.log1p(y), x === 0 ? 0 : x / (1 + y)],
+  ),
 
   sin: unary(Math.sin, Math.cos),
   cos: unary(Math.cos, (x) => -Math.sin(x)),
@@ -191,10 +231,24 @@ const OPS: { readonly [name: string]: ScalarOp } = {
   atanh: unary(Math.atanh, (x) => 1 / ((1 - x) * (1 + x))),
 
   sigmoid: unary(logistic, (_x, out) => out * (1 - out)),
-  logsigmoid: unary((x) => -softplus(-x), (x) => logistic(-x)),
-  softplus: tuned({ beta: 1 }, (x, { beta }) => softplus(x * beta) / beta, (x, { beta }) => logistic(x * beta)),
-  relu: unary((x) => Math.max(x, 0), (_x, out) => only(out > 0)),
-  leaky_relu: tuned({ slope: 0.01 }, (x, { slope }) => (x > 0 ? x : x * slope), (x, { slope }) => (x > 0 ? 1 : slope)),
+  logsigmoid: unary(
+    (x) => -softplus(-x),
+    (x) => logistic(-x),
+  ),
+  softplus: tuned(
+    { beta: 1 },
+    (x, { beta }) => softplus(x * beta) / beta,
+    (x, { beta }) => logistic(x * beta),
+  ),
+  relu: unary(
+    (x) => Math.max(x, 0),
+    (_x, out) => only(out > 0),
+  ),
+  leaky_relu: tuned(
+    { slope: 0.01 },
+    (x, { slope }) => (x > 0 ? x : x * slope),
+    (x, { slope }) => (x > 0 ? 1 : slope),
+  ),
   elu: tuned(
     { alpha: 1 },
     (x, { alpha }) => (x > 0 ? x : alpha * Math.expm1(x)),
@@ -210,7 +264,10 @@ const OPS: { readonly [name: string]: ScalarOp } = {
     (x, out) => (x > 0 ? SELU_SCALE : out + SELU_SCALE * SELU_ALPHA),
   ),
   gelu,
-  silu: unary((x) => x * logistic(x), (x) => logistic(x) * (1 + x * logistic(-x))),
+  silu: unary(
+    (x) => x * logistic(x),
+    (x) => logistic(x) * (1 + x * logistic(-x)),
+  ),
   mish: unary(
     (x) => x * Math.tanh(softplus(x)),
     (x) => {
@@ -218,7 +275,10 @@ const OPS: { readonly [name: string]: ScalarOp } = {
       return t + x * (1 - t * t) * logistic(x);
     },
   ),
-  softsign: unary((x) => x / (1 + Math.abs(x)), (x) => 1 / (1 + Math.abs(x)) ** 2),
+  softsign: unary(
+    (x) => x / (1 + Math.abs(x)),
+    (x) => 1 / (1 + Math.abs(x)) ** 2,
+  ),
   hardtanh: tuned(
     { low: -1, high: 1 },
     (x, { low, high }) => Math.min(Math.max(x, low), high),
@@ -265,12 +325,24 @@ const OPS: { readonly [name: string]: ScalarOp } = {
   signbit: stopped((x) => Number(x < 0 || Object.is(x, -0))),
 
   stop_gradient: stopped((x) => x),
-  scale_gradient: binary((x) => x, (_x, scale) => [scale, null]),
-  straight_through: binary((hard) => hard, () => [null, 1]),
+  scale_gradient: binary(
+    (x) => x,
+    (_x, scale) => [scale, null],
+  ),
+  straight_through: binary(
+    (hard) => hard,
+    () => [null, 1],
+  ),
 
-  mse: binary((x, y) => (x - y) ** 2, (x, y) => [2 * (x - y), -2 * (x - y)]),
+  mse: binary(
+    (x, y) => (x - y) ** 2,
+    (x, y) => [2 * (x - y), -2 * (x - y)],
+  ),
   huber: huberOp,
-  binary_cross_entropy_logits: binary((x, y) => softplus(x) - x * y, (x, y) => [logistic(x) - y, -x]),
+  binary_cross_entropy_logits: binary(
+    (x, y) => softplus(x) - x * y,
+    (x, y) => [logistic(x) - y, -x],
+  ),
   binary_cross_entropy: binary(
     (p, y) => -(y * boundedLog(Math.log(p)) + (1 - y) * boundedLog(Math.log1p(-p))),
     (p, y) => [(p - y) / Math.max(p * (1 - p), 1e-12), boundedLog(Math.log1p(-p)) - boundedLog(Math.log(p))],
@@ -286,9 +358,35 @@ const OPS: { readonly [name: string]: ScalarOp } = {
 
 /** On one element these change where it stands or what it is called, never what it is. */
 const MOVES: ReadonlySet<string> = new Set([
-  "alias", "positive", "copy", "cast", "real", "conj", "checkpoint_name", "reshape", "squeeze", "expand_dims", "permute",
-  "broadcast", "flip", "roll", "concat", "stack", "slice", "index", "gather", "repeat", "tile", "diagonal", "sum",
-  "mean", "prod", "max", "min", "logsumexp", "cumulative_sum",
+  "alias",
+  "positive",
+  "copy",
+  "cast",
+  "real",
+  "conj",
+  "checkpoint_name",
+  "reshape",
+  "squeeze",
+  "expand_dims",
+  "permute",
+  "broadcast",
+  "flip",
+  "roll",
+  "concat",
+  "stack",
+  "slice",
+  "index",
+  "gather",
+  "repeat",
+  "tile",
+  "diagonal",
+  "sum",
+  "mean",
+  "prod",
+  "max",
+  "min",
+  "logsumexp",
+  "cumulative_sum",
 ]);
 
 export function scalarOp(name: string): ScalarOp | null {

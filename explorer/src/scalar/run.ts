@@ -100,7 +100,8 @@ function stepOf(model: Model, node: number): Step | Refusal {
     edges[Number(slot)] = -1;
     literals[Number(slot)] = num(value);
   }
-  if (Array.from(edges, (edge) => edge === undefined).includes(true)) return { reason: `An operand of ${name} was not recorded.` };
+  if (Array.from(edges, (edge) => edge === undefined).includes(true))
+    return { reason: `An operand of ${name} was not recorded.` };
   return { node, op, attrs: (row < 0 ? undefined : ops.attrs?.[row]) ?? {}, edges, literals, store };
 }
 

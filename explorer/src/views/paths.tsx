@@ -41,12 +41,23 @@ export function PathsView() {
     <div class="wg-paths">
       <header>
         <h1>Paths</h1>
-        <Choice label="from" chosen={from} nodes={choices(model, from, to, "from")} onChoose={(row) => choose("from", row)} />
+        <Choice
+          label="from"
+          chosen={from}
+          nodes={choices(model, from, to, "from")}
+          onChoose={(row) => choose("from", row)}
+        />
         <Choice label="to" chosen={to} nodes={choices(model, from, to, "to")} onChoose={(row) => choose("to", row)} />
       </header>
       <Sum found={found} from={from} to={to} numbers={numbers} />
       {store.small.value && (
-        <PathsPicture from={from} to={to} band={band} onFrom={(row) => choose("from", row)} onTo={(row) => choose("to", row)} />
+        <PathsPicture
+          from={from}
+          to={to}
+          band={band}
+          onFrom={(row) => choose("from", row)}
+          onTo={(row) => choose("to", row)}
+        />
       )}
       <List found={found} numbers={numbers} lit={lit} onLight={setLit} />
     </div>
@@ -70,7 +81,17 @@ function choices(model: Model, from: number, to: number, end: "from" | "to"): nu
   return [...offered, chosen].sort((a, b) => a - b);
 }
 
-function Choice({ label, chosen, nodes, onChoose }: { label: string; chosen: number; nodes: readonly number[]; onChoose: (row: number) => void }) {
+function Choice({
+  label,
+  chosen,
+  nodes,
+  onChoose,
+}: {
+  label: string;
+  chosen: number;
+  nodes: readonly number[];
+  onChoose: (row: number) => void;
+}) {
   const model = useStore().model.value;
   return (
     <label>
@@ -104,8 +125,8 @@ function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; t
     return (
       <p class="wg-paths-sum">
         <span>
-          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: there the slope of an edge is a
-          matrix, and the product along a path is no single number.
+          <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: there the slope
+          of an edge is a matrix, and the product along a path is no single number.
         </span>
       </p>
     );
@@ -128,7 +149,19 @@ function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; t
 }
 
 /** The sum against the engine's gradient where the path ends at the loss, else against the difference quotient. */
-function Proof({ sum, size, from, to, numbers }: { sum: number; size: number; from: number; to: number; numbers: Numbers }) {
+function Proof({
+  sum,
+  size,
+  from,
+  to,
+  numbers,
+}: {
+  sum: number;
+  size: number;
+  from: number;
+  to: number;
+  numbers: Numbers;
+}) {
   const store = useStore();
   const model = store.model.value;
   const program = useMemo(() => programOf(model, to), [model, to]);
@@ -167,9 +200,19 @@ function List({ found, numbers, lit, onLight }: ListProps) {
   return (
     <ol class="wg-path-list" aria-label="Paths, the largest first" onMouseLeave={() => onLight(null)}>
       {found.best.map((path) => (
-        <li key={path.edges.join()} class={lit === path ? "is-lit" : ""} tabIndex={0} onFocus={() => onLight(path)} onMouseEnter={() => onLight(path)}>
+        <li
+          key={path.edges.join()}
+          class={lit === path ? "is-lit" : ""}
+          tabIndex={0}
+          onFocus={() => onLight(path)}
+          onMouseEnter={() => onLight(path)}
+        >
           <Product path={path} numbers={numbers} total={true} />
-          <i class="wg-path-share" style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }} aria-hidden="true" />
+          <i
+            class="wg-path-share"
+            style={{ width: `${whole === 0 ? 0 : (Math.abs(path.product) / whole) * 100}%` }}
+            aria-hidden="true"
+          />
         </li>
       ))}
       {found.count > found.best.length && found.best.length > 0 && (

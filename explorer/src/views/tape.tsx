@@ -42,8 +42,11 @@ export function TapeView() {
       <header>
         <h1>Tape</h1>
         <p class="wg-muted">
-          {hasTurned(model, cursor) ? "Read back from the last record to the first." : "Written record by record, each after its operands."}{" "}
-          Held for the way back: <b>{held.unit === "bytes" ? shownBytes(amount) : `${amount} ${amount === 1 ? "value" : "values"}`}</b>.
+          {hasTurned(model, cursor)
+            ? "Read back from the last record to the first."
+            : "Written record by record, each after its operands."}{" "}
+          Held for the way back:{" "}
+          <b>{held.unit === "bytes" ? shownBytes(amount) : `${amount} ${amount === 1 ? "value" : "values"}`}</b>.
         </p>
       </header>
       <div
@@ -53,7 +56,9 @@ export function TapeView() {
         role="table"
         aria-label="Tape"
         aria-rowcount={model.nodes + 1}
-        onScroll={(event) => setScroll({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })}
+        onScroll={(event) =>
+          setScroll({ top: event.currentTarget.scrollTop, height: event.currentTarget.clientHeight })
+        }
       >
         <div class="wg-tape-row wg-tape-head" role="row" aria-rowindex={1}>
           <span role="columnheader">#</span>
@@ -69,7 +74,13 @@ export function TapeView() {
         <div style={{ height: `${model.nodes * ROW}px`, position: "relative" }} role="rowgroup">
           <div style={{ position: "absolute", insetInline: 0, top: `${first * ROW}px` }}>
             {Array.from({ length: end - first }, (_, i) => (
-              <TapeRow key={first + i} node={first + i} kept={kept.get(first + i) ?? NONE} current={current === first + i} selected={selected === first + i} />
+              <TapeRow
+                key={first + i}
+                node={first + i}
+                kept={kept.get(first + i) ?? NONE}
+                current={current === first + i}
+                selected={selected === first + i}
+              />
             ))}
           </div>
         </div>
@@ -130,7 +141,13 @@ function TapeRow({ node, kept, current, selected }: RowProps) {
     if (time >= 0 || made >= 0) seek(store, (time >= 0 ? time : made) + 1);
   };
   return (
-    <div class={states.join(" ")} role="row" aria-rowindex={node + 2} aria-current={current ? "step" : undefined} onClick={go}>
+    <div
+      class={states.join(" ")}
+      role="row"
+      aria-rowindex={node + 2}
+      aria-current={current ? "step" : undefined}
+      onClick={go}
+    >
       <span role="cell" class="wg-tape-lanes wg-mono">
         {node}
       </span>

@@ -43,7 +43,12 @@ function StepLine() {
       <span>
         step <b>{store.cursor.value}</b> of {store.model.value.events}
       </span>
-      <button type="button" class="wg-plain-link" title={`Change to ${next.label}`} onClick={() => (store.speed.value = next.rate)}>
+      <button
+        type="button"
+        class="wg-plain-link"
+        title={`Change to ${next.label}`}
+        onClick={() => (store.speed.value = next.rate)}
+      >
         {SPEEDS[speed]?.label ?? "fast"}
       </button>
       <span class="wg-hint">

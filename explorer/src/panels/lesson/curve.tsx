@@ -116,7 +116,12 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   const label = plain([lossPart(model)]);
   const left = x(at) > WIDE * 0.62;
   return (
-    <div ref={frame} class={movable ? "wg-curve is-movable" : "wg-curve"} aria-label={`${label} as a function of ${name}`} {...handle}>
+    <div
+      ref={frame}
+      class={movable ? "wg-curve is-movable" : "wg-curve"}
+      aria-label={`${label} as a function of ${name}`}
+      {...handle}
+    >
       <svg viewBox={`${-MARGIN} 0 ${WIDE + 2 * MARGIN} ${HIGH}`} aria-hidden="true">
         <path class="wg-axis" d={`M0 ${FLOOR}H${WIDE}`} />
         {samples.turns.map((turn) => (
@@ -138,7 +143,12 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
             <path class="wg-curve-tangent" d={steep} />
             <path class="wg-curve-drop" d={`M${x(at).toFixed(1)} ${y(loss).toFixed(1)}V${FLOOR}`} />
             <circle class="wg-curve-point" cx={x(at)} cy={y(loss)} r="5" />
-            <text class="wg-curve-slope" x={x(at) + (left ? -14 : 14)} y={Math.max(CEILING + 24, y(loss) - 18)} text-anchor={left ? "end" : "start"}>
+            <text
+              class="wg-curve-slope"
+              x={x(at) + (left ? -14 : 14)}
+              y={Math.max(CEILING + 24, y(loss) - 18)}
+              text-anchor={left ? "end" : "start"}
+            >
               slope {shownNumber(gradient)}
             </text>
           </>
@@ -162,7 +172,11 @@ function labelPlace({ y }: Samples): number {
   return left > right * 1.2 ? WIDE - 40 : left * 1.2 < right ? 4 : 34;
 }
 
-function lineOf({ x: places, y: values, low, high }: Samples, x: (value: number) => number, y: (value: number) => number): string {
+function lineOf(
+  { x: places, y: values, low, high }: Samples,
+  x: (value: number) => number,
+  y: (value: number) => number,
+): string {
   let pen = false;
   let line = "";
   const over = high + 0.2 * (high - low || 1);
@@ -179,7 +193,13 @@ function lineOf({ x: places, y: values, low, high }: Samples, x: (value: number)
 }
 
 /** A stretch of the tangent, as long on the page whatever its slope. */
-function tangent(x: (value: number) => number, y: (value: number) => number, at: number, loss: number, gradient: number): string {
+function tangent(
+  x: (value: number) => number,
+  y: (value: number) => number,
+  at: number,
+  loss: number,
+  gradient: number,
+): string {
   const [px, py] = [x(at), y(loss)];
   const [dx, dy] = [x(at + 1) - px, y(loss + gradient) - py];
   const unit = 58 / Math.hypot(dx, dy || 0);

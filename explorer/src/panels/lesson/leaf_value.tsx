@@ -17,17 +17,27 @@ export function LeafValue({ node }: { node: number }) {
   useLayoutEffect(() => {
     // What is being typed ("-", "2.") is left alone until it is let go of, or put back.
     const input = field.current;
-    if (input !== null && (input !== document.activeElement || !moved)) input.value = String(Number(value.toPrecision(12)));
+    if (input !== null && (input !== document.activeElement || !moved))
+      input.value = String(Number(value.toPrecision(12)));
   });
   if (!canMove(model, node) || "reason" in program) {
     const reason = "reason" in program ? program.reason : "";
-    return <span title={reason === "" ? undefined : `${reason} Changing it takes a live session.`}>{shownNumber(value)}</span>;
+    return (
+      <span title={reason === "" ? undefined : `${reason} Changing it takes a live session.`}>
+        {shownNumber(value)}
+      </span>
+    );
   }
   const was = store.moved.value.has(node) ? recordedValue(model, node) : null;
   return (
     <span class="wg-leaf-value">
       {was !== null && (
-        <button type="button" class="wg-plain-link" title="Back to the recorded value (Esc)" onClick={() => moveLeaf(store, node, null)}>
+        <button
+          type="button"
+          class="wg-plain-link"
+          title="Back to the recorded value (Esc)"
+          onClick={() => moveLeaf(store, node, null)}
+        >
           was {shownNumber(was)}
         </button>
       )}

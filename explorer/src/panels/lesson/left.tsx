@@ -179,7 +179,9 @@ function Patterns() {
   const last = store.last.value;
   const node = last >= 0 ? (model.trace.events.node[last] as number) : -1;
   const live =
-    node >= 0 && phaseAt(model, last) === "backward" ? model.trace.ops.pattern[model.trace.nodes.op[node] as number] : null;
+    node >= 0 && phaseAt(model, last) === "backward"
+      ? model.trace.ops.pattern[model.trace.nodes.op[node] as number]
+      : null;
   return (
     <section class="wg-section">
       <h2>How gradients move</h2>

@@ -44,7 +44,17 @@ export function Narrator() {
 
 function ForwardIcon({ start }: { start: boolean }) {
   return (
-    <svg width="34" height="34" viewBox="0 0 24 24" fill="none" stroke="currentColor" stroke-width="1.7" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
+    <svg
+      width="34"
+      height="34"
+      viewBox="0 0 24 24"
+      fill="none"
+      stroke="currentColor"
+      stroke-width="1.7"
+      stroke-linecap="round"
+      stroke-linejoin="round"
+      aria-hidden="true"
+    >
       {start ? <path d="M8 5v14l11-7z" /> : <path d="M3 7C8 7 8 12 13 12H21M3 17C8 17 8 12 13 12M18 9l3 3l-3 3" />}
     </svg>
   );

@@ -44,7 +44,10 @@ export function PathsSection({ node }: { node: number }) {
         <span>{found.count === 0 ? "no path: nothing flows" : "sum of paths"}</span>
         {found.count > 0 && <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>}
         {gradient !== null && found.count > 0 && (
-          <Check equal={agree(found.sum * seed, gradient, dtypeOf(model, node), found.size * Math.abs(seed))} node={node} />
+          <Check
+            equal={agree(found.sum * seed, gradient, dtypeOf(model, node), found.size * Math.abs(seed))}
+            node={node}
+          />
         )}
       </p>
       <Nudge node={node} />
@@ -70,7 +73,8 @@ const MANY = 12;
 export function Product({ path, numbers, total }: { path: Path; numbers: Numbers; total: boolean }) {
   const model = useStore().model.value;
   const all = factorsOf(model, path);
-  const factors = all.length <= MANY ? all : all.filter(({ edge }) => slopeOf(model, numbers, edge) !== 1).slice(0, MANY);
+  const factors =
+    all.length <= MANY ? all : all.filter(({ edge }) => slopeOf(model, numbers, edge) !== 1).slice(0, MANY);
   const rest = all.filter((factor) => !factors.includes(factor));
   return (
     <div class="wg-product">
@@ -91,7 +95,12 @@ export function Product({ path, numbers, total }: { path: Path; numbers: Numbers
         <span>
           <i aria-hidden="true">×</i>
           <span class="wg-factor">
-            <b>{shownNumber(rest.reduce((product, { edge }) => product * (slopeOf(model, numbers, edge) ?? Number.NaN), 1), 3)}</b>
+            <b>
+              {shownNumber(
+                rest.reduce((product, { edge }) => product * (slopeOf(model, numbers, edge) ?? Number.NaN), 1),
+                3,
+              )}
+            </b>
             <small>{rest.length} more</small>
           </span>
         </span>
@@ -115,7 +124,8 @@ export function factorsOf(model: Model, path: Path): Factor[] {
   const kept = steps.length === 0 ? path.edges : steps;
   return kept.map((edge) => {
     const next = path.edges[path.edges.indexOf(edge) + 1];
-    const end = isSecondName(next) && next !== edge ? (model.dst[next as number] as number) : (model.dst[edge] as number);
+    const end =
+      isSecondName(next) && next !== edge ? (model.dst[next as number] as number) : (model.dst[edge] as number);
     return { edge, of: namePart(model, end), by: namePart(model, model.src[edge] as number) };
   });
 }

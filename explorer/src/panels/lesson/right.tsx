@@ -74,7 +74,14 @@ function Head({ node }: { node: number }) {
   return (
     <section class="wg-section wg-node-head">
       <header>
-        <KindBadge kind={kind} symbol={kind === "op" ? symbolOf(model, node) : short(called.name) + (called.name.length > 1 ? "" : subscript(called.index))} />
+        <KindBadge
+          kind={kind}
+          symbol={
+            kind === "op"
+              ? symbolOf(model, node)
+              : short(called.name) + (called.name.length > 1 ? "" : subscript(called.index))
+          }
+        />
         <div>
           <h1>
             {KINDS[kind]} <Name {...called} />
@@ -94,7 +101,9 @@ function Head({ node }: { node: number }) {
         {single && (
           <div>
             <dt>value</dt>
-            <dd>{leaf ? <LeafValue node={node} /> : hasValue(model, node, cursor) ? shownNumber(number) : <NotYet />}</dd>
+            <dd>
+              {leaf ? <LeafValue node={node} /> : hasValue(model, node, cursor) ? shownNumber(number) : <NotYet />}
+            </dd>
           </div>
         )}
         {single && (
@@ -108,7 +117,13 @@ function Head({ node }: { node: number }) {
               </span>
             </dt>
             <dd class="wg-grad">
-              {gradient === null ? <span class="wg-muted">none</span> : hasGradient(model, node, cursor) ? shownNumber(gradient) : <NotYet />}
+              {gradient === null ? (
+                <span class="wg-muted">none</span>
+              ) : hasGradient(model, node, cursor) ? (
+                shownNumber(gradient)
+              ) : (
+                <NotYet />
+              )}
             </dd>
           </div>
         )}
@@ -206,7 +221,15 @@ function EdgePanel({ edge }: { edge: number }) {
         <dl class="wg-facts">
           <div>
             <dt>value, out</dt>
-            <dd>{value === null ? shownShape(shapeOf(model, source)) : hasValue(model, source, cursor) ? shownNumber(value) : <NotYet />}</dd>
+            <dd>
+              {value === null ? (
+                shownShape(shapeOf(model, source))
+              ) : hasValue(model, source, cursor) ? (
+                shownNumber(value)
+              ) : (
+                <NotYet />
+              )}
+            </dd>
           </div>
           {slope !== null && (
             <div>
@@ -236,14 +259,22 @@ function EdgePanel({ edge }: { edge: number }) {
           <div>
             <dt>gradient, home</dt>
             <dd class="wg-grad">
-              {!carries(model, edge) ? "none flows here" : back === null ? "" : hasHanded(model, edge, cursor) ? shownNumber(back) : <NotYet />}
+              {!carries(model, edge) ? (
+                "none flows here"
+              ) : back === null ? (
+                ""
+              ) : hasHanded(model, edge, cursor) ? (
+                shownNumber(back)
+              ) : (
+                <NotYet />
+              )}
             </dd>
           </div>
         </dl>
         {value !== null && slope !== null && numbersOf(model, node, () => "").length > 0 && (
           <p class="wg-aside">
-            What arrives at <Formula parts={[namePart(model, node)]} /> is multiplied by the local derivative on its way to{" "}
-            <Formula parts={[namePart(model, source)]} />.
+            What arrives at <Formula parts={[namePart(model, node)]} /> is multiplied by the local derivative on its way
+            to <Formula parts={[namePart(model, source)]} />.
           </p>
         )}
       </section>

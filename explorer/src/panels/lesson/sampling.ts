@@ -51,7 +51,8 @@ function turnsOf(curve: Curve, x: readonly number[], y: readonly number[]): numb
   for (let i = 1; i + 1 < x.length; i++) {
     const [before, here, after] = [y[i - 1] as number, y[i] as number, y[i + 1] as number];
     if (here <= before && here < after) turns.push(lowest(curve, x[i - 1] as number, x[i + 1] as number));
-    else if (here >= before && here > after) turns.push(lowest((at) => -curve(at), x[i - 1] as number, x[i + 1] as number));
+    else if (here >= before && here > after)
+      turns.push(lowest((at) => -curve(at), x[i - 1] as number, x[i + 1] as number));
   }
   // More than a few are noise, not places to point at.
   return turns.length <= 3 ? turns : [];

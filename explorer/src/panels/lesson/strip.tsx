@@ -52,7 +52,11 @@ export function Strip({ keeping }: { keeping: Keeping }) {
           <defs>
             <linearGradient id={fade} x1="0" x2="1">
               <stop offset="0" stop-color="var(--wg-value)" stop-opacity="0.22" />
-              <stop offset={String(Math.min(1, model.turn / Math.max(1, model.events)))} stop-color="var(--wg-value)" stop-opacity="0.18" />
+              <stop
+                offset={String(Math.min(1, model.turn / Math.max(1, model.events)))}
+                stop-color="var(--wg-value)"
+                stop-opacity="0.18"
+              />
               <stop offset="1" stop-color="var(--wg-grad)" stop-opacity="0.3" />
             </linearGradient>
           </defs>
@@ -144,7 +148,11 @@ function Ticks({ model, scale, at }: { model: Model; scale: Scale; at: number })
         return (
           <g key={k} class={`wg-keep-tick${state}`} transform={`translate(${x - TICK / 2} ${BASE + 10})`}>
             <rect width={TICK} height={TICK} rx="6" />
-            <text x={TICK / 2} y={TICK / 2} font-size={symbol.length > 3 ? 7.5 : symbol.length > 2 ? 9 : symbol.length > 1 ? 11 : 15}>
+            <text
+              x={TICK / 2}
+              y={TICK / 2}
+              font-size={symbol.length > 3 ? 7.5 : symbol.length > 2 ? 9 : symbol.length > 1 ? 11 : 15}
+            >
               {symbol.length > 4 ? `${symbol.slice(0, 3)}…` : symbol}
             </text>
           </g>

@@ -36,7 +36,9 @@ test("where a value is used twice its gradients are added", () => {
   );
   expect(told(twice, 4)).toContain("With 1 arriving: ∂L/∂p = 1 × 6 = 6 ∂L/∂s = 1 × 18 = 18 so far");
   expect(told(twice, 5)).toContain("∂L/∂s = 18 + 6 × 3 = 36 ∂L/∂a = 6 × 6 = 36 so far");
-  expect(told(twice, 6)).toContain("With 18 + 18 = 36 arriving: ∂L/∂a = 36 + 36 × 1 = 72 so far ∂L/∂a = 72 + 36 × 1 = 108");
+  expect(told(twice, 6)).toContain(
+    "With 18 + 18 = 36 arriving: ∂L/∂a = 36 + 36 × 1 = 72 so far ∂L/∂a = 72 + 36 × 1 = 108",
+  );
 });
 
 test("values and gradients are there once the clock has passed them", () => {
@@ -45,9 +47,16 @@ test("values and gradients are there once the clock has passed them", () => {
   expect(hasGradient(model, 8, 4)).toBe(false);
   expect(hasGradient(model, 8, 5)).toBe(true);
   expect([1, 4].map((node) => hasGradient(model, node, 7))).toEqual([false, true]);
-  expect(Array.from({ length: model.edges }, (_, edge) => hasHanded(model, edge, 6))).toEqual(
-    [false, false, false, false, true, true, true, true],
-  );
+  expect(Array.from({ length: model.edges }, (_, edge) => hasHanded(model, edge, 6))).toEqual([
+    false,
+    false,
+    false,
+    false,
+    true,
+    true,
+    true,
+    true,
+  ]);
 });
 
 test("what the tape holds after each event", () => {

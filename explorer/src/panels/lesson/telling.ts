@@ -39,7 +39,10 @@ export function tellingOf(model: Model, numbers: Numbers, cursor: number): Telli
   const told = eventTold(model, numbers, cursor);
   const { error } = model.trace.meta;
   if (error === undefined || cursor < model.events) return told;
-  return { ...told, numbers: [...told.numbers, [text("Here the run ended: "), text(`${error.type}: ${error.text}`, "strong")]] };
+  return {
+    ...told,
+    numbers: [...told.numbers, [text("Here the run ended: "), text(`${error.type}: ${error.text}`, "strong")]],
+  };
 }
 
 function eventTold(model: Model, numbers: Numbers, cursor: number): Telling {
@@ -59,7 +62,9 @@ function blank(phase: Phase | "start", node: number, place: string): Telling {
 
 function beginning(model: Model): Telling {
   if (model.events === 0) {
-    const sentence = model.trace.meta.values ? "Nothing was computed." : "Only the structure was recorded: there are no values to tell of.";
+    const sentence = model.trace.meta.values
+      ? "Nothing was computed."
+      : "Only the structure was recorded: there are no values to tell of.";
     return { ...blank("start", -1, ""), sentence: [text(sentence, "strong")] };
   }
   return {
@@ -98,7 +103,11 @@ function forward(model: Model, numbers: Numbers, node: number, phase: Phase, pla
     text(phase === "recompute" ? " is computed again, for the way back" : " is computed", "strong"),
     ...(kept.length === 0
       ? [text(phase === "recompute" ? "." : "; nothing needs to be kept.", "strong")]
-      : [text(", and ", "strong"), ...listed(kept.map((row) => math([namePart(model, row)]))), text(kept.length === 1 ? " is kept for the way back." : " are kept for the way back.", "strong")]),
+      : [
+          text(", and ", "strong"),
+          ...listed(kept.map((row) => math([namePart(model, row)]))),
+          text(kept.length === 1 ? " is kept for the way back." : " are kept for the way back.", "strong"),
+        ]),
   ];
   const pattern = model.trace.ops.pattern[op] ?? "none";
   return { phase, node, badge: name, pattern, sentence, numbers: [computed(model, numbers, node)], place };

@@ -120,7 +120,13 @@ class Board {
     if (canvas === null || canvas.clientWidth === 0) return;
     const { list, focus, insets = NO_INSETS, most = 1.25 } = this.props;
     const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    const inner = fitted(focus ?? list.bounds, width - 2 * insets.side, height - insets.top - insets.bottom, Math.min(24, width * 0.02), most);
+    const inner = fitted(
+      focus ?? list.bounds,
+      width - 2 * insets.side,
+      height - insets.top - insets.bottom,
+      Math.min(24, width * 0.02),
+      most,
+    );
     this.view = {
       ...inner,
       x: inner.x - insets.side / inner.scale,
@@ -215,7 +221,11 @@ class Board {
       return;
     }
     const { view } = this;
-    this.view = { ...view, x: view.x - (point.x - before.x) / view.scale, y: view.y - (point.y - before.y) / view.scale };
+    this.view = {
+      ...view,
+      x: view.x - (point.x - before.x) / view.scale,
+      y: view.y - (point.y - before.y) / view.scale,
+    };
     this.moved = true;
     this.wake();
   }

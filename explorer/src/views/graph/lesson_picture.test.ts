@@ -20,7 +20,9 @@ const moment: Moment = {
 };
 
 function texts(list: DisplayList, font: string): string[] {
-  return list.items.flatMap((item) => (item.kind === "text" && item.font === font ? [(item as TextItem).text] : [])).sort();
+  return list.items
+    .flatMap((item) => (item.kind === "text" && item.font === font ? [(item as TextItem).text] : []))
+    .sort();
 }
 
 test("numbers come with the clock: values at once, gradients one step after the other", () => {
@@ -57,6 +59,10 @@ test("edges between the same two nodes are one line with the sum of their gradie
       { name: "L", kind: "op", op: ADD, operands: ["s", "s"] },
     ]),
   );
-  const list = picture(stageOf(twice, estimatedWidth, false), { ...moment, numbers: recordedNumbers(twice), cursor: 4 });
+  const list = picture(stageOf(twice, estimatedWidth, false), {
+    ...moment,
+    numbers: recordedNumbers(twice),
+    cursor: 4,
+  });
   expect(texts(list, "mono")).toEqual(expect.arrayContaining(["2", "12"]));
 });

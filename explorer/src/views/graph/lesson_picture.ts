@@ -1,5 +1,15 @@
 /** The picture of a small graph at a place of the clock: which values and gradients are there, what happens now. */
-import { LESSON, baseEdge, baseLook, boxSize, laneWidth, type EdgeLook, type Lane, type Metrics, type NodeLook } from "../../draw/looks";
+import {
+  LESSON,
+  baseEdge,
+  baseLook,
+  boxSize,
+  laneWidth,
+  type EdgeLook,
+  type Lane,
+  type Metrics,
+  type NodeLook,
+} from "../../draw/looks";
 import { displayList } from "../../draw/scene";
 import type { DisplayList } from "../../draw/display";
 import type { TextMeasure } from "../../draw/text";
@@ -50,11 +60,13 @@ function withModulesOnly(model: Model): Model {
   const { nodes: sizes } = scopeFacts(model);
   const total = nodes.op.length;
   const kept = scopes.parent.map(
-    (_, row) => row === 0 || (scopes.kind[row] === "module" && (sizes[row] as number) > 1 && (sizes[row] as number) < total),
+    (_, row) =>
+      row === 0 || (scopes.kind[row] === "module" && (sizes[row] as number) > 1 && (sizes[row] as number) < total),
   );
   const rows = scopes.parent.flatMap((_, row) => (kept[row] ? [row] : []));
   const newRow = new Map(rows.map((row, i) => [row, i]));
-  const frame = (row: number): number => (kept[row] === true ? (newRow.get(row) as number) : frame(scopes.parent[row] as number));
+  const frame = (row: number): number =>
+    kept[row] === true ? (newRow.get(row) as number) : frame(scopes.parent[row] as number);
   const pick = <T>(column: readonly T[]) => rows.map((row) => column[row] as T);
   return modelOf({
     ...model.trace,
@@ -138,12 +150,20 @@ function wordsBelow(model: Model, node: number, moment: Moment): NodeLook["below
   return { text: `starts with ${shownNumber(seed)}`, token: "muted" };
 }
 
-function edgeLook(stage: Stage, edge: VisibleEdge, base: EdgeLook, moment: Moment, band: ReadonlySet<number>): EdgeLook {
+function edgeLook(
+  stage: Stage,
+  edge: VisibleEdge,
+  base: EdgeLook,
+  moment: Moment,
+  band: ReadonlySet<number>,
+): EdgeLook {
   const { model } = stage;
   const first = edge.rows[0] as number;
   const node = model.src[first] as number;
   const single = edge.rows.length === 1;
-  const value = hasValue(model, node, moment.cursor) ? { ...base.value, ...valueLane(stage, node, moment, edge) } : null;
+  const value = hasValue(model, node, moment.cursor)
+    ? { ...base.value, ...valueLane(stage, node, moment, edge) }
+    : null;
   return {
     value: value as Lane | null,
     gradient: gradientLane(stage, edge, base, moment),
@@ -185,7 +205,9 @@ export function flowsAt(stage: Stage, cursor: number): Flow[] {
   return layout.segments
     .filter((segment) =>
       segment.edges.some((e) =>
-        Array.from((graph.edges[e] as VisibleEdge).rows).some((row) => model.dst[row] === node && (!back || carries(model, row))),
+        Array.from((graph.edges[e] as VisibleEdge).rows).some(
+          (row) => model.dst[row] === node && (!back || carries(model, row)),
+        ),
       ),
     )
     .map((segment) => ({

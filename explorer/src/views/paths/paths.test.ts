@@ -59,7 +59,8 @@ test("count, sum and the largest agree with every path written out", () => {
 
 test("more paths than anybody could list are counted, and the largest still found", () => {
   const nodes: NodeFixture[] = [{ name: "n0", kind: "input", value: 1 }];
-  for (let k = 1; k <= 200; k++) nodes.push({ name: `n${k}`, kind: "op", op: ADD, operands: [`n${k - 1}`, `n${k - 1}`] });
+  for (let k = 1; k <= 200; k++)
+    nodes.push({ name: `n${k}`, kind: "op", op: ADD, operands: [`n${k - 1}`, `n${k - 1}`] });
   const model = modelOf(traceOf(nodes));
   const found = pathsBetween(model, slopeOf(model), 0, 200, 3);
   expect(found.count).toBe(2 ** 200);

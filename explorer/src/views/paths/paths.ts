@@ -41,7 +41,9 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
   const through = new Map(
     edges.map((edge) => [
       edge,
-      (ahead.sum.get(model.src[edge] as number) ?? 0) * (slope(edge) ?? 0) * (behind.sum.get(model.dst[edge] as number) ?? 0),
+      (ahead.sum.get(model.src[edge] as number) ?? 0) *
+        (slope(edge) ?? 0) *
+        (behind.sum.get(model.dst[edge] as number) ?? 0),
     ]),
   );
   return {
@@ -84,7 +86,12 @@ interface Sums {
 }
 
 function sums(start: number): Sums {
-  return { sum: new Map([[start, 1]]), count: new Map([[start, 1]]), size: new Map([[start, 1]]), most: new Map([[start, 1]]) };
+  return {
+    sum: new Map([[start, 1]]),
+    count: new Map([[start, 1]]),
+    size: new Map([[start, 1]]),
+    most: new Map([[start, 1]]),
+  };
 }
 
 function add(into: Sums, at: number, before: number, by: number): void {
@@ -109,7 +116,8 @@ function forwardSums(model: Model, slope: Slope, edges: readonly number[], from:
 
 function backwardSums(model: Model, slope: Slope, edges: readonly number[], to: number): Sums {
   const into = sums(to);
-  for (const edge of edges.toReversed()) add(into, model.src[edge] as number, model.dst[edge] as number, slope(edge) ?? 0);
+  for (const edge of edges.toReversed())
+    add(into, model.src[edge] as number, model.dst[edge] as number, slope(edge) ?? 0);
   return into;
 }
 
@@ -194,7 +202,7 @@ class Heap<T> {
   push(item: T): void {
     const { items } = this;
     items.push({ item, turn: this.turn++ });
-    for (let at = items.length - 1; at > 0; ) {
+    for (let at = items.length - 1; at > 0;) {
       const parent = (at - 1) >> 1;
       if (!this.precedes(at, parent)) break;
       this.swap(at, parent);
@@ -216,7 +224,7 @@ class Heap<T> {
 
   private sink(): void {
     const { items } = this;
-    for (let at = 0; ; ) {
+    for (let at = 0; ;) {
       let least = at;
       for (const child of [2 * at + 1, 2 * at + 2]) {
         if (child < items.length && this.precedes(child, least)) least = child;

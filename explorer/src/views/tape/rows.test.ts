@@ -2,7 +2,11 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ROW, scrolledTo, visibleRows } from "./rows";
 
-const places = fc.record({ rows: fc.integer({ min: 1, max: 60000 }), height: fc.integer({ min: 4 * ROW, max: 3000 }), at: fc.double({ min: 0, max: 1, noNaN: true }) });
+const places = fc.record({
+  rows: fc.integer({ min: 1, max: 60000 }),
+  height: fc.integer({ min: 4 * ROW, max: 3000 }),
+  at: fc.double({ min: 0, max: 1, noNaN: true }),
+});
 
 test("every row on screen is made, and few others", () => {
   fc.assert(
