@@ -5,6 +5,7 @@ import { learner } from "../fixtures/learner";
 import { openAtFirst } from "../fold/open";
 import type { Route } from "../layout/types";
 import { modelOf } from "../trace/model";
+import { Crowd } from "./crowd";
 import { beside, boxOf, lengthOf, pieces, placeAlong, pointsAlong, reversed, shortened } from "./curves";
 import { fitted, zoomed, type DisplayList } from "./display";
 import { targetAt } from "./hit";
@@ -31,12 +32,13 @@ function withChips(picture: Picture): DisplayList {
   return displayList({ ...picture, edges });
 }
 
-/** A route from left to right, as layouts make them. */
+/** A route from left to right, as layouts make them: the more it climbs the more room it has. */
 const anyRoute = fc
-  .array(fc.tuple(fc.integer({ min: 20, max: 200 }), fc.integer({ min: -150, max: 150 })), { minLength: 1, maxLength: 5 })
+  .array(fc.tuple(fc.integer({ min: 30, max: 200 }), fc.double({ min: -3, max: 3, noNaN: true })), { minLength: 1, maxLength: 5 })
   .map((steps): Route => {
     const out = [0, 0];
-    for (const [dx, dy] of steps) {
+    for (const [dx, climb] of steps) {
+      const dy = Math.round(dx * climb);
       const [x, y] = [out.at(-2)!, out.at(-1)!];
       out.push(x + dx / 2, y, x + dx / 2, y + dy, x + dx, y + dy);
     }
@@ -115,6 +117,16 @@ describe("the display list", () => {
       }
       others.push(chip);
     }
+  });
+
+  it("puts a chip elsewhere where its first place is taken, and where there is least in the way if all are", () => {
+    const at = (share: number) => ({ x: Math.round(100 * share), y: 0, width: 10, height: 10 });
+    expect(new Crowd([]).place(at).x).toBe(50);
+    const crowd = new Crowd([{ x: 48, y: 0, width: 10, height: 10 }]);
+    expect(crowd.place(at).x).toBe(58);
+    expect(crowd.place(at).x).toBe(34);
+    const full = new Crowd([{ x: 0, y: 0, width: 77, height: 10 }, { x: 77, y: 0, width: 20, height: 9 }]);
+    expect(full.place(at).x).toBe(82);
   });
 
   it("draws what is lost to NaN dashed", () => {

@@ -94,7 +94,7 @@ function drawn(shape: Shape, edge: EdgeLook, hulls: readonly Hull[] = []): Displ
   return displayList({
     graph: {
       items: [{ ...item, node: 0 }, { ...item, node: 1 }],
-      edges: [{ from: 0, to: 1, rows: Int32Array.of(0), values: Int32Array.of(0), size: 1 }],
+      edges: [{ from: 0, to: 1, rows: Int32Array.of(0), values: Int32Array.of(0), firstRows: Int32Array.of(0), size: 1 }],
       itemOf: Int32Array.of(0, 1),
       seenAs: Int32Array.of(0, 1),
       boxes: 2,

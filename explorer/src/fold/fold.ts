@@ -31,8 +31,10 @@ export interface VisibleEdge {
   readonly to: number;
   /** Rows of `edges` that it stands for, ascending. */
   readonly rows: Int32Array;
-  /** Rows of the nodes whose values go along it, ascending; of one member where one is drawn for all. */
+  /** Rows of the nodes whose values go along it, in the order in which they are used; of one member where one is drawn for all. */
   readonly values: Int32Array;
+  /** For each of the values the first of `rows` that brings it. */
+  readonly firstRows: Int32Array;
   /** Elements of these values in all. */
   readonly size: number;
 }
@@ -313,10 +315,15 @@ class Folding {
     }
     const out: VisibleEdge[] = [];
     for (const [key, rows] of at) {
-      const values = Int32Array.from(new Set(rows.map((e) => this.seenAs[src[e]!]!))).sort();
+      const first = new Map<number, number>();
+      for (const e of rows) {
+        const value = this.seenAs[src[e]!]!;
+        if (!first.has(value)) first.set(value, e);
+      }
+      const values = Int32Array.from(first.keys());
       let size = 0;
       for (const n of values) size += shapeOf(this.model, n).reduce((product, extent) => product * extent, 1);
-      out.push({ from: key % count, to: Math.floor(key / count), rows: Int32Array.from(rows), values, size });
+      out.push({ from: key % count, to: Math.floor(key / count), rows: Int32Array.from(rows), values, firstRows: Int32Array.from(first.values()), size });
     }
     // By consumer, and the operands of one in their order: rows of edges are sorted so.
     return out.sort((a, b) => a.to - b.to || a.rows[0]! - b.rows[0]!);

@@ -9,8 +9,8 @@ import { LAYOUT_DEFAULTS, type Layout, type LayoutEdge, type LayoutGraph, type L
 /** Any graph, cycles, loops and parallel edges included, with boxes of any size. */
 const anyGraph = fc
   .record({
-    sizes: fc.array(fc.record({ width: fc.integer({ min: 8, max: 160 }), height: fc.integer({ min: 8, max: 120 }) }), { minLength: 1, maxLength: 24 }),
-    ends: fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 50 }),
+    sizes: fc.array(fc.record({ width: fc.integer({ min: 8, max: 160 }), height: fc.integer({ min: 8, max: 120 }) }), { minLength: 1, maxLength: 24, size: "max" }),
+    ends: fc.array(fc.tuple(fc.nat(), fc.nat()), { maxLength: 50, size: "max" }),
   })
   .map(({ sizes, ends }): LayoutGraph => ({
     nodes: sizes,
@@ -180,7 +180,7 @@ describe("large graphs", () => {
 
 it("counts inversions", () => {
   fc.assert(
-    fc.property(fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 60 }), (values) => {
+    fc.property(fc.array(fc.integer({ min: 0, max: 30 }), { maxLength: 60, size: "max" }), (values) => {
       let expected = 0;
       values.forEach((a, i) => values.slice(i + 1).forEach((b) => (expected += a > b ? 1 : 0)));
       const sorted = Float64Array.from(values);

@@ -101,27 +101,28 @@ function levelsOf(graph: VisibleGraph, scopeOf: ArrayLike<number>, parentScope: 
   for (const { value, out } of leaving) {
     for (const container of out) portOf(levels[container + 1]!.outPorts, names.leaving(container, value));
   }
-  crossings.forEach(({ edge, out, into }, e) => {
-    const inner = levels[items[edge.to]!.parent + 1]!;
-    if (out.length === 0 && into.length === 0) {
-      connect(inner, { item: edge.from, port: OWN }, { item: edge.to, port: OWN }, e);
-      return;
+  // Strands are the values of edges, one by one: by consumer and operand, so that it does not matter which
+  // of them share an edge because the box that they come from is closed.
+  const strands = crossings.flatMap((crossing, e) =>
+    crossing.out.length + crossing.into.length === 0
+      ? [{ ...crossing, e, value: -1, row: crossing.edge.rows[0]! }]
+      : Array.from(crossing.edge.values, (value, k) => ({ ...crossing, e, value, row: crossing.edge.firstRows[k]! })),
+  );
+  strands.sort((a, b) => a.edge.to - b.edge.to || a.row - b.row);
+  for (const { edge, out, into, e, value } of strands) {
+    let end: End = { item: edge.from, port: OWN };
+    for (const container of out) {
+      const port = portOf(levels[container + 1]!.outPorts, names.leaving(container, value));
+      connect(levels[container + 1]!, end, { item: OWN, port }, e);
+      end = { item: container, port };
     }
-    for (const value of edge.values) {
-      let end: End = { item: edge.from, port: OWN };
-      for (const container of out) {
-        const port = portOf(levels[container + 1]!.outPorts, names.leaving(container, value));
-        connect(levels[container + 1]!, end, { item: OWN, port }, e);
-        end = { item: container, port };
-      }
-      for (const container of into) {
-        const port = portOf(levels[container + 1]!.inPorts, names.entering(container, value));
-        connect(levels[items[container]!.parent + 1]!, end, { item: container, port }, e);
-        end = { item: OWN, port };
-      }
-      connect(inner, end, { item: edge.to, port: OWN }, e);
+    for (const container of into) {
+      const port = portOf(levels[container + 1]!.inPorts, names.entering(container, value));
+      connect(levels[items[container]!.parent + 1]!, end, { item: container, port }, e);
+      end = { item: OWN, port };
     }
-  });
+    connect(levels[items[edge.to]!.parent + 1]!, end, { item: edge.to, port: OWN }, e);
+  }
   return levels;
 }
 
@@ -157,7 +158,7 @@ function connect(level: Level, from: End, to: End, edge: number): void {
   const key = `${from.item}:${from.port}>${to.item}:${to.port}`;
   const wire = level.wires.get(key);
   if (!wire) level.wires.set(key, { from, to, edges: [edge] });
-  else if (wire.edges.at(-1) !== edge) wire.edges.push(edge);
+  else if (!wire.edges.includes(edge)) wire.edges.push(edge);
 }
 
 /** Which values share a port. Only the recorded scopes decide, never what else is open. */

@@ -83,5 +83,5 @@ function visibleEdge(model: Model, union: Union, e: number, itemAt: Int32Array, 
   const { start, edge } = model.operands;
   const rows: number[] = [];
   for (let k = start[dst] as number; k < (start[dst + 1] as number); k++) if (model.src[edge[k] as number] === src) rows.push(edge[k] as number);
-  return { from: itemAt[from] as number, to: itemAt[to] as number, rows: Int32Array.from(rows), values: Int32Array.of(src), size: 1 };
+  return { from: itemAt[from] as number, to: itemAt[to] as number, rows: Int32Array.from(rows), values: Int32Array.of(src), firstRows: Int32Array.from(rows.slice(0, 1)), size: 1 };
 }
