@@ -237,7 +237,13 @@ function paintPeak(surface: Surface, picture: ClockPicture, inner: number, y: (b
   const label = `peak ${shownBytes(alive.peak)}`;
   const left = x > context.measureText(label).width + 14;
   context.textAlign = left ? "right" : "left";
-  context.fillText(label, left ? x - 10 : x + 10, top + 4);
+  const at = left ? x - 10 : x + 10;
+  // The chart's own line must not go through the words.
+  context.strokeStyle = colour("panel");
+  context.lineWidth = 4;
+  context.lineJoin = "round";
+  context.strokeText(label, at, top + 4);
+  context.fillText(label, at, top + 4);
   context.textAlign = "left";
 }
 

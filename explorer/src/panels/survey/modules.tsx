@@ -18,8 +18,10 @@ export function Modules() {
   const top = useSignal(0);
   const height = useSignal(600);
   const box = useRef<HTMLDivElement>(null);
-  /** The keyboard is in the tree: its row keeps the focus when rows come and go around it. */
+  // The keyboard is in the tree: its row keeps the focus when rows come and go around it, which moves elements.
   const focused = useRef(false);
+  const drawing = useRef(false);
+  drawing.current = true;
   const rows = useComputed(() => rowsNow(store, unrolled.value));
   const scale = useComputed(() => logScale(totalsOf(store.model.value).gradientSize));
   const list = rows.value;
@@ -42,6 +44,7 @@ export function Modules() {
   }, [selected, list.length]);
 
   useLayoutEffect(() => {
+    drawing.current = false;
     if (focused.current && document.activeElement === document.body) focusRow(box.current);
   });
 
@@ -58,7 +61,8 @@ export function Modules() {
     }
   };
   const choose = (row: TreeRow) => {
-    at.value = row.key;
+    // The chosen member of a run leaves it and has a row of its own.
+    at.value = row.kind === "run" ? `s${row.scopes[0] as number}` : row.key;
     if (row.kind === "node") reveal(store, { kind: "node", row: row.node });
     else select(store, { kind: "scope", row: row.kind === "scope" ? row.scope : (row.scopes[0] as number) });
   };
@@ -91,7 +95,7 @@ export function Modules() {
         ref={box}
         onKeyDown={onKeyDown}
         onFocusIn={() => (focused.current = true)}
-        onFocusOut={() => (focused.current = false)}
+        onFocusOut={() => (focused.current &&= drawing.current)}
         onScroll={(e) => (top.value = e.currentTarget.scrollTop)}
       >
         <div style={{ height: `${list.length * ROW}px` }}>
