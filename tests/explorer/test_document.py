@@ -22,7 +22,8 @@ from wengert import nn, optim
 from wengert.core.op import TABLE, Linear, Op, Partial
 from wengert.explain.edges import Puller, is_start
 from wengert.explain.flow import pattern_of
-from wengert.explorer import explore, forms
+from wengert.explorer import Exploration, forms
+from wengert.explorer import explore as explore_and_compile
 from wengert.explorer.document import KINDS, PHASES, SEEN, TRACKED, VIEW, document
 from wengert.explorer.lives import classes
 from wengert.explorer.script import record_script
@@ -33,6 +34,11 @@ SCHEMA = json.loads((ROOT / "src/wengert/explorer/trace.schema.json").read_text(
 TYPES = (ROOT / "explorer/src/trace/types.ts").read_text()
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 POINTS = np.linspace(0.1, 1.0, 6).reshape(2, 3)
+
+
+def explore(target: Any, *args: Any) -> Exploration:
+    """The recording alone: what compilers make of it is another matter."""
+    return explore_and_compile(target, *args, compiled=False)
 
 
 def samples() -> ModuleType:

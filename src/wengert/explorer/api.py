@@ -17,6 +17,7 @@ from ..core.graph import Graph
 from ..core.node import Node
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
+from ..execute.interpreter import feed
 from ..explain.arguments import parameter_names, tensors_of
 from ..transforms import reverse
 from . import notebook, reached
@@ -136,6 +137,8 @@ def explore(
         return Exploration(from_tensor(target, _names_around()), compiled)
     if isinstance(target, Graph) and not args and not kwargs:
         return Exploration(from_graph(target), compiled)
+    if isinstance(target, Graph):
+        feed(target, args, kwargs)  # inputs that do not fit are the caller's error, not the run's
     if not callable(target):
         fail(DTypeError, f"explore: a {type(target).__name__}", "Give a function and its arguments, a tensor, a graph.")
     return Exploration(record_call(target, args, kwargs, step), compiled)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..core.errors import WengertError
@@ -11,9 +12,9 @@ from ..execute.jit.surroundings import explore
 
 
 def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
-    """The tensors that named roots lead to, each with the way there."""
+    """The tensors that named roots lead to, each with the way there: the most direct of several."""
     try:
-        found = explore(roots)
+        found = explore(sorted([*_opened(roots)], key=lambda root: _distance(root[1])))
     except WengertError:  # what cannot be compiled for what it reaches can be recorded all the same
         return []
     out = []
@@ -22,6 +23,21 @@ def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
         if isinstance(tensor, Tensor) and tensor._data is not None:
             out.append((found.names.get((id(tensor),), ""), tensor))
     return out
+
+
+def _opened(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The roots, and the variables from outside that functions among them use."""
+    for name, root in roots:
+        inner = getattr(inspect.unwrap(root), "__func__", inspect.unwrap(root)) if callable(root) else None
+        if inspect.isfunction(inner) and not name:
+            variables = inspect.getclosurevars(inner)
+            yield from {**variables.globals, **variables.nonlocals}.items()
+        yield name, root
+
+
+def _distance(root: Any) -> int:
+    """How directly a root has tensors: it is one, it is a model, it is something else, as an optimiser is."""
+    return 0 if isinstance(root, Tensor) else 1 if hasattr(type(root), "named_parameters") else 2
 
 
 def leaf_names(found: Iterable[tuple[str, Tensor]]) -> dict[int, str]:
