@@ -88,10 +88,10 @@ function Holders({ store, model, held }: { store: Store; model: Model; held: rea
             <th scope="col">bytes</th>
             <th scope="col">what</th>
             <th scope="col">of</th>
+            <th scope="col">life</th>
             <th scope="col">shape</th>
             <th scope="col">module</th>
             <th scope="col">line</th>
-            <th scope="col">life</th>
           </tr>
         </thead>
         <tbody>
@@ -108,12 +108,12 @@ function Holders({ store, model, held }: { store: Store; model: Model; held: rea
                     {holderName(model, b)}
                   </button>
                 </td>
-                <td class="wg-mono">{node < 0 ? "" : shownShape(shapeOf(model, node))}</td>
-                <td>{moduleOf(model, b)}</td>
-                <td class="wg-muted">{node < 0 ? "" : placeOf(model.trace, spanOf(model, node))}</td>
                 <td>
                   <Life from={from === 0 ? 0 : (line.mark[from] as number)} to={line.mark[to + 1] as number} now={now} label={`steps ${from + 1} to ${to + 1}`} />
                 </td>
+                <td class="wg-mono">{node < 0 ? "" : shownShape(shapeOf(model, node))}</td>
+                <td>{moduleOf(model, b)}</td>
+                <td class="wg-muted">{node < 0 ? "" : placeOf(model.trace, spanOf(model, node))}</td>
               </tr>
             );
           })}

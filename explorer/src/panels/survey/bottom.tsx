@@ -39,8 +39,9 @@ export function SurveyBottom() {
           </span>
         </p>
       </div>
-      {ready && <Clock ghost={foreseen?.line ?? null} />}
-      {ready && <Step model={model} foreseen={foreseen} />}
+      {model.events === 0 && <p class="wg-none wg-no-clock">Nothing was run: this is the graph's structure alone.</p>}
+      {ready && model.events > 0 && <Clock ghost={foreseen?.line ?? null} />}
+      {ready && model.events > 0 && <Step model={model} foreseen={foreseen} />}
     </section>
   );
 }

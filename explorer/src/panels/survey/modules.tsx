@@ -86,7 +86,7 @@ export function Modules() {
       <h2>
         Modules
         <small class="wg-ops">ops</small>
-        <small class="wg-grad">grad size</small>
+        <small class="wg-grad">{store.model.value.trace.meta.values ? "grad size" : ""}</small>
       </h2>
       <div
         class="wg-tree"

@@ -31,25 +31,29 @@ export function ScopePanel({ scope }: { scope: number }) {
         <Fact name="operations">{whole(at(t.ops))}</Fact>
         <Fact name="parameters">{at(t.parameters) === 0 ? "none" : `${whole(at(t.parameters))} in ${whole(at(t.parameterTensors))}`}</Fact>
         <Fact name="work forward">{shownMany(at(t.flops))}flops</Fact>
-        <Fact name="kept for backward">{shownBytes(at(t.kept))}</Fact>
-        <Fact name="time forward, back">
-          {shownMicros(at(t.forwardMicros))}, {shownMicros(at(t.backwardMicros))}
-        </Fact>
-      </section>
-      <section class="wg-section">
-        <h2>Sizes</h2>
-        <Fact name="values">{size(at(t.valueSize))}</Fact>
-        <Fact name="gradients" tone="wg-grad">
-          {size(at(t.gradientSize))}
-        </Fact>
-        {at(t.badValues) > 0 && <Fact name="values with NaN" tone="wg-bad">{whole(at(t.badValues))}</Fact>}
-        {at(t.badGradients) > 0 && (
-          <Fact name="gradients with NaN" tone="wg-bad">
-            {whole(at(t.badGradients))} of {whole(at(t.gradients))}
+        {model.events > 0 && <Fact name="kept for backward">{shownBytes(at(t.kept))}</Fact>}
+        {model.events > 0 && (
+          <Fact name="time forward, back">
+            {shownMicros(at(t.forwardMicros))}, {shownMicros(at(t.backwardMicros))}
           </Fact>
         )}
       </section>
-      {worst.length > 0 && (
+      {meta.values && (
+        <section class="wg-section">
+          <h2>Sizes</h2>
+          <Fact name="values">{size(at(t.valueSize))}</Fact>
+          <Fact name="gradients" tone="wg-grad">
+            {size(at(t.gradientSize))}
+          </Fact>
+          {at(t.badValues) > 0 && <Fact name="values with NaN" tone="wg-bad">{whole(at(t.badValues))}</Fact>}
+          {at(t.badGradients) > 0 && (
+            <Fact name="gradients with NaN" tone="wg-bad">
+              {whole(at(t.badGradients))} of {whole(at(t.gradients))}
+            </Fact>
+          )}
+        </section>
+      )}
+      {meta.values && worst.length > 0 && (
         <section class="wg-section">
           <h2>
             Parameters <small>gradient beside value</small>

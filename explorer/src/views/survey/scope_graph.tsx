@@ -1,22 +1,25 @@
 /** A scope's graph on a canvas: pan, zoom, choose, open and close. */
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Target } from "../../draw/display";
-import { SURVEY } from "../../draw/looks";
+import { SURVEY, type Metrics } from "../../draw/looks";
 import { PALETTES, type Palette } from "../../draw/palette";
 import { pictureOf, type Picture } from "../../draw/picture";
 import { displayList } from "../../draw/scene";
 import { canvasMeasure, cssFont, estimatedWidth, type TextMeasure } from "../../draw/text";
-import type { Item } from "../../fold/fold";
+import { nodesWithin, type Item } from "../../fold/fold";
 import type { LayoutCache } from "../../layout/nested";
 import type { Rect } from "../../layout/types";
 import type { KernelInfo } from "../../trace/types";
-import { scopePath, type Model } from "../../trace/model";
+import { recordedValue, scopePath, type Model } from "../../trace/model";
 import { select, toggleScope, useStore, type Selection } from "../../state";
 import { Picture as Board, type Overlay } from "../graph/canvas";
 import { edgeLooks, hullsOf, nodeLooks } from "./looks";
 
 /** Below this zoom names cannot be read: then the picture begins at what is chosen instead of showing everything. */
 const READABLE = 0.62;
+
+/** Single numbers stand on the lanes, and need room. */
+const NUMBERED: Metrics = { ...SURVEY, rankGap: 84, nodeGap: 40 };
 
 const NOTHING: ReadonlySet<number> = new Set();
 
@@ -34,8 +37,9 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
   const model = store.model.value;
   const cache = useRef<LayoutCache>(new Map());
   const { box, width, height } = useBox();
+  const metrics = useMemo(() => (nodesWithin(model, focus).some((n) => recordedValue(model, n) !== null) ? NUMBERED : SURVEY), [model, focus]);
   const picture = useMemo(
-    () => (width === 0 ? null : pictureOf(model, { open, within: focus, metrics: SURVEY, measure: measure(), cache: cache.current, hideConstants: true, wrapWidth: width / READABLE })),
+    () => (width === 0 ? null : pictureOf(model, { open, within: focus, metrics, measure: measure(), cache: cache.current, hideConstants: true, wrapWidth: width / READABLE })),
     [model, focus, open, width],
   );
   const born = useMemo(() => bornIn(model), [model]);

@@ -44,7 +44,7 @@ export function SurveyGraph() {
       <div class="wg-survey-head">
         <h2>Layer strip</h2>
         {root.value !== 0 && <Crumbs root={root.value} goTo={(s) => (root.value = s)} />}
-        <small class="wg-muted">size of values above, of gradients below</small>
+        {model.trace.meta.values && <small class="wg-muted">size of values above, of gradients below</small>}
       </div>
       {width > 0 && (
         <StripView model={model} strip={strip} width={width} chosen={chosen} current={current.value} choose={choose} enter={enter} />
