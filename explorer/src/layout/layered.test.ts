@@ -129,6 +129,13 @@ describe("a graph without cycles", () => {
   });
 });
 
+it("lines from narrow nodes pass their wide neighbours first, and bend then", () => {
+  const sizes = [40, 10, 200, 200, 200, 200, 40];
+  const edges = [1, 2, 3, 4, 5].flatMap((v) => [{ from: 0, to: v }, { from: v, to: 6 }]);
+  const graph = { nodes: sizes.map((width) => ({ width, height: 30 })), edges };
+  expect(throughNodes(graph, picture(layered(graph)))).toBe(0);
+});
+
 describe("the lesson's graph", () => {
   const graph = learner();
   const [x, w, b, t, mul, add, sub, square, loss] = [0, 1, 2, 3, 4, 5, 6, 7, 8];

@@ -158,6 +158,24 @@ describe("opening a module", () => {
     );
   });
 
+  it("has its values come in by operand, whichever of them come from one closed box", () => {
+    const sketch = new Sketch("ports");
+    const [source, kept] = [sketch.scope(0, "source"), sketch.scope(0, "kept")];
+    const [a, b, c] = [sketch.op(source, "a", [], [1]), sketch.op(0, "b", [], [1]), sketch.op(source, "c", [], [1])];
+    sketch.op(kept, "join", [a, b, c], [1]);
+    sketch.op(kept, "more", [a], [1]);
+    const of = modelOf(sketch.trace());
+    const entries = ({ graph, layout }: Drawing) =>
+      layout.segments.filter(({ from, to }) => from < 0 && to >= 0 && graph.items[to]!.scope === kept).map(({ route }) => Array.from(route.slice(0, 2)));
+    const [closed, open] = [drawn(of, new Set([0, kept])), drawn(of, new Set([0, kept, source]))];
+    const heights = (drawing: Drawing) => entries(drawing).map(([, y]) => y! - drawing.layout.boxes[drawing.graph.items.findIndex((item) => item.scope === kept)]!.y);
+    expect(heights(closed).length).toBe(4);
+    expect(heights(open)).toEqual(heights(closed));
+    const [first, second, third] = heights(closed);
+    expect(first).toBeLessThan(second!);
+    expect(second).toBeLessThan(third!);
+  });
+
   it("does again only what has changed", () => {
     const cache: LayoutCache = new Map();
     const before = new Set([0, blocks, first, named(first, "attn")]);
