@@ -10,6 +10,9 @@ is left open is chosen at random too, or in turn:
   overflows on the way may be infinite or NaN in one order and a number in another;
 - intermediate results are no wider than their dtype, or are float32 or float64: what overflows or
   underflows halfway in one way to compute it need not do so in another;
+- NaN and infinities as integers are undefined (C17, 6.3.1.4; NumPy gives what its loop's instruction does, which
+  for uint32 depends on where in the array an element stands): any number;
+- a quotient whose divisor may be 0 may be anything: disturbances seldom meet that place itself;
 - the sign of a NaN is that of no number (IEEE 754-2019, 6.3), but where an operation is there for signs.
 """
 
@@ -47,11 +50,27 @@ EXACT = MOVES | frozenset(
 # What adds up, or multiplies, along axes; and products that are summed, with the axis of the second operand.
 SUMS = frozenset(words("sum prod mean"))
 PRODUCTS = {"matmul": -2, "vecmat": -2, "matvec": -1, "dot": -1}
+# Which operand divides.
+DIVISORS = {"divide": 1, "reciprocal": 0}
 
 
 def uncertain(x: Any) -> bool:
     """Whether these are numbers that operations round."""
     return isinstance(x, np.ndarray | np.generic) and (x.dtype.kind == "f" or x.dtype == ml_dtypes.bfloat16)
+
+
+class Form:
+    """A graph with its nodes' values for some inputs, as the interpreter computes them."""
+
+    def __init__(self, graph: wg.Graph, feeds: Sequence[Any]) -> None:
+        self.graph, self.feeds = graph, feeds
+        self.values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
+        with np.errstate(all="ignore"):
+            for node in graph.nodes:
+                if node not in self.values:
+                    self.values[node] = compute(
+                        node, [self.values[e] if isinstance(e, Node) else e for e in node.inputs]
+                    )
 
 
 class Disturbed:
@@ -60,13 +79,15 @@ class Disturbed:
     Intermediate results are of the dtype `width` where their own is narrower; None: their own.
     """
 
-    def __init__(self, rng: np.random.Generator, ulps: int, width: Any) -> None:
+    def __init__(self, form: Form, rng: np.random.Generator, ulps: int, width: Any) -> None:
+        self.form = form
         self.rng = rng
         self.ulps = ulps
         self.width = width
 
-    def run(self, graph: wg.Graph, feeds: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph."""
+    def run(self) -> list[Any]:
+        """The outputs."""
+        graph, feeds = self.form.graph, self.form.feeds
         values: dict[Node, Any] = {n: self._widened(x) for n, x in zip(graph.inputs, feeds, strict=True)}
         with np.errstate(all="ignore"):
             for node in graph.nodes:
@@ -78,6 +99,11 @@ class Disturbed:
         name = node.op.name
         if name in MOVES:
             return self._widened(compute(node, args))
+        if name == "cast" and node.spec.dtype.kind in "iu" and uncertain(args[0]):
+            out = compute(node, args)
+            info = np.iinfo(out.dtype)
+            ends = np.where(self.rng.random(out.shape) < 0.5, out.dtype.type(info.min), out.dtype.type(info.max))
+            return np.where(np.isfinite(args[0]), out, ends)
         if name in EXACT or (name == "cast" and _to_or_from_integers(node)):
             return self._signed(self._widened(compute(node, args)))
         args = [self._shaken(a) if isinstance(e, Node) else a for a, e in zip(args, node.inputs, strict=True)]
@@ -87,7 +113,17 @@ class Disturbed:
             out = self._product(node, *args)
         else:
             out = compute(node, args)
+        if name in DIVISORS:
+            out = self._unbounded(node, args, out)
         return self._signed(self._shaken(self._widened(out)))
+
+    def _unbounded(self, node: Node, args: list[Any], out: Any) -> Any:
+        """A quotient, infinite where the divisor has another sign than it should: a disturbance between makes it 0."""
+        divisor = node.inputs[DIVISORS[node.op.name]]
+        if not isinstance(divisor, Node):
+            return out
+        crossed = np.sign(args[DIVISORS[node.op.name]]) * np.sign(self.form.values[divisor]) < 0
+        return np.where(crossed, out.dtype.type(np.inf), out)
 
     def _widened(self, x: Any) -> Any:
         if isinstance(x, tuple):
@@ -152,10 +188,8 @@ def samples(graph: wg.Graph, feeds: Sequence[Any], count: int) -> list[list[Any]
     Disturbances are small and larger ones: some errors grow faster than linearly.
     """
     rng = np.random.default_rng(count)
-    forms = (graph, _opened(graph))
-    return [
-        Disturbed(rng, 1 << (i % 5), WIDTHS[i % 3]).run(forms[i % 2], [np.copy(a) for a in feeds]) for i in range(count)
-    ]
+    forms = [Form(g, feeds) for g in (graph, _opened(graph))] if count else []
+    return [Disturbed(forms[i % 2], rng, 1 << (i % 5), WIDTHS[i % 3]).run() for i in range(count)]
 
 
 def _opened(graph: wg.Graph) -> wg.Graph:

@@ -139,6 +139,14 @@ FOUND = {
         "v1",
         transform="grad",
     ),
+    "what is not finite as an integer": program(
+        {"v0": "np.resize([nan, 1.0, -inf, -2.0, inf], 65).astype('float32')"}, {"v1": "wg.astype(v0, wg.uint32)"}, "v1"
+    ),
+    "a quotient of what may be nothing": program(
+        {"v0": "np.asarray(np.random.default_rng(54819275).standard_normal((8, 100))).astype(bfloat16)"},
+        {"v1": "wg.cos(v0 / wg.mean(v0, axis=0))", "v2": "v1 / (v1 * wg.mean(v1, axis=0))[:, ::-1]"},
+        "v2",
+    ),
     "the sign of what is not a number": program(
         {"v0": "np.full((17,), 2.0, 'float16')"}, {"v1": "wg.copysign(1.0, wg.atanh(v0))"}, "v1"
     ),
