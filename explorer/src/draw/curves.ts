@@ -93,18 +93,22 @@ export function placeAlong(route: Route, share: number): Along {
 /** How fast and how sharply a piece runs at t: the length of its derivative, and its curvature. */
 function motion(route: Route, piece: number, t: number): { speed: number; bend: number } {
   const i = piece * 6;
-  const s = 1 - t;
-  const first = (axis: number) => {
-    const [p0, p1, p2, p3] = [route[i + axis]!, route[i + 2 + axis]!, route[i + 4 + axis]!, route[i + 6 + axis]!];
-    return 3 * (s * s * (p1 - p0) + 2 * s * t * (p2 - p1) + t * t * (p3 - p2));
-  };
-  const second = (axis: number) => {
-    const [p0, p1, p2, p3] = [route[i + axis]!, route[i + 2 + axis]!, route[i + 4 + axis]!, route[i + 6 + axis]!];
-    return 6 * (s * (p2 - 2 * p1 + p0) + t * (p3 - 2 * p2 + p1));
-  };
-  const [dx, dy] = [first(0), first(1)];
+  const dx = slope(route, i, t);
+  const dy = slope(route, i + 1, t);
   const speed = Math.hypot(dx, dy);
-  return { speed, bend: speed < 1e-9 ? 0 : (dx * second(1) - dy * second(0)) / speed ** 3 };
+  if (speed < 1e-9) return { speed: 0, bend: 0 };
+  return { speed, bend: (dx * turning(route, i + 1, t) - dy * turning(route, i, t)) / speed ** 3 };
+}
+
+/** First derivative of one coordinate of the piece that begins at i. */
+function slope(route: Route, i: number, t: number): number {
+  const s = 1 - t;
+  return 3 * (s * s * (route[i + 2]! - route[i]!) + 2 * s * t * (route[i + 4]! - route[i + 2]!) + t * t * (route[i + 6]! - route[i + 4]!));
+}
+
+/** Second derivative. */
+function turning(route: Route, i: number, t: number): number {
+  return 6 * ((1 - t) * (route[i + 4]! - 2 * route[i + 2]! + route[i]!) + t * (route[i + 6]! - 2 * route[i + 4]! + route[i + 2]!));
 }
 
 /** Parts into which a bent piece is cut to be drawn beside itself. */

@@ -18,12 +18,11 @@ export function openAtFirst(model: Model): Set<number> {
     return open;
   }
   let boxes = contents(model, 0);
-  const closed = new Set(shownIn(model, 0));
+  const closed = new Map(shownIn(model, 0));
   for (;;) {
     // A scope that holds a single thing says nothing closed; else the largest that still fits, until there is enough.
     let next = -1;
-    for (const s of closed) {
-      const inside = contents(model, s);
+    for (const [s, inside] of closed) {
       if (boxes - 1 + inside > MOST) continue;
       const lone = inside === 1;
       if (boxes >= ENOUGH && !lone) continue;
@@ -31,15 +30,15 @@ export function openAtFirst(model: Model): Set<number> {
     }
     if (next < 0) return open;
     open.add(next);
+    boxes += closed.get(next)! - 1;
     closed.delete(next);
-    boxes += contents(model, next) - 1;
-    for (const s of shownIn(model, next)) closed.add(s);
+    for (const [s, inside] of shownIn(model, next)) closed.set(s, inside);
   }
 }
 
-/** The scopes that stand for the runs in a scope. */
-function shownIn(model: Model, scope: number): number[] {
-  return runsIn(model, scope).map((run) => run[0]!);
+/** The scopes that stand for the runs in a scope, each with the boxes that it has inside. */
+function shownIn(model: Model, scope: number): [number, number][] {
+  return runsIn(model, scope).map((run) => [run[0]!, contents(model, run[0]!)]);
 }
 
 /** Boxes that a scope has inside when it is opened. */
