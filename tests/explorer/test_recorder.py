@@ -20,7 +20,7 @@ from wengert.execute.jit.jit import Jit
 from wengert.explain.observe import observing
 from wengert.explorer import explore
 from wengert.explorer.api import record_call
-from wengert.explorer.recorder import Recorder
+from wengert.explorer.recorder import MOST_PASSES, Recorder
 from wengert.explorer.recording import Recording, Row
 from wengert.explorer.script import record_script
 from wengert.optim.optimizer import Optimizer
@@ -511,3 +511,13 @@ def test_scripts_that_cannot_run(tmp_path: Path) -> None:
         record_script(tmp_path / "absent.py")
     with pytest.raises(wg.GraphError, match="the script"):
         record_script(write(tmp_path, "def f(:\n"))
+
+
+def test_gradients_that_add_up_without_end_do_not_pile_up() -> None:
+    w = wg.tensor([1.0, 2.0], requires_grad=True)
+    recorder = Recorder()
+    with recorder.recording():
+        for _ in range(3 * MOST_PASSES):
+            (w * w).sum().backward()
+    assert recorder.steps == 2
+    assert sum(len(t.entries) for t in recorder.tapes) < 20 * MOST_PASSES

@@ -190,7 +190,7 @@ FORMS: Mapping[str, Form] = {
     "broadcast": Form(
         "copy", "", ATOM, "", "One value was used in many places: what arrives from all of them *adds up*."
     ),
-    "permute": Form("Tᵀ", "", ATOM, "", "Gradients go back to where their elements were."),
+    "permute": Form("ᵀ", "", ATOM, "", "Gradients go back to where their elements were."),
     "cast": Form("cast", "", ATOM, "", "Only the number format changes; what arrives passes."),
     "slice": Form("[ ]", "", ATOM, "", "The picked elements get what arrives; the others get nothing."),
     "index": Form("[ ]", "", ATOM, "", "Each picked element gets what arrives; picked twice, it *adds up*."),

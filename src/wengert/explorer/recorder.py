@@ -36,6 +36,8 @@ _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generator
 
 # Ways, as leaks are called, in which a program updates parameters by hand.
 _ASSIGNMENTS = frozenset({"assign_", "x[...] = v"})
+# Passes without an update between them whose gradients may add up in one step: a program has to end its steps.
+MOST_PASSES = 64
 # Makes a named tuple of a tuple, without the checks of its class.
 _tuple: Any = tuple.__new__
 
@@ -235,6 +237,7 @@ class Recorder:
         self.assigned = False  # whether a tensor was given another value since the last pass
         self._stopped = False
         self._passed: set[Node] | None = None  # the nodes of the backward passes of this step
+        self._passes = 1  # how many, where several add up
         self._pass_end: Moment | None = None
         self._updated: Moment | None = None  # the end of an optimiser's step, after which another step begins
 
@@ -286,10 +289,12 @@ class Recorder:
         if self._updated is not None:
             self._step_ends(self._updated)
         elif self._passed is not None and self._pass_end is not None:
-            if self._passed.isdisjoint(nodes) and (self.assigned or not _adds_up(pulled)):
+            adds_up = self._passes < MOST_PASSES and not self.assigned and _adds_up(pulled)
+            if self._passed.isdisjoint(nodes) and not adds_up:
                 self._step_ends(self._pass_end)
             else:
                 nodes |= self._passed
+                self._passes += 1
         self._updated, self._passed, self._pass_end, self.assigned = None, nodes, self._here(), False
 
     def updated(self) -> None:
@@ -318,6 +323,7 @@ class Recorder:
             self._stop()
             return
         self.steps += 1
+        self._passes = 1
         self.began = moment.time
         for tape, length in zip(self.tapes, moment.lengths):
             del tape.entries[:length]
