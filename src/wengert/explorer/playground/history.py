@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Callable
 
 from .controls import Value
 from .run import Run, State
@@ -43,9 +44,12 @@ class History:
         """How many states are kept."""
         return len(self._kept)
 
-    def advance(self) -> None:
-        """Take the next step. Where it is known already it is taken again, and gives what it gave."""
-        self.run.step()
+    def advance(self, step: Callable[[], object] | None = None) -> None:
+        """Take the next step. Where it is known already it is taken again, and gives what it gave.
+
+        `step` takes it instead of the run's own way: to watch it.
+        """
+        (step or self.run.step)()
         self.at += 1
         found = self.run.measure()
         if self.at > self.last:

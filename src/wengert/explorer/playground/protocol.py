@@ -19,7 +19,7 @@ From the process:
 
 | type | and |
 | --- | --- |
-| `welcome` | `protocol`, `experiments`: name, title, aside, view, controls, series of each; `script` |
+| `welcome` | `protocol`, `experiments`: name, title, aside, view, controls and series of each |
 | `scene` | `run`, `experiment`, `options`, `values`: what stays the same in a run; arrays |
 | `frame` | `frame`, `run`, `step`, `last`, `horizon`, `playing`, `pace`, `options`, `history`, `drifted`, `fault`, `values`; arrays |
 | `trace` | `frame`, `run`, `step`, `document` (`wengert.trace/1`) |

@@ -53,7 +53,7 @@ class Run:
     title: ClassVar[str]
     # A few words or a formula beside the title.
     aside: ClassVar[str] = ""
-    # How the page draws it: "line", "network", "layers", "script".
+    # How the page draws it: "line", "network", "units", "flow", "script".
     view: ClassVar[str]
     controls: ClassVar[tuple[Control, ...]]
     # What `measure` gives, in order; the first is the loss.
@@ -97,8 +97,12 @@ class Run:
         raise NotImplementedError
 
     def record(self) -> Exploration | None:
-        """One step, forward and backward, recorded for the graph views. Changes nothing."""
+        """One step, forward and backward, recorded for the graph views. Changes nothing; None where it would."""
         return None
+
+    def look(self) -> Exploration:
+        """Take the next step and record it, where a step cannot be recorded without being taken."""
+        raise NotImplementedError
 
     # -- the same for all
 

@@ -31,7 +31,7 @@ WAITING = 256
 class Session:
     """What stands behind one page. Messages come in from the server's thread, everything happens on the session's."""
 
-    def __init__(self, experiments: Mapping[str, type[Run]], post: Post, script: str = "") -> None:
+    def __init__(self, experiments: Mapping[str, type[Run]], post: Post) -> None:
         self.experiments = experiments
         self.post = post
         self._commands: queue.Queue[Command | None] = queue.Queue(WAITING)
@@ -42,7 +42,7 @@ class Session:
         self._due = 0.0
         self._recorded: tuple[int, int] | None = None
         self._exploration: Exploration | None = None
-        post(Message({"type": "welcome", "protocol": VERSION, "experiments": listed(experiments), "script": script}))
+        post(Message({"type": "welcome", "protocol": VERSION, "experiments": listed(experiments)}))
         self._thread = threading.Thread(target=self._work, name="wengert-playground", daemon=True)
         self._thread.start()
 
@@ -140,8 +140,11 @@ class Session:
         elif asked.kind == "pace":
             self._pace = asked.value
             self._due = 0.0
-        else:
+        elif self._past.run.keeps:
             self._record()
+        else:
+            self._make_room(self._past.at + 1)
+            self._guarded(self._look)
 
     def _begin(self, experiment: type[Run], given: Mapping[str, object]) -> None:
         options = settings(experiment.controls, given)
@@ -247,11 +250,7 @@ class Session:
             "values": shown.values,
         }
         self.post(packed(header, shown.arrays, kind="frame"))
-        if not self._playing or self._pace <= TRACED:
-            self._trace()
-
-    def _trace(self) -> None:
-        if self._past.run.records_always:
+        if not self._playing or (run.records_always and self._pace <= TRACED):
             self._record()
 
     def _record(self) -> None:
@@ -259,9 +258,18 @@ class Session:
         if self._recorded == at:
             return
         exploration = self._past.run.record()
-        if exploration is None:
-            return
-        self._recorded, self._exploration = at, exploration
+        if exploration is not None:
+            self._recorded = at
+            self._tell(exploration)
+
+    def _look(self) -> None:
+        """Take a step of a script, recorded."""
+        seen: list[Exploration] = []
+        self._past.advance(lambda: seen.append(self._past.run.look()))
+        self._tell(seen[0])
+
+    def _tell(self, exploration: Exploration) -> None:
+        self._exploration = exploration
         document = exploration.document
         self.post(
             Message({"type": "trace", "run": self._runs, "step": self._past.at, "document": document}, kind="trace")

@@ -1,0 +1,87 @@
+"""Separate two classes: the network drawn neuron by neuron, each as a picture of what it gives over the plane."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.mode import no_grad
+from ...core.tensor import wrap
+from .controls import Control
+from .network import ACTIVATIONS, BATCH, DATA, OWN, Network, common, data_controls
+from .points import REACH
+from .protocol import as_bytes
+from .run import Shown
+
+# Points a side of the picture of the result, and of those of neurons: every other one.
+SURFACE, THINNED = 64, 2
+# How far over the points the pictures reach.
+MARGIN = 1.15
+
+
+class Separate(Network):
+    """Two classes of points, and the surface that a network learns to tell them apart."""
+
+    name = "separate"
+    title = "Separate two spirals"
+    aside = "and other sets"
+    view = "network"
+    controls = (
+        *common(rate=0.02, how="Adam"),
+        DATA,
+        OWN,
+        Control("layers", "Hidden layers", 3, low=1, high=6, whole=True),
+        Control("width", "Neurons in each", 8, low=1, high=8, whole=True),
+        Control("activation", "Activation", "tanh", "choice", choices=tuple(ACTIVATIONS)),
+        Control("l1", "L1 regularisation", 0.0, low=0.0, high=0.01, restarts=False),
+        Control("l2", "L2 regularisation", 0.0, low=0.0, high=0.05, restarts=False),
+        BATCH,
+        *data_controls(),
+    )
+
+    def scene(self) -> Shown:
+        return Shown({**self.points(), "edge": MARGIN * REACH}, {})
+
+    def shown(self) -> Shown:
+        with no_grad():
+            hidden = [np.asarray(h.numpy()) for h in self.net.hidden(wrap(_PLANE))]
+            logits = self.net(wrap(_PLANE)).numpy()
+        surface = np.tanh(0.5 * logits.astype(np.float64))  # 2 p - 1 for the probability p of class 1
+        neurons = np.concatenate([_thinned(h) for h in hidden])
+        # Each neuron's picture has its own scale: its largest value on the plane.
+        reach = np.maximum(np.abs(neurons).max(axis=(1, 2), keepdims=True), 1e-12)
+        layers = self.net.layers
+        return Shown(
+            {
+                "widths": [int(h.shape[1]) for h in hidden],
+                "reaches": [float(f"{r:.3g}") for r in reach.ravel()],
+                "weights": [_rounded(layer.weight.detach().numpy()) for layer in layers],
+                "biases": [_rounded(layer.bias.detach().numpy()) for layer in layers],
+            },
+            {
+                "surface": as_bytes(surface.reshape(SURFACE, SURFACE)),
+                "neurons": as_bytes(neurons / reach),
+            },
+        )
+
+
+def _plane() -> Array:
+    """The points of the picture, rows from the top."""
+    side = np.linspace(-MARGIN * REACH, MARGIN * REACH, SURFACE)
+    across, up = np.meshgrid(side, side[::-1])
+    return np.stack([across.ravel(), up.ravel()], axis=1).astype(np.float32)
+
+
+_PLANE = _plane()
+
+
+def _thinned(values: Array) -> Array:
+    """A layer's values over the plane as one small picture for each neuron."""
+    pictures = values.T.reshape(-1, SURFACE, SURFACE)
+    return np.asarray(pictures[:, ::THINNED, ::THINNED], np.float64)
+
+
+def _rounded(values: Array) -> list[object]:
+    """Three decimals, for drawing; what is no number as 0, which draws nothing."""
+    found: list[object] = np.round(np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0), 3).tolist()
+    return found

@@ -1,0 +1,122 @@
+"""Points in the plane in two classes: the sets that networks are tried on, and the reader's own."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.errors import DataError, fail
+
+Sampler = Callable[[np.random.Generator, int], Array]
+# Points of the reader's own set, and the size of the square that every set is scaled to, from -REACH to REACH.
+MOST_POINTS = 2000
+REACH = 3.0
+
+
+def spirals(generator: np.random.Generator, count: int) -> Array:
+    """One arm of two spirals, which goes round one and a half times; the other is its mirror image."""
+    along = (np.arange(count) + 0.5) / count
+    angle = 1.5 * 2 * np.pi * along
+    return 0.95 * along[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+
+
+def disc(generator: np.random.Generator, count: int) -> Array:
+    """A disc about the middle."""
+    angle, radius = generator.uniform(0, 2 * np.pi, count), 0.45 * np.sqrt(generator.uniform(0, 1, count))
+    return radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+
+
+def ring(generator: np.random.Generator, count: int) -> Array:
+    """A ring around the disc."""
+    angle, radius = generator.uniform(0, 2 * np.pi, count), generator.uniform(0.7, 1.0, count)
+    return radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+
+
+def corners(sign: float) -> Sampler:
+    """Two opposite quarters of a square: those where the product of the coordinates has this sign."""
+
+    def sample(generator: np.random.Generator, count: int) -> Array:
+        x = generator.uniform(0.08, 0.95, (count, 2)) * generator.choice([-1.0, 1.0], (count, 1))
+        x[:, 1] *= sign
+        return x
+
+    return sample
+
+
+def moon(generator: np.random.Generator, count: int) -> Array:
+    """A half circle, opened downwards; the other is its mirror image, and each reaches into the other."""
+    angle = generator.uniform(0, np.pi, count)
+    return 0.62 * np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1)
+
+
+def cloud(generator: np.random.Generator, count: int) -> Array:
+    """A bell-shaped cloud off the middle; the other is its mirror image."""
+    return generator.normal(0.42, 0.2, (count, 2))
+
+
+def _mirrored(sample: Sampler) -> Sampler:
+    return lambda generator, count: -sample(generator, count)
+
+
+SETS: dict[str, tuple[Sampler, Sampler]] = {
+    "spirals": (spirals, _mirrored(spirals)),
+    "circles": (disc, ring),
+    "xor": (corners(1.0), corners(-1.0)),
+    "moons": (moon, _mirrored(moon)),
+    "gaussians": (cloud, _mirrored(cloud)),
+}
+
+
+def made(name: str, count: int, noise: float, generator: np.random.Generator) -> tuple[Array, Array]:
+    """Points of a set, of shape (count, 2), and their classes, 0 or 1; half of them in each, in mixed order."""
+    first, second = SETS[name]
+    ones = count // 2
+    x = REACH * np.concatenate([second(generator, count - ones), first(generator, ones)])
+    x += noise * generator.normal(size=x.shape)
+    labels = np.repeat([0.0, 1.0], [count - ones, ones])
+    order = generator.permutation(count)
+    return x[order], labels[order]
+
+
+def read(text: str) -> tuple[Array, Array]:
+    """The reader's own points: lines of x, y, class, by commas, semicolons or tabs; a first line of names is left out.
+
+    They are moved and scaled to the square that the other sets are in. Raises DataError that names the line.
+    """
+    separator = next((s for s in (";", "\t") if s in text), ",")
+    rows: list[list[float]] = []
+    labels: dict[str, int] = {}
+    for number, cells in enumerate(csv.reader(io.StringIO(text), delimiter=separator), 1):
+        cells = [cell.strip() for cell in cells]
+        if not any(cells):
+            continue
+        numbers = _numbers(cells[:2])
+        if numbers is None and not rows:
+            continue
+        if numbers is None or len(cells) != 3:
+            fail(DataError, f"line {number} of the data is no x, y, class")
+        label = labels.setdefault(cells[2], len(labels))
+        if len(labels) > 2:
+            fail(DataError, f"line {number} of the data has a third class: there are two")
+        rows.append([*numbers, label])
+        if len(rows) > MOST_POINTS:
+            fail(DataError, f"there are more than {MOST_POINTS:,} points in the data")
+    if len(labels) < 2 or len(rows) < 8:
+        fail(DataError, "the data need 8 points or more, and two classes")
+    table = np.array(rows)
+    x = table[:, :2] - (table[:, :2].max(axis=0) + table[:, :2].min(axis=0)) / 2
+    largest = np.abs(x).max(axis=0)
+    return 0.95 * REACH * x / np.where(largest > 0, largest, 1.0), table[:, 2]
+
+
+def _numbers(cells: list[str]) -> Any:
+    try:
+        found = [float(cell) for cell in cells]
+    except ValueError:
+        return None
+    return found if len(found) == 2 and np.isfinite(found).all() else None

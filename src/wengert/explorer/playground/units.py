@@ -1,0 +1,71 @@
+"""Dead ReLUs: units that give 0 for every training point. No gradient reaches them, so nothing wakes them up again."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ... import float32, jit
+from ...core.arrays import Array
+from ...core.mode import no_grad
+from .controls import Control, Value
+from .network import BATCH, DATA, Net, Network, common, data_controls
+from .run import Shown
+
+
+class DeadUnits(Network):
+    """A ReLU network whose first biases and step size decide how many of its units live."""
+
+    name = "dead"
+    title = "Dead ReLUs"
+    view = "units"
+    series = (*Network.series, "dead")
+    horizon = 400
+    pace = 15.0
+    controls = (
+        *common(rate=0.3, how="plain"),
+        Control("bias", "First bias", -0.5, low=-3.0, high=1.0),
+        Control("scale", "Size of first weights", 1.4, low=0.1, high=3.0),
+        Control("leak", "Leak: slope 0.01 below 0", False, "switch"),
+        Control("layers", "Hidden layers", 4, low=1, high=8, whole=True),
+        Control("width", "Units in each", 16, low=2, high=32, whole=True),
+        Control("data", "Data", "moons", "choice", choices=DATA.choices[:-1]),
+        BATCH,
+        *data_controls(),
+    )
+
+    def network(self) -> Net:
+        inside = [int(self.options["width"])] * int(self.options["layers"])
+        return Net([2, *inside, 1], "leaky relu" if self.options["leak"] else "relu")
+
+    def first_scale(self) -> float:
+        return float(self.options["scale"])
+
+    def first_bias(self) -> float:
+        return float(self.options["bias"])
+
+    def __init__(self, options: dict[str, Value]) -> None:
+        super().__init__(options)
+        net = self.net
+        self._active = jit(lambda x: tuple((h > 0).astype(float32).mean(axis=0) for h in net.hidden(x)))
+
+    def active(self) -> list[Array]:
+        """By layer and unit, for which share of the training points a unit is above 0."""
+        with no_grad():
+            return [np.asarray(share.numpy()) for share in self._active(self.x)]
+
+    def dead(self) -> list[list[int]]:
+        """By layer, the units without a slope anywhere. With a leak every unit has one."""
+        if self.options["leak"]:
+            return [[] for _ in self.net.layers[:-1]]
+        return [[int(i) for i in np.flatnonzero(share == 0)] for share in self.active()]
+
+    def measure(self) -> tuple[float, ...]:
+        dead = self.dead()
+        return (*super().measure(), sum(map(len, dead)) / (len(dead) * int(self.options["width"])))
+
+    def scene(self) -> Shown:
+        return Shown(self.points(), {})
+
+    def shown(self) -> Shown:
+        active = [[round(float(share), 4) for share in layer] for layer in self.active()]
+        return Shown({"active": active, "dead": self.dead(), "leak": self.options["leak"]}, {})
