@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { MAXIMUM, SQUARE, traceOf, type OpFixture } from "../fixtures/graph";
 import { learner } from "../fixtures/learner";
 import { modelOf } from "../trace/model";
 import { programOf, nudge, run, type Program } from "./run";
@@ -28,4 +29,28 @@ test("the difference quotient is the gradient", () => {
     const at = model.trace.stats.value.scalar[node] as number;
     expect(nudge(program, node, at, new Map()).value).toBeCloseTo(gradient, 8);
   }
+});
+
+test("the loser of a maximum has the gradient 0, also where an infinity arrives", () => {
+  const steep: OpFixture = { ...SQUARE, name: "log", literals: {}, value: Math.log, slopes: (x = 0) => [1 / x] };
+  const lost = modelOf(
+    traceOf([
+      { name: "a", kind: "input", value: 0 },
+      { name: "b", kind: "input", value: -1 },
+      { name: "m", kind: "op", op: MAXIMUM, operands: ["a", "b"] },
+      { name: "L", kind: "op", op: steep, operands: ["m"] },
+    ]),
+  );
+  const again = run(programOf(lost) as Program, new Map());
+  expect(again.gradients).toEqual([Number.POSITIVE_INFINITY, 0, Number.POSITIVE_INFINITY, 1]);
+  expect(again.slopes).toEqual([1, 0, Number.POSITIVE_INFINITY]);
+});
+
+test("a graph with an op that has no plain formula is refused, with the reason", () => {
+  const odd: OpFixture = { ...SQUARE, name: "digamma", literals: {} };
+  const graph = traceOf([
+    { name: "a", kind: "input", value: 1 },
+    { name: "L", kind: "op", op: odd, operands: ["a"] },
+  ]);
+  expect(programOf(modelOf(graph))).toEqual({ reason: "This page does not know how to compute digamma." });
 });

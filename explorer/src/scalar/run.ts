@@ -32,7 +32,7 @@ export interface Run {
   readonly values: readonly (number | null)[];
   /** By node; null where no gradient came by. */
   readonly gradients: readonly (number | null)[];
-  /** By edge; null where nothing flows. */
+  /** By edge; null where it is unknown. */
   readonly slopes: readonly (number | null)[];
 }
 
@@ -106,13 +106,15 @@ function stepOf(model: Model, node: number): Step | Refusal {
 }
 
 /**
- * Runs forward with the given leaves, then backward. `exact` leaves out the rounding to the recorded dtypes: what a
- * difference quotient needs.
+ * Runs forward with the given leaves, then backward, each result rounded to the dtype in which the engine keeps it;
+ * `exact` leaves the rounding out.
  */
 export function run(program: Program, moved: ReadonlyMap<number, number>, exact = false): Run {
   const { model, steps } = program;
   const values = forward(program, moved, exact);
   const slopes = Array.from({ length: model.edges }, (_, e) => optionalNum(model.trace.edges.slope?.[e]));
+  const inDtype = (store: ((value: number) => number) | null, value: number) =>
+    exact || store === null ? value : store(value);
   const gradients: (number | null)[] = new Array<number | null>(model.nodes).fill(null);
   gradients[program.root] = program.seed;
   for (let k = steps.length - 1; k >= 0; k--) {
@@ -121,12 +123,14 @@ export function run(program: Program, moved: ReadonlyMap<number, number>, exact 
     const arrived = gradients[step.node] ?? null;
     step.edges.forEach((edge, slot) => {
       if (edge < 0) return;
+      // Where nothing flows nothing is added, not even 0 times an infinity; it is shown as the 0 that it comes to.
       const slope = partials[slot] ?? null;
-      slopes[edge] = slope;
+      slopes[edge] = slope === null ? 0 : inDtype(step.store, slope);
       const source = model.src[edge] as number;
       const tracked = ((model.trace.nodes.flags[source] as number) & FLAG.tracked) !== 0;
-      if (slope === null || arrived === null || !tracked) return;
-      gradients[source] = (gradients[source] ?? 0) + arrived * slope;
+      if (arrived === null || !tracked) return;
+      const part = slope === null ? 0 : arrived * slope;
+      gradients[source] = inDtype(roundingOf(dtypeOf(model, source)), (gradients[source] ?? 0) + part);
     });
   }
   return { values, gradients, slopes };
@@ -135,13 +139,19 @@ export function run(program: Program, moved: ReadonlyMap<number, number>, exact 
 /** Values of all nodes; those that the root does not depend on keep what was recorded. */
 function forward(program: Program, moved: ReadonlyMap<number, number>, exact: boolean): (number | null)[] {
   const { model, steps } = program;
-  const values = Array.from({ length: model.nodes }, (_, node) => moved.get(node) ?? recordedValue(model, node));
+  const values = Array.from({ length: model.nodes }, (_, node) => moved.get(node) ?? startOf(model, node));
   for (const step of steps) {
     if (moved.has(step.node)) continue;
     const value = step.op.value(argumentsOf(step, values, model), step.attrs);
     values[step.node] = exact ? value : step.store(value);
   }
   return values;
+}
+
+/** What was recorded; numbers of fewer bits are written with no more digits than tell them apart. */
+function startOf(model: Model, node: number): number | null {
+  const value = recordedValue(model, node);
+  return value === null ? null : (roundingOf(dtypeOf(model, node))?.(value) ?? value);
 }
 
 function argumentsOf(step: Step, values: readonly (number | null)[], model: Model): number[] {

@@ -7,7 +7,7 @@ import { NudgeResult, Product } from "../panels/lesson/paths_section";
 import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
-import { dtypeOf, kindOf, type Model } from "../trace/model";
+import { kindOf, type Model } from "../trace/model";
 import { agree, pathsBetween, shownPaths, type Path, type PathSummary } from "./paths/paths";
 import { PathsPicture } from "./paths/picture";
 
@@ -143,25 +143,21 @@ function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; t
         </span>{" "}
         = <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>
       </span>
-      <Proof sum={found.sum} size={found.size} from={from} to={to} numbers={numbers} />
+      <Proof found={found} sum={found.sum} from={from} to={to} numbers={numbers} />
     </p>
   );
 }
 
+interface ProofProps {
+  readonly found: PathSummary;
+  readonly sum: number;
+  readonly from: number;
+  readonly to: number;
+  readonly numbers: Numbers;
+}
+
 /** The sum against the engine's gradient where the path ends at the loss, else against the difference quotient. */
-function Proof({
-  sum,
-  size,
-  from,
-  to,
-  numbers,
-}: {
-  sum: number;
-  size: number;
-  from: number;
-  to: number;
-  numbers: Numbers;
-}) {
+function Proof({ found, sum, from, to, numbers }: ProofProps) {
   const store = useStore();
   const model = store.model.value;
   const program = useMemo(() => programOf(model, to), [model, to]);
@@ -170,7 +166,7 @@ function Proof({
   const quotient = "reason" in program || at === null ? null : nudge(program, from, at, store.moved.value);
   const scale = to === model.trace.meta.roots[0] ? (numbers.gradient(to) ?? 1) : 1;
   const name = <Formula parts={[namePart(model, from)]} />;
-  const equal = gradient !== null && agree(sum * scale, gradient, dtypeOf(model, from), size * Math.abs(scale));
+  const equal = gradient !== null && agree(sum * scale, gradient, found.precision, found.size * Math.abs(scale));
   return (
     <>
       {gradient !== null && (

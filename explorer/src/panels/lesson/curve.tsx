@@ -97,7 +97,6 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
     ? {
         role: "slider" as const,
         tabIndex: 0,
-        "data-wg-keys": "",
         "aria-valuemin": from,
         "aria-valuemax": to,
         "aria-valuenow": at,

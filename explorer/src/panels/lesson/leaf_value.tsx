@@ -4,7 +4,7 @@ import { shownNumber } from "../../format";
 import { canMove } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
 import { moveLeaf, useStore } from "../../state";
-import { recordedValue } from "../../trace/model";
+import { dtypeOf, recordedValue } from "../../trace/model";
 import { plainName } from "../../formula/expression";
 
 export function LeafValue({ node }: { node: number }) {
@@ -14,11 +14,12 @@ export function LeafValue({ node }: { node: number }) {
   const program = programFor(model);
   const field = useRef<HTMLInputElement>(null);
   const moved = store.moved.value.has(node);
+  const digits = dtypeOf(model, node) === "float32" ? 7 : 12;
   useLayoutEffect(() => {
     // What is being typed ("-", "2.") is left alone until it is let go of, or put back.
     const input = field.current;
     if (input !== null && (input !== document.activeElement || !moved))
-      input.value = String(Number(value.toPrecision(12)));
+      input.value = String(Number(value.toPrecision(digits)));
   });
   if (!canMove(model, node) || "reason" in program) {
     const reason = "reason" in program ? program.reason : "";

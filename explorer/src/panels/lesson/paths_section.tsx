@@ -2,7 +2,7 @@
 import { shownNumber, shownQuotient } from "../../format";
 import { namePart, type Part } from "../../formula/expression";
 import { Formula } from "../../formula/view";
-import { dtypeOf, type Model } from "../../trace/model";
+import type { Model } from "../../trace/model";
 import { useStore, type Numbers } from "../../state";
 import { nudge, type Quotient } from "../../scalar/run";
 import { programFor, slopeOf } from "../../scalar/recompute";
@@ -44,10 +44,7 @@ export function PathsSection({ node }: { node: number }) {
         <span>{found.count === 0 ? "no path: nothing flows" : "sum of paths"}</span>
         {found.count > 0 && <b class="wg-grad wg-mono">{shownNumber(found.sum)}</b>}
         {gradient !== null && found.count > 0 && (
-          <Check
-            equal={agree(found.sum * seed, gradient, dtypeOf(model, node), found.size * Math.abs(seed))}
-            node={node}
-          />
+          <Check equal={agree(found.sum * seed, gradient, found.precision, found.size * Math.abs(seed))} node={node} />
         )}
       </p>
       <Nudge node={node} />

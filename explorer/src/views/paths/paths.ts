@@ -6,7 +6,7 @@
  * largest of those left (Hart, Nilsson and Raphael 1968, with an exact estimate).
  */
 import { superscript } from "../../format";
-import { edgesAt, type Model } from "../../trace/model";
+import { dtypeOf, edgesAt, type Model } from "../../trace/model";
 
 export interface Path {
   /** Rows of edges, from the first node to the last. */
@@ -21,6 +21,8 @@ export interface PathSummary {
   readonly sum: number | null;
   /** The sum of the products' sizes: what rounding is measured against where large products cancel. */
   readonly size: number;
+  /** How exactly the sum can be known. */
+  readonly precision: number;
   /** The largest first. */
   readonly best: readonly Path[];
   /** Edges that lie on some path, and the sum of products of the paths through each. */
@@ -49,6 +51,7 @@ export function pathsBetween(model: Model, slope: Slope, from: number, to: numbe
   return {
     count: from === to ? 1 : (ahead.count.get(to) ?? 0),
     sum: !complete ? null : from === to ? 1 : (ahead.sum.get(to) ?? 0),
+    precision: precisionOf(model, edges),
     size: from === to ? 1 : (ahead.size.get(to) ?? 0),
     best: complete && from !== to ? bestFirst(model, slope, new Set(edges), behind.most, from, to, most) : [],
     through,
@@ -249,14 +252,20 @@ class Heap<T> {
   }
 }
 
-/**
- * Whether two numbers agree as far as the dtype that they were computed in can say, when they are sums of products of
- * `size` in all.
- */
-export function agree(a: number, b: number, dtype: string, size = 0): boolean {
-  if (Object.is(a, b)) return true;
-  const precision = dtype === "float64" ? 1e-9 : dtype === "float32" ? 1e-4 : 1e-2;
-  return Math.abs(a - b) <= precision * Math.max(size, Math.abs(a), Math.abs(b));
+/** How far apart two ways to the same number may end, relative to what was summed on the way. */
+export const PRECISIONS: { readonly [dtype: string]: number } = { float64: 1e-9, float32: 1e-4 };
+const COARSE = 1e-2;
+
+/** Of the coarsest dtype among the nodes on a set of edges. */
+function precisionOf(model: Model, edges: readonly number[]): number {
+  return edges
+    .flatMap((edge) => [model.src[edge] as number, model.dst[edge] as number])
+    .reduce((worst, node) => Math.max(worst, PRECISIONS[dtypeOf(model, node)] ?? COARSE), 0);
+}
+
+/** Whether two numbers agree to `precision` when they are sums of products of `size` in all. */
+export function agree(a: number, b: number, precision: number, size = 0): boolean {
+  return Object.is(a, b) || Math.abs(a - b) <= precision * Math.max(size, Math.abs(a), Math.abs(b));
 }
 
 /** Numbers of paths: exact while a reader can take them in, powers of ten beyond. */

@@ -1,0 +1,45 @@
+/** Against runs that the engine recorded (`scripts/explorer_samples.py`): what the page computes is what was measured. */
+import { expect, test } from "vitest";
+import learnerDocument from "../fixtures/learner.json";
+import mlpDocument from "../fixtures/mlp.json";
+import { parse } from "../trace/decode";
+import { dtypeOf, kindOf, modelOf, recordedGradient, recordedSlope, recordedValue } from "../trace/model";
+import { agree, pathsBetween } from "../views/paths/paths";
+import { nudge, programOf, run, type Program } from "./run";
+
+const models = {
+  learner: modelOf(parse(JSON.stringify(learnerDocument))),
+  mlp: modelOf(parse(JSON.stringify(mlpDocument))),
+};
+
+/** The last digit that a document writes, and a few rounding errors for double precision. */
+const shown = (dtype: string) => (dtype === "float32" ? 2 ** -24 : 1e-14);
+
+test.each(Object.entries(models))("%s: run again here, every number is the recorded one", (_, model) => {
+  const again = run(programOf(model) as Program, new Map());
+  for (let node = 0; node < model.nodes; node++) {
+    expect(agree(again.values[node] as number, recordedValue(model, node) as number, shown(dtypeOf(model, node)))).toBe(
+      true,
+    );
+    const gradient = recordedGradient(model, node);
+    if (gradient !== null) {
+      expect(agree(again.gradients[node] ?? Number.NaN, gradient, shown(dtypeOf(model, node)))).toBe(true);
+    }
+  }
+});
+
+test.each(Object.entries(models))(
+  "%s: sums over paths and difference quotients are the gradients of all leaves",
+  (_, model) => {
+    const program = programOf(model) as Program;
+    const root = model.trace.meta.roots[0] as number;
+    for (let node = 0; node < model.nodes; node++) {
+      if (!["input", "param"].includes(kindOf(model, node))) continue;
+      const gradient = recordedGradient(model, node) as number;
+      const paths = pathsBetween(model, (edge) => recordedSlope(model, edge), node, root, 0);
+      expect(agree(paths.sum ?? Number.NaN, gradient, paths.precision, paths.size)).toBe(true);
+      const { value } = nudge(program, node, recordedValue(model, node) as number, new Map());
+      expect(Math.abs(value - gradient)).toBeLessThan(1e-6 * Math.max(1, Math.abs(gradient)));
+    }
+  },
+);
