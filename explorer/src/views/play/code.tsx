@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 
 export interface CodeProps {
+  readonly title?: string;
   readonly lines: readonly string[];
   /** The line that a paused run stands before. */
   readonly lit: number;
@@ -14,7 +15,7 @@ export interface CodeProps {
 /** Up to here lines can be followed with the eye. */
 const FOLLOWED = 6;
 
-export function Code({ lines, lit, playing, pace, step }: CodeProps) {
+export function Code({ title = "The loop, as it runs", lines, lit, playing, pace, step }: CodeProps) {
   const [running, setRunning] = useState(lit);
   const follows = playing && pace <= FOLLOWED && !matchMedia("(prefers-reduced-motion: reduce)").matches;
   useEffect(() => {
@@ -26,7 +27,7 @@ export function Code({ lines, lit, playing, pace, step }: CodeProps) {
   const at = follows ? running : lit;
   return (
     <section class="wg-section">
-      <h2>The loop, as it runs</h2>
+      <h2>{title}</h2>
       <ol class="wg-play-code">
         {lines.map((line, i) => (
           <li key={i} class={i === at ? "is-lit" : ""} aria-current={i === at ? "step" : undefined}>

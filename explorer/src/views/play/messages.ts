@@ -35,7 +35,7 @@ export interface Experiment {
   readonly name: string;
   readonly title: string;
   readonly aside: string;
-  readonly view: "line" | "network" | "layers" | "script";
+  readonly view: "line" | "network" | "units" | "flow" | "script";
   readonly series: readonly string[];
   readonly paces: readonly [number, number];
   readonly controls: readonly Control[];
@@ -124,4 +124,51 @@ export interface LineFrame {
   readonly limit: Num | null;
   readonly code: readonly string[];
   readonly lit: number;
+}
+
+/** x, y, class (0 or 1). */
+export type LabelledPoint = readonly [number, number, number];
+
+export interface PointsScene {
+  readonly train: readonly LabelledPoint[];
+  readonly test: readonly LabelledPoint[];
+  /** The points lie in the square from -reach to reach, nearly all of them. */
+  readonly reach: number;
+}
+
+export interface NetworkScene extends PointsScene {
+  /** The pictures reach from -edge to edge. */
+  readonly edge: number;
+}
+
+export interface NetworkFrame {
+  /** Neurons of the hidden layers. */
+  readonly widths: readonly number[];
+  /** What the ends of the colours stand for, by neuron, layer after layer. */
+  readonly reaches: readonly number[];
+  /** By layer, a row for each of its neurons, a column for each input. */
+  readonly weights: readonly (readonly (readonly number[])[])[];
+  readonly biases: readonly (readonly number[])[];
+}
+
+export interface UnitsFrame {
+  /** By layer and unit, the share of the training points for which it is above 0. */
+  readonly active: readonly (readonly number[])[];
+  readonly dead: readonly (readonly number[])[];
+  readonly leak: boolean;
+}
+
+export interface FlowFrame {
+  /** Root mean square of what each hidden layer gives. */
+  readonly values: readonly Num[];
+  /** Norm of the gradient of each layer's weights, the last one included. */
+  readonly gradients: readonly Num[];
+}
+
+export interface ScriptFrame {
+  readonly file: string;
+  readonly parameters: readonly { name: string; shape: readonly number[]; size: Num; gradient: Num | null }[];
+  /** How many there are, of which the first are told. */
+  readonly count: number;
+  readonly fault: Fault | null;
 }

@@ -1,4 +1,5 @@
 /** The Play tab: live training in the process behind the page, with panels and a clock of its own. */
+import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { num } from "../../trace/decode";
 import { useStore } from "../../state";
@@ -6,28 +7,32 @@ import { Chart } from "./loss_chart";
 import { Code } from "./code";
 import { Controls, type Limit } from "./controls";
 import { LineArithmetic, LineCenter } from "./line";
+import { FlowCenter } from "./flow";
+import { NetworkCenter, NetworkRight } from "./network";
 import { plainNumber } from "./numbers";
+import { ScriptCenter, ScriptHelp } from "./script";
+import { DeadShare, UnitsCenter } from "./units";
 import { Buttons, Pace, Timeline } from "./timeline";
 import { open, playOf, seekTo, stepBy, togglePlaying, type Play } from "./session";
-import type { Experiment, Frame, LineFrame, LineScene, Scene } from "./messages";
+import type { Experiment, FlowFrame, Frame, LineFrame, LineScene, NetworkFrame, NetworkScene, Scene, ScriptFrame, UnitsFrame } from "./messages";
 
 export function PlayView() {
   const store = useStore();
   const play = playOf(store);
-  const { value: experiment } = play.experiment;
+  const experiment = play.experiment.value;
   const scene = play.scene.value;
   const frame = play.frame.value;
+  const explains = play.explains.value;
   useKeys(play);
+  const shown = !explains && experiment !== null && scene !== null && frame !== null ? parts(play, experiment, scene, frame) : null;
   return (
     <>
       <aside class="wg-left wg-play-left" aria-label="Experiments and settings">
-        <TryList play={play} current={experiment} />
-        {experiment !== null && frame !== null && (
+        <TryList play={play} />
+        {shown !== null && experiment !== null && frame !== null && (
           <Controls key={experiment.name} play={play} experiment={experiment} options={frame.options} limit={limitOf(experiment, frame)} />
         )}
-        {isLine(experiment, frame) && (
-          <Code lines={frame.values.code} lit={frame.values.lit} playing={frame.playing} pace={frame.pace} step={frame.step} />
-        )}
+        {shown?.left}
       </aside>
       <div class="wg-center wg-play-center" id="wg-view" role="tabpanel" aria-labelledby="wg-tab-play">
         {play.lost.value && (
@@ -35,10 +40,10 @@ export function PlayView() {
             The process behind this page has ended. Start it again: <code>wengert playground</code>
           </p>
         )}
-        {isLine(experiment, frame) && <LineCenter scene={scene as Scene<LineScene>} frame={frame} />}
+        {explains ? <ScriptHelp /> : shown?.center}
       </div>
       <aside class="wg-right" aria-label="The run in numbers">
-        {isLine(experiment, frame) && <LineRight scene={scene as Scene<LineScene>} frame={frame} />}
+        {shown?.right}
       </aside>
       <section class="wg-play-ctl" aria-label="Transport">
         <Buttons play={play} frame={frame} />
@@ -58,29 +63,92 @@ export function PlayView() {
   );
 }
 
-function isLine(experiment: Experiment | null, frame: Frame | null): frame is Frame<LineFrame> {
-  return experiment?.view === "line" && frame !== null;
+interface Parts {
+  readonly left?: ComponentChildren;
+  readonly center: ComponentChildren;
+  readonly right: ComponentChildren;
+}
+
+/** What an experiment shows. Its `view` says what its scene and frames hold. */
+function parts(play: Play, { view }: Experiment, scene: Scene, frame: Frame): Parts {
+  switch (view) {
+    case "line": {
+      const props = { scene: scene as Scene<LineScene>, frame: frame as Frame<LineFrame> };
+      const { code, lit } = props.frame.values;
+      return {
+        left: <Code lines={code} lit={lit} playing={frame.playing} pace={frame.pace} step={frame.step} />,
+        center: <LineCenter {...props} />,
+        right: <LineRight {...props} />,
+      };
+    }
+    case "network":
+      return {
+        center: <NetworkCenter scene={scene as Scene<NetworkScene>} frame={frame as Frame<NetworkFrame>} />,
+        right: <NetworkRight frame={frame} />,
+      };
+    case "units":
+      return {
+        center: <UnitsCenter frame={frame as Frame<UnitsFrame>} />,
+        right: (
+          <>
+            <DeadShare frame={frame} />
+            <NetworkRight frame={frame} />
+          </>
+        ),
+      };
+    case "flow":
+      return { center: <FlowCenter frame={frame as Frame<FlowFrame>} />, right: <NetworkRight frame={frame} /> };
+    case "script":
+      return { center: <ScriptCenter play={play} frame={frame as Frame<ScriptFrame>} />, right: <ScriptRight frame={frame} /> };
+  }
+}
+
+function ScriptRight({ frame }: { frame: Frame }) {
+  const loss = num(frame.history.loss?.[frame.history.steps.indexOf(frame.step)] ?? "nan");
+  return (
+    <section class="wg-section">
+      <h2>The run</h2>
+      <dl class="wg-play-facts">
+        <dt>loss</dt>
+        <dd>{plainNumber(loss)}</dd>
+        <dt>step</dt>
+        <dd>
+          {frame.step} of {frame.horizon}
+        </dd>
+      </dl>
+      <p class="wg-play-note">Going back runs the script again from its start, with the same seed.</p>
+    </section>
+  );
 }
 
 function limitOf(experiment: Experiment, frame: Frame): Limit | null {
-  if (!isLine(experiment, frame) || frame.values.limit === null) return null;
+  if (experiment.view !== "line") return null;
+  const { limit } = (frame as Frame<LineFrame>).values;
+  if (limit === null) return null;
   const momentum = frame.options.method === "momentum";
-  return { value: num(frame.values.limit), formula: momentum ? "2(1 + β)/λ" : "2/λ", words: "read from this loss’s own curvature." };
+  return { value: num(limit), formula: momentum ? "2(1 + β)/λ" : "2/λ", words: "read from this loss’s own curvature." };
 }
 
-function TryList({ play, current }: { play: Play; current: Experiment | null }) {
+function TryList({ play }: { play: Play }) {
+  const current = play.experiment.value;
+  const explains = play.explains.value;
+  const experiments = play.experiments.value;
+  const row = (name: string, title: string, aside: string, pressed: boolean, act: () => void, math: boolean) => (
+    <li key={name}>
+      <button type="button" aria-pressed={pressed} onClick={act}>
+        <span>{title}</span>
+        <small class={math ? "wg-math" : ""}>{aside}</small>
+      </button>
+    </li>
+  );
   return (
     <section class="wg-section">
       <h2>Try</h2>
       <ul class="wg-play-try">
-        {play.experiments.value.map((experiment) => (
-          <li key={experiment.name}>
-            <button type="button" aria-pressed={experiment.name === current?.name} onClick={() => open(play, experiment.name)}>
-              <span>{experiment.title}</span>
-              <small class={experiment.view === "line" ? "wg-math" : ""}>{experiment.aside}</small>
-            </button>
-          </li>
-        ))}
+        {experiments.map(({ name, title, aside, view }) => row(name, title, aside, !explains && name === current?.name, () => open(play, name), view === "line"))}
+        {experiments.length > 0 &&
+          !experiments.some(({ view }) => view === "script") &&
+          row("script", "Your own script", "play.py", explains, () => (play.explains.value = true), false)}
       </ul>
     </section>
   );

@@ -13,6 +13,8 @@ export interface Play {
   /** Why the last message could not be followed. */
   readonly refused: Signal<string>;
   readonly lost: Signal<boolean>;
+  /** Whether the page explains how a script of the reader's own joins in. */
+  readonly explains: Signal<boolean>;
   readonly experiment: ReadonlySignal<Experiment | null>;
   send(message: unknown): void;
 }
@@ -31,6 +33,7 @@ export function playOf(store: Store): Play {
     frame: signal(null),
     refused: signal(""),
     lost: signal(false),
+    explains: signal(false),
     experiment: computed(() => experiments.value.find(({ name }) => name === scene.value?.experiment) ?? null),
     send: (message) => store.host.send?.(message),
   };
@@ -82,6 +85,7 @@ function show(store: Store, document: Parameters<typeof modelOf>[0]): void {
 // -- what the reader can do
 
 export function open(play: Play, experiment: string): void {
+  play.explains.value = false;
   play.send({ type: "open", experiment, options: {} });
 }
 

@@ -1,0 +1,305 @@
+/** Two classes in the plane: the network neuron by neuron, and the surface that it makes. */
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useStore, type Theme } from "../../state";
+import { Chart } from "./loss_chart";
+import { heat } from "./heat";
+import { link, networkLayout, type Box, type NetworkLayout } from "./network_layout";
+import { plainNumber } from "./numbers";
+import { Card } from "./parts";
+import { useSize, type Size } from "./size";
+import type { Frame, LabelledPoint, NetworkFrame, NetworkScene, PointsScene, Scene } from "./messages";
+import { num } from "../../trace/decode";
+
+export interface NetworkProps {
+  readonly scene: Scene<NetworkScene>;
+  readonly frame: Frame<NetworkFrame>;
+}
+
+/** A neuron by its hidden layer and place; null is the result. */
+type Looked = { readonly layer: number; readonly unit: number } | null;
+
+export function NetworkCenter({ scene, frame }: NetworkProps) {
+  const [element, size] = useSize<HTMLDivElement>();
+  const [looked, setLooked] = useState<Looked>(null);
+  const here = looked !== null && looked.unit < (frame.values.widths[looked.layer] ?? 0) ? looked : null;
+  return (
+    <div class="wg-play-whole">
+      <Card title="The network, neuron by neuron" aside={nameOf(here)} wide>
+        <div class="wg-play-plot" ref={element}>
+          {size.width > 0 && <Drawing scene={scene} frame={frame} size={size} looked={here} look={setLooked} />}
+        </div>
+      </Card>
+    </div>
+  );
+}
+
+function nameOf(looked: Looked): string {
+  return looked === null ? "the result, over the plane" : `layer ${looked.layer + 1}, neuron ${looked.unit + 1}, over the plane`;
+}
+
+interface DrawingProps extends NetworkProps {
+  readonly size: Size;
+  readonly looked: Looked;
+  readonly look: (at: Looked) => void;
+}
+
+function Drawing({ scene, frame, size, looked, look }: DrawingProps) {
+  const theme = useStore().theme.value;
+  const { widths } = frame.values;
+  const layout = useMemo(() => networkLayout(widths, size.width, size.height), [widths.join(), size.width, size.height]);
+  return (
+    <>
+      <Links frame={frame} layout={layout} size={size} looked={looked} />
+      <Pictures scene={scene} frame={frame} layout={layout} size={size} looked={looked} theme={theme} />
+      <Points points={scene.values} box={layout.output} edge={scene.values.edge} size={size} />
+      <Marks layout={layout} size={size} looked={looked} />
+      {layout.columns.slice(1).map((column, layer) =>
+        column.map((box, unit) => (
+          <Neuron key={`${layer} ${unit}`} box={box} frame={frame} layer={layer} unit={unit} pressed={looked?.layer === layer && looked.unit === unit} look={look} />
+        )),
+      )}
+      <Legend layout={layout} />
+    </>
+  );
+}
+
+/** The strongest weights that are drawn at full width. */
+const STRONG = 2.5;
+
+function Links({ frame, layout, size, looked }: { frame: Frame<NetworkFrame>; layout: NetworkLayout; size: Size; looked: Looked }) {
+  const { weights } = frame.values;
+  const last = weights.length - 1;
+  return (
+    <svg width={size.width} height={size.height} aria-hidden="true">
+      {weights.map((rows, layer) =>
+        rows.map((row, to) =>
+          row.map((weight, from) => {
+            const source = layout.columns[layer]?.[from];
+            const target = layer === last ? layout.output : layout.columns[layer + 1]?.[to];
+            if (source === undefined || target === undefined) return null;
+            const into = looked !== null && looked.layer === layer && looked.unit === to;
+            const outOf = looked !== null && looked.layer === layer - 1 && looked.unit === from;
+            const strength = Math.min(1, Math.abs(weight) / STRONG);
+            return (
+              <path
+                key={`${layer} ${to} ${from}`}
+                class={`wg-play-link${weight < 0 ? " is-negative" : ""}`}
+                d={link(source, target)}
+                stroke-width={(0.4 + 4.2 * strength).toFixed(2)}
+                opacity={looked === null || into || outOf ? (0.18 + 0.72 * strength).toFixed(2) : "0.07"}
+              />
+            );
+          }),
+        ),
+      )}
+    </svg>
+  );
+}
+
+interface PicturesProps extends NetworkProps {
+  readonly layout: NetworkLayout;
+  readonly size: Size;
+  readonly looked: Looked;
+  readonly theme: Theme;
+}
+
+/** All pictures on one canvas: a frame paints them once. */
+function Pictures({ scene, frame, layout, size, looked, theme }: PicturesProps) {
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const ratio = Math.min(2, window.devicePixelRatio || 1);
+  useEffect(() => {
+    const context = canvas.current?.getContext("2d");
+    if (!context) return;
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, size.width, size.height);
+    const { surface, neurons } = frame.arrays;
+    if (!(surface instanceof Uint8Array) || !(neurons instanceof Uint8Array)) return;
+    const total = frame.values.widths.reduce((a, b) => a + b, 0);
+    const small = Math.round(Math.sqrt(neurons.length / total));
+    const large = Math.round(Math.sqrt(surface.length));
+    layout.columns[0]?.forEach((box, i) => framed(context, axisPicture(i, theme), box, 6));
+    let at = 0;
+    layout.columns.slice(1).forEach((column, layer) =>
+      column.forEach((box, unit) => {
+        const picture = heat(neurons, at * small * small, small, theme);
+        framed(context, picture, box, 6);
+        if (looked?.layer === layer && looked.unit === unit) framed(context, picture, layout.output, 8);
+        at++;
+      }),
+    );
+    if (looked === null) framed(context, heat(surface, 0, large, theme), layout.output, 8);
+  }, [scene, frame, layout, size, looked, theme, ratio]);
+  return <canvas ref={canvas} width={size.width * ratio} height={size.height * ratio} style={{ width: "100%", height: "100%" }} aria-hidden="true" />;
+}
+
+function framed(context: CanvasRenderingContext2D, picture: HTMLCanvasElement, box: Box, radius: number): void {
+  context.save();
+  context.beginPath();
+  context.roundRect(box.x, box.y, box.side, box.side, radius);
+  context.clip();
+  context.imageSmoothingEnabled = true;
+  context.drawImage(picture, box.x, box.y, box.side, box.side);
+  context.restore();
+}
+
+/** What an input is over the plane: one of the coordinates. */
+function axisPicture(axis: number, theme: Theme): HTMLCanvasElement {
+  const side = 16;
+  const codes = Uint8Array.from({ length: side * side }, (_, i) => {
+    const share = axis === 0 ? (i % side) / (side - 1) : 1 - Math.floor(i / side) / (side - 1);
+    return Math.round(128 + 127 * (2 * share - 1));
+  });
+  return heat(codes, 0, side, theme);
+}
+
+/** Points of the training set are filled, those for testing hollow; class 1 is round, class 0 square. */
+export function Points({ points, box, edge, size }: { points: PointsScene; box: Box; edge: number; size: Size }) {
+  const at = ([x, y]: LabelledPoint) =>
+    [box.x + ((x / edge + 1) / 2) * box.side, box.y + ((1 - y / edge) / 2) * box.side] as const;
+  const mark = (point: LabelledPoint, i: number, test: boolean) => {
+    const [x, y] = at(point);
+    const name = `wg-play-mark is-${point[2] > 0.5 ? "one" : "zero"}${test ? " is-test" : ""}`;
+    return point[2] > 0.5 ? <circle key={i} class={name} cx={x} cy={y} r={3} /> : <rect key={i} class={name} x={x - 2.6} y={y - 2.6} width={5.2} height={5.2} />;
+  };
+  const drawn = useMemo(
+    () => [points.train.map((point, i) => mark(point, i, false)), points.test.map((point, i) => mark(point, i, true))],
+    [points, box.x, box.y, box.side],
+  );
+  return (
+    <svg width={size.width} height={size.height} role="img" aria-label={`${points.train.length} points to train on, ${points.test.length} to test on`}>
+      {drawn}
+    </svg>
+  );
+}
+
+/** Outlines and names of inputs. */
+function Marks({ layout, size, looked }: { layout: NetworkLayout; size: Size; looked: Looked }) {
+  return (
+    <svg width={size.width} height={size.height} aria-hidden="true">
+      {layout.columns.map((column, c) =>
+        column.map((box, r) => (
+          <rect
+            key={`${c} ${r}`}
+            class={c === 0 ? "wg-play-tile is-input" : looked?.layer === c - 1 && looked.unit === r ? "wg-play-tile is-looked" : "wg-play-tile"}
+            x={box.x}
+            y={box.y}
+            width={box.side}
+            height={box.side}
+            rx={6}
+          />
+        )),
+      )}
+      <rect class="wg-play-tile is-output" x={layout.output.x} y={layout.output.y} width={layout.output.side} height={layout.output.side} rx={8} />
+      {layout.columns[0]?.map((box, i) => (
+        <text key={i} class="wg-play-axis" x={box.x + box.side / 2} y={box.y - 6} text-anchor="middle">
+          {i === 0 ? "x" : "y"}
+        </text>
+      ))}
+    </svg>
+  );
+}
+
+interface NeuronProps {
+  readonly box: Box;
+  readonly frame: Frame<NetworkFrame>;
+  readonly layer: number;
+  readonly unit: number;
+  readonly pressed: boolean;
+  readonly look: (at: Looked) => void;
+}
+
+function Neuron({ box, frame, layer, unit, pressed, look }: NeuronProps) {
+  const { weights, biases, widths, reaches } = frame.values;
+  const row = weights[layer]?.[unit] ?? [];
+  const before = widths.slice(0, layer).reduce((a, b) => a + b, 0);
+  const words = `Layer ${layer + 1}, neuron ${unit + 1}: bias ${plainNumber(biases[layer]?.[unit] ?? 0)}, weights ${row.map(plainNumber).join(", ")}, up to ±${plainNumber(reaches[before + unit] ?? 0)}`;
+  return (
+    <button
+      type="button"
+      class="wg-play-neuron"
+      style={{ left: `${box.x}px`, top: `${box.y}px`, width: `${box.side}px`, height: `${box.side}px` }}
+      aria-label={words}
+      aria-pressed={pressed}
+      title={words}
+      onMouseEnter={() => look({ layer, unit })}
+      onMouseLeave={() => look(null)}
+      onFocus={() => look({ layer, unit })}
+      onBlur={() => look(null)}
+    />
+  );
+}
+
+function Legend({ layout }: { layout: NetworkLayout }) {
+  return (
+    <p class="wg-play-legend" style={{ right: "16px", maxWidth: `${Math.max(240, layout.output.x + layout.output.side)}px` }}>
+      <span>
+        <i class="is-one" /> class 1, above zero
+      </span>
+      <span>
+        <i class="is-zero" /> class 0, below zero
+      </span>
+      <span>
+        <i class="is-test" /> for testing
+      </span>
+      <span>
+        <i class="is-dashed" /> negative weight
+      </span>
+    </p>
+  );
+}
+
+// -- on the right
+
+export function NetworkRight({ frame }: { frame: Frame }) {
+  const at = frame.history.steps.indexOf(frame.step);
+  const value = (name: string) => num(frame.history[name]?.[at] ?? "nan");
+  const percent = (name: string) => `${(100 * value(name)).toFixed(1)}%`;
+  return (
+    <>
+      <section class="wg-section">
+        <h2>Loss</h2>
+        <Chart
+          frame={frame}
+          curves={[
+            { name: "loss", label: "training", look: "first" },
+            { name: "test", label: "test", look: "second" },
+          ]}
+          scale="logarithmic"
+          label="Loss"
+        />
+        <dl class="wg-play-facts">
+          <dt>
+            <i class="wg-play-key is-first" /> on the training points
+          </dt>
+          <dd>{plainNumber(value("loss"))}</dd>
+          <dt>
+            <i class="wg-play-key is-second" /> on the test points
+          </dt>
+          <dd>{plainNumber(value("test"))}</dd>
+        </dl>
+      </section>
+      <section class="wg-section">
+        <h2>Told apart</h2>
+        <Chart
+          frame={frame}
+          curves={[
+            { name: "accuracy", label: "training", look: "first" },
+            { name: "test_accuracy", label: "test", look: "second" },
+          ]}
+          scale="share"
+          label="Share of points on the right side"
+        />
+        <dl class="wg-play-facts">
+          <dt>of the training points</dt>
+          <dd>{percent("accuracy")}</dd>
+          <dt>of the test points</dt>
+          <dd>{percent("test_accuracy")}</dd>
+          <dt>step</dt>
+          <dd>
+            {frame.step} of {frame.horizon}
+          </dd>
+        </dl>
+      </section>
+    </>
+  );
+}
