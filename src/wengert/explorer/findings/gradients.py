@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -82,13 +83,15 @@ def _cut(facts: Facts, row: Row) -> tuple[Row, Row] | None:
 
 
 def unused(facts: Facts) -> Iterator[Finding]:
-    """A parameter of a model that took part that no operation uses."""
+    """Parameters that no operation uses, of a model of which others are used.
+
+    A model or a tensor that takes no part at all may be there for something else.
+    """
     if not facts.backward or not facts.recording.roots:
         return
     nodes = {row.node for row in facts.rows if row.node is not None}
-    names = [
-        name for name, tensor in facts.recording.parameters if tensor.node is not None and tensor.node not in nodes
-    ]
+    used = {_owner(name) for name, tensor in facts.recording.parameters if tensor.node in nodes}
+    names = [n for n, t in facts.recording.parameters if t.node not in nodes and _owner(n) in used and _owner(n) != n]
     if names:
         shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         title = f"{names[0]} is never used" if len(names) == 1 else f"{len(names)} parameters are never used"
@@ -98,6 +101,11 @@ def unused(facts: Facts) -> Iterator[Finding]:
             f"No operation takes {shown}: it costs memory, and training leaves it as it is.",
             "use it in forward(), or leave the layer out of the model", {"names": shown, "count": len(names)},
         )  # fmt: skip
+
+
+def _owner(name: str) -> str:
+    """What a path begins with: `model` of `model.layers[0].weight`."""
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def still(facts: Facts) -> Iterator[Finding]:
