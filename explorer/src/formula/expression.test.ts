@@ -40,6 +40,20 @@ test("local derivatives by name and by number", () => {
   expect(plain(localOf(model, 7, 0, value) ?? [])).toBe("2 · 2");
 });
 
+test("a negative result is bracketed where a local derivative raises it", () => {
+  const tanh: OpFixture = {
+    ...SQUARE,
+    name: "tanh",
+    form: "tanh({0})",
+    precedence: 9,
+    local: ["1 − {out}²"],
+    literals: {},
+  };
+  const made = modelOf(traceOf([leaf("a"), { name: "y", kind: "op", op: tanh, operands: ["a"] }]));
+  expect(plain(localOf(made, 1, 0, () => "−0.5") ?? [])).toBe("1 − (−0.5)^2");
+  expect(plain(localOf(made, 1, 0) ?? [])).toBe("1 − y^2");
+});
+
 test("brackets stand where binding strength asks for them, and nowhere else", () => {
   const leaves = ["a", "b", "c"].map((name) => leaf(name));
   expect(formulas([...leaves, node("s", ADD, "b", "c"), node("p", MULTIPLY, "a", "s")])).toEqual(["a · (b + c)"]);

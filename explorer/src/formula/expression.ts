@@ -105,7 +105,7 @@ function write(model: Model, node: number, operand: (node: number) => Written): 
     return written(parts, CALL);
   }
   return written(
-    fill(pieces(form), filled, ops.precedence[op] ?? CALL, [namePart(model, node)]),
+    fill(pieces(form), filled, ops.precedence[op] ?? CALL, written([namePart(model, node)], CALL)),
     ops.precedence[op] ?? CALL,
   );
 }
@@ -123,11 +123,11 @@ function operandsBySlot(model: Model, node: number, operand: (node: number) => W
 }
 
 /** A template with its holes filled, and brackets around what binds too loosely for its place. */
-export function fill(
+function fill(
   template: readonly Piece[],
   operands: readonly (Written | undefined)[],
   precedence: number,
-  out: readonly Part[],
+  out: Written,
 ): Part[] {
   return template.flatMap((piece, i): Part[] => {
     if (piece.kind === "text") return [{ kind: "text", text: piece.text }];
@@ -135,8 +135,7 @@ export function fill(
       // What is raised or lowered stands by itself.
       return [{ kind: piece.kind, parts: fill(piece.pieces, operands, 0, out) }];
     }
-    if (piece.slot < 0) return [...out];
-    const arg = operands[piece.slot];
+    const arg = piece.slot < 0 ? out : operands[piece.slot];
     if (arg === undefined) return [{ kind: "text", text: "·" }];
     const needs = piece.bracketed ? 0 : needed(template, i, precedence);
     const minus = i > 0 && needs > 0 && leadingText(arg.parts).startsWith("−");
@@ -246,7 +245,7 @@ export function localOf(
   if (template === "") return null;
   const operand = (row: number) =>
     number === undefined ? written([leafPart(model, row)], CALL) : numberWritten(number(row), row);
-  const out: readonly Part[] = number === undefined ? [namePart(model, node)] : numberWritten(number(node), node).parts;
+  const out = number === undefined ? written([namePart(model, node)], CALL) : numberWritten(number(node), node);
   return fill(pieces(template), operandsBySlot(model, node, operand), template.includes(" ") ? 2 : 0, out);
 }
 

@@ -59,7 +59,7 @@ function Tape() {
 /** Digits that the columns have room for. */
 const DIGITS = 3;
 /** Letters of a name, too. */
-const LETTERS = 8;
+const LETTERS = 6;
 
 /** Long names end in what tells them apart: "…w[0]". */
 function tailed(part: Part): Part {
