@@ -1,5 +1,6 @@
 /** Name, what is shown, tabs, find, theme. */
 import { text } from "../trace/model";
+import { playOf } from "../views/play/session";
 import { TABS, useStore, type Store, type Tab } from "../state";
 
 const LABELS: Record<Tab, string> = {
@@ -25,30 +26,13 @@ export function tabsOf(store: Store): Tab[] {
 
 export function Header() {
   const store = useStore();
-  const { trace, nodes } = store.model.value;
-  const { script, title, step } = trace.meta;
-  const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
-  const count = (n: number, what: string) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
   return (
     <header class="wg-header">
       <div class="wg-brand">
         <Mark />
         <b>wengert</b>
       </div>
-      <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>
-        {script !== "" && (
-          <>
-            <span>{script}</span>
-            <span aria-hidden="true"> / </span>
-          </>
-        )}
-        <b>{title}</b>
-        {step !== undefined && <span> · step {step}</span>}
-        <span class="wg-muted">
-          {" "}
-          · {count(nodes, "node")}, {count(operations, "operation")}
-        </span>
-      </div>
+      <Title />
       <div class="wg-tabs" role="tablist" aria-label="Views">
         {tabsOf(store).map((tab, i) => (
           <button
@@ -72,6 +56,41 @@ export function Header() {
       </button>
       <ThemeButton />
     </header>
+  );
+}
+
+/** What is looked at: a recording, or in the playground what runs behind the page. */
+function Title() {
+  const store = useStore();
+  if (store.tab.value === "play") {
+    return (
+      <div class="wg-title">
+        <span>playground</span>
+        <span aria-hidden="true"> / </span>
+        <b>{playOf(store).experiment.value?.title.toLowerCase()}</b>
+        <span class="wg-muted"> · live, running in Python</span>
+      </div>
+    );
+  }
+  const { trace, nodes } = store.model.value;
+  const { script, title, step } = trace.meta;
+  const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
+  const count = (n: number, what: string) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
+  return (
+    <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>
+      {script !== "" && (
+        <>
+          <span>{script}</span>
+          <span aria-hidden="true"> / </span>
+        </>
+      )}
+      <b>{title}</b>
+      {step !== undefined && <span> · step {step}</span>}
+      <span class="wg-muted">
+        {" "}
+        · {count(nodes, "node")}, {count(operations, "operation")}
+      </span>
+    </div>
   );
 }
 

@@ -20,7 +20,7 @@ import type { Route } from "../../layout/types";
 import { carries, edgeGradient, hasGradient, hasHanded, hasTurned, hasValue } from "../../panels/lesson/progress";
 import type { Numbers } from "../../state";
 import { codeOfRms } from "../../trace/decode";
-import { kindOf, modelOf, phaseAt, recordedValue, type Model } from "../../trace/model";
+import { edgesAt, kindOf, modelOf, phaseAt, recordedValue, type Model } from "../../trace/model";
 import { pathsBetween } from "../paths/paths";
 
 /** What does not change with the clock: the visible graph and where everything stands. */
@@ -175,7 +175,13 @@ function edgeLook(
 function valueLane(stage: Stage, node: number, { numbers }: Moment, edge: VisibleEdge): Partial<Lane> {
   const value = edge.values.length === 1 ? numbers.value(node) : null;
   const bad = value !== null && Number.isNaN(value);
-  return { bad, ...(value === null ? {} : { chip: shownNumber(value, digitsOn(stage)) }) };
+  return { bad, chip: value === null ? shapeOn(stage, node) : shownNumber(value, digitsOn(stage)) };
+}
+
+/** What stands on a lane that carries no single number: "[24]" for 24 of them. */
+function shapeOn({ model }: Stage, node: number): string | undefined {
+  const shape = model.trace.shapes[model.trace.nodes.shape[node] as number] ?? [];
+  return shape.length === 0 ? undefined : `[${shape.join("×")}]`;
 }
 
 /** Gradients along edges that share a line are summed, as they would be at the value that they go to. */
@@ -183,10 +189,18 @@ function gradientLane(stage: Stage, edge: VisibleEdge, base: EdgeLook, { numbers
   const { model } = stage;
   const rows = Array.from(edge.rows).filter((row) => hasHanded(model, row, cursor));
   if (rows.length === 0) return null;
-  const parts = rows.map((row) => edgeGradient(model, numbers, row));
-  if (parts.includes(null)) return base.gradient;
+  const parts = rows.map((row) => edgeGradient(model, numbers, row) ?? wholeGradient(model, numbers, row));
+  if (parts.includes(null)) {
+    return base.gradient && { ...base.gradient, chip: shapeOn(stage, model.src[rows[0] as number] as number) };
+  }
   const sum = parts.reduce<number>((a, b) => a + (b ?? 0), 0);
   return { width: laneWidth(codeOfRms(sum)), bad: Number.isNaN(sum), chip: shownNumber(sum, digitsOn(stage)) };
+}
+
+/** What arrives at a single number along its only edge is its gradient, whatever the other end is. */
+function wholeGradient(model: Model, numbers: Numbers, row: number): number | null {
+  const node = model.src[row] as number;
+  return edgesAt(model.consumers, node).length === 1 ? numbers.gradient(node) : null;
 }
 
 /** Where something flows right now: routes with the way it goes, for dots that travel along them. */
