@@ -24,9 +24,13 @@ function isNumber(control: Control): control is NumberControl {
   return control.kind === "number";
 }
 
+function isWanted({ shown_with: other }: Control, options: Options): boolean {
+  return other === undefined || options[other[0]] === other[1];
+}
+
 export function Controls({ play, experiment, options, limit }: { play: Play; experiment: Experiment; options: Options; limit: Limit | null }) {
   const rate = experiment.controls.find((control) => control.name === "rate");
-  const rest = experiment.controls.filter((control) => control !== rate);
+  const rest = experiment.controls.filter((control) => control !== rate && isWanted(control, options));
   return (
     <>
       {rate !== undefined && isNumber(rate) && (
@@ -79,7 +83,7 @@ function StepSize({ play, control, value, limit }: { play: Play; control: Number
           max={NOTCHES}
           value={notch}
           aria-valuetext={`${plainNumber(value)}${over ? ", diverges" : ""}`}
-          style={{ "--at": share(notch), "--limit": share(at) }}
+          style={{ "--at": notch / NOTCHES, "--limit": at / NOTCHES }}
           onInput={(event) => change(play, control.name, fromNotch(control, Number(event.currentTarget.value)))}
         />
       </label>
@@ -160,7 +164,7 @@ function Slider({ control, value, set }: { control: NumberControl; value: number
         max={discrete ? control.high : NOTCHES}
         value={discrete ? shown : toNotch(control, shown)}
         aria-valuetext={plainNumber(shown)}
-        style={{ "--at": `${(100 * toNotch({ ...control, logarithmic: control.logarithmic && !discrete }, shown)) / NOTCHES}%` }}
+        style={{ "--at": toNotch({ ...control, logarithmic: control.logarithmic && !discrete }, shown) / NOTCHES }}
         onInput={(event) => {
           const next = read(event.currentTarget);
           if (control.restarts) setDragged(next);

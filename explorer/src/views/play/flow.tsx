@@ -68,7 +68,7 @@ function Drawing({ numbers, look, what, size }: BarsProps & { size: Size }) {
         <g key={tick} class="wg-play-tick">
           <line x1={MARGIN.left} x2={width - MARGIN.right} y1={up(tick)} y2={up(tick)} />
           <text x={MARGIN.left - 8} y={up(tick)} text-anchor="end" dy="0.35em">
-            {power(tick)}
+            <Power tick={tick} />
           </text>
         </g>
       ))}
@@ -99,8 +99,15 @@ function Drawing({ numbers, look, what, size }: BarsProps & { size: Size }) {
 }
 
 /** Powers of ten with their exponents raised, from a thousandth down and ten thousand up. */
-function power(tick: number): string {
+function Power({ tick }: { tick: number }) {
   const exponent = Math.round(Math.log10(tick));
-  if (exponent > -3 && exponent < 4) return plainNumber(tick);
-  return `10${String(exponent).replace(/./g, (c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)] ?? c)}`;
+  if (exponent > -3 && exponent < 4) return <>{plainNumber(tick)}</>;
+  return (
+    <>
+      10
+      <tspan dy="-0.5em" font-size="9">
+        {plainNumber(exponent)}
+      </tspan>
+    </>
+  );
 }

@@ -14,7 +14,7 @@ function colours(theme: Theme): Uint8ClampedArray {
   for (let code = 1; code < 256; code++) {
     const value = (code - 128) / 127;
     const end = value < 0 ? below : above;
-    const share = 0.85 * Math.abs(value) ** 0.8;
+    const share = 0.58 * Math.abs(value) ** 0.8;
     for (let k = 0; k < 3; k++) table[4 * code + k] = (ground[k] as number) * (1 - share) + (end[k] as number) * share;
     table[4 * code + 3] = 255;
   }

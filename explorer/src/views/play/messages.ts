@@ -10,6 +10,8 @@ interface ControlBase {
   readonly label: string;
   readonly default: OptionValue;
   readonly restarts: boolean;
+  /** Shown only while another control has this value: its name and the value. */
+  readonly shown_with?: readonly [string, OptionValue];
 }
 export interface NumberControl extends ControlBase {
   readonly kind: "number";
@@ -153,7 +155,7 @@ export interface NetworkFrame {
 
 export interface UnitsFrame {
   /** By layer and unit, the share of the training points for which it is above 0. */
-  readonly active: readonly (readonly number[])[];
+  readonly active: readonly (readonly Num[])[];
   readonly dead: readonly (readonly number[])[];
   readonly leak: boolean;
 }

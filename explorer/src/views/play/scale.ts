@@ -24,6 +24,12 @@ export function logarithmic(from: number, to: number, low: number, high: number)
   const every = Math.max(1, Math.ceil((last - first) / 5));
   const ticks: number[] = [];
   for (let power = first; power <= last; power += every) ticks.push(10 ** power);
+  // Less than two decades: 2 and 5 are written too.
+  if (ticks.length < 2) {
+    for (let power = first - 1; power <= last; power++) {
+      for (const m of [2, 5]) if (m * 10 ** power >= from && m * 10 ** power <= to) ticks.push(m * 10 ** power);
+    }
+  }
   return Object.assign(at, { inverse, ticks });
 }
 

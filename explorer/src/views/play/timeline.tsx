@@ -47,7 +47,7 @@ export function Pace({ play, frame }: { play: Play; frame: Frame }) {
 }
 
 export function Timeline({ play, frame }: { play: Play; frame: Frame }) {
-  const share = (step: number) => `${(100 * step) / Math.max(1, frame.horizon)}%`;
+  const share = (step: number) => step / Math.max(1, frame.horizon);
   return (
     <div class="wg-play-timeline" style={{ "--at": share(frame.step), "--known": share(frame.last) }}>
       <output class="wg-play-step" aria-live="off">
@@ -64,7 +64,7 @@ export function Timeline({ play, frame }: { play: Play; frame: Frame }) {
       />
       <div class="wg-play-steps" aria-hidden="true">
         {roundTicks(0, frame.horizon, 4).map((tick) => (
-          <span key={tick} style={{ left: share(tick) }}>
+          <span key={tick} style={{ left: `${100 * share(tick)}%` }}>
             {tick.toLocaleString("en")}
           </span>
         ))}

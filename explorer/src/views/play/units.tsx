@@ -1,5 +1,6 @@
 /** Dead ReLUs: every unit as a gauge of how often it is above zero, layer by layer. */
 import { Chart } from "./loss_chart";
+import { num } from "../../trace/decode";
 import { Card } from "./parts";
 import type { Frame, UnitsFrame } from "./messages";
 
@@ -21,7 +22,7 @@ export function UnitsCenter({ frame }: { frame: Frame<UnitsFrame> }) {
               </h3>
               <ul>
                 {layer.map((share, unit) => (
-                  <Unit key={unit} layer={l} unit={unit} share={share} dead={dead[l]?.includes(unit) ?? false} />
+                  <Unit key={unit} layer={l} unit={unit} share={num(share)} dead={dead[l]?.includes(unit) ?? false} />
                 ))}
               </ul>
             </section>
@@ -41,11 +42,11 @@ export function UnitsCenter({ frame }: { frame: Frame<UnitsFrame> }) {
 }
 
 function Unit({ layer, unit, share, dead }: { layer: number; unit: number; share: number; dead: boolean }) {
-  const words = `Layer ${layer + 1}, unit ${unit + 1}: ${dead ? "dead" : `above zero for ${Math.round(share * 100)}% of the points`}`;
+  const words = `Layer ${layer + 1}, unit ${unit + 1}: ${dead ? "dead" : Number.isNaN(share) ? "not a number any more" : `above zero for ${Math.round(share * 100)}% of the points`}`;
   return (
-    <li class={dead ? "is-dead" : ""} title={words}>
+    <li class={dead ? "is-dead" : Number.isNaN(share) ? "is-lost" : ""} title={words}>
       <span class="wg-hidden">{words}</span>
-      <i style={{ height: `${100 * share}%` }} />
+      {!dead && share > 0 && <i style={{ height: `${100 * share}%` }} />}
     </li>
   );
 }

@@ -24,7 +24,6 @@ class Separate(Network):
 
     name = "separate"
     title = "Separate two spirals"
-    aside = "and other sets"
     view = "network"
     controls = (
         *common(rate=0.02, how="Adam"),

@@ -32,6 +32,8 @@ class Control:
     restarts: bool = True
     # Characters of a text.
     longest: int = 0
+    # Shown only while another control has this value.
+    shown_with: tuple[str, str] | None = None
 
     def checked(self, value: object) -> Value:
         """The value as it is used. Raises DataError for what is not allowed."""
@@ -72,6 +74,8 @@ class Control:
             found["choices"] = list(self.choices)
         elif self.kind == "text":
             found["longest"] = self.longest
+        if self.shown_with is not None:
+            found["shown_with"] = list(self.shown_with)
         return found
 
 

@@ -16,7 +16,7 @@ from ...nn import functional as F
 from ...optim import Optimizer
 from ..api import Exploration, explore
 from .controls import SEED, Control, Value, method, step_size
-from .points import REACH, SETS, made, read
+from .points import EXAMPLE, REACH, SETS, made, read
 from .run import Run
 
 ACTIVATIONS = {
@@ -32,7 +32,7 @@ ACTIVATIONS = {
 STARTS = {"He": math.sqrt(2.0), "LeCun": 1.0, "too small": 0.4, "too large": 3.0}
 
 DATA = Control("data", "Data", "spirals", "choice", choices=(*SETS, "own"))
-OWN = Control("csv", "Own data: x, y, class", "", "text", longest=100_000)
+OWN = Control("csv", "Own data: x, y, class", EXAMPLE, "text", longest=100_000, shown_with=("data", "own"))
 POINTS = Control("points", "Points", 300, low=20, high=1000, whole=True)
 NOISE = Control("noise", "Noise", 0.1, low=0.0, high=1.0)
 TEST = Control("test", "Share for testing", 0.3, low=0.1, high=0.9)

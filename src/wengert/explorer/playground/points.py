@@ -59,6 +59,24 @@ def cloud(generator: np.random.Generator, count: int) -> Array:
     return generator.normal(0.42, 0.2, (count, 2))
 
 
+# What stands where the reader's own points go, until they are there.
+EXAMPLE = """x,y,class
+1,1,inside
+1,2,inside
+2,1,inside
+2,2,inside
+1.5,1.5,inside
+0,0,outside
+0,3,outside
+3,0,outside
+3,3,outside
+1.5,-0.3,outside
+1.5,3.3,outside
+-0.3,1.5,outside
+3.3,1.5,outside
+"""
+
+
 def _mirrored(sample: Sampler) -> Sampler:
     return lambda generator, count: -sample(generator, count)
 

@@ -7,6 +7,8 @@ import numpy as np
 from ... import float32, jit
 from ...core.arrays import Array
 from ...core.mode import no_grad
+from ...core.tensor import Tensor
+from ..page import number
 from .controls import Control, Value
 from .network import BATCH, DATA, Net, Network, common, data_controls
 from .run import Shown
@@ -22,8 +24,8 @@ class DeadUnits(Network):
     horizon = 400
     pace = 15.0
     controls = (
-        *common(rate=0.3, how="plain"),
-        Control("bias", "First bias", -0.5, low=-3.0, high=1.0),
+        *common(rate=0.3, how="momentum"),
+        Control("bias", "First bias", 0.0, low=-3.0, high=1.0),
         Control("scale", "Size of first weights", 1.4, low=0.1, high=3.0),
         Control("leak", "Leak: slope 0.01 below 0", False, "switch"),
         Control("layers", "Hidden layers", 4, low=1, high=8, whole=True),
@@ -46,18 +48,23 @@ class DeadUnits(Network):
     def __init__(self, options: dict[str, Value]) -> None:
         super().__init__(options)
         net = self.net
-        self._active = jit(lambda x: tuple((h > 0).astype(float32).mean(axis=0) for h in net.hidden(x)))
 
-    def active(self) -> list[Array]:
-        """By layer and unit, for which share of the training points a unit is above 0."""
+        def shares(x: Tensor) -> tuple[Tensor, ...]:
+            signs = [part for h in net.hidden(x) for part in (h > 0, h <= 0)]
+            return tuple(sign.astype(float32).mean(axis=0) for sign in signs)
+
+        self._shares = jit(shares)
+
+    def shares(self) -> tuple[list[Array], list[Array]]:
+        """By layer and unit, for which share of the training points it is above 0, and for which not. NaN is neither."""
         with no_grad():
-            return [np.asarray(share.numpy()) for share in self._active(self.x)]
+            found = [np.asarray(share.numpy()) for share in self._shares(self.x)]
+        return found[::2], found[1::2]
 
     def dead(self) -> list[list[int]]:
         """By layer, the units without a slope anywhere. With a leak every unit has one."""
-        if self.options["leak"]:
-            return [[] for _ in self.net.layers[:-1]]
-        return [[int(i) for i in np.flatnonzero(share == 0)] for share in self.active()]
+        _, idle = self.shares()
+        return [[] if self.options["leak"] else [int(i) for i in np.flatnonzero(share == 1)] for share in idle]
 
     def measure(self) -> tuple[float, ...]:
         dead = self.dead()
@@ -67,5 +74,6 @@ class DeadUnits(Network):
         return Shown(self.points(), {})
 
     def shown(self) -> Shown:
-        active = [[round(float(share), 4) for share in layer] for layer in self.active()]
-        return Shown({"active": active, "dead": self.dead(), "leak": self.options["leak"]}, {})
+        active, idle = self.shares()
+        told = [[number(round(float(a), 4) if a + i > 0 else np.nan) for a, i in zip(*pair)] for pair in zip(active, idle)]
+        return Shown({"active": told, "dead": self.dead(), "leak": self.options["leak"]}, {})
