@@ -1,15 +1,26 @@
 // Exercises: an answer is right when it is within one part in a hundred, or the chosen one.
+
+/** What was typed as a number: "12", "-0.5", "1e-3", "4/3", "1,024"; NaN for anything else. */
+function numberOf(text) {
+  const plain = text.replace(/[−–]/g, "-").replace(/\s/g, "").replace(/,(?=\d{3}(\D|$))/g, "").replace(",", ".");
+  const parts = plain.split("/").map((part) => (part === "" ? NaN : Number(part)));
+  return parts.length > 2 ? NaN : parts.length === 2 ? parts[0] / parts[1] : parts[0];
+}
+
+function isRight(given, wanted) {
+  const number = Number(wanted);
+  if (Number.isNaN(number)) return given === wanted;
+  return Math.abs(numberOf(given) - number) <= 0.01 * Math.max(Math.abs(number), 1e-9);
+}
+
 document.addEventListener("submit", (event) => {
   const form = event.target;
   if (!form.matches(".wg-exercise form")) return;
   event.preventDefault();
-  const given = String(new FormData(form).get("answer") ?? "").trim().replace("−", "-").replace(",", ".");
-  const wanted = form.dataset.answer;
-  const number = Number(wanted);
-  const right = Number.isNaN(number)
-    ? given === wanted
-    : given !== "" && Math.abs(Number(given) - number) <= 0.01 * Math.max(Math.abs(number), 1e-9);
+  const given = String(new FormData(form).get("answer") ?? "").trim();
   const output = form.querySelector("output");
+  const right = isRight(given, form.dataset.answer);
   output.textContent = given === "" ? "Give an answer first." : right ? "Right." : "Not yet. Try again, or open the answer.";
-  output.className = right ? "wg-right" : "wg-wrong";
+  output.className = given === "" ? "" : right ? "wg-right" : "wg-wrong";
+  if (right) form.parentElement.querySelector("details").open = true;
 });
