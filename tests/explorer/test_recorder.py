@@ -179,7 +179,10 @@ def test_a_leaf_is_one_row_whoever_comes_first(late: bool) -> None:
         return wg.where(first if not late else second, second if not late else first, 0.0).sum()
 
     recording = record(run, POINTS)
-    assert [r.kind for r in recording.rows if r.op is None] == ["input"]
+    (leaf,) = [r for r in recording.rows if r.op is None]
+    assert leaf.kind == "input"
+    assert leaf.tracked
+    np.testing.assert_array_equal(leaf.gradient, np.where(POINTS > 0.5, 2.0, 0.0))
 
 
 def test_products_of_matrices_and_vectors() -> None:
@@ -302,7 +305,8 @@ def test_a_recorded_backward_pass_is_made_of_operations() -> None:
 
     recording = record(run, POINTS)
     np.testing.assert_allclose(recording.rows[0].gradient, 36 * POINTS**3, rtol=1e-12)
-    assert recording.roots[0].op is TABLE["sum"]
+    (root,) = recording.roots
+    assert root.op is TABLE["sum"]
     np.testing.assert_allclose(recording.roots[0].value, (9 * POINTS**4).sum())
 
 
@@ -373,7 +377,8 @@ def test_a_long_run_does_not_pile_up() -> None:
     assert recorder.steps == 299
 
 
-def test_updates_by_hand_end_steps() -> None:
+@pytest.mark.parametrize("cleared", [True, False])
+def test_updates_by_hand_end_steps(cleared: bool) -> None:
     w = wg.tensor([1.0, 2.0], requires_grad=True)
 
     def run() -> None:
@@ -381,7 +386,8 @@ def test_updates_by_hand_end_steps() -> None:
             (w * w).sum().backward()
             with wg.no_grad():
                 w.assign_(w - 0.1 * w.grad)
-            w.grad = None
+            if cleared:
+                w.grad = None
 
     recording = record(run)
     assert recording.step == 3
