@@ -169,25 +169,35 @@ export interface Cut {
 
 const MOST_SIZES = 6;
 
-/** Cuts at repeated blocks: for each group of like siblings that keeps much, one to a region, two, three ... */
+/** Cuts at repeated blocks: of the list of layers that keeps most, one layer to a region, two, three ... */
 export function cuts(model: Model): Cut[] {
   const t = totalsOf(model);
-  const { hash } = model.trace.scopes;
-  const groups: { scopes: number[]; kept: number; parent: number }[] = [];
-  model.childScopes.forEach((children, parent) => {
-    const byHash = new Map<number, number[]>();
-    for (const s of children) byHash.set(hash[s] as number, [...(byHash.get(hash[s] as number) ?? []), s]);
-    for (const scopes of byHash.values()) {
-      if (scopes.length > 1) groups.push({ scopes, parent, kept: scopes.reduce((sum, s) => sum + (t.kept[s] as number), 0) });
+  let best: number[] = [];
+  let most = 0;
+  for (const children of model.childScopes) {
+    const layers = children.filter((s) => (t.kept[s] as number) > 0);
+    const kept = layers.reduce((sum, s) => sum + (t.kept[s] as number), 0);
+    if (kept > most && isList(model, layers)) {
+      most = kept;
+      best = layers;
     }
-  });
-  groups.sort((a, b) => b.kept - a.kept || a.parent - b.parent);
-  const best = groups[0];
-  if (best === undefined || best.kept === 0) return wholeParts(model);
-  return sizes(best.scopes.length).map((size) => ({
-    label: size === 1 ? `each of ${best.scopes.length}` : `every ${size} of ${best.scopes.length}`,
-    regions: chunks(best.scopes, size),
+  }
+  if (best.length === 0) return wholeParts(model);
+  return sizes(best.length).map((size) => ({
+    label: size === 1 ? `each of ${best.length}` : `every ${size} of ${best.length}`,
+    regions: chunks(best, size),
   }));
+}
+
+/** Most of them are alike: a layer among them may differ and is a layer all the same. */
+function isList(model: Model, layers: readonly number[]): boolean {
+  const alike = new Map<number, number>();
+  for (const s of layers) {
+    const hash = model.trace.scopes.hash[s] as number;
+    alike.set(hash, (alike.get(hash) ?? 0) + 1);
+  }
+  const largest = Math.max(0, ...alike.values());
+  return largest > 1 && 2 * largest >= layers.length;
 }
 
 /** Where nothing repeats, the parts of the run themselves. */

@@ -1,6 +1,7 @@
 /** Who holds memory at a moment: buffers by module, and the words for each. */
-import { nameOf, opOf, scopePath, type Model } from "../../trace/model";
+import { scopePath, type Model } from "../../trace/model";
 import { BUFFER_CLASSES } from "../../trace/types";
+import { nodeTitle } from "../../panels/survey/node_panel";
 import type { Strip } from "../survey/strip";
 import { columnOfScope } from "../survey/strip";
 
@@ -48,10 +49,7 @@ export function classOf(model: Model, buffer: number): (typeof BUFFER_CLASSES)[n
 /** The node that a buffer is of, in words. */
 export function holderName(model: Model, buffer: number): string {
   const node = model.trace.buffers.node[buffer] as number;
-  if (node < 0) return "none";
-  const name = nameOf(model, node);
-  const op = opOf(model, node);
-  return name === "" || name === op ? op : `${name} = ${op}`;
+  return node < 0 ? "none" : nodeTitle(model, node);
 }
 
 export function moduleOf(model: Model, buffer: number): string {

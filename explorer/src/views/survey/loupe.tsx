@@ -104,11 +104,12 @@ export function entering(model: Model, scope: number): string {
 }
 
 function Legend({ model, focus }: { model: Model; focus: number }) {
+  const gradients = (totalsOf(model).gradients[0] as number) > 0;
   const broken = (totalsOf(model).badGradients[focus] as number) > 0;
   return (
     <footer class="wg-legend">
       <span class="wg-key-value">value</span>
-      <span class="wg-key-gradient">gradient</span>
+      {gradients && <span class="wg-key-gradient">gradient</span>}
       {model.trace.kernels !== undefined && <span class="wg-key-kernel">one kernel</span>}
       {broken && <span class="wg-key-lost">gradient lost to NaN</span>}
     </footer>
