@@ -490,6 +490,19 @@ def test_a_checkpoint_keeps_only_what_comes_from_outside() -> None:
     assert PHASES.index("recompute") in saving["events"]["phase"]
 
 
+def test_a_checkpoint_after_another_keeps_what_lies_between_them() -> None:
+    def inner(v: Any) -> Any:
+        return wg.sin(wg.exp(v) * v)
+
+    def outer(x: Any) -> Any:
+        for _ in range(3):
+            x = wg.checkpoint(inner)(x)
+        return (x * x).sum()
+
+    saved = explore(outer, np.ones((100, 100))).document["memory"]["saved"]
+    assert saved == wg.explain.memory(outer(wg.tensor(np.ones((100, 100)), requires_grad=True))).saved
+
+
 # -- structure
 
 

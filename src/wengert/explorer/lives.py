@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.mode import Scope
 from .recording import Event, Recording, Row
 
 Class = Literal["value", "saved", "gradient", "work", "param"]
@@ -134,13 +135,13 @@ class _Ledger:
             row = event.row
             if event.phase == "recompute":
                 for operand in row.operands:
-                    if operand is not None and not _in_checkpoint(operand):
+                    if operand is not None and _checkpoint(operand) is not _checkpoint(row):
                         for array in arrays(operand.value, self.kinds):
                             self._hold(array, "saved", operand, k, k)
                 if row.spec is not None:
                     size = sum(s.nbytes for s in row.specs)
                     self.extra.append(Buffer(size, "work", row, k, self.backward_of.get(row, k)))
-            if event.phase == "forward" and row.saved and not _in_checkpoint(row):
+            if event.phase == "forward" and row.saved and _checkpoint(row) is None:
                 for array in arrays(row.saved, self.kinds):
                     self._hold(array, "saved", row, k, self.backward_of.get(row, self.end))
 
@@ -172,8 +173,14 @@ class _Ledger:
                 arrived[target] = made
 
 
-def _in_checkpoint(row: Row) -> bool:
-    return row.scope is not None and row.scope.within("checkpoint")
+def _checkpoint(row: Row) -> Scope | None:
+    """The outermost checkpoint around a row: what is inside is computed again as a whole."""
+    found, scope = None, row.scope
+    while scope is not None:
+        if scope.kind == "checkpoint":
+            found = scope
+        scope = scope.parent
+    return found
 
 
 def classes() -> Sequence[Class]:

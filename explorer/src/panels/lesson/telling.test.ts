@@ -62,3 +62,17 @@ test("values and gradients are there once the clock has passed them", () => {
 test("what the tape holds after each event", () => {
   expect(keepingOf(model)).toEqual({ unit: "values", held: Float64Array.of(0, 2, 2, 2, 3, 2, 2, 2, 0), peak: 3 });
 });
+
+test("what is computed again is held from then, what it is computed from all the time", () => {
+  const { events } = model.trace;
+  const forward = events.node.slice(0, model.turn);
+  const again = modelOf({
+    ...model.trace,
+    events: {
+      ...events,
+      node: [...forward, ...forward, ...events.node.slice(model.turn)],
+      phase: [...forward.map(() => 0), ...forward.map(() => 3), ...forward.map(() => 1)],
+    },
+  });
+  expect(Array.from(keepingOf(again).held)).toEqual([0, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 0]);
+});

@@ -18,7 +18,9 @@ import type { Model } from "../../trace/model";
 import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
 import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Stage } from "./lesson_picture";
 
+/** Room for the formula and the narrator; in a narrow view the narrator's sentences take more lines. */
 const INSETS = { top: 96, bottom: 128, side: 20 };
+const TALL_NARRATOR = { below: 560, bottom: 172 };
 
 export function LessonGraph() {
   const store = useStore();
@@ -27,7 +29,10 @@ export function LessonGraph() {
   const theme = store.theme.value;
   const measure = useMemo(measuring, []);
   const frame = useRef<HTMLDivElement>(null);
-  const { stage, narrow } = useStage(model, measure, useWidth(frame));
+  const width = useWidth(frame);
+  const { stage, narrow } = useStage(model, measure, width);
+  const tall = width > 0 && width < TALL_NARRATOR.below;
+  const fitKey = useMemo(() => ({ stage, tall }), [stage, tall]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: store.cursor.value,
@@ -42,8 +47,12 @@ export function LessonGraph() {
       <Picture
         list={list}
         palette={PALETTES[theme]}
-        fitKey={stage}
-        insets={narrow ? { ...INSETS, side: 0 } : INSETS}
+        fitKey={fitKey}
+        insets={{
+          ...INSETS,
+          ...(narrow && { side: 0 }),
+          ...(tall && { bottom: TALL_NARRATOR.bottom }),
+        }}
         most={1.3}
         wheel={store.host.kind !== "widget"}
         label={described(model, store.cursor.value)}
