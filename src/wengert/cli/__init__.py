@@ -1,4 +1,4 @@
-"""The command line: `wengert demo`, `wengert info`, `wengert cache`, `wengert explore`."""
+"""The command line: `wengert demo`, `wengert info`, `wengert cache`, `wengert explore`, `wengert playground`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ..core.errors import WengertError
 from ..version import __version__
-from . import cache, demo, explore, info
+from . import cache, demo, explore, info, playground
 
 
 def parser() -> argparse.ArgumentParser:
@@ -25,6 +25,7 @@ def parser() -> argparse.ArgumentParser:
     info.add_parser(commands)
     cache.add_parser(commands)
     explore.add_parser(commands)
+    playground.add_parser(commands)
     return top
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from .. import set_eager_kernels
 from ..explorer.playground import Playground
 from ..explorer.server import serve
 
@@ -28,5 +29,8 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve the playground until Ctrl-C."""
+    # Kernels that come in mid-course change last bits; compiled from the start, a script that is run again gives the
+    # same numbers.
+    set_eager_kernels(True)
     serve(Playground(args.script), port=args.port, browser=not args.no_browser)
     return 0

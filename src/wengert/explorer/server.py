@@ -244,6 +244,8 @@ class Server:
         origins = request.headers.get_all("Origin")
         if any(given != origin for given in origins):
             return self._refused("This server answers to its own page only.")
+        if request.method != "GET":
+            return self._response(HTTPStatus.METHOD_NOT_ALLOWED, "text/plain", "There is nothing to send here.")
         parts = urlsplit(request.path)
         if parts.path == "/":
             if not self._may_open(request, parts.query):

@@ -63,7 +63,7 @@ export interface Limit {
 
 function StepSize({ play, control, value, limit }: { play: Play; control: NumberControl; value: number; limit: Limit | null }) {
   const notch = toNotch(control, value);
-  const at = limit === null ? NOTCHES : toNotch(control, limit.value);
+  const at = limit === null ? 2 * NOTCHES : toNotch(control, limit.value);
   const share = (n: number) => `${(100 * n) / NOTCHES}%`;
   const over = limit !== null && value >= limit.value;
   return (
@@ -154,12 +154,11 @@ function Slider({ control, value, set }: { control: NumberControl; value: number
   const discrete = control.whole && control.high - control.low <= 100;
   const read = (at: HTMLInputElement) => (discrete ? Number(at.value) : fromNotch(control, Number(at.value)));
   return (
-    <label class="wg-play-label">
+    <label class="wg-play-label is-small">
       <span>{control.label}</span>
       <output>{plainNumber(shown)}</output>
       <input
         type="range"
-        class="is-small"
         min={discrete ? control.low : 0}
         max={discrete ? control.high : NOTCHES}
         value={discrete ? shown : toNotch(control, shown)}

@@ -19,7 +19,8 @@ export function GraphPanel({ note }: { note: string }) {
   const hovered = store.hover.value?.kind === "node" ? store.hover.value.row : -1;
   const list = picture(stage, {
     numbers: store.numbers.value,
-    cursor: model.events,
+    // One past the last event: all has happened, nothing is happening.
+    cursor: model.events + 1,
     selected,
     hovered,
     selectedEdge: -1,

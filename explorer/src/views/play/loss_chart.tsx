@@ -83,7 +83,7 @@ function Drawing({ frame, curves, guide, scale, label, size }: ChartProps & { si
         return (
           <g key={curve.name} class={`wg-play-now is-${curve.look}`}>
             <circle cx={x} cy={y} r={5} />
-            {i === 0 && (
+            {curves.length === 1 && (
               <text x={left ? x - 8 : x + 10} y={Math.max(14, y - 9)} text-anchor={left ? "end" : "start"}>
                 {scale === "share" ? `${Math.round(value * 100)}%` : fixed(value)}
               </text>

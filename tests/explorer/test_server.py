@@ -1,0 +1,383 @@
+"""The local server: who may open it, what it sends to whom, and what a slow page misses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.core.errors import StateError
+from wengert.explorer import server as module
+from wengert.explorer.server import Exploring, Message, Post, Server
+
+websockets = pytest.importorskip("websockets")
+from websockets.asyncio.client import connect  # noqa: E402
+from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
+
+
+class Echo:
+    """An application that answers every message with itself."""
+
+    title = "echo"
+    kind = "playground"
+    document: dict[str, Any] = {"schema": "wengert.trace/1"}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.posts: list[Post] = []
+        self.open_pages = 0
+
+    def open(self, post: Post) -> Any:
+        self.posts.append(post)
+        self.open_pages += 1
+        return _Echoing(self, post)
+
+
+class _Echoing:
+    def __init__(self, app: Echo, post: Post) -> None:
+        self.app, self.post = app, post
+
+    def receive(self, message: object) -> None:
+        self.post(Message({"type": "echo", "message": message}))
+
+    def close(self) -> None:
+        self.app.open_pages -= 1
+
+
+@pytest.fixture(autouse=True)
+def built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of a few bytes in the place of the built one."""
+    monkeypatch.setattr(module, "asset", lambda name: f"/* {name} */")
+
+
+def serving(test: Callable[[Server], Awaitable[None]], app: Any = None) -> None:
+    async def whole() -> None:
+        async with Server(app or Echo()) as server:
+            await asyncio.wait_for(test(server), 20)
+
+    asyncio.run(whole())
+
+
+async def get(server: Server, path: str, *, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    """A request as it stands on the wire; `Host` is the server's own unless it is given."""
+    fields = {"Host": f"127.0.0.1:{server.port}", **headers}
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    lines = [f"{method} {path} HTTP/1.1", *(f"{k}: {v}" for k, v in fields.items()), "", ""]
+    writer.write("\r\n".join(lines).encode())
+    head, _, body = (await reader.read()).decode().partition("\r\n\r\n")
+    writer.close()
+    status, *rest = head.split("\r\n")
+    return int(status.split()[1]), dict(line.split(": ", 1) for line in rest), body
+
+
+def opening(server: Server) -> str:
+    return server.url.partition(str(server.port))[2]
+
+
+async def admitted(server: Server) -> str:
+    """The cookie that the opening address gives."""
+    status, headers, _ = await get(server, opening(server))
+    assert status == 200
+    return headers["Set-Cookie"].partition(";")[0]
+
+
+def socket(server: Server, cookie: str, **other: Any) -> Any:
+    origin = f"http://127.0.0.1:{server.port}"
+    settings = {"origin": origin, "additional_headers": {"Cookie": cookie}, "compression": None, **other}
+    return connect(f"ws://127.0.0.1:{server.port}/socket", **settings)
+
+
+# -- who may
+
+
+def test_the_opening_address_works_once() -> None:
+    async def test(server: Server) -> None:
+        assert server.url.startswith("http://127.0.0.1:")
+        cookie = await admitted(server)
+        assert (await get(server, opening(server)))[0] == 403
+        # Whoever came in may load the page again.
+        assert (await get(server, "/", Cookie=cookie))[0] == 200
+        assert (await get(server, opening(server), Cookie=cookie))[0] == 200
+
+    serving(test)
+
+
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/explorer.js", "/explorer.css", "/socket", "/x"])
+def test_nothing_without_the_token(path: str) -> None:
+    async def test(server: Server) -> None:
+        status, headers, body = await get(server, path)
+        assert status == 403
+        assert "Set-Cookie" not in headers
+        assert server._session not in body
+        # A wrong guess uses nothing up.
+        await admitted(server)
+
+    serving(test)
+
+
+@pytest.mark.parametrize("cookie", ["wengert-{port}=guess", "other=1", "wengert-{port}=", "=;;=", "wengert-{port}=é"])
+def test_wrong_cookies_are_refused(cookie: str) -> None:
+    async def test(server: Server) -> None:
+        given = cookie.format(port=server.port)
+        assert (await get(server, "/explorer.js", Cookie=given))[0] == 403
+
+    serving(test)
+
+
+@pytest.mark.parametrize("host", ["evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", ""])
+def test_other_hosts_are_refused(host: str) -> None:
+    """A name that was bent to 127.0.0.1: the browser sends it, and what it asks for is not given."""
+
+    async def test(server: Server) -> None:
+        cookie = await admitted(server)
+        name = host.format(port=server.port)
+        assert (await get(server, "/explorer.js", Cookie=cookie, Host=name))[0] == 403
+        assert (await get(server, "/", Cookie=cookie, Host=name))[0] == 403
+
+    serving(test)
+
+
+def test_localhost_is_a_name_of_its_own() -> None:
+    async def test(server: Server) -> None:
+        status, headers, _ = await get(server, opening(server), Host=f"localhost:{server.port}")
+        assert status == 200
+        assert f"ws://localhost:{server.port}" in headers["Content-Security-Policy"]
+
+    serving(test)
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", None])
+def test_sockets_of_other_origins_are_refused(origin: str | None) -> None:
+    async def test(server: Server) -> None:
+        cookie = await admitted(server)
+        with pytest.raises(InvalidStatus) as refused:
+            async with socket(server, cookie, origin=origin and origin.format(port=server.port)):
+                pass
+        assert refused.value.response.status_code == 403
+
+    serving(test)
+
+
+def test_a_socket_needs_the_cookie() -> None:
+    async def test(server: Server) -> None:
+        with pytest.raises(InvalidStatus) as refused:
+            async with socket(server, "none=1"):
+                pass
+        assert refused.value.response.status_code == 403
+
+    serving(test)
+
+
+def test_headers_keep_the_page_to_itself() -> None:
+    async def test(server: Server) -> None:
+        status, headers, body = await get(server, opening(server))
+        assert status == 200
+        policy = dict(part.strip().split(" ", 1) for part in headers["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == "'self'"
+        assert policy["connect-src"] == f"'self' ws://127.0.0.1:{server.port}"
+        assert policy["frame-ancestors"] == "'none'"
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Referrer-Policy"] == "no-referrer"
+        assert headers["Cache-Control"] == "no-store"
+        assert {"HttpOnly", "SameSite=Strict"} <= set(re.split("; ?", headers["Set-Cookie"]))
+        assert '<meta name="wengert-server" content="playground">' in body
+        assert not re.search(r"https?://", body)
+
+    serving(test)
+
+
+def test_assets_and_nothing_else() -> None:
+    async def test(server: Server) -> None:
+        cookie = await admitted(server)
+        assert (await get(server, "/explorer.js", Cookie=cookie))[2] == "/* explorer.js */"
+        for path in ("/explorer.py", "/../server.py", "/static/explorer.js", "/%2e%2e/page.py"):
+            assert (await get(server, path, Cookie=cookie))[0] == 404
+        assert (await get(server, "/", method="POST", Cookie=cookie))[0] == 405
+
+    serving(test)
+
+
+# -- messages
+
+
+def test_messages_come_back_in_order() -> None:
+    async def test(server: Server) -> None:
+        async with socket(server, await admitted(server)) as page:
+            for i in range(20):
+                await page.send(json.dumps({"i": i}))
+            got = [json.loads(await page.recv())["message"]["i"] for _ in range(20)]
+        assert got == list(range(20))
+
+    serving(test)
+
+
+@pytest.mark.parametrize("raw", ["{", "", b"\0\1", '{"a": ' * 5000, "[" * 100000])
+def test_what_is_no_json_gets_an_error(raw: str | bytes) -> None:
+    async def test(server: Server) -> None:
+        async with socket(server, await admitted(server)) as page:
+            await page.send(raw)
+            assert json.loads(await page.recv())["type"] == "error"
+            await page.send('{"still": "here"}')
+            assert json.loads(await page.recv())["message"] == {"still": "here"}
+
+    serving(test)
+
+
+def test_a_message_that_is_too_long_ends_the_socket_only() -> None:
+    async def test(server: Server) -> None:
+        cookie = await admitted(server)
+        async with socket(server, cookie) as page:
+            await page.send('"' + "x" * (module.LARGEST_MESSAGE + 1) + '"')
+            with pytest.raises(ConnectionClosed):
+                await page.recv()
+        async with socket(server, cookie) as page:
+            await page.send("1")
+            assert json.loads(await page.recv())["message"] == 1
+
+    serving(test)
+
+
+def test_a_slow_page_gets_the_newest_frame() -> None:
+    app = Echo()
+
+    async def test(server: Server) -> None:
+        async with socket(server, await admitted(server), max_size=None) as page:
+            while not app.posts:
+                await asyncio.sleep(0.01)
+            (post,) = app.posts
+            for i in range(50):
+                post(Message({"type": "frame", "i": i}, kind="frame"))
+                await asyncio.sleep(0.002)
+            post(Message({"type": "answer"}))
+            got = [json.loads(await page.recv()) for _ in range(module.IN_FLIGHT + 1)]
+            # What no page has painted is not piled up; answers pass by.
+            assert [m["type"] for m in got] == ["frame"] * module.IN_FLIGHT + ["answer"]
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(page.recv(), 0.2)
+            await page.send(json.dumps({"type": "seen", "frame": got[0]["frame"]}))
+            assert json.loads(await page.recv())["i"] == 49
+            (outbox,) = server.outboxes
+            assert outbox.dropped == 50 - module.IN_FLIGHT - 1
+
+    serving(test, app)
+
+
+@pytest.mark.parametrize("frame", [-1, 10**9, "1", None, 1.5, True])
+def test_a_page_that_lies_about_what_it_has_seen(frame: Any) -> None:
+    app = Echo()
+
+    async def test(server: Server) -> None:
+        async with socket(server, await admitted(server)) as page:
+            await page.send(json.dumps({"type": "seen", "frame": frame}))
+            await page.send("1")
+            await page.recv()
+            for i in range(10):
+                app.posts[0](Message({"i": i}, kind="frame"))
+                await asyncio.sleep(0.01)
+            got = [json.loads(await page.recv())["i"] for _ in range(module.IN_FLIGHT)]
+            assert got == sorted(got)
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(page.recv(), 0.1)
+
+    serving(test, app)
+
+
+def test_payloads_stand_behind_their_header() -> None:
+    sent = Message({"a": 1}, b"\1\2\3", kind="frame").encoded(7)
+    assert isinstance(sent, bytes)
+    length = int.from_bytes(sent[:4], "little")
+    assert length % 4 == 0
+    assert json.loads(sent[4 : 4 + length]) == {"a": 1, "frame": 7}
+    assert sent[4 + length :] == b"\1\2\3"
+
+
+def test_a_closed_page_ends_its_conversation() -> None:
+    app = Echo()
+
+    async def test(server: Server) -> None:
+        cookie = await admitted(server)
+        async with socket(server, cookie):
+            while app.open_pages == 0:
+                await asyncio.sleep(0.01)
+        while app.open_pages or server.outboxes:
+            await asyncio.sleep(0.01)
+        # Whoever still posts then is not answered, and does no harm.
+        app.posts[0](Message({"late": True}))
+
+    serving(test, app)
+
+
+def test_pages_are_counted() -> None:
+    async def test(server: Server) -> None:
+        cookie = await admitted(server)
+        pages = [await socket(server, cookie) for _ in range(module.MOST_CLIENTS)]
+        with pytest.raises(InvalidStatus) as refused:
+            await socket(server, cookie)
+        assert refused.value.response.status_code == 503
+        for page in pages:
+            await page.close()
+
+    serving(test)
+
+
+# -- the explorer
+
+
+def test_whole_tensors_are_told_on_demand() -> None:
+    x = wg.tensor(np.linspace(-3.0, 5.0, 500), requires_grad=True)
+    found = wg.explore(lambda: (x * x).sum())
+    row = next(r for r in found.recording.rows if r.op is not None and r.op.name == "multiply")
+
+    async def test(server: Server) -> None:
+        async with socket(server, await admitted(server)) as page:
+            await page.send(json.dumps({"type": "details", "id": 5, "node": row.index, "gradient": False}))
+            told = json.loads(await page.recv())
+            assert told["id"] == 5
+            assert told["details"]["size"] == 500
+            assert told["details"]["max"] == pytest.approx(25.0)
+            for wrong in ({"id": 1, "node": 10**9, "gradient": False}, {"id": "a"}, 7, [], {"type": "details"}):
+                await page.send(json.dumps(wrong))
+                assert json.loads(await page.recv())["type"] == "error"
+
+    serving(test, Exploring(found))
+
+
+# -- beginning and end
+
+
+def test_without_websockets_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "websockets.asyncio.server", None)
+    with pytest.raises(StateError, match=re.escape("pip install 'wengert[explore]'")):
+        Server(Echo())
+
+
+def test_it_listens_on_this_machine_only() -> None:
+    async def test(server: Server) -> None:
+        assert [s.getsockname()[0] for s in server._serving.sockets] == ["127.0.0.1"]
+
+    serving(test)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+def test_ctrl_c_ends_it() -> None:
+    command = [sys.executable, "-m", "wengert", "playground", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(3)]
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{40,}\n", lines[1])
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert errors == ""
