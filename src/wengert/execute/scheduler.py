@@ -17,6 +17,7 @@ from ..core.evaluate import compute
 from ..core.graph import Graph
 from ..core.node import Node
 from ..core.tensor import wrap
+from .gantt import Row, Scale, chart
 from .interpreter import feed, nest_outputs
 
 
@@ -60,32 +61,21 @@ class Trace:
 
         The last rows show how busy every worker was.
         """
-        total = max(self.seconds, 1e-9)
-
-        def column(t: float) -> int:
-            return min(width - 1, int(t / total * width))
-
-        label = max((len(f"{life.name} {life.node.op.name}") for life in self.lives), default=4)
-        rows = [f"{'node':<{label}} worker |{'0':<{width // 2}}{_time(total):>{width - width // 2}}|"]
+        scale = Scale(self.seconds, width)
+        rows = []
         for life in self.lives:
-            waited, ready, started, done = map(column, (life.waited, life.ready, life.started, life.done))
+            waited, ready, started = map(scale.column, (life.waited, life.ready, life.started))
             line = [" "] * width
             line[waited:ready] = "." * (ready - waited)
             line[ready:started] = "-" * (started - ready)
-            line[started : max(done, started + 1)] = "#" * max(done - started, 1)
-            name = f"{life.name} {life.node.op.name}"
-            rows.append(f"{name:<{label}} {life.worker:>6} |{''.join(line)[:width]}|")
-        for worker in range(self.workers):
-            busy = sum(life.done - life.started for life in self.lives if life.worker == worker)
-            rows.append(f"worker {worker}: {busy / total:.0%} busy, {_time(busy)}")
-        return "\n".join(rows)
+            running = scale.columns(life.started, life.done)
+            line[running] = "#" * (running.stop - running.start)
+            rows.append(Row(f"{life.name} {life.node.op.name}", str(life.worker), "".join(line)))
+        busy = [sum(x.done - x.started for x in self.lives if x.worker == worker) for worker in range(self.workers)]
+        return chart("node", rows, scale, busy)
 
     def __str__(self) -> str:
         return self.gantt()
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def run_parallel(graph: Graph, inputs: Any = (), workers: int = 2, trace: bool = False) -> Any:

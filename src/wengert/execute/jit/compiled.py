@@ -11,6 +11,11 @@ from .program import Path
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..native.trace import NativeTrace
+
+    # From a call's arguments to the program that it would run, and what that would be given.
+    Prepare = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Path, list[Any]]]
+
 
 class CacheInfo(NamedTuple):
     """How many programs a function has, how many courses through decisions in all, how often it was traced."""
@@ -63,6 +68,30 @@ class Inspected:
         """The work of a run."""
         return self._native("cost")
 
+    def trace(self, *args: Any, **kwargs: Any) -> NativeTrace:
+        """Run the program for these arguments, and say which thread ran which part of it, when.
+
+        It changes nothing: what the function writes to (parameters, generators, donated arguments) is written by
+        calls alone. What prints or calls back does so here too. A program that is new runs a few times before it is
+        watched, until it is known which of its steps are worth sharing out.
+
+        `print(compiled.trace(x))` draws a chart; the columns say more (see NativeTrace).
+
+        Raises GraphError where there is no native code, and what the function raises.
+
+        >>> import wengert as wg
+        >>> trace = wg.jit(lambda x: wg.exp(x) + 1).trace(wg.ones(3))
+        >>> trace.worker.tolist(), trace.labels
+        ([0], ('exp+add',))
+        """
+        path, feeds = self._prepared(args, kwargs)
+        found: NativeTrace = self._of(path, "trace")(feeds)
+        return found
+
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
+        """The program that a call with these arguments would run, and what it would be given."""
+        raise NotImplementedError
+
     @property
     def optimized(self) -> Any:
         """The graph that the plan was made from: what became of `graph`."""
@@ -74,7 +103,10 @@ class Inspected:
         return found
 
     def _native(self, name: str) -> Any:
-        executor = self._shown().executor
+        return self._of(self._shown(), name)
+
+    def _of(self, path: Path, name: str) -> Any:
+        executor = path.executor
         if not hasattr(executor, name):
             fail(
                 GraphError,
@@ -87,12 +119,16 @@ class Inspected:
 class Compiled(Inspected):
     """A program made ahead of time: called like the function, with arguments like those it was made for."""
 
-    def __init__(self, fn: Callable[..., Any], path: Path) -> None:
+    def __init__(self, fn: Callable[..., Any], path: Path, prepare: Prepare) -> None:
         self._fn = fn
         self._path = path
+        self._prepare = prepare
 
     def _shown(self) -> Path:
         return self._path
+
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
+        return self._prepare(args, kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; its program is ready."""

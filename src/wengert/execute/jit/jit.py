@@ -197,21 +197,23 @@ class Jit(Inspected, Native):
 
     def _run_new(self, program: Program, call: Call, around: Surroundings) -> Any:
         """Trace the course that this call takes, and run it."""
-        traced = self._trace(call, around)
-        course = tuple(g.value for g in traced.guards)
-        path = next(
-            (p for p in program.paths if p.decisions == course and p.grads_fit(call.leaves, call.positions, around)),
-            None,
-        )
-        if path is None:
-            path = self._path(traced, call)
-            self._add(program, path)
-        self._last = path
+        self._last = path = self._new_path(program, call, around)
         with _TRACING:
             feeds = path.feeds(call.leaves, call.positions, around)
         outputs, carried = self._outputs(path, feeds, call, around)
         path.commit(outputs, carried, call.leaves, call.positions, around)
         return path.results(outputs, carried)
+
+    def _new_path(self, program: Program, call: Call, around: Surroundings) -> Path:
+        """The course that this call takes, found by tracing it."""
+        traced = self._trace(call, around)
+        course = tuple(g.value for g in traced.guards)
+        for path in program.paths:
+            if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
+                return path
+        path = self._path(traced, call)
+        self._add(program, path)
+        return path
 
     def _shorten(self, program: Program, call: Call, around: Surroundings, path: Path) -> None:
         """Make the short ways for calls like this one, anew where there are more courses for them to know."""
@@ -273,7 +275,7 @@ class Jit(Inspected, Native):
         def compile() -> Compiled:
             path = self._path(traced, call)
             self._add(program, path)
-            return Compiled(self, path)
+            return Compiled(self, path, self._prepared)
 
         return Lowered(traced.graph, compile)
 
@@ -281,6 +283,21 @@ class Jit(Inspected, Native):
         if self._last is None:
             fail(GraphError, f"{self._name} has no program yet", "Call it first, or use lower(...).compile().")
         return self._last
+
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
+        call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
+        if any(isinstance(leaf, Spec) or (isinstance(leaf, Tensor) and leaf.is_abstract) for leaf in call.leaves):
+            fail(GraphError, f"a trace of {self._name} for arguments without values", "Give it what a call is given.")
+        try:
+            around = self._surroundings(call)
+            program = self._program(call, around)
+            # A program that takes decisions has several courses, of which only a trace says which one it is.
+            fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, around))
+            path = next(fits, None) or self._new_path(program, call, around)
+        except CallAgain:
+            return self._prepared(args, kwargs)
+        with _TRACING:
+            return path, path.feeds(call.leaves, call.positions, around)
 
     def why_recompiled(self) -> str:
         """What every trace of the function was made for, and how it differs from the one most like it before."""
@@ -422,7 +439,7 @@ def jit(
     Inside `grad`, `vmap`, `scan` and so on, and inside another compiled function, it is traced with the
     rest; gradients flow through it as through the function.
 
-    The result shows what was made: `graph`, `plan`, `kernels`, `ir`, `asm`, `memory`,
+    The result shows what was made: `graph`, `plan`, `kernels`, `ir`, `asm`, `memory`, `trace(...)`,
     `why_recompiled()`, `cache_info()`, `clear_cache()`, and `lower(*specs).compile()` makes a
     program before the first call.
 

@@ -21,6 +21,7 @@ from .lower import GraphLowering
 from .plan import Plan
 from .plan_format import Unwritable, dump, load
 from .runtime import Program
+from .trace import NativeTrace
 from .types import Target
 
 
@@ -111,6 +112,10 @@ class Compiled:
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
         return self.program.run(inputs, outputs)
+
+    def trace(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> NativeTrace:
+        """Run once more as in `run`, and say who ran which part of it, when; no input is written into."""
+        return self.program.trace(inputs, outputs)
 
     @property
     def kernels(self) -> list[Kernel]:

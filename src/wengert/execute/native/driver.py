@@ -22,14 +22,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import kernel, machine, sharing
+from . import kernel, machine, notes, sharing
 from .plan import FIRST
 from .types import Target
 
 # The words of a call: the steps, the first to run, their number, the table of addresses, the team
-# (0: alone), where to note the least time of each step in nanoseconds (0: take no times), and how many
-# turns of loops to run before Python has its say (signals are seen to there).
-CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS = range(7)
+# (0: alone), where to note the least time of each step in nanoseconds (0: take no times), how many
+# turns of loops to run before Python has its say (signals are seen to there), and where to note who runs
+# what, when (0: nowhere; see notes.py).
+CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS, CALL_NOTES = range(8)
 # The words of a step: the kernel's address (0: it is Python's, or a jump), its record, its units (of a
 # jump: the step to go on with), the units of a chunk (0: it is not shared out; of a jump: 1). The record
 # of a step of Python's or a jump (0: there is none) names a buffer and a number of words in it: it is
@@ -124,7 +125,9 @@ def ir(target: Target, helpers: bool) -> str:
     x86 = processor == "x86_64"
     parts = [f'target triple = "{target.triple}"', _MODE_X86 if x86 else _MODE_ARM, _RUN, _START]
     parts.append(sharing.IR if helpers else sharing.IR_WITHOUT)
-    numbers = {name: value for name, value in vars(sharing).items() if name.isupper() and isinstance(value, int)}
+    parts += [notes.CLOCK_OF_SYSTEM if helpers else notes.CLOCK_OF_PYTHON, notes.IR]
+    constants = {**vars(sharing), **vars(notes)}
+    numbers = {name: value for name, value in constants.items() if name.isupper() and isinstance(value, int)}
     return Template("\n".join(parts)).substitute(
         numbers,
         FIRST=FIRST,
@@ -192,7 +195,7 @@ define internal void @set_mode(i64 %old) {
 
 _RUN = """
 %Step = type { ptr, ptr, i64, i64 }
-%Call = type { ptr, i64, i64, ptr, ptr, ptr, i64 }
+%Call = type { ptr, i64, i64, ptr, ptr, ptr, i64, ptr }
 
 define i64 @wengert_run(ptr %call) {
   %steps = load ptr, ptr %call
@@ -207,6 +210,10 @@ define i64 @wengert_run(ptr %call) {
   %times.p = getelementptr %Call, ptr %call, i64 0, i32 5
   %times = load ptr, ptr %times.p
   %timed = icmp ne ptr %times, null
+  %notes.p = getelementptr %Call, ptr %call, i64 0, i32 7
+  %notes = load ptr, ptr %notes.p
+  %noted = icmp ne ptr %notes, null
+  %watched = or i1 %timed, %noted
   %mode = call i64 @default_mode()
   %team = call ptr @acquire(ptr %wanted)
   %together = icmp ne ptr %team, null
@@ -229,7 +236,7 @@ step:
 native:
   %split = icmp ne i64 %chunk, 0
   %share = and i1 %split, %together
-  %slow = or i1 %share, %timed
+  %slow = or i1 %share, %watched
   br i1 %slow, label %slow.step, label %alone
 
 alone:
@@ -242,7 +249,7 @@ alone:
   br label %next
 
 slow.step:
-  %took = call i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share)
+  %took = call i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %notes)
   br i1 %timed, label %note, label %slow.done
 
 note:
@@ -308,16 +315,6 @@ end:
   call void @release(ptr %team)
   call void @set_mode(i64 %mode)
   ret i64 %i
-}
-
-define internal void @alone(ptr %s, ptr %table) {
-  %kernel = load ptr, ptr %s
-  %record.p = getelementptr %Step, ptr %s, i64 0, i32 1
-  %record = load ptr, ptr %record.p
-  %units.p = getelementptr %Step, ptr %s, i64 0, i32 2
-  %units = load i64, ptr %units.p
-  call void %kernel(ptr %table, ptr %record, i64 0, i64 %units, i64 0)
-  ret void
 }
 """
 

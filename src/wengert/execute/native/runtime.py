@@ -20,6 +20,7 @@ from . import cache, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
+    CALL_NOTES,
     CALL_STEPS,
     CALL_TABLE,
     CALL_TEAM,
@@ -34,6 +35,7 @@ from .driver import (
 from .kernel import Kernel, keep_in, prepare
 from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
 from .sharing import MOST_CHUNKS
+from .trace import NativeTrace, Notes, now
 
 # What programs compile is kept on disk.
 keep_in(cache.load, cache.keep)
@@ -56,6 +58,8 @@ TIMED_CALLS = 3
 UNTIMED = np.iinfo(np.int64).max
 # Until a step was timed, it takes at least as long as a very fast processor would need.
 FLOPS_PER_NS, BYTES_PER_NS = 200.0, 40.0
+# A trace has room for so many records of each thread, and for all of a program without loops.
+TRACE_ROOM = 1 << 16
 # About how long loops run before signals are seen to, and how many turns that is at most.
 SIGNALS_NS = 50_000_000
 MOST_TURNS = 1 << 16
@@ -208,6 +212,45 @@ class Program:
                 self._layout = self._divided()
         return results
 
+    def trace(
+        self, inputs: Sequence[Array], outputs: Sequence[Array] | None = None, room: int | None = None
+    ) -> NativeTrace:
+        """Run the program, and say who ran which part of it, when.
+
+        Inputs, and outputs where the results are wanted, are as in `run`, but inputs are never written into.
+        A program that is new runs a few times before, until it is known which steps are shared out. The notes have
+        room for so many records of each thread.
+        """
+        while self._layout.timed:
+            self.run(self._own(inputs))
+        if self._layout.generation != threads.generation:
+            self._layout = self._divided()
+        layout, own = self._layout, self._own(inputs)
+        instance = _Instance(self)
+        instance.adopt(layout)
+        chunks = [math.ceil(units / chunk) if chunk else 1 for _, _, units, chunk in layout.steps.tolist()]
+        notes = Notes(layout.threads, max(TRACE_ROOM, sum(chunks)) if room is None else room)
+        instance.call[CALL_NOTES] = notes.address
+        places = self._places(outputs if outputs is not None else (None,) * len(self._makers))
+        block = instance.borrow() if instance.own is None else None
+        arrays = (*own, *(p for p in places if p is not None))
+        begin = now()
+        try:
+            at = layout.start(instance.address, arrays)
+            if at < len(self._starts):
+                self._go_on(instance, at, notes)
+            end = now()
+            if outputs is not None:
+                self._answer(instance, own, places, outputs)
+        finally:
+            if block is not None:
+                _give_back(block, instance.nbytes)
+        return notes.trace(self.plan, layout.steps, begin, end)
+
+    def _own(self, inputs: Sequence[Array]) -> list[Array]:
+        """Inputs for a run of which nothing is to be seen: those that it may write into are copies."""
+        return [np.array(a) if v.buffer.donated else a for v, a in zip(self.plan.inputs, inputs, strict=True)]
+
     @property
     def is_settled(self) -> bool:
         """Whether all is known by which steps are shared out."""
@@ -269,14 +312,17 @@ class Program:
                 places.append(None if make is None else make())
         return places
 
-    def _go_on(self, instance: _Instance, at: int) -> None:
+    def _go_on(self, instance: _Instance, at: int, notes: Notes | None = None) -> None:
         """Do the step of Python's at which the driver stopped, and go on from there."""
         steps, go = self.plan.steps, self._driver.run
         try:
             while at < len(steps):
                 host = steps[at].kernel
                 if isinstance(host, HostCall):
+                    begin = now() if notes is not None else 0
                     host.run(*self._arrays(instance, at))
+                    if notes is not None:
+                        notes.add(at, begin, now())
                     at += 1
                 else:
                     # A loop has run for long: signals were seen to by now, and the jump is still to be done.
