@@ -31,7 +31,7 @@ from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node
 from ..core.op import TABLE, Op
 from ..core.record import OUTPUT
-from ..core.source import Source, resolve
+from ..core.source import Source
 from ..core.tensor import Tensor, wrap
 from ..execute import scheduler
 from ..ops import contract, selection
@@ -39,6 +39,7 @@ from ..transforms import batch, checkpoint, control_ops, reverse
 from ..transforms import replay as replay_module
 from ..transforms.batch_rules import Batched
 from ..transforms.custom_op import CustomOp
+from .origins import RULE, gradient_depth, origin, place
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +73,7 @@ class Step:
         """Whether it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
         scope = self.scope
         while scope is not None:
-            if scope.kind == "gradient" and scope.name != _RULE:
+            if scope.kind == "gradient" and scope.name != RULE:
                 return True
             scope = scope.parent
         return False
@@ -120,42 +121,7 @@ class Leak:
     order: int
 
 
-def place(code: CodeType | Source | None, offset: int) -> Source | None:
-    """A place in the user's program; None for one inside Wengert."""
-    if code is None or isinstance(code, Source):
-        return code
-    return None if is_internal(code.co_filename) else resolve(code, offset)
-
-
 OVER = 1 << 30  # a pause that does not end
-_RULE = ""  # the name of the scope in which a user's own derivative rule runs
-# Their derivatives run and differentiate what is inside them.
-_CONTROL = ("switch", "while_loop", "scan", "partial_scan")
-
-
-def origin(op: Op, code: CodeType | Source | None, offset: int, scope: Scope | None) -> tuple[str, Source | None]:
-    """The op that the user wrote, and its place: of a part of a derivative, those of what is differentiated."""
-    name, found, inner = op.name, place(code, offset), False
-    while scope is not None:
-        if scope.kind == "gradient" and not (inner and scope.name in _CONTROL):
-            name, found = scope.name or name, place(scope.code, scope.offset) or found
-            inner = inner or scope.name not in _CONTROL
-        elif found is None:
-            found = place(scope.code, scope.offset)
-        scope = scope.parent
-    return name, found
-
-
-def gradient_depth(scope: Scope | None) -> int:
-    """In the derivative of which order something ran: a gradient of what is in a loop is one of order 1."""
-    depth, control = 0, False
-    while scope is not None:
-        if scope.kind == "gradient":
-            control = control or scope.name in _CONTROL
-            if scope.name not in _CONTROL:
-                depth = depth + 1 if scope.name != _RULE else 1
-        scope = scope.parent
-    return max(depth, int(control))
 
 
 def user_place() -> tuple[CodeType | Source | None, int]:
@@ -593,7 +559,7 @@ def _watched_pull(name: str, original: Any) -> Any:
         # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
         rule = isinstance(node.op, CustomOp) and not lib.recording
         pause = 0 if lib.recording or rule else 1
-        token = set_mode(get_mode().within(Scope("gradient", _RULE, node.scope))) if rule else None
+        token = set_mode(get_mode().within(Scope("gradient", RULE, node.scope))) if rule else None
         seen.quiet += pause
         try:
             original(lib, node, saved, ct, mask, own, own_masks, needed)
