@@ -84,8 +84,10 @@ function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
           )}
         </div>
         <div class="wg-kernel-side">
-          <h3>Work per second over work per byte</h3>
-          <RooflineChart line={line} list={list} chosen={at} choose={choose} />
+          <section>
+            <h3>Work per second over work per byte</h3>
+            <RooflineChart line={line} list={list} chosen={at} choose={choose} />
+          </section>
           {kernel !== undefined && <Chosen model={model} kernel={kernel} at={at} kernels={kernels} share={line.places.find((p) => p.kernel === at)?.share} />}
         </div>
       </div>

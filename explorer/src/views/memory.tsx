@@ -1,6 +1,6 @@
 /** What is alive at the cursor and at the peak, who holds it and for how long, and what checkpoints would change. */
 import { useSignal } from "@preact/signals";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { shapeOf, type Model } from "../trace/model";
 import { reveal, seek, useStore, type Store } from "../state";
 import { shownBytes, shownShape } from "../format";
@@ -46,11 +46,11 @@ export function MemoryView() {
         )}
       </header>
       <Bands model={model} event={event} />
-      <HeldMap groups={groups} />
-      <div class="wg-memory-below">
-        <Holders store={store} model={model} held={held} />
+      <div class="wg-memory-above">
+        <HeldMap groups={groups} />
         <Checkpoints model={model} />
       </div>
+      <Holders store={store} model={model} held={held} />
     </div>
   );
 }
@@ -75,11 +75,12 @@ function Bands({ model, event }: { model: Model; event: number }) {
 function Holders({ store, model, held }: { store: Store; model: Model; held: readonly number[] }) {
   const line = timelineOf(model);
   const selected = store.selection.value;
-  const rest = held.slice(SHOWN);
+  // What is chosen stands first, however small it is.
+  const mine = selected?.kind === "node" ? held.filter((b) => model.trace.buffers.node[b] === selected.row) : [];
+  const rows = [...mine, ...held.filter((b) => !mine.includes(b)).slice(0, SHOWN)];
+  const rest = held.filter((b) => !mine.includes(b)).slice(SHOWN);
   const restBytes = rest.reduce((sum, b) => sum + (model.trace.buffers.bytes[b] as number), 0);
   const now = line.mark[store.cursor.value] as number;
-  const chosen = useRef<HTMLTableRowElement>(null);
-  useEffect(() => chosen.current?.scrollIntoView({ block: "nearest" }), [selected]);
   return (
     <section class="wg-holders" aria-label="Holders">
       <table class="wg-rows">
@@ -95,12 +96,12 @@ function Holders({ store, model, held }: { store: Store; model: Model; held: rea
           </tr>
         </thead>
         <tbody>
-          {held.slice(0, SHOWN).map((b) => {
+          {rows.map((b) => {
             const node = model.trace.buffers.node[b] as number;
             const on = selected?.kind === "node" && selected.row === node;
             const [from, to] = lifeOf(model, b);
             return (
-              <tr key={b} aria-selected={on} ref={on ? chosen : null} onClick={() => node >= 0 && reveal(store, { kind: "node", row: node })}>
+              <tr key={b} aria-selected={on} onClick={() => node >= 0 && reveal(store, { kind: "node", row: node })}>
                 <td class="wg-mono">{shownBytes(model.trace.buffers.bytes[b] as number)}</td>
                 <td class={`wg-class wg-class-${classOf(model, b)}`}>{CLASS_WORDS[classOf(model, b)]}</td>
                 <td>

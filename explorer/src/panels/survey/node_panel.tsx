@@ -1,8 +1,6 @@
 /** One node: what it is, its value and gradient, what it is made from and what is made from it, what the tape keeps for it. */
-import { rmsOfCode } from "../../trace/decode";
 import {
   consumersOf,
-  detailsOf,
   dtypeOf,
   flopsOf,
   kindOf,
@@ -18,7 +16,7 @@ import {
 import { reveal, seek, useStore } from "../../state";
 import { shownBytes, shownMany, shownNumber, shownShape } from "../../format";
 import { placeOf, Source, spanOf } from "../source";
-import { Cells } from "./cells";
+import { Tensor } from "../tensor";
 import { Fact, Said } from "./said";
 
 const SHOWN = 8;
@@ -66,63 +64,39 @@ export function NodePanel({ node }: { node: number }) {
   );
 }
 
+/** Value and gradient: side by side where they are single numbers, else what is known of their elements. */
 function Passes({ model, node }: { model: Model; node: number }) {
-  return (
-    <section class="wg-section">
-      <h2>
-        {" "}
-        <small>value</small> <small class="wg-grad">gradient</small>
-      </h2>
-      <Numbers model={model} node={node} />
-      {[false, true].map((gradient) => {
-        const details = detailsOf(model, node, gradient);
-        return details?.cells === undefined ? null : <Cells key={String(gradient)} cells={details.cells} gradient={gradient} label={gradient ? "Gradient" : "Value"} />;
-      })}
-    </section>
-  );
-}
-
-/** Value and gradient side by side: exact where they are single numbers, else what is known of all elements. */
-function Numbers({ model, node }: { model: Model; node: number }) {
   const value = recordedValue(model, node);
   const gradient = recordedGradient(model, node);
-  const rows: [string, string, string][] = [];
-  if (value !== null || gradient !== null) rows.push(["", shown(value), shown(gradient)]);
-  else {
-    const [v, g] = [detailsOf(model, node, false), detailsOf(model, node, true)];
-    rows.push(["rms", code(model.valueCode[node] as number), code(model.gradientCode[node] as number)]);
-    for (const key of ["min", "max", "mean", "std"] as const) {
-      if (v !== null || g !== null) rows.push([key, shown(numberOf(v?.[key])), shown(numberOf(g?.[key]))]);
-    }
-    for (const key of ["nan", "inf", "zero"] as const) {
-      if ((v?.[key] ?? 0) + (g?.[key] ?? 0) > 0) rows.push([key === "nan" ? "NaN" : key, String(v?.[key] ?? ""), String(g?.[key] ?? "")]);
-    }
+  if (value !== null || gradient !== null) {
+    return (
+      <section class="wg-section">
+        <Fact name="value">{value === null ? "not recorded" : shownNumber(value)}</Fact>
+        <Fact name="gradient" tone="wg-grad">
+          {gradient === null ? "none" : shownNumber(gradient)}
+        </Fact>
+      </section>
+    );
   }
+  const known = (codes: Uint8Array) => (codes[node] as number) > 0;
   return (
-    <table class="wg-table wg-two">
-      <tbody>
-        {rows.map(([name, a, b]) => (
-          <tr key={name}>
-            <th scope="row">{name}</th>
-            <td>{a}</td>
-            <td class="wg-grad">{b}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <>
+      {known(model.valueCode) && (
+        <section class="wg-section">
+          <h2>
+            Value <small class="wg-mono">{shownShape(shapeOf(model, node))}</small>
+          </h2>
+          <Tensor node={node} gradient={false} />
+        </section>
+      )}
+      {known(model.gradientCode) && (
+        <section class="wg-section">
+          <h2>Gradient</h2>
+          <Tensor node={node} gradient={true} />
+        </section>
+      )}
+    </>
   );
-}
-
-function numberOf(value: number | "nan" | "inf" | "-inf" | undefined): number | null {
-  return value === undefined ? null : Number(value === "nan" ? Number.NaN : value === "inf" ? Infinity : value === "-inf" ? -Infinity : value);
-}
-
-function shown(value: number | null): string {
-  return value === null ? "·" : shownNumber(value, 3);
-}
-
-function code(rms: number): string {
-  return shown(rmsOfCode(rms));
 }
 
 function Links({ title, model, nodes }: { title: string; model: Model; nodes: readonly number[] }) {

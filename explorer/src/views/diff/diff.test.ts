@@ -32,6 +32,8 @@ describe("two graphs as one", () => {
     expect(sides[1].rows).toHaveLength(b.nodes);
     const place = (side: (typeof sides)[number], row: number) =>
       side.list.hits.find((hit) => hit.target.kind === "item" && hit.target.item === side.rows.indexOf(row))?.box;
+    // Each at a place of its own.
+    expect(new Set(sides[0].rows.map((row) => `${place(sides[0], row)?.x} ${place(sides[0], row)?.y}`)).size).toBe(a.nodes);
     for (const [row, node] of union.nodes.entries()) {
       if (node.a < 0 || node.b < 0) continue;
       const [left, right] = [place(sides[0], row), place(sides[1], row)];

@@ -7,7 +7,7 @@ import { useStore } from "../../state";
 import type { KernelInfo } from "../../trace/types";
 import { ScopeGraph } from "./scope_graph";
 import { boxesIn, enoughOpen } from "./looks";
-import { othersLike, totalsOf, within } from "./totals";
+import { lineage, othersLike, totalsOf, within } from "./totals";
 
 const NONE: readonly KernelInfo[] = [];
 
@@ -15,8 +15,12 @@ export function Loupe({ focus, goTo }: { focus: number; goTo: (scope: number) =>
   const store = useStore();
   const model = store.model.value;
   useLayoutEffect(() => {
-    const enough = enoughOpen(model, focus, store.open.peek());
-    if (enough !== store.open.peek()) store.open.value = enough;
+    // What is selected is seen from the beginning, wherever the selection came from.
+    const open = new Set(store.open.peek());
+    const selected = store.selection.peek();
+    if (selected?.kind === "node") for (const s of lineage(model, model.trace.nodes.scope[selected.row] as number)) if (s > 0) open.add(s);
+    const enough = enoughOpen(model, focus, open);
+    if (enough.size !== store.open.peek().size) store.open.value = enough;
   }, [model, focus]);
   return (
     <section class="wg-loupe" aria-label={`Inside ${pathOf(model, focus)}`}>
