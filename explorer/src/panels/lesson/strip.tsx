@@ -1,5 +1,6 @@
 /** The scrubber that is a chart: how much is kept for the backward pass, with a tick for every operation. */
 import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { estimatedWidth } from "../../draw/text";
 import { shownBytes } from "../../format";
 import { phaseAt, symbolOf, text, type Model } from "../../trace/model";
 import { seek, useStore } from "../../state";
@@ -25,6 +26,7 @@ export function Strip({ keeping }: { keeping: Keeping }) {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     seek(store, scale.cursorAt(event.clientX - box.left));
   };
+  const words = headings(model, keeping, scale);
   const back = at > model.turn;
   const told = plainPhrase(tellingOf(model, store.numbers.value, at).sentence);
   return (
@@ -68,14 +70,16 @@ export function Strip({ keeping }: { keeping: Keeping }) {
               <text class="wg-keep-pass is-back" x={scale.x1} y={17} text-anchor="end">
                 BACKWARD
               </text>
-              <text class="wg-keep-word" x={scale.edge(model.turn)} y={17} text-anchor="middle">
-                the turn
-              </text>
+              {words.turn && (
+                <text class="wg-keep-word" x={scale.edge(model.turn)} y={17} text-anchor="middle">
+                  {TURN}
+                </text>
+              )}
               <path class="wg-keep-turn" d={`M${scale.edge(model.turn)} 26V${BASE}`} />
             </>
           )}
-          <text class="wg-keep-word" x={scale.x0 + 76} y={17}>
-            {keeping.unit === "values" ? "values kept" : `kept, up to ${shownBytes(keeping.peak)}`}
+          <text class="wg-keep-word" x={scale.x0 + PASS} y={17}>
+            {words.kept}
           </text>
           <path class="wg-keep-area" fill={`url(#${fade})`} d={areaOf(model, keeping, scale)} />
           <path class="wg-keep-base" d={`M${scale.x0} ${BASE}H${scale.edge(model.turn)}`} />
@@ -89,6 +93,25 @@ export function Strip({ keeping }: { keeping: Keeping }) {
       )}
     </div>
   );
+}
+
+/** Room for the name of a pass at either end of the line of headings. */
+const PASS = 76;
+const TURN = "the turn";
+
+/** What is written above the chart: how much is kept, shorter where there is little room, and the turn where it fits. */
+function headings(model: Model, keeping: Keeping, scale: Scale): { kept: string; turn: boolean } {
+  const half = wordWidth(TURN) / 2 + 8;
+  const at = scale.edge(model.turn);
+  const fits = (kept: string) => scale.x0 + PASS + wordWidth(kept) < at - half && at + half < scale.x1 - PASS;
+  const size = shownBytes(keeping.peak);
+  const forms = keeping.unit === "values" ? ["values kept", "kept"] : [`kept, up to ${size}`, `≤ ${size}`];
+  const kept = forms.find(fits);
+  return { kept: kept ?? (forms[0] as string), turn: kept !== undefined };
+}
+
+function wordWidth(word: string): number {
+  return estimatedWidth(word, "ui", 13);
 }
 
 interface Scale {
