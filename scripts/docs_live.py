@@ -1,11 +1,11 @@
-"""What the course's pages have besides text: live explorers, exercises, and pieces of example files.
+"""What the course's pages have besides text: live explorers, exercises, formulas, and pieces of example files.
 
 A hook of MkDocs; `tests/test_course.py` reads pages with it.
 
 A `python` block with `explore="HEIGHT"` among its options is run when the site is built. What its last expression
-gives, an exploration, stands below it as a page of its own, in a frame so many pixels high. Names that earlier blocks of
-the page made are there, and the files of `examples/` can be imported. `at="tab=tape&t=3"` says where the explorer opens:
-the part of its address behind `#`.
+gives, an exploration, stands below it as a page of its own, in a frame so many pixels high. Names that earlier blocks
+of the page made are there, and the files of `examples/` can be imported. `at="tab=tape&t=3"` says where the explorer
+opens: the part of its address behind `#`.
 
 An `exercise` block is a question in Markdown, then lines of the form `key: value`:
 
@@ -89,22 +89,22 @@ def exercise(body: str) -> Exercise:
 def form(asked: Exercise) -> str:
     """An exercise as HTML around Markdown; without scripts its answer can still be opened."""
     shown = html.escape(asked.answer)
+    why = with_formulas(asked.because)
     if asked.choices:
         labels = "".join(
             f'<label><input type="radio" name="answer" value="{html.escape(c)}"> {html.escape(c)}</label>'
             for c in asked.choices
         )
         field = f'<span class="wg-choices" role="radiogroup" aria-label="Answer">{labels}</span>'
-        tried = ""
     else:
         field = '<label>Answer <input type="text" inputmode="decimal" name="answer" autocomplete="off"></label>'
-        tried = f"\n\nIn Python: `{asked.check}`"
+        why += f"\n\nIn Python: `{asked.check}`"
     return "\n".join(
         (
             '<div class="wg-exercise" markdown>',
             f'<p class="wg-exercise-title">Exercise</p>\n\n{with_formulas(asked.question)}\n',
             f'<form data-answer="{shown}">{field} <button type="submit">Check</button> <output></output></form>\n',
-            f"<details markdown><summary>Answer</summary>\n\n**{asked.answer}.** {with_formulas(asked.because)}{tried}\n\n</details>",
+            f"<details markdown><summary>Answer</summary>\n\n**{asked.answer}.** {why}\n\n</details>",
             "</div>\n",
         )
     )
@@ -113,12 +113,16 @@ def form(asked: Exercise) -> str:
 # -- formulas
 
 
+# Fonts for formulas draw a root sign that waits for its bar; one for text does without.
+UPRIGHT = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "√": '<span class="wg-root">√</span>'}
+
+
 def formula(written: str) -> str:
-    """A formula as HTML: `x_1` and `x^2` are set lower and higher, single letters slanted, names of functions upright."""
+    """A formula as HTML: `x_1` and `x^2` set lower and higher, single letters slanted, names of functions upright."""
     plain = written.replace("-", "−").replace("*", "·")
     text = re.sub(
-        r"[a-z]{3,}|[^\W\d_]|[<>&]",
-        lambda m: html.escape(m[0]) if len(m[0]) > 1 or not m[0].isalpha() else f"<i>{m[0]}</i>",
+        r"[a-z]{3,}|[^\W\d_]|[<>&√]",
+        lambda m: f"<i>{m[0]}</i>" if len(m[0]) == 1 and m[0].isalpha() else UPRIGHT.get(m[0], m[0]),
         plain,
     )
     for sign, tag in (("_", "sub"), ("^", "sup")):

@@ -143,17 +143,17 @@ def test_the_hook_writes_explorers_into_the_site(live: ModuleType, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "why"),
     [
-        "Why?\nanswer: 1\n",
-        "Why?\ncheck: 1\n",
-        "answer: 1\ncheck: 1\n",
-        "Why?\nanswer: c\nchoices: a | b\ncheck: 1\n",
-        "Why?\nanswer: one\ncheck: 1\n",
+        ("Why?\nanswer: 1\n", "without check"),
+        ("Why?\ncheck: 1\n", "without answer"),
+        ("answer: 1\ncheck: 1\n", "without a question"),
+        ("Why?\nanswer: c\nchoices: a | b\ncheck: 1\n", "not among the choices"),
+        ("Why?\nanswer: one\ncheck: 1\n", "could not convert"),
     ],
 )
-def test_a_wrong_exercise_is_refused(live: ModuleType, body: str) -> None:
-    with pytest.raises(ValueError):
+def test_a_wrong_exercise_is_refused(live: ModuleType, body: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
         live.exercise(body)
 
 
