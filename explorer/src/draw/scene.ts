@@ -49,6 +49,11 @@ const FILLS: Readonly<Record<Shape, Token>> = {
   run: "raised",
 };
 
+/** Nodes of a kernel in neighbouring ranks stand in one frame; those further apart in frames of their own. */
+export function hullParts(boxes: readonly Rect[], metrics: Metrics): Rect[][] {
+  return clusters(boxes, metrics.rankGap * 1.25);
+}
+
 class Builder {
   private readonly scene: Scene;
   private readonly measure: TextMeasure;
@@ -127,7 +132,7 @@ class Builder {
 
   private hull(hull: Hull): void {
     const { layout, metrics } = this.scene;
-    const parts = clusters(hull.items.map((i) => layout.boxes[i]!), metrics.rankGap * 0.75);
+    const parts = hullParts(hull.items.map((i) => layout.boxes[i]!), metrics);
     for (const part of parts) {
       const box = around(part, metrics.padding * 0.7);
       this.path(boxPath(box, 12), box, { fill: "kernelFill", stroke: "kernel", width: 1.6, dash: [5, 4], opacity: 0.9 });

@@ -3,6 +3,7 @@ import type { Item, VisibleEdge, VisibleGraph } from "../../fold/fold";
 import { runsIn, scopeFacts } from "../../fold/fold";
 import type { EdgeLook, Hull, Lane, NodeLook } from "../../draw/looks";
 import type { Picture } from "../../draw/picture";
+import { hullParts } from "../../draw/scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
 import type { KernelInfo } from "../../trace/types";
@@ -93,9 +94,10 @@ export function hullsOf({ graph, layout, metrics }: Picture, kernels: readonly K
     if (kernel.nodes.length < 2) continue;
     const items = kernel.nodes.map((n) => itemOfNode.get(n)).filter((i): i is number => i !== undefined);
     if (items.length < 2) continue;
-    const frame = around(items.map((i) => layout.boxes[i] as Rect), metrics.padding);
-    // A hull is a box around all its nodes: where others stand in it too it would say that they are in the kernel.
-    if (graph.items.some((_, i) => overlaps(layout.boxes[i] as Rect, frame) && !items.includes(i) && !encloses(graph, i, items[0] as number))) continue;
+    const frames = hullParts(items.map((i) => layout.boxes[i] as Rect), metrics).map((part) => around(part, metrics.padding * 0.7));
+    // Where others stand in a frame too it would say that they are in the kernel.
+    const foreign = (i: number) => !items.includes(i) && !items.some((own) => encloses(graph, i, own));
+    if (graph.items.some((_, i) => foreign(i) && frames.some((frame) => overlaps(layout.boxes[i] as Rect, frame)))) continue;
     out.push({ items, label: `one kernel${kernel.micros === null ? "" : `, ${shownMicros(kernel.micros)}`}` });
   }
   return out;
