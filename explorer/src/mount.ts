@@ -5,7 +5,7 @@ import { pageHost, type Host } from "./hosts/host";
 import { listenForKeys } from "./keys";
 import { followLocation } from "./location";
 import { recompute } from "./scalar/recompute";
-import { createStore, runClock, StoreContext, type Store, type Tab } from "./state";
+import { createStore, followTheme, runClock, StoreContext, type Store, type Tab } from "./state";
 import { modelOf } from "./trace/model";
 import type { Trace } from "./trace/types";
 
@@ -17,7 +17,7 @@ export interface Mounted {
 export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost, tab: Tab = "graph"): Mounted {
   const store = createStore(modelOf(trace), host, recompute);
   store.tab.value = tab;
-  const ends = [runClock(store), listenForKeys(store, element)];
+  const ends = [runClock(store), followTheme(store), listenForKeys(store, element)];
   // A widget shares its page's address with others.
   if (host.kind !== "widget") ends.push(followLocation(store));
   render(h(StoreContext.Provider, { value: store }, h(App, null)), element);

@@ -90,8 +90,20 @@ export function createStore(model: Model, host: Host, recompute: Recompute): Sto
   return store;
 }
 
+const DARK = "(prefers-color-scheme: dark)";
+
 function preferredTheme(): Theme {
-  return typeof matchMedia === "function" && matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  return typeof matchMedia === "function" && matchMedia(DARK).matches ? "dark" : "light";
+}
+
+/** The system's colours change with the time of day: whoever speaks last is right, the system or the reader. */
+export function followTheme(store: Store): () => void {
+  const system = matchMedia(DARK);
+  const listen = () => {
+    store.theme.value = preferredTheme();
+  };
+  system.addEventListener("change", listen);
+  return () => system.removeEventListener("change", listen);
 }
 
 // -- actions

@@ -1,0 +1,155 @@
+"""What the browser tests share: pages of recorded runs in a Chromium, and what can be asked of a page that is shown.
+
+`PROBE` runs inside the page and answers about what is to be seen: which texts stand where, which overlap, which are
+cut off, how well they can be told from their ground.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import explorer_samples
+import numpy as np
+from playwright.sync_api import Browser, Page
+
+import wengert as wg
+from wengert import nn
+from wengert.explorer import Exploration, explore
+from wengert.explorer.page import page as page_of
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+# The same picture on every machine, and no sandbox, which containers lack the rights for.
+ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--font-render-hinting=none", "--force-color-profile=srgb")
+
+PROBE = Path(__file__).with_name("browser_probe.js").read_text(encoding="utf-8")
+
+WIDE, NARROW, PHONE = (1440, 900), (900, 900), (390, 844)
+
+
+@dataclass
+class Heard:
+    """What a page asked for and complained of."""
+
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+
+def listen(page: Page) -> Heard:
+    """Note every request and every complaint of a page, from now on."""
+    heard = Heard()
+    page.on("request", lambda request: heard.requests.append(request.url))
+    page.on("console", lambda m: heard.complaints.append(m.text) if m.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: heard.complaints.append(str(error)))
+    return heard
+
+
+@contextmanager
+def opened(
+    browser: Browser, file: Path, state: str = "", size: tuple[int, int] = WIDE, **options: Any
+) -> Iterator[tuple[Page, Heard]]:
+    """A page from a file, the network off, in the state of a URL hash; motion is reduced unless asked for."""
+    settings = {"reduced_motion": "reduce", "offline": True, **options}
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **settings)
+    try:
+        context.add_init_script(PROBE)
+        page = context.new_page()
+        heard = listen(page)
+        page.goto(file.as_uri() + (f"#{state}" if state else ""))
+        page.wait_for_selector(".wg-app")
+        settle(page)
+        yield page, heard
+    finally:
+        context.close()
+
+
+def settle(page: Page) -> None:
+    """Wait until what was asked for is drawn: two frames and what the page put off until it has time."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+
+
+def go_to(page: Page, state: str) -> None:
+    """Show the state of a URL hash; what a hash leaves out stays as it was."""
+    page.evaluate("(state) => { location.hash = state; }", state)
+    settle(page)
+
+
+# -- what is shown
+
+
+class Perceptron(nn.Module):
+    """Two layers of tensors: a computation whose values are no single numbers, and still a small one."""
+
+    def __init__(self) -> None:
+        self.hidden, self.out = nn.Linear(6, 16), nn.Linear(16, 3)
+
+    def forward(self, x: Any) -> Any:
+        return self.out(wg.relu(self.hidden(x)))
+
+
+def perceptron() -> dict[str, Any]:
+    wg.manual_seed(0)
+    model = Perceptron()
+    rng = np.random.default_rng(0)
+    targets = wg.tensor(rng.integers(0, 3, 8))
+
+    def loss(x: Any) -> Any:
+        return nn.functional.cross_entropy(model(x), targets)
+
+    return explore(loss, rng.normal(size=(8, 6)).astype(np.float32)).document
+
+
+def before_and_after() -> dict[str, Any]:
+    """The same sum with its root taken in two ways."""
+
+    def before(x: Any) -> Any:
+        return wg.sqrt(x * x + 1.0) - 1.0
+
+    def after(x: Any) -> Any:
+        return x * x / (wg.sqrt(x * x + 1.0) + 1.0)
+
+    made: Exploration = explore(before, 0.5).diff(explore(after, 0.5))
+    return made.document
+
+
+DOCUMENTS: dict[str, Callable[[], Any]] = {
+    **explorer_samples.SAMPLES,
+    "perceptron": perceptron,
+    "diff": before_and_after,
+}
+
+
+@cache
+def document(name: str) -> dict[str, Any]:
+    """A recorded run, made when first asked for."""
+    made: dict[str, Any] = DOCUMENTS[name]()
+    return made
+
+
+def column(values: Any) -> list[Any]:
+    """A column of a document: large ones are written as differences."""
+    return list(np.cumsum(values["delta"]).tolist()) if isinstance(values, dict) else list(values)
+
+
+def scope_of(name: str, path: str) -> int:
+    """The row of a module in a document, by its path from the root: "blocks.7"."""
+    made = document(name)
+    parents, names = column(made["scopes"]["parent"]), column(made["scopes"]["name"])
+    at = 0
+    for part in path.split("."):
+        at = next(
+            row for row, (parent, called) in enumerate(zip(parents, names, strict=True))
+            if row and parent == at and made["strings"][called] == part
+        )
+    return at
+
+
+@cache
+def html(name: str) -> str:
+    """And its page."""
+    return page_of(document(name))

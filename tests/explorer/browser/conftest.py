@@ -1,0 +1,42 @@
+"""One Chromium for the session; where there is none, or no playwright to steer it, these tests are skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+pytest.importorskip("playwright", reason="playwright is not installed")
+
+from browserchecks import ARGUMENTS, CHROMIUM, html  # noqa: E402 (it needs playwright)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on the PATH")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def page_file(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The page of a sample, as a file."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def file(name: str) -> Path:
+        path = folder / f"{name}.html"
+        if not path.exists():
+            path.write_text(html(name), encoding="utf-8")
+        return path
+
+    return file

@@ -1,0 +1,72 @@
+"""What a reader sees, state by state: light and dark, wide and narrow, nothing runs over, overlaps or is cut off.
+
+Pictures are compared with pictures of the same run, not with stored ones: fonts, and so every pixel of text, differ
+between machines, and a stored picture says only that something changed. What may not change is stated instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from browserchecks import NARROW, PHONE, WIDE, go_to, opened, scope_of, settle
+from playwright.sync_api import Browser, Page
+
+LEARNER = ["tab=graph&t=0&sel=n0", "tab=graph&t=2&sel=n4", "tab=graph&t=4&sel=e4", "tab=graph&t=8&sel=n2"]
+TABS = ["tape", "paths", "memory", "parallel", "kernels"]
+STATES = {
+    "learner": [*LEARNER, *(f"tab={tab}&t=8&sel=n2" for tab in TABS)],
+    "perceptron": ["tab=graph&sel=n5", "tab=tape"],
+    "transformer": ["tab=graph", "tab=graph&sel=s{head}", *(f"tab={tab}" for tab in TABS)],
+    "diff": ["tab=diff"],
+}
+
+
+def states(name: str) -> list[str]:
+    return [s.format(head=scope_of(name, "blocks.7.attn.heads.3") if "{head}" in s else "") for s in STATES[name]]
+
+
+def faults(page: Page) -> dict[str, list[str]]:
+    """What is wrong with what the page shows."""
+    found: dict[str, list[str]] = page.evaluate(
+        """() => {
+          const { overflow, overlaps, cut, faint } = window.probe;
+          return { wider: overflow() > 0 ? [`by ${overflow()} px`] : [], overlaps: overlaps(), cut: cut(), faint: faint(4.5, 3.3) };
+        }"""
+    )
+    return {fault: where for fault, where in found.items() if where}
+
+
+@pytest.mark.parametrize("name", list(STATES))
+def test_everything_has_its_place_and_can_be_read(
+    browser: Browser, page_file: Callable[[str], Path], name: str
+) -> None:
+    wrong = {}
+    with opened(browser, page_file(name)) as (page, heard):
+        if name == "transformer":
+            page.keyboard.press("n")
+        for size in (WIDE, NARROW, PHONE):
+            page.set_viewport_size({"width": size[0], "height": size[1]})
+            for state in states(name):
+                go_to(page, state)
+                for theme in ("light", "dark"):
+                    page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+                    settle(page)
+                    found = faults(page)
+                    if found:
+                        wrong[f"{size[0]} px, {theme}, {state}"] = found
+        assert heard.complaints == []
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", ["learner", "transformer"])
+def test_a_state_has_one_picture(browser: Browser, page_file: Callable[[str], Path], name: str) -> None:
+    with opened(browser, page_file(name)) as (page, _):
+        shots = []
+        for state in states(name)[:4] * 2:
+            go_to(page, state)
+            # Addresses are written a little later than they are shown.
+            shots.append(page.screenshot())
+        assert shots[:4] == shots[4:]
+        assert len(set(shots)) == 4
