@@ -6,7 +6,7 @@ import type { Details } from "../../trace/types";
 const LEVELS = 8;
 
 /** For each shade the SVG path of its cells, and one for cells that hold NaN or infinities. */
-export function cellPaths(cells: NonNullable<Details["cells"]>, width: number, row: number, gap = 5): { shades: string[]; bad: string; badCells: number } {
+function cellPaths(cells: NonNullable<Details["cells"]>, width: number, row: number, gap = 5): { shades: string[]; bad: string; badCells: number } {
   const sizes = cells.values.map(num);
   const high = sizes.reduce((m, v) => (Number.isFinite(v) && Math.abs(v) > m ? Math.abs(v) : m), 0);
   const shades = new Array<string>(LEVELS).fill("");

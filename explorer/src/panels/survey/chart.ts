@@ -6,9 +6,9 @@ import type { Surface } from "../../views/canvas";
 import { BANDS, type Alive } from "../../views/memory/alive";
 import { bars, tallest, type Timeline } from "./timeline";
 
-export const FORWARD = 0;
-export const BACKWARD = 2;
-export const OTHER = 4;
+const FORWARD = 0;
+const BACKWARD = 2;
+const OTHER = 4;
 export const TONES = 5;
 
 /** Forward or backward, each in two shades that change with the module; everything else in grey. */
@@ -51,7 +51,7 @@ export interface Parts {
 const HEAD = 26;
 const LANE = 13;
 
-export function partsOf(height: number, lanes: number): Parts {
+function partsOf(height: number, lanes: number): Parts {
   const step = Math.min(LANE, Math.max(3, (height * 0.36) / Math.max(1, lanes)));
   const bottom = HEAD + step * lanes;
   return { lanes: { top: HEAD, height: step > 6 ? step - 3 : step - 1, step }, memory: { top: bottom + 18, height: Math.max(20, height - bottom - 22) } };

@@ -19,7 +19,7 @@ const SHAPE_OF_RULE: [RegExp, string][] = [
   [/missing|unused/, "loose"],
 ];
 
-export function FindingIcon({ finding }: { finding: Finding }) {
+function FindingIcon({ finding }: { finding: Finding }) {
   const shape = SHAPE_OF_RULE.find(([rule]) => rule.test(finding.rule))?.[1] ?? (finding.severity === "error" ? "error" : "note");
   return (
     <svg class={`wg-finding-icon wg-${finding.severity}`} width="20" height="20" viewBox="0 0 24 24" aria-hidden="true">

@@ -91,7 +91,7 @@ function size(rms: number): string {
   return Number.isNaN(rms) ? "not recorded" : `${shownNumber(rms, 3)} rms`;
 }
 
-export interface ParameterGradient {
+interface ParameterGradient {
   node: number;
   /** Size of the gradient over size of the value; NaN where there is no gradient. */
   ratio: number;
@@ -99,7 +99,7 @@ export interface ParameterGradient {
 }
 
 /** Parameters inside, broken ones first, then those without a gradient, then the smallest gradients beside their values. */
-export function worstGradients(model: Model, scope: number, limit: number): ParameterGradient[] {
+function worstGradients(model: Model, scope: number, limit: number): ParameterGradient[] {
   const out: ParameterGradient[] = [];
   for (const node of nodesWithin(model, scope)) {
     if (kindOf(model, node) !== "param") continue;

@@ -55,7 +55,7 @@ export function treeRows(model: Model, state: TreeState): TreeRow[] {
   return rows;
 }
 
-export function labelOf(model: Model, scope: number): string {
+function labelOf(model: Model, scope: number): string {
   return text(model, model.trace.scopes.name[scope]);
 }
 

@@ -20,7 +20,7 @@ interface Area extends Tile {
   cells: Cell[];
 }
 
-export function areasOf(bytesOf: (buffer: number) => number, groups: readonly Group[], width: number, height: number): Area[] {
+function areasOf(bytesOf: (buffer: number) => number, groups: readonly Group[], width: number, height: number): Area[] {
   return treemap(groups.map((g) => g.bytes), 0, 0, width, height).map((tile) => {
     const group = groups[tile.index] as Group;
     const named = tile.height > 44 && tile.width > 40;

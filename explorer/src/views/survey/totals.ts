@@ -22,10 +22,6 @@ export interface Totals {
   badValues: Int32Array;
   badGradients: Int32Array;
   gradients: Int32Array;
-  depth: Int32Array;
-  /** The first and last event in it, -1 for none. */
-  firstEvent: Int32Array;
-  lastEvent: Int32Array;
 }
 
 const known = new WeakMap<Model, Totals>();
@@ -83,9 +79,6 @@ function count(model: Model): Totals {
     badValues: ints(),
     badGradients: ints(),
     gradients: ints(),
-    depth: depths(trace.scopes.parent),
-    firstEvent: new Int32Array(scopes).fill(-1),
-    lastEvent: new Int32Array(scopes).fill(-1),
   };
   const valueSquares = floats();
   const valueCount = floats();
@@ -146,22 +139,13 @@ function countKept(model: Model, t: Totals): void {
 }
 
 function countTime(model: Model, t: Totals): void {
-  const { events, nodes, scopes } = model.trace;
+  const { events, nodes } = model.trace;
   for (let k = 0; k < model.events; k++) {
     const node = events.node[k] as number;
     if (node < 0) continue;
     const s = nodes.scope[node] as number;
     const into = events.phase[k] === BACKWARD ? t.backwardMicros : t.forwardMicros;
     into[s] = (into[s] as number) + (events.dur[k] as number);
-    if ((t.firstEvent[s] as number) < 0) t.firstEvent[s] = k;
-    t.lastEvent[s] = k;
-  }
-  for (let s = scopes.parent.length - 1; s > 0; s--) {
-    const p = scopes.parent[s] as number;
-    const first = t.firstEvent[s] as number;
-    if (first < 0) continue;
-    if ((t.firstEvent[p] as number) < 0 || first < (t.firstEvent[p] as number)) t.firstEvent[p] = first;
-    t.lastEvent[p] = Math.max(t.lastEvent[p] as number, t.lastEvent[s] as number);
   }
 }
 
@@ -169,12 +153,6 @@ function countTime(model: Model, t: Totals): void {
 function upwards(parent: readonly number[], whole: readonly Int32Array[], real: readonly Float64Array[]): void {
   for (const column of whole) for (let s = parent.length - 1; s > 0; s--) column[parent[s] as number]! += column[s] as number;
   for (const column of real) for (let s = parent.length - 1; s > 0; s--) column[parent[s] as number]! += column[s] as number;
-}
-
-function depths(parent: readonly number[]): Int32Array {
-  const depth = new Int32Array(parent.length);
-  for (let s = 1; s < parent.length; s++) depth[s] = (depth[parent[s] as number] as number) + 1;
-  return depth;
 }
 
 /** The scopes around a scope, itself first, the whole run last. */
