@@ -17,7 +17,6 @@ from ..core.node import Node
 from ..core.tensor import Tensor, wrap
 from ..transforms.functional import value_and_grad
 from ..transforms.replay import record_again
-from ..transforms.reverse import reachable
 from ..transforms.trace import trace
 from .recording import Recording
 
@@ -32,7 +31,7 @@ class Rerun:
         self.roots = roots
         self.rows = rows
         self.order = _ordered(roots)
-        self.leaves = [n for n in self.order if not _inputs(n)]
+        self.leaves = [n for n in self.order if n.op.kind == "leaf"]
         self.arrays = [np.asarray(values[n], order="C") for n in self.leaves if values.get(n) is not None]
 
     @property
@@ -92,18 +91,17 @@ def _inputs(node: Node) -> list[Node]:
 
 
 def _ordered(roots: Sequence[Node]) -> list[Node]:
-    left = {n: len(set(_inputs(n))) for n in reachable(roots)}
-    consumers: dict[Node, list[Node]] = {}
-    for n in left:
-        for e in set(_inputs(n)):
-            consumers.setdefault(e, []).append(n)
-    order = [n for n, count in left.items() if count == 0]
-    for n in order:
-        for user in consumers.get(n, ()):
-            left[user] -= 1
-            if left[user] == 0:
-                order.append(user)
-    return order
+    """All nodes behind the roots, those without gradients too; the walk keeps its own stack."""
+    order: dict[Node, None] = {}
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, operands_done = stack.pop()
+        if operands_done:
+            order[node] = None
+        elif node not in order:
+            stack.append((node, True))
+            stack += [(e, False) for e in _inputs(node) if e not in order]
+    return list(order)
 
 
 def _argument(entry: Any, made: Mapping[Node, Any]) -> Any:
