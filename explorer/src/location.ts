@@ -1,4 +1,7 @@
-/** Time, selection, tab and open modules live in the page's URL hash, so that a link shows what its sender saw. */
+/**
+ * Time, selection, tab and open modules live in the page's URL hash, so that a link shows what its sender saw. A page
+ * with the explorer in a frame can also say `theme=dark` there, to have it in its own colours.
+ */
 import { effect } from "@preact/signals";
 import { TABS, type Selection, type Store, type Tab } from "./state";
 
@@ -7,6 +10,8 @@ export function readHash(store: Store, hash: string): void {
   const { model } = store;
   const tab = given.get("tab");
   if (tab !== null && (TABS as readonly string[]).includes(tab)) store.tab.value = tab as Tab;
+  const theme = given.get("theme");
+  if (theme === "light" || theme === "dark") store.theme.value = theme;
   const at = whole(given.get("t"), model.value.events + 1);
   if (at !== null) store.cursor.value = at;
   const selected = selectionOf(given.get("sel") ?? "", store);
