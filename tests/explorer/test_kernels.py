@@ -11,6 +11,7 @@ import wengert as wg
 from wengert.passes.origins import Origins
 
 pytest.importorskip("llvmlite")
+from wengert.execute.native.trace import NativeTrace
 from wengert.explorer import kernels as made
 from wengert.explorer.rerun import Rerun
 
@@ -20,6 +21,12 @@ def rerun(*results: wg.Tensor) -> Rerun:
     order = Rerun(roots, {}, {}).order
     values = {n: n.variable.detach().numpy() for n in order if n.op.kind == "leaf"}
     return Rerun(roots, {n: i for i, n in enumerate(order)}, values)
+
+
+def table_of(run: Rerun, sources: bool = True) -> dict[str, Any]:
+    found = made.compile_run(run)
+    assert found is not None
+    return made.kernels(found[0], sources)
 
 
 @pytest.fixture
@@ -35,8 +42,7 @@ def loss(model: Any) -> wg.Tensor:
 
 def test_every_operation_is_computed_by_a_kernel_forward_and_back(loss: wg.Tensor, model: Any) -> None:
     run = rerun(loss)
-    table = made.kernels(run)
-    assert table is not None
+    table = table_of(run)
     operations = {row for node, row in run.rows.items() if node.op.kind != "leaf"}
     assert {row for k in table["list"] for row in k["nodes"]} == operations
     assert {row for k in table["list"] for row in k["gradients"]} == operations
@@ -44,8 +50,7 @@ def test_every_operation_is_computed_by_a_kernel_forward_and_back(loss: wg.Tenso
 
 
 def test_the_plan_names_its_kernels_in_order(loss: wg.Tensor, model: Any) -> None:
-    table = made.kernels(rerun(loss))
-    assert table is not None
+    table = table_of(rerun(loss))
     listed, plan = table["list"], table["plan"]
     assert [listed[i]["name"] for i in plan["kernel"]] == plan["text"]
     assert len(plan["micros"]) == len(plan["text"])
@@ -56,16 +61,14 @@ def test_the_plan_names_its_kernels_in_order(loss: wg.Tensor, model: Any) -> Non
 
 
 def test_packing_belongs_to_the_product_it_serves(loss: wg.Tensor, model: Any) -> None:
-    table = made.kernels(rerun(loss))
-    assert table is not None
+    table = table_of(rerun(loss))
     packs = [k for k in table["list"] if k["kind"] == "pack"]
     assert packs
     assert all(k["nodes"] or k["gradients"] for k in packs)
 
 
 def test_sources_can_be_left_out(loss: wg.Tensor, model: Any) -> None:
-    table = made.kernels(rerun(loss), sources=False)
-    assert table is not None
+    table = table_of(rerun(loss), sources=False)
     assert table["sources"] == {}
 
 
@@ -73,8 +76,7 @@ def test_several_results_are_summed() -> None:
     x = wg.tensor([1.0, 2.0], requires_grad=True)
     a, b = wg.exp(x), wg.sin(x)
     run = rerun(a, b)
-    table = made.kernels(run)
-    assert table is not None
+    table = table_of(run)
     assert {row for k in table["list"] for row in k["nodes"]} == {run.rows[a.node], run.rows[b.node]}
 
 
@@ -86,7 +88,8 @@ def test_without_values_it_is_not_whole(loss: wg.Tensor, model: Any) -> None:
 def test_a_recording_is_run_again() -> None:
     x = wg.randn((4, 3))
     found = wg.explore(lambda w: wg.tanh(x @ w).sum(), wg.ones((3, 2)))
-    kernels, parallel = found.document["kernels"], found.document["parallel"]
+    kernels, parallel, native = (found.document[name] for name in ("kernels", "parallel", "native"))
+    assert set(native["kernel"]) == set(range(len(kernels["list"])))
     computed = {i for i, op in enumerate(found.document["nodes"]["op"]) if op >= 0}
     assert {row for k in kernels["list"] for row in k["nodes"]} == computed
     assert set(parallel["node"]) == computed
@@ -94,6 +97,64 @@ def test_a_recording_is_run_again() -> None:
         assert ready <= start <= end
     bare = wg.explore(lambda w: wg.tanh(x @ w).sum(), wg.ones((3, 2)), compiled=False)
     assert "kernels" not in bare.document
+
+
+def test_a_recording_says_who_ran_its_kernels(loss: wg.Tensor, model: Any) -> None:
+    found = made.compile_run(rerun(loss))
+    assert found is not None
+    listed = made.kernels(found[0])
+    table = made.native(found[1], listed["plan"]["kernel"])
+    assert table is not None
+    assert table["origin"] == "native"
+    # Checks that Python makes run where they are asked for.
+    assert (
+        {i for i, k in enumerate(listed["list"]) if k["code"]}
+        <= set(table["kernel"])
+        <= set(range(len(listed["list"])))
+    )
+    assert set(table["node"]) == {-1}
+    assert set(table["worker"]) <= set(range(table["workers"]))
+    for ready, start, end, done in zip(*(table[name] for name in ("ready", "start", "end", "done")), strict=True):
+        assert 0 <= ready <= start <= end <= done
+    assert len({len(column) for column in table.values() if isinstance(column, list)}) == 1
+
+
+def trace_of(rows: list[tuple[int, int, int, int, float, float]]) -> NativeTrace:
+    step, worker, lo, hi, start, end = (np.array(column) for column in zip(*rows, strict=True))
+    return NativeTrace(step, worker, lo, hi, start * 1e-6, end * 1e-6, 2, 1.0, 0, ("a", "b"))
+
+
+def test_a_step_can_begin_when_the_one_before_is_done_and_hands_on_when_all_of_it_is() -> None:
+    rows = [(0, 0, 0, 2, 1.0, 4.0), (0, 1, 2, 4, 2.0, 5.0), (1, 0, 0, 1, 6.0, 7.0), (0, 1, 0, 4, 8.0, 9.0)]
+    table = made.native(trace_of(rows), [3, 4])
+    assert table is not None
+    assert table["kernel"] == [3, 3, 4, 3]
+    assert table["ready"] == [0, 0, 5, 7]
+    assert table["done"] == [5, 5, 7, 9]
+
+
+def test_turns_of_a_loop_of_one_step_come_one_after_the_other() -> None:
+    rows = [(0, 0, 0, 2, 1.0, 3.0), (0, 1, 2, 4, 1.5, 4.0), (0, 1, 2, 4, 5.0, 7.0), (0, 0, 0, 2, 6.0, 8.0)]
+    table = made.native(trace_of([(1, 0, 0, 9, 0.0, 0.5), *rows]), [0, 1])
+    assert table is not None
+    assert table["ready"] == [0, 0.5, 0.5, 4, 4]
+    assert table["done"] == [0.5, 4, 4, 8, 8]
+
+
+def test_a_run_of_very_many_ranges_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = trace_of([(0, 0, 0, 2, 1.0, 3.0), (0, 1, 2, 4, 1.5, 4.0)])
+    assert made.native(trace, [0, 1]) is not None
+    assert made.native(trace._replace(lost=1), [0, 1]) is None
+    monkeypatch.setattr(made, "RANGES", 1)
+    assert made.native(trace, [0, 1]) is None
+
+
+def test_nothing_was_run() -> None:
+    nothing = np.zeros(0, np.int64)
+    trace = NativeTrace(*[nothing] * 4, nothing * 1.0, nothing * 1.0, 1, 0.0, 0, ())
+    table = made.native(trace, [])
+    assert table is not None
+    assert table["start"] == []
 
 
 def test_ancestors_are_found_through_steps_that_bear_no_name() -> None:

@@ -63,7 +63,9 @@ export interface Trace {
   files: SourceFile[];
   findings: Finding[];
   kernels?: Kernels;
+  /** The run again, node by node by the scheduler, and step by step by compiled code. */
   parallel?: Parallel;
+  native?: Parallel;
   memory?: MemoryFacts;
   checkpoint?: CheckpointWhatIf;
   diff?: TraceDiff;
@@ -263,7 +265,10 @@ export interface KernelInfo {
   code: string;
 }
 
-/** A run by the scheduler or the native runtime: who did what, when. Times in microseconds. */
+/**
+ * A run by the scheduler or the native runtime: who did what, when. Times in microseconds. A row is a node (scheduler)
+ * or a range of a step's units that a worker ran at a stretch (native).
+ */
 export interface Parallel {
   origin: "scheduler" | "native";
   workers: number;

@@ -19,7 +19,8 @@ class Scale(NamedTuple):
     def columns(self, start: float, end: float) -> slice:
         """Where what happens between two moments stands: in a column at least, however short it is."""
         first = self.column(start)
-        return slice(first, max(self.column(end), first + 1))
+        after = min(self.width, int(end / max(self.seconds, 1e-9) * self.width))
+        return slice(first, max(after, first + 1))
 
 
 class Row(NamedTuple):

@@ -25,7 +25,7 @@ from .compare import edits
 from .document import Document, described
 from .findings import Finding
 from .gathered import from_graph, from_tensor, graph_title
-from .kernels import kernels
+from .kernels import compile_run, kernels, native
 from .names import name_leaves
 from .page import page
 from .parallel import parallel
@@ -49,13 +49,15 @@ class Exploration:
             self._run_again()
 
     def _run_again(self) -> None:
-        """What only other ways to run it tell: the compiler's plan, the scheduler's lives."""
+        """What only other ways to run it tell: the compiler's plan and its run, the scheduler's lives."""
         run = of_recording(self.recording)
         if run is None:
             return
-        for name, table in (("kernels", kernels(run)), ("parallel", parallel(run))):
-            if table is not None:
-                self.document[name] = table
+        tables = {"parallel": parallel(run)}
+        if (made := compile_run(run)) is not None:
+            tables["kernels"] = table = kernels(made[0])
+            tables["native"] = native(made[1], table["plan"]["kernel"])
+        self.document |= {name: table for name, table in tables.items() if table is not None}
 
     def diff(self, after: Exploration) -> Exploration:
         """This run beside another one, with the edits between them: before and after a change, two checkpoints, a

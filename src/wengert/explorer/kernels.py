@@ -1,8 +1,11 @@
-"""What the compiler makes of a recorded run: its plan and kernels, and which nodes each of them computes."""
+"""What the compiler makes of a recorded run: its plan and kernels, which nodes each computes, who ran them when."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from ..core.errors import WengertError
 from ..execute.native import machine
@@ -10,29 +13,31 @@ from ..execute.native.compile import Compiled, compile_graph
 from ..execute.native.kernel import Kernel
 from ..execute.native.plan import Buffer, HostCall, Jump, Step
 from ..execute.native.runtime import UNTIMED
+from ..execute.native.trace import NativeTrace
 from .rerun import Rerun, row_of
 
-# Kernels' times are the least of so many calls.
+# Kernels' times are the least of so many calls, the run that is shown the fastest of as many.
 CALLS = 5
 # Sources longer than this in all are left out of a document: they can be asked for.
 SOURCE_LIMIT = 400_000
+# And a run of more ranges of steps, such as one that loops for long.
+RANGES = 20_000
 
 
-def kernels(run: Rerun, sources: bool = True) -> dict[str, Any] | None:
-    """The `kernels` table of a document (see the schema), with LLVM IR unless `sources` is False.
-
-    None where the run cannot be compiled here.
-    """
+def compile_run(run: Rerun) -> tuple[Compiled, NativeTrace] | None:
+    """The run and its gradients as native code, and a trace of it; None where it cannot be compiled here."""
     try:
-        compiled = compile_graph(run.differentiated())
+        made = compile_graph(run.differentiated())
         for _ in range(CALLS):
-            compiled.run(run.arrays)
+            made.run(run.arrays)
+        traces = [made.trace(run.arrays) for _ in range(CALLS)]
     except (WengertError, ImportError):
         return None
-    return _table(compiled, sources)
+    return made, min(traces, key=lambda trace: trace.seconds)
 
 
-def _table(compiled: Compiled, sources: bool) -> dict[str, Any]:
+def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
+    """The `kernels` table of a document (see the schema), with LLVM IR unless `sources` is False."""
     plan = compiled.plan
     times = compiled.program.times.tolist()
     found: dict[tuple[Any, ...], int] = {}
@@ -66,6 +71,48 @@ def _table(compiled: Compiled, sources: bool) -> dict[str, Any]:
         "list": listed,
         "sources": texts if sum(map(len, texts.values())) <= SOURCE_LIMIT else {},
     }
+
+
+def native(trace: NativeTrace, kernel: Sequence[int]) -> dict[str, Any] | None:
+    """The `native` table of a document: a row for every range of a step's units that a worker ran at a stretch.
+
+    `kernel` says of every step which entry of the list of kernels it is. Steps run one after the other: one can begin
+    when the one before is done. None where there are so many ranges that nobody would look at them.
+    """
+    if trace.lost or len(trace.step) > RANGES:
+        return None
+    start, end = trace.start * 1e6, trace.end * 1e6
+    times = _times(trace)
+    done = np.zeros(int(times[-1]) + 1 if len(times) else 0)
+    np.maximum.at(done, times, end)
+    ready = np.concatenate([[0.0], done[:-1]])
+
+    def column(values: Any) -> list[float]:
+        return [round(value, 3) for value in values.tolist()]
+
+    return {
+        "origin": "native",
+        "workers": trace.workers,
+        "node": [-1] * len(trace.step),
+        "kernel": [kernel[step] for step in trace.step],
+        "worker": trace.worker.tolist(),
+        "ready": column(ready[times]),
+        "start": column(start),
+        "end": column(end),
+        "done": column(done[times]),
+    }
+
+
+def _times(trace: NativeTrace) -> Any:
+    """Which rows belong together: those of one time that a step was run, numbered from 0."""
+    # In a loop of one step that step comes again at once, when all of its units are done.
+    units = np.zeros(len(trace.labels), np.int64)
+    np.maximum.at(units, trace.step, trace.hi)
+    before = np.cumsum(trace.hi - trace.lo) - (trace.hi - trace.lo)
+    is_other = np.diff(trace.step, prepend=-1) != 0
+    since = np.maximum.accumulate(np.where(is_other, before, 0))
+    turn = (before - since) // np.maximum(units[trace.step], 1)
+    return np.cumsum(is_other | (np.diff(turn, prepend=0) != 0)) - 1
 
 
 def _kind(step: Step) -> str:
