@@ -2,10 +2,11 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Model } from "../trace/model";
+import type { Parallel } from "../trace/types";
 import { reveal, seek, useStore, type Store } from "../state";
 import { shownMicros, shownNumber } from "../format";
 import { Fact } from "../panels/survey/said";
-import { busyShare, criticalByOp, parallelLives, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
+import { busyShare, criticalByKind, parallelLives, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
 import { Gantt } from "./parallel/gantt";
 import { LevelChart, levelWidths, SpeedupChart } from "./parallel/charts";
 import { simulate, speedups, type Speedup } from "./parallel/simulate";
@@ -14,18 +15,20 @@ import { criticalPath, tasksOf, workOf, type CriticalPath, type Tasks } from "./
 const MOST_WORKERS = 16;
 const ROWS = 7;
 
-const WHENCE = { scheduler: "as the scheduler ran it", native: "as compiled code ran it" } as const;
+const WHENCE = { scheduler: "by the scheduler", native: "by compiled code" } as const;
 
 export function ParallelView() {
   const store = useStore();
   const model = store.model.value;
   const tasks = useMemo(() => tasksOf(model), [model]);
   const path = useMemo(() => criticalPath(tasks), [tasks]);
-  const given = model.trace.parallel;
+  const given = useMemo(() => runsOf(model), [model]);
   // 0: as it ran; else so many workers, simulated.
   const workers = useSignal(0);
-  const recorded = useSignal(given === undefined);
-  const lives = useMemo(() => livesOf(model, tasks, path, workers.value, recorded.value), [model, workers.value, recorded.value]);
+  // Which of the given runs; after the last of them, the recorded one.
+  const source = useSignal(0);
+  const run = given[source.value];
+  const lives = useMemo(() => livesOf(model, tasks, path, workers.value, run), [model, workers.value, run]);
   if (tasks.count === 0) {
     return (
       <div class="wg-view wg-parallel">
@@ -42,7 +45,7 @@ export function ParallelView() {
         <span class="wg-muted">
           {lives.workers} worker{lives.workers === 1 ? "" : "s"}, {Math.round(100 * busyShare(lives))}% busy
         </span>
-        <Choice workers={workers.value} set={(n) => (workers.value = n)} recorded={recorded} {...(given === undefined ? {} : { whence: WHENCE[given.origin] })} />
+        <Choice workers={workers.value} set={(n) => (workers.value = n)} source={source} names={[...given.map((run) => WHENCE[run.origin]), "as recorded"]} />
       </header>
       <Gantt lives={lives} chosen={chosen} choose={(row) => goTo(store, lives, row)} />
       <ul class="wg-key-row">
@@ -52,7 +55,7 @@ export function ParallelView() {
         <li class="wg-key-life">waits · runs · hands on</li>
       </ul>
       <div class="wg-parallel-below">
-        <Critical model={model} lives={lives} path={path} tasks={tasks} />
+        <Critical lives={lives} path={path} tasks={tasks} />
         <More tasks={tasks} path={path} workers={workers.value} choose={(n) => (workers.value = n)} />
         <section>
           <h3>Side by side</h3>
@@ -67,10 +70,15 @@ export function ParallelView() {
   );
 }
 
-function livesOf(model: Model, tasks: Tasks, path: CriticalPath, workers: number, recorded: boolean): Lives {
+/** The ways in which it was run again. */
+function runsOf(model: Model): readonly Parallel[] {
+  const { parallel, native } = model.trace;
+  return [parallel, native].filter((run) => run !== undefined);
+}
+
+function livesOf(model: Model, tasks: Tasks, path: CriticalPath, workers: number, run: Parallel | undefined): Lives {
   if (workers > 0) return simulatedLives(model, tasks, path, simulate(tasks, workers), workers);
-  const given = model.trace.parallel;
-  return given !== undefined && !recorded ? parallelLives(model, given) : recordedLives(model, tasks, path);
+  return run !== undefined ? parallelLives(model, run) : recordedLives(model, tasks, path);
 }
 
 function rowsOf(lives: Lives, node: number): number[] {
@@ -88,17 +96,16 @@ function goTo(store: Store, lives: Lives, row: number): void {
   reveal(store, { kind: "node", row: node });
 }
 
-function Choice({ workers, set, recorded, whence }: { workers: number; set: (n: number) => void; recorded: { value: boolean }; whence?: string }) {
+function Choice({ workers, set, source, names }: { workers: number; set: (n: number) => void; source: { value: number }; names: readonly string[] }) {
   return (
     <div class="wg-choice">
-      {whence !== undefined && (
+      {names.length > 1 && (
         <div class="wg-segments" role="group" aria-label="Which run">
-          <button type="button" aria-pressed={workers === 0 && !recorded.value} onClick={() => ((recorded.value = false), set(0))}>
-            {whence}
-          </button>
-          <button type="button" aria-pressed={workers === 0 && recorded.value} onClick={() => ((recorded.value = true), set(0))}>
-            as recorded
-          </button>
+          {names.map((name, i) => (
+            <button key={name} type="button" aria-pressed={workers === 0 && source.value === i} onClick={() => ((source.value = i), set(0))}>
+              {name}
+            </button>
+          ))}
         </div>
       )}
       <label>
@@ -116,8 +123,8 @@ function Choice({ workers, set, recorded, whence }: { workers: number; set: (n: 
   );
 }
 
-function Critical({ model, lives, path, tasks }: { model: Model; lives: Lives; path: CriticalPath; tasks: Tasks }) {
-  const rows = useMemo(() => criticalByOp(model, lives), [model, lives]);
+function Critical({ lives, path, tasks }: { lives: Lives; path: CriticalPath; tasks: Tasks }) {
+  const rows = useMemo(() => criticalByKind(lives), [lives]);
   const sum = rows.reduce((all, row) => all + row.micros, 0);
   return (
     <section>

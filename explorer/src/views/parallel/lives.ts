@@ -21,6 +21,8 @@ export interface Lives {
   /** Rows that nothing could be taken from without the whole becoming shorter. */
   critical: Uint8Array;
   label: (row: number) => string;
+  /** What a row's time is counted under: an operation, or a kernel. */
+  kind: (row: number) => string;
 }
 
 export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): Lives {
@@ -43,6 +45,7 @@ export function recordedLives(model: Model, tasks: Tasks, path: CriticalPath): L
     micros: end.reduce((most, t) => Math.max(most, t), 0),
     critical: path.onPath,
     label: (k) => eventLabel(model, k),
+    kind: (k) => opLabel(model, model.trace.events.node[k] as number),
   };
 }
 
@@ -61,6 +64,7 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
     micros: schedule.micros,
     critical: path.onPath,
     label: (k) => eventLabel(model, k),
+    kind: (k) => opLabel(model, model.trace.events.node[k] as number),
   };
 }
 
@@ -84,6 +88,7 @@ export function parallelLives(model: Model, run: Parallel): Lives {
     micros: end.reduce((most, t) => Math.max(most, t), 0),
     critical: lastInLine(run.worker, ready, start, end, done),
     label: (row) => kernelAt(row)?.name ?? nodeLabel(model, run.node[row] as number),
+    kind: (row) => kernelAt(row)?.name ?? opLabel(model, run.node[row] as number),
   };
 }
 
@@ -104,7 +109,7 @@ function readyTimes(tasks: Tasks, end: Float64Array): Float64Array {
 export function lastInLine(worker: readonly number[], ready: Float64Array, start: Float64Array, end: Float64Array, done: Float64Array): Uint8Array {
   const count = start.length;
   const on = new Uint8Array(count);
-  const byDone = Array.from({ length: count }, (_, k) => k).sort((a, b) => (done[a] as number) - (done[b] as number) || a - b);
+  const byDone = Array.from({ length: count }, (_, k) => k).sort((a, b) => (done[a] as number) - (done[b] as number) || (end[a] as number) - (end[b] as number) || a - b);
   const byWorker = new Map<number, number[]>();
   for (const k of Array.from({ length: count }, (_, row) => row).sort((a, b) => (end[a] as number) - (end[b] as number) || a - b)) {
     const rows = byWorker.get(worker[k] as number);
@@ -152,13 +157,16 @@ function nodeLabel(model: Model, node: number): string {
   return name === "" ? opOf(model, node) : `${name} = ${opOf(model, node)}`;
 }
 
-/** What the critical path is made of: time by operation, the longest first. */
-export function criticalByOp(model: Model, lives: Lives): { op: string; micros: number; count: number }[] {
+function opLabel(model: Model, node: number): string {
+  return node < 0 ? "other" : opOf(model, node);
+}
+
+/** What the critical path is made of: time by operation or kernel, the longest first. */
+export function criticalByKind(lives: Lives): { op: string; micros: number; count: number }[] {
   const sums = new Map<string, { op: string; micros: number; count: number }>();
   for (let k = 0; k < lives.count; k++) {
     if (lives.critical[k] === 0) continue;
-    const node = lives.node[k] as number;
-    const op = `${node < 0 ? "other" : opOf(model, node)}${lives.backward[k] === 1 ? ", backward" : ""}`;
+    const op = `${lives.kind(k)}${lives.backward[k] === 1 ? ", backward" : ""}`;
     const sum = sums.get(op) ?? { op, micros: 0, count: 0 };
     sum.micros += (lives.end[k] as number) - (lives.start[k] as number);
     sum.count++;

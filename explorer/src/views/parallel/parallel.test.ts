@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { transformer } from "../../fixtures/transformer";
 import { modelOf } from "../../trace/model";
 import { levelWidths } from "./charts";
-import { criticalByOp, lastInLine, parallelLives, recordedLives, simulatedLives } from "./lives";
+import { criticalByKind, lastInLine, parallelLives, recordedLives, simulatedLives } from "./lives";
 import { simulate, speedups } from "./simulate";
 import { criticalPath, tasksOf, workOf, type Tasks } from "./tasks";
 
@@ -101,7 +101,7 @@ describe("the recorded run as tasks", () => {
         expect(lives.ready[k]).toBeLessThanOrEqual((lives.start[k] as number) + 1e-6);
         expect(lives.start[k]).toBeLessThanOrEqual(lives.end[k] as number);
       }
-      const sum = criticalByOp(model, lives).reduce((all, row) => all + row.micros, 0);
+      const sum = criticalByKind(lives).reduce((all, row) => all + row.micros, 0);
       expect(sum).toBeCloseTo(path.micros, 3);
     }
   });
@@ -113,5 +113,32 @@ describe("the recorded run as tasks", () => {
     const lives = parallelLives(model, { origin: "scheduler", workers: 2, node: [1, 2], worker: [0, 1], ready: [5, 9], start: [6, 9], end: [8, 12], done: [9, 13] });
     expect(lives.micros).toBe(7);
     expect([...lives.critical]).toEqual([1, 1]);
+  });
+
+  it("shows kernels that compiled code ran, by the nodes they compute and under their own names", () => {
+    const kernel = (name: string, phase: "forward" | "backward", nodes: number[], gradients: number[]) => ({ name, kind: "loop", phase, nodes, gradients, micros: null, bytes: 0, flops: 0, code: "" });
+    const list = [kernel("exp+sum", "forward", [3, 4], []), kernel("gemm", "backward", [], [2]), kernel("pack", "forward", [], [])];
+    const compiled = { ...model, trace: { ...model.trace, kernels: { target: "", plan: { kernel: [0, 1, 2], text: [], micros: [] }, list, sources: {} } } };
+    // A step in three ranges on two workers, the second of which holds it up; then one on each of two others.
+    const lives = parallelLives(compiled, {
+      origin: "native",
+      workers: 2,
+      node: [-1, -1, -1, -1, -1],
+      kernel: [0, 0, 0, 2, 1],
+      worker: [0, 1, 0, 0, 1],
+      ready: [0, 0, 0, 9, 11],
+      start: [1, 1, 4, 10, 12],
+      end: [4, 9, 7, 11, 15],
+      done: [9, 9, 9, 11, 15],
+    });
+    expect([...lives.node]).toEqual([3, 3, 3, -1, 2]);
+    expect([...lives.backward]).toEqual([0, 0, 0, 0, 1]);
+    expect([0, 3, 4].map(lives.label)).toEqual(["exp+sum", "pack", "gemm"]);
+    expect([...lives.critical]).toEqual([0, 1, 0, 1, 1]);
+    expect(criticalByKind(lives)).toEqual([
+      { op: "exp+sum", micros: 8, count: 1 },
+      { op: "gemm, backward", micros: 3, count: 1 },
+      { op: "pack", micros: 1, count: 1 },
+    ]);
   });
 });
