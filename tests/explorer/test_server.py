@@ -132,7 +132,9 @@ def test_wrong_cookies_are_refused(cookie: str) -> None:
     serving(test)
 
 
-@pytest.mark.parametrize("host", ["evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", ""])
+@pytest.mark.parametrize(
+    "host", ["evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "localhost.evil.example:{port}", ""]
+)
 def test_other_hosts_are_refused(host: str) -> None:
     """A name that was bent to 127.0.0.1: the browser sends it, and what it asks for is not given."""
 
@@ -154,7 +156,9 @@ def test_localhost_is_a_name_of_its_own() -> None:
     serving(test)
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", None])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:{port}", None]
+)
 def test_sockets_of_other_origins_are_refused(origin: str | None) -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)

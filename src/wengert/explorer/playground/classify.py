@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from ...core.arrays import Array
 from ...core.mode import no_grad
-from ...core.tensor import wrap
+from ...core.tensor import Tensor, wrap
 from .controls import Control
 from .network import ACTIVATIONS, BATCH, DATA, OWN, Network, common, data_controls
 from .points import REACH
@@ -49,13 +51,13 @@ class Separate(Network):
         neurons = np.concatenate([_thinned(h) for h in hidden])
         # Each neuron's picture has its own scale: its largest value on the plane.
         reach = np.maximum(np.abs(neurons).max(axis=(1, 2), keepdims=True), 1e-12)
-        layers = self.net.layers
+        layers = self.net.linears
         return Shown(
             {
                 "widths": [int(h.shape[1]) for h in hidden],
                 "reaches": [float(f"{r:.3g}") for r in reach.ravel()],
                 "weights": [_rounded(layer.weight.detach().numpy()) for layer in layers],
-                "biases": [_rounded(layer.bias.detach().numpy()) for layer in layers],
+                "biases": [_rounded(cast(Tensor, layer.bias).detach().numpy()) for layer in layers],
             },
             {
                 "surface": as_bytes(surface.reshape(SURFACE, SURFACE)),

@@ -1,8 +1,7 @@
-"""What a reader can set: numbers, choices, switches and texts, with their bounds. Everything that comes in is checked here."""
+"""What a reader can set: numbers, choices, switches and texts, with their bounds. What comes in is checked here."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -49,10 +48,11 @@ class Control:
             if not isinstance(value, str) or len(value) > self.longest:
                 fail(DataError, f"{self.label} is a text of at most {self.longest} characters")
             return value
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             fail(DataError, f"{self.label} is a number, not {_short(value)}")
+        # NaN is in no range.
         if not self.low <= value <= self.high:
-            fail(DataError, f"{self.label} is {self.low:g} to {self.high:g}, not {value:g}")
+            fail(DataError, f"{self.label} is {self.low:g} to {self.high:g}, not {_short(value)}")
         if self.whole:
             if value != int(value):
                 fail(DataError, f"{self.label} is a whole number, not {value:g}")

@@ -26,7 +26,7 @@ START = (-1.5, 1.2)
 GRID = 72
 
 
-def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Tensor:
+def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
     """The mean of the squared distances."""
     return ((w * x + b - y) ** 2).mean()
 
@@ -34,7 +34,7 @@ def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Tensor:
 # The two loops below are what runs, and their lines are what the page shows.
 
 
-def by_hand(w: Tensor, b: Tensor, x: Tensor, y: Tensor, lr: float) -> None:
+def by_hand(w: Any, b: Any, x: Tensor, y: Tensor, lr: float) -> None:
     loss = ((w * x + b - y) ** 2).mean()
     w.grad = b.grad = None
     loss.backward()
@@ -43,7 +43,7 @@ def by_hand(w: Tensor, b: Tensor, x: Tensor, y: Tensor, lr: float) -> None:
         b -= lr * b.grad
 
 
-def by_optimizer(w: Tensor, b: Tensor, x: Tensor, y: Tensor, optimizer: Optimizer) -> None:
+def by_optimizer(w: Any, b: Any, x: Tensor, y: Tensor, optimizer: Optimizer) -> None:
     loss = ((w * x + b - y) ** 2).mean()
     optimizer.zero_grad()
     loss.backward()
@@ -168,7 +168,7 @@ class FitLine(Run):
         self.generator.bit_generator.state = generator
         w, b = self.w, self.b
 
-        def loss() -> Tensor:
+        def loss() -> Any:
             return ((w * x + b - y) ** 2).mean()
 
         return explore(loss)

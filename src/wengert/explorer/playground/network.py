@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -55,10 +56,15 @@ class Net(Module):
         self.activation = ACTIVATIONS[activation]
         self.residual = residual
 
+    @property
+    def linears(self) -> list[Linear]:
+        """The linear layers, the last one gives the logit."""
+        return [cast(Linear, layer) for layer in self.layers]
+
     def hidden(self, x: Tensor) -> list[Tensor]:
         """What every hidden layer gives."""
         found: list[Tensor] = []
-        for i, layer in enumerate(self.layers[:-1]):
+        for i, layer in enumerate(self.linears[:-1]):
             z = layer(x)
             if len(self.norms):
                 z = self.norms[i](z)
@@ -69,13 +75,14 @@ class Net(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The logit of class 1, of shape (points,)."""
-        return self.layers[-1](self.hidden(x)[-1])[:, 0]
+        logits: Tensor = self.linears[-1](self.hidden(x)[-1])[:, 0]
+        return logits
 
 
 class Network(Run):
     """A network on points in the plane: the base of the experiments with networks."""
 
-    series = ("loss", "test", "accuracy", "test_accuracy")
+    series: ClassVar[tuple[str, ...]] = ("loss", "test", "accuracy", "test_accuracy")
     horizon = 1000
     pace = 60.0
 
@@ -133,15 +140,15 @@ class Network(Run):
 
     def _initialise(self) -> None:
         """Draw the first weights. The last layer begins as LeCun's whatever the others do."""
-        for layer in self.net.layers:
-            scale = self.first_scale() if layer is not self.net.layers[-1] else 1.0
+        for layer in self.net.linears:
+            scale = self.first_scale() if layer is not self.net.linears[-1] else 1.0
             drawn = self.generator.normal(0.0, scale / math.sqrt(layer.in_features), layer.weight.shape)
             layer.weight.data = tensor(drawn, dtype=float32)
-            layer.bias.data = tensor(np.full(layer.bias.shape, self.first_bias()), dtype=float32)
+            cast(Tensor, layer.bias).data = tensor(np.full(layer.out_features, self.first_bias()), dtype=float32)
 
     def penalty(self, l1: Tensor, l2: Tensor) -> Tensor:
         """What L1 and L2 regularisation of the weights add to the loss."""
-        weights = [layer.weight for layer in self.net.layers]
+        weights = [layer.weight for layer in self.net.linears]
         return sum((l1 * w.abs().sum() + 0.5 * l2 * (w * w).sum() for w in weights), start=tensor(0.0))
 
     def _optimizer(self) -> Optimizer:
@@ -177,7 +184,7 @@ class Network(Run):
     def gradients(self) -> list[Array]:
         """The gradient of the loss over all training points, by layer's weights. Changes nothing."""
         F.binary_cross_entropy_with_logits(self.net(self.x), self.labels).backward()
-        found = [np.array(layer.weight.grad.numpy()) for layer in self.net.layers]
+        found = [np.array(cast(Tensor, layer.weight.grad).numpy()) for layer in self.net.linears]
         self.optimizer.zero_grad()
         return found
 

@@ -22,19 +22,19 @@ def spirals(generator: np.random.Generator, count: int) -> Array:
     """One arm of two spirals, which goes round one and a half times; the other is its mirror image."""
     along = (np.arange(count) + 0.5) / count
     angle = 1.5 * 2 * np.pi * along
-    return 0.95 * along[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+    return np.asarray(0.95 * along[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def disc(generator: np.random.Generator, count: int) -> Array:
     """A disc about the middle."""
     angle, radius = generator.uniform(0, 2 * np.pi, count), 0.45 * np.sqrt(generator.uniform(0, 1, count))
-    return radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+    return np.asarray(radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def ring(generator: np.random.Generator, count: int) -> Array:
     """A ring around the disc."""
     angle, radius = generator.uniform(0, 2 * np.pi, count), generator.uniform(0.7, 1.0, count)
-    return radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1)
+    return np.asarray(radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def corners(sign: float) -> Sampler:
@@ -43,7 +43,7 @@ def corners(sign: float) -> Sampler:
     def sample(generator: np.random.Generator, count: int) -> Array:
         x = generator.uniform(0.08, 0.95, (count, 2)) * generator.choice([-1.0, 1.0], (count, 1))
         x[:, 1] *= sign
-        return x
+        return np.asarray(x)
 
     return sample
 
@@ -51,12 +51,12 @@ def corners(sign: float) -> Sampler:
 def moon(generator: np.random.Generator, count: int) -> Array:
     """A half circle, opened downwards; the other is its mirror image, and each reaches into the other."""
     angle = generator.uniform(0, np.pi, count)
-    return 0.62 * np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1)
+    return np.asarray(0.62 * np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1))
 
 
 def cloud(generator: np.random.Generator, count: int) -> Array:
     """A bell-shaped cloud off the middle; the other is its mirror image."""
-    return generator.normal(0.42, 0.2, (count, 2))
+    return np.asarray(generator.normal(0.42, 0.2, (count, 2)))
 
 
 # What stands where the reader's own points go, until they are there.

@@ -21,7 +21,8 @@ From the process:
 | --- | --- |
 | `welcome` | `protocol`, `experiments`: name, title, aside, view, controls and series of each |
 | `scene` | `run`, `experiment`, `options`, `values`: what stays the same in a run; arrays |
-| `frame` | `frame`, `run`, `step`, `last`, `horizon`, `playing`, `pace`, `options`, `history`, `drifted`, `fault`, `values`; arrays |
+| `frame` | `frame`, `run`, `step`, `last`, `horizon`, `playing`, `pace`, `options`: how things stand; |
+| | `history`: the series over the steps; `drifted`, `fault`, `values`; arrays |
 | `trace` | `frame`, `run`, `step`, `document` (`wengert.trace/1`) |
 | `details` | `id`, `details` |
 | `error` | `text`: a message that could not be followed, and why; nothing has changed |

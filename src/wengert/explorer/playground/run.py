@@ -20,7 +20,7 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything that the steps after it follow from: what is set, parameters, the optimiser's buffers, the generator."""
+    """All that the steps after it follow from: what is set, parameters, the optimiser's buffers, the generator."""
 
     options: dict[str, Value]
     parameters: list[Array]

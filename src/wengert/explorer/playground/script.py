@@ -31,7 +31,7 @@ from ...core.tensor import Tensor
 from ...nn import Module
 from ..api import Exploration, explore
 from ..page import number
-from .controls import SEED, Control, Value
+from .controls import SEED, Value
 from .run import Run, Shown
 
 # Parameters that are shown.
@@ -56,7 +56,7 @@ class Script(Run):
     keeps = False
     horizon = 200
     pace = 15.0
-    controls: tuple[Control, ...] = (SEED,)
+    controls = (SEED,)
     path: Path
 
     def __init__(self, options: dict[str, Value]) -> None:
@@ -78,7 +78,7 @@ class Script(Run):
         seed = int(self.options["seed"])
         manual_seed(seed)
         random.seed(seed)
-        np.random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002 - scripts use it
         self._watched(self._execute)
         step, run = (getattr(self.module, name, None) for name in ("step", "run"))
         if callable(step):

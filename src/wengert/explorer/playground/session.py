@@ -65,7 +65,7 @@ class Session:
         exploration = self._exploration
         found = answer(message, exploration) if exploration is not None else None
         if found is None:
-            self._refuse(DataError("details: there is no such value"))
+            self._refuse(error(DataError, "details: there is no such value"))
         else:
             self.post(found)
 
@@ -95,15 +95,14 @@ class Session:
             waiting = self._next()
             if self._closed:
                 return
-            try:
-                for asked in _gist(waiting):
+            for asked in _gist(waiting):
+                try:
                     self._follow(asked)
-                if self._playing and time.monotonic() >= self._due:
-                    self._go_on()
-                self._show()
-            except DataError as e:
-                self._refuse(e)
-                self._show()
+                except DataError as e:
+                    self._refuse(e)
+            if self._playing and time.monotonic() >= self._due:
+                self._go_on()
+            self._show()
 
     def _next(self) -> list[Command]:
         """The commands that are there; waits for one, or until it is time for a step."""

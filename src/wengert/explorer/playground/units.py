@@ -56,7 +56,7 @@ class DeadUnits(Network):
         self._shares = jit(shares)
 
     def shares(self) -> tuple[list[Array], list[Array]]:
-        """By layer and unit, for which share of the training points it is above 0, and for which not. NaN is neither."""
+        """By layer and unit, for which share of the training points it is above 0 and for which not (NaN is neither)."""
         with no_grad():
             found = [np.asarray(share.numpy()) for share in self._shares(self.x)]
         return found[::2], found[1::2]
@@ -75,5 +75,7 @@ class DeadUnits(Network):
 
     def shown(self) -> Shown:
         active, idle = self.shares()
-        told = [[number(round(float(a), 4) if a + i > 0 else np.nan) for a, i in zip(*pair)] for pair in zip(active, idle)]
+        told = [
+            [number(round(float(a), 4) if a + i > 0 else np.nan) for a, i in zip(*pair)] for pair in zip(active, idle)
+        ]
         return Shown({"active": told, "dead": self.dead(), "leak": self.options["leak"]}, {})
