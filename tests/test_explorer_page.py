@@ -1,10 +1,12 @@
-"""The explorer's guide says what is there: rules and their severity, keys, tabs."""
+"""The guides to explorer and playground say what is there: rules and their severity, keys, tabs, experiments."""
 
 from __future__ import annotations
 
 import ast
 import re
 from pathlib import Path
+
+from wengert.explorer.playground import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "explorer.md").read_text(encoding="utf-8")
@@ -13,9 +15,9 @@ FINDINGS = ROOT / "src" / "wengert" / "explorer" / "findings"
 SEVERITIES = ("error", "warning", "note")
 
 
-def table(heading: str) -> list[list[str]]:
+def table(heading: str, page: str = PAGE) -> list[list[str]]:
     """The rows of the first table with such a head."""
-    found = re.search(rf"^\| {re.escape(heading)} \|.*\n\|[- |]+\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    found = re.search(rf"^\| {re.escape(heading)} \|.*\n\|[- |]+\n((?:\|.*\n)+)", page, re.MULTILINE)
     assert found is not None
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in found[1].splitlines()]
 
@@ -50,3 +52,8 @@ def test_tabs_are_the_pages() -> None:
     labels = re.search(r"LABELS: Record<Tab, string> = \{(.*?)\}", text, re.DOTALL)
     assert labels is not None
     assert [row[0] for row in table("tab")] == [n for n in re.findall(r'"(\w+)"', labels[1]) if n != "Play"]
+
+
+def test_experiments_are_those_of_the_playground() -> None:
+    page = (ROOT / "docs" / "playground.md").read_text(encoding="utf-8")
+    assert [row[0] for row in table("experiment", page)] == [run.title for run in EXPERIMENTS.values()]
