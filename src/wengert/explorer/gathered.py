@@ -18,6 +18,10 @@ from .recorder import Recorder
 from .recording import Builder, Kind, Recording, Row, in_order, recorded
 
 _WHAT = "explore"
+_GONE = (
+    "Some values are not shown: the tensors that they were computed from are gone. "
+    "Keep those in variables, or give the function: wg.explore(f, *args)."
+)
 
 
 def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
@@ -48,6 +52,8 @@ def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
         row.code, row.offset, row.scope = step.node.code, step.node.offset, step.node.scope
     made = recorded(recorder, results=[target], builder=builder)
     made.title = "result"
+    if any(row.value is None for row in made.rows):
+        made.notes.append(_GONE)
     name_leaves(made.rows, names)
     return made
 

@@ -66,6 +66,11 @@ class Row:
             return ()
         return self.spec if isinstance(self.spec, tuple) else (self.spec,)
 
+    @property
+    def edges(self) -> list[tuple[int, Row]]:
+        """The operands that are rows, by position: of all rows in turn, these are a document's edges."""
+        return [(slot, operand) for slot, operand in enumerate(self.operands) if operand is not None]
+
 
 @dataclass(slots=True, eq=False)
 class Event:
@@ -213,9 +218,9 @@ class Builder:
             return
         row = Row(node.op, "op", attrs=node.attrs, node=node, spec=node.spec)
         row.code, row.offset, row.scope = node.code, node.offset, node.scope
+        known = value if node.op.name in _NOT_RUN else None  # what the operand's array is, where that is told
         for i, entry in enumerate(node.inputs):
-            given = value if node.op.name in _NOT_RUN else entry
-            row.operands.append(self._operand(row, i, entry, given if isinstance(entry, Node) else entry))
+            row.operands.append(self._operand(row, i, entry, known if isinstance(entry, Node) else entry))
         source = row.operands[0] if row.operands else None
         if node.op is ALIAS and source is not None:
             self.of_node[node] = source

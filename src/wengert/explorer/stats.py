@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ NONE, ZERO, INFINITE, NAN = 0, 1, 254, 255
 _BINS, _ALL, _ROWS, _COLUMNS = 16, 64, 16, 64
 # Codes are quarters of powers of two around 1.
 _MIDDLE, _STEPS = 128, 4
+_LEAST, _MOST = 2, 253
+# Sizes whose squares, and sums of squares over any array, are ordinary numbers.
+_TINY, _VAST = 1e-140, 1e140
 
 
 def num(value: Any) -> float | int | str:
@@ -80,7 +84,10 @@ def code(value: Any) -> int:
         count += flat.size
     if worst:
         return worst
-    return of_rms(math.sqrt(total / count)) if count and total else ZERO
+    if total:
+        return of_rms(math.sqrt(total / count))
+    # Squares of small numbers are 0 before the numbers are.
+    return _LEAST if any(array.any() for array in parts(value)) else ZERO
 
 
 def codes(values: Sequence[Any]) -> list[int]:
@@ -97,7 +104,7 @@ def codes(values: Sequence[Any]) -> list[int]:
     if singles:
         sizes = np.abs(np.array(singles))
         with np.errstate(all="ignore"):
-            found = np.rint(_MIDDLE + _STEPS * np.log2(sizes)).clip(2, 253)
+            found = np.rint(_MIDDLE + _STEPS * np.log2(sizes)).clip(_LEAST, _MOST)
         found = np.where(sizes == 0, ZERO, np.where(np.isnan(sizes), NAN, np.where(np.isinf(sizes), INFINITE, found)))
         for i, one in zip(places, found.astype(int).tolist(), strict=True):
             out[i] = one
@@ -109,8 +116,8 @@ def of_rms(size: float) -> int:
     if size == 0:
         return ZERO
     if not math.isfinite(size):
-        return 253
-    return min(253, max(2, round(_MIDDLE + _STEPS * math.log2(size))))
+        return _MOST
+    return min(_MOST, max(_LEAST, round(_MIDDLE + _STEPS * math.log2(size))))
 
 
 def packed(codes: Sequence[int]) -> str:
@@ -130,8 +137,9 @@ def details(value: Any) -> dict[str, Any] | None:
     hist: list[int] = []
     if finite.size:
         low, high = float(finite.min()), float(finite.max())
-        with np.errstate(all="ignore"):
-            out = {"min": num(low), "max": num(high), "mean": short(finite.mean()), "std": short(finite.std())}
+        scaled, exponent = _scaled(finite, max(-low, high))
+        mean, std = (_unscaled(float(v), exponent) for v in (scaled.mean(), scaled.std()))
+        out = {"min": num(low), "max": num(high), "mean": short(mean), "std": short(std)}
         hist = _histogram(finite, low, high)
     nans = int(np.isnan(flat).sum())
     out |= {"nan": nans, "inf": flat.size - finite.size - nans, "zero": int((flat == 0).sum()), "size": flat.size}
@@ -143,22 +151,46 @@ def details(value: Any) -> dict[str, Any] | None:
     return out
 
 
+def _scaled(finite: Array, largest: float) -> tuple[Array, int]:
+    """Numbers times a power of two that keeps sums of them, and of their squares, in range; its exponent, reversed."""
+    if largest == 0 or _TINY < largest < _VAST:
+        return finite, 0
+    exponent = math.frexp(largest)[1]
+    return np.ldexp(finite, -exponent), exponent
+
+
+def _unscaled(value: float, exponent: int) -> float:
+    """A mean of scaled numbers as it is; where rounding took it past the largest number, that."""
+    try:
+        return math.ldexp(value, exponent)
+    except OverflowError:
+        return math.copysign(sys.float_info.max, value)
+
+
 def _histogram(finite: Array, low: float, high: float) -> list[int]:
-    if high == low or not math.isfinite(high - low):
+    if high == low:
         return [int(finite.size)]
-    places = np.minimum(((finite - low) * (_BINS / (high - low))).astype(np.int64), _BINS - 1)
+    scaled, exponent = _scaled(finite, max(-low, high))
+    low, high = math.ldexp(low, -exponent), math.ldexp(high, -exponent)
+    places = np.minimum(((scaled - low) / (high - low) * _BINS).astype(np.int64), _BINS - 1)
     return [int(n) for n in np.bincount(places, minlength=_BINS)]
+
+
+def _rounded(value: float, digits: int) -> float:
+    """A number to so many digits; itself where that would be beyond all numbers."""
+    found = float(f"{value:.{digits}g}")
+    return found if math.isfinite(found) else value
 
 
 def short(value: Any) -> float | int | str:
     """A number to six digits: statistics, not values."""
     found = num(value)
-    return float(f"{found:.6g}") if isinstance(found, float) else found
+    return _rounded(found, 6) if isinstance(found, float) else found
 
 
 def short_number(value: float | int | str) -> float | int | str:
     """An exact number to four digits, for documents of very many."""
-    return float(f"{value:.4g}") if isinstance(value, float) else value
+    return _rounded(value, 4) if isinstance(value, float) else value
 
 
 def cells(array: Array) -> dict[str, Any]:
@@ -174,11 +206,11 @@ def _grid(sizes: Array, rows: int, columns: int) -> dict[str, Any]:
     down = (np.arange(rows) * sizes.shape[0]) // rows
     across = (np.arange(columns) * sizes.shape[1]) // columns
     bad = ~np.isfinite(sizes)
-    with np.errstate(all="ignore"):
-        sums = np.add.reduceat(np.add.reduceat(np.where(bad, 0.0, sizes), down, axis=0), across, axis=1)
-        counts = np.diff(np.append(down, sizes.shape[0]))[:, None] * np.diff(np.append(across, sizes.shape[1]))
-        means = sums / counts
-    values: list[Any] = [float(f"{v:.3g}") for v in means.ravel()]
+    good = np.where(bad, 0.0, sizes)
+    scaled, exponent = _scaled(good, float(good.max()))
+    sums = np.add.reduceat(np.add.reduceat(scaled, down, axis=0), across, axis=1)
+    counts = np.diff(np.append(down, sizes.shape[0]))[:, None] * np.diff(np.append(across, sizes.shape[1]))
+    values: list[Any] = [_rounded(_unscaled(v, exponent), 3) for v in (sums / counts).ravel().tolist()]
     if bad.any():
         nan = np.logical_or.reduceat(np.logical_or.reduceat(np.isnan(sizes), down, axis=0), across, axis=1).ravel()
         inf = np.logical_or.reduceat(np.logical_or.reduceat(np.isinf(sizes), down, axis=0), across, axis=1).ravel()
