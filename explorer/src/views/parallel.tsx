@@ -6,7 +6,7 @@ import type { Parallel } from "../trace/types";
 import { reveal, seek, useStore, type Store } from "../state";
 import { shownMicros, shownNumber } from "../format";
 import { Fact } from "../panels/survey/said";
-import { busyShare, criticalByKind, parallelLives, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
+import { busyMicros, busyShare, criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
 import { Gantt } from "./parallel/gantt";
 import { LevelChart, levelWidths, SpeedupChart } from "./parallel/charts";
 import { simulate, speedups, type Speedup } from "./parallel/simulate";
@@ -55,7 +55,7 @@ export function ParallelView() {
         <li class="wg-key-life">waits · runs · hands on</li>
       </ul>
       <div class="wg-parallel-below">
-        <Critical lives={lives} path={path} tasks={tasks} />
+        <Critical lives={lives} />
         <More tasks={tasks} path={path} workers={workers.value} choose={(n) => (workers.value = n)} />
         <section>
           <h3>Side by side</h3>
@@ -123,23 +123,24 @@ function Choice({ workers, set, source, names }: { workers: number; set: (n: num
   );
 }
 
-function Critical({ lives, path, tasks }: { lives: Lives; path: CriticalPath; tasks: Tasks }) {
+function Critical({ lives }: { lives: Lives }) {
   const rows = useMemo(() => criticalByKind(lives), [lives]);
   const sum = rows.reduce((all, row) => all + row.micros, 0);
+  const steps = rows.reduce((all, row) => all + row.count, 0);
   return (
     <section>
       <h3>Critical path</h3>
-      <Fact name="time, work in all">
-        {shownMicros(path.micros)} of {shownMicros(workOf(tasks))}
+      <Fact name="time">
+        {shownMicros(sum)} of {shownMicros(busyMicros(lives))}
       </Fact>
-      <Fact name="steps on it">
-        {path.tasks.length.toLocaleString("en")} of {tasks.count.toLocaleString("en")}
+      <Fact name="steps">
+        {steps.toLocaleString("en")} of {lives.count.toLocaleString("en")}
       </Fact>
-      <table class="wg-rows">
+      <table class="wg-rows wg-critical-rows">
         <tbody>
           {rows.slice(0, ROWS).map((row) => (
             <tr key={row.op}>
-              <td>{row.op}</td>
+              <td title={row.op}>{row.op}</td>
               <td class="wg-mono">×{row.count.toLocaleString("en")}</td>
               <td class="wg-mono">{shownMicros(row.micros)}</td>
               <td>
@@ -194,13 +195,16 @@ function Life({ lives, rows }: { lives: Lives; rows: readonly number[] }) {
         </tr>
       </thead>
       <tbody>
-        {rows.map((k) => (
-          <tr key={k}>
-            <td>{lives.label(k)}</td>
-            <td class="wg-mono">w{lives.worker[k]}</td>
-            <td class="wg-mono">{shownMicros(Math.max(0, (lives.start[k] as number) - (lives.ready[k] as number)))}</td>
-            <td class="wg-mono">{shownMicros((lives.end[k] as number) - (lives.start[k] as number))}</td>
-            <td class="wg-mono">{shownMicros((lives.done[k] as number) - (lives.end[k] as number))}</td>
+        {partsOf(lives, rows).map((part, i) => (
+          <tr key={i}>
+            <td>
+              {part.label}
+              {part.ranges > 1 && <span class="wg-muted">, {part.ranges} ranges</span>}
+            </td>
+            <td class="wg-mono">w{part.worker}</td>
+            <td class="wg-mono">{shownMicros(part.waits)}</td>
+            <td class="wg-mono">{shownMicros(part.runs)}</td>
+            <td class="wg-mono">{shownMicros(part.handsOn)}</td>
           </tr>
         ))}
       </tbody>

@@ -7,6 +7,8 @@ import type { Lives } from "./lives";
 const LEFT = 34;
 const RIGHT = 10;
 const TOP = 4;
+/** Rows that were chosen and stand no farther apart, in pixels, are framed together. */
+const TOGETHER = 3;
 
 /** Tones of bars: forward, backward, and both again on the critical path. */
 const BACKWARD = 1;
@@ -95,29 +97,49 @@ function paint(surface: Surface, lives: Lives, chosen: readonly number[]): void 
     }
   }
   context.globalAlpha = 1;
-  for (const k of chosen) life(surface, lives, k, inner, lane);
+  for (const span of spansOf(lives, chosen, (TOGETHER / inner) * lives.micros)) life(surface, span, (t) => (t / lives.micros) * inner, lane);
   context.restore();
 }
 
+interface Span {
+  worker: number;
+  ready: number;
+  start: number;
+  end: number;
+  done: number;
+}
+
+/** What rows say together: those that a worker ran one after the other, with no more between them than `apart`, are one. */
+export function spansOf(lives: Lives, rows: readonly number[], apart: number): Span[] {
+  const spans: Span[] = [];
+  const order = [...rows].sort((a, b) => (lives.worker[a] as number) - (lives.worker[b] as number) || (lives.start[a] as number) - (lives.start[b] as number));
+  for (const k of order) {
+    const [worker, ready, start, end, done] = [lives.worker, lives.ready, lives.start, lives.end, lives.done].map((column) => column[k]) as [number, number, number, number, number];
+    const last = spans[spans.length - 1];
+    if (last !== undefined && last.worker === worker && start - last.end <= apart) Object.assign(last, { end, done });
+    else spans.push({ worker, ready: Math.max(ready, last?.worker === worker ? last.end : 0), start, end, done });
+  }
+  return spans;
+}
+
 /** Wait as a thin line before, the run itself framed, handing on as a thin line after. */
-function life({ context, colour }: Surface, lives: Lives, k: number, inner: number, lane: number): void {
-  const x = (t: number) => (t / lives.micros) * inner;
-  const y = (lives.worker[k] as number) * lane;
+function life({ context, colour }: Surface, span: Span, x: (t: number) => number, lane: number): void {
+  const y = span.worker * lane;
   const middle = y + (lane - 4) / 2;
   context.strokeStyle = colour("input");
   context.lineWidth = 2;
   context.setLineDash([3, 3]);
   context.beginPath();
-  context.moveTo(x(lives.ready[k] as number), middle);
-  context.lineTo(x(lives.start[k] as number), middle);
+  context.moveTo(x(span.ready), middle);
+  context.lineTo(x(span.start), middle);
   context.stroke();
   context.setLineDash([]);
   context.beginPath();
-  context.moveTo(x(lives.end[k] as number), middle);
-  context.lineTo(x(lives.done[k] as number), middle);
+  context.moveTo(x(span.end), middle);
+  context.lineTo(x(span.done), middle);
   context.stroke();
-  const wide = Math.max(4, x(lives.end[k] as number) - x(lives.start[k] as number));
-  context.strokeRect(x(lives.start[k] as number) - 1, y - 1, wide + 2, lane - 2);
+  const wide = Math.max(4, x(span.end) - x(span.start));
+  context.strokeRect(x(span.start) - 1, y - 1, wide + 2, lane - 2);
 }
 
 function lineOf(lives: Lives): Timeline {

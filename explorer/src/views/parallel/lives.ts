@@ -175,9 +175,40 @@ export function criticalByKind(lives: Lives): { op: string; micros: number; coun
   return [...sums.values()].sort((a, b) => b.micros - a.micros);
 }
 
+/** What one worker did of one step, in however many ranges. */
+export interface Part {
+  label: string;
+  worker: number;
+  ranges: number;
+  waits: number;
+  runs: number;
+  handsOn: number;
+}
+
+export function partsOf(lives: Lives, rows: readonly number[]): Part[] {
+  const parts = new Map<string, Part>();
+  for (const k of rows) {
+    const [worker, ready, start, end, done] = [lives.worker, lives.ready, lives.start, lives.end, lives.done].map((column) => column[k]) as [number, number, number, number, number];
+    const label = lives.label(k);
+    const key = `${worker} ${ready} ${done} ${label}`;
+    const part = parts.get(key) ?? { label, worker, ranges: 0, waits: Number.POSITIVE_INFINITY, runs: 0, handsOn: Number.POSITIVE_INFINITY };
+    part.ranges++;
+    part.waits = Math.min(part.waits, Math.max(0, start - ready));
+    part.runs += end - start;
+    part.handsOn = Math.min(part.handsOn, done - end);
+    parts.set(key, part);
+  }
+  return [...parts.values()];
+}
+
 /** How busy the workers were, 0 to 1. */
 export function busyShare(lives: Lives): number {
+  return lives.micros > 0 ? busyMicros(lives) / (lives.micros * lives.workers) : 0;
+}
+
+/** The work of all workers. */
+export function busyMicros(lives: Lives): number {
   let busy = 0;
   for (let k = 0; k < lives.count; k++) busy += (lives.end[k] as number) - (lives.start[k] as number);
-  return lives.micros > 0 ? busy / (lives.micros * lives.workers) : 0;
+  return busy;
 }

@@ -3,7 +3,8 @@ import { describe, expect, it } from "vitest";
 import { transformer } from "../../fixtures/transformer";
 import { modelOf } from "../../trace/model";
 import { levelWidths } from "./charts";
-import { criticalByKind, lastInLine, parallelLives, recordedLives, simulatedLives } from "./lives";
+import { spansOf } from "./gantt";
+import { criticalByKind, lastInLine, parallelLives, partsOf, recordedLives, simulatedLives } from "./lives";
 import { simulate, speedups } from "./simulate";
 import { criticalPath, tasksOf, workOf, type Tasks } from "./tasks";
 
@@ -140,5 +141,20 @@ describe("the recorded run as tasks", () => {
       { op: "gemm, backward", micros: 3, count: 1 },
       { op: "pack", micros: 1, count: 1 },
     ]);
+    expect(spansOf(lives, [2, 0, 1], 0)).toEqual([
+      { worker: 0, ready: 0, start: 1, end: 7, done: 9 },
+      { worker: 1, ready: 0, start: 1, end: 9, done: 9 },
+    ]);
+    expect(partsOf(lives, [0, 1, 2, 4])).toEqual([
+      { label: "exp+sum", worker: 0, ranges: 2, waits: 1, runs: 6, handsOn: 2 },
+      { label: "exp+sum", worker: 1, ranges: 1, waits: 1, runs: 8, handsOn: 0 },
+      { label: "gemm", worker: 1, ranges: 1, waits: 1, runs: 3, handsOn: 0 },
+    ]);
+    // What is between two rows of a worker is waited only once.
+    expect(spansOf(lives, [0, 3], 2)).toEqual([
+      { worker: 0, ready: 0, start: 1, end: 4, done: 9 },
+      { worker: 0, ready: 9, start: 10, end: 11, done: 11 },
+    ]);
+    expect(spansOf(lives, [0, 3], 6)).toEqual([{ worker: 0, ready: 0, start: 1, end: 11, done: 11 }]);
   });
 });
