@@ -340,6 +340,9 @@ def interface(name: str) -> dict[str, bool]:
                 ("Spans", "spans"), ("Finding", "finding"), ("Kernels", "kernels"), ("Parallel", "parallel"),
             )
         ),
+        ("TensorPaths", SCHEMA["$defs"]["tensorPaths"]),
+        ("NodePaths", SCHEMA["$defs"]["tensorPaths"]["properties"]["nodes"]),
+        ("PathList", SCHEMA["$defs"]["tensorPaths"]["properties"]["list"]),
         ("KernelInfo", SCHEMA["$defs"]["kernels"]["properties"]["list"]["items"]),
         ("MemoryFacts", SCHEMA["properties"]["memory"]),
         ("CheckpointWhatIf", SCHEMA["properties"]["checkpoint"]),

@@ -66,6 +66,8 @@ export interface Trace {
   /** The run again, node by node by the scheduler, and step by step by compiled code. */
   parallel?: Parallel;
   native?: Parallel;
+  /** Where tensors are on the way and there are few nodes. */
+  paths?: TensorPaths;
   memory?: MemoryFacts;
   checkpoint?: CheckpointWhatIf;
   diff?: TraceDiff;
@@ -280,6 +282,44 @@ export interface Parallel {
   start: number[];
   end: number[];
   done: number[];
+}
+
+/**
+ * Paths from nodes to the results, where tensors are on the way. A path's contribution is the result's gradient pulled
+ * back along this path alone: of the shape of the node's gradient, which is the sum over all paths.
+ */
+export interface TensorPaths {
+  /** So many paths of a node are told apart at most; where it has more, those that were among its largest all the way. */
+  most: number;
+  nodes: NodePaths;
+  list: PathList;
+}
+
+/** The nodes that have a gradient; a node's paths are entries of `list`, from `first` on, the largest first. */
+export interface NodePaths {
+  row: number[]; // nodes
+  /** All its paths; may be more than a whole number can count. */
+  count: number[];
+  first: number[]; // list
+  /** Entries that are paths. Where there are more paths the next entry is all others together. */
+  shown: number[];
+  /** Whether the sum over all paths is the recorded gradient as exactly as its dtype can tell; the largest difference. */
+  equal: boolean[];
+  difference: Num[];
+}
+
+/** Paths: an edge, and the path by which it goes on. */
+export interface PathList {
+  edge: number[]; // edges; -1: all other paths of the node together
+  next: number[]; // list; -1: the edge ends at the result
+  /** Root mean square of the contribution's elements; null where the node has no one gradient. */
+  rms: (Num | null)[];
+  /** Part of the gradient along the gradient's own direction: those of all paths add up to 1. Null of a gradient of zeros. */
+  share: (number | null)[];
+  /** 1 where a selection (an index, a maximum) lets nothing through this way. */
+  absent: number[];
+  /** The contribution, row-major, where it has at most 64 real elements. */
+  values: (Num[] | null)[];
 }
 
 export interface MemoryFacts {

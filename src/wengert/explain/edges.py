@@ -17,7 +17,6 @@ from ..core.errors import GradientError, GraphError, fail
 from ..core.graph import Graph
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node, Recomputed, UntrackedNode, make_node
-from ..core.record import OUTPUT
 from ..core.spec import category
 from ..core.tensor import LEAF, Tensor
 from ..execute.interpreter import feed
@@ -145,27 +144,38 @@ def backward_walk(root: Node, seed: Any, puller: Puller) -> Iterator[Visit]:
 
 def _arrive(visit: Visit, user: Node, index: int, ct: Cotangent) -> None:
     visit.arrived.append((user, index, ct))
-    if user.op is OUTPUT:
-        # A node of several results collects a list with its parts, each from its own `output` nodes.
-        parts = visit.ct or Cotangent([None] * len(visit.node.spec))  # type: ignore[arg-type]
-        masks = dict(parts.mask or {})
-        value = list(parts.value)
-        (at,) = [i for i, part in enumerate(ct.value) if part is not None]
-        if value[at] is None:
-            value[at] = ct.value[at]
-            if ct.mask and at in ct.mask:
-                masks[at] = ct.mask[at]
-        else:
-            value[at] = value[at] + ct.value[at]
-            masks.pop(at, None)
-        visit.ct = Cotangent(value, masks)
-        return
-    before = visit.ct
-    cts = {} if before is None else {visit.node: before.value}
-    known = {} if before is None or before.mask is None else {visit.node: before.mask}
+    visit.ct = ct if visit.ct is None else added(visit.node, visit.ct, ct)
+
+
+def added(node: Node, a: Cotangent, b: Cotangent) -> Cotangent:
+    """Two cotangents of a node in one, as a backward pass adds them."""
     with np.errstate(all="ignore"):
-        reverse._accumulate(Arrays, cts, known, visit.node, ct.value, ct.mask)
-    visit.ct = Cotangent(cts[visit.node], known.get(visit.node))
+        if type(a.value) is not list:
+            cts: dict[Node, Any] = {}
+            masks: dict[Node, Any] = {}
+            for ct in (a, b):
+                reverse._accumulate(Arrays, cts, masks, node, ct.value, ct.mask)
+            return Cotangent(cts[node], masks.get(node))
+        # A node of several results collects a list with its parts, each from its own `output` nodes.
+        value, known = list(a.value), dict(a.mask or {})
+        for i, part in enumerate(b.value):
+            if part is None:
+                continue
+            if value[i] is not None:
+                value[i] = value[i] + part
+                known.pop(i, None)
+            else:
+                value[i] = part
+                if b.mask and i in b.mask:
+                    known[i] = b.mask[i]
+        return Cotangent(value, known)
+
+
+def nothing(node: Node) -> Cotangent:
+    """What an operand gets that a rule gives nothing: there is a path, and nothing flows along it."""
+    if isinstance(node.spec, tuple):
+        return Cotangent([None] * len(node.spec))
+    return Cotangent(np.zeros(node.spec.shape, node.spec.dtype), lambda: np.False_)
 
 
 def loss_seed(loss: Tensor, what: str) -> Any:

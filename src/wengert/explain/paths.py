@@ -29,6 +29,7 @@ from .edges import (
     graph_loss,
     graph_node,
     loss_seed,
+    nothing,
     operand_name,
     run_recorded,
 )
@@ -379,9 +380,7 @@ class _Finder:
         )
 
     def _tolerance(self, largest: float) -> float:
-        dtypes = [n.spec.dtype for n in self.order if not isinstance(n.spec, tuple)]
-        epsilon = max((_epsilon(d) for d in dtypes if category(d) >= 2), default=0.0)
-        return epsilon * (16 + 4 * len(self.order)) * largest if np.isfinite(largest) else np.inf
+        return rounding([n.spec for n in self.order], largest)
 
     # -- numbers: a dynamic program
 
@@ -432,7 +431,7 @@ class _Finder:
                 contribution = ct.value if not absent else np.zeros_like(ct.value)
                 total, mass = total + contribution, mass + np.abs(contribution)
                 path = self._path(edges, contribution, absent, False)
-                rank = -1.0 if absent else _rank(path.size)
+                rank = -1.0 if absent else rank_of(path.size)
                 (heapq.heappush if len(largest) < k else heapq.heappushpop)(largest, (rank, -i, path))
         found = [path for _, _, path in sorted(largest, key=lambda item: (-item[0], -item[1]))]
         return found, total, self._tolerance(float(np.max(mass, initial=0.0)))
@@ -467,14 +466,7 @@ class _Finder:
     def _followed(self, node: Node, ct: Cotangent) -> Iterator[tuple[_Edge, Cotangent]]:
         pulled = self.puller.pull(node, ct)
         for index, entry in self.puller.edges(node):
-            yield _Edge(entry, node, index), pulled.get(index) or _nothing(entry)
-
-
-def _nothing(node: Node) -> Cotangent:
-    """What an operand gets that a rule gives nothing: there is a path, and nothing flows along it."""
-    if isinstance(node.spec, tuple):
-        return Cotangent([None] * len(node.spec))
-    return Cotangent(np.zeros(node.spec.shape, node.spec.dtype), lambda: np.False_)
+            yield _Edge(entry, node, index), pulled.get(index) or nothing(entry)
 
 
 def _extended(ranked: Sequence[_Best], edge: _Edge) -> Iterator[_Best]:
@@ -484,10 +476,11 @@ def _extended(ranked: Sequence[_Best], edge: _Edge) -> Iterator[_Best]:
             yield _Best(-1.0, 0.0, True, edge, rest)
         else:
             product = rest.product * edge.local
-            yield _Best(_rank(abs(product)), product, False, edge, rest)
+            yield _Best(rank_of(abs(product)), product, False, edge, rest)
 
 
-def _rank(size: float) -> float:
+def rank_of(size: float) -> float:
+    """The place of a contribution among others: one that is NaN is as large as an infinite one."""
     return float("inf") if size != size else size
 
 
@@ -501,6 +494,15 @@ def _trail(best: _Best) -> list[_Edge]:
 
 def _is_number(node: Node) -> bool:
     return not isinstance(node.spec, tuple) and node.spec.size == 1 and category(node.spec.dtype) == 2
+
+
+def rounding(specs: Sequence[Any], largest: float) -> float:
+    """How far a sum over paths may be from the gradient.
+
+    `specs` are those of the values on the way, `largest` is the largest sum of sizes of contributions to an element.
+    """
+    epsilon = max((_epsilon(s.dtype) for s in specs if not isinstance(s, tuple) and s.inexact), default=0.0)
+    return epsilon * (16 + 4 * len(specs)) * largest if np.isfinite(largest) else np.inf
 
 
 def _epsilon(dtype: Any) -> float:

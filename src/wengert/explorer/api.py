@@ -32,6 +32,7 @@ from .parallel import parallel
 from .recorder import Recorder
 from .recording import Recording, recorded
 from .rerun import of_recording
+from .tensor_paths import tensor_paths
 
 # Up to so many rows a recorded run is compiled without being asked to.
 COMPILED = 1000
@@ -45,6 +46,8 @@ class Exploration:
         self.document: Document
         self.findings: list[Finding]
         self.document, self.findings = described(recording)
+        if (paths := tensor_paths(recording, self.document["nodes"]["flops"])) is not None:
+            self.document["paths"] = paths
         if compiled or (compiled is None and len(recording.rows) <= COMPILED):
             self._run_again()
 

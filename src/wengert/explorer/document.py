@@ -235,9 +235,7 @@ class _Writer:
         for row in self.rows:
             shares = slopes.shares(row)
             local = slopes.local(row) if self.exact else {}
-            for slot, operand in enumerate(row.operands):
-                if operand is None:
-                    continue
+            for slot, operand in row.edges:
                 table["dst"].append(row.index - last)
                 table["src"].append(row.index - operand.index)
                 table["slot"].append(slot)

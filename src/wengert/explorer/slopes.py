@@ -55,8 +55,8 @@ def _is_single(row: Row) -> bool:
     return (len(row.specs) == 1 and row.specs[0].shape == ()) or (len(row.specs) == 1 and row.specs[0].size == 1)
 
 
-class _FromRow(Puller):
-    """Pulls through a node with the values that its row keeps: those of the tape are gone."""
+class FromRow(Puller):
+    """Pulls through a row's node with the values that the row keeps: those of the tape are gone."""
 
     def __init__(self, row: Row) -> None:
         super().__init__("a document")
@@ -65,15 +65,22 @@ class _FromRow(Puller):
     def saved(self, node: Node) -> Any:
         return self.row.saved
 
+    def operands(self, ct: Cotangent) -> dict[int, Cotangent] | None:
+        """Cotangents of the operands, by position; None where the row does not keep what that takes."""
+        node = self.row.node
+        assert node is not None
+        try:
+            return self.pull(node, ct)
+        except (WengertError, IndexError, TypeError, AttributeError):
+            return None  # a rule of the user's own that keeps what it likes
+
 
 def _pulled(row: Row, node: Node, cotangent: Any) -> dict[int, Any] | None:
     """Cotangents of a node's operands by position, from the values that the row keeps."""
     if node.op.kind == "leaf" or isinstance(cotangent, tuple) or node.op is OUTPUT:
         return None
-    try:
-        return {i: ct.value for i, ct in _FromRow(row).pull(node, Cotangent(cotangent)).items()}
-    except (WengertError, IndexError, TypeError, AttributeError):
-        return None  # a rule of the user's own that keeps what it likes
+    found = FromRow(row).operands(Cotangent(cotangent))
+    return None if found is None else {i: ct.value for i, ct in found.items()}
 
 
 def operations(row: Row) -> Any:
