@@ -77,3 +77,8 @@ export function shownQuotient(value: number): string {
   const text = size !== 0 && (size < 1e-3 || size >= 1e6) ? value.toExponential(5) : value.toFixed(6);
   return Number.isFinite(value) ? text.replaceAll("-", "−").replace("e+", "e") : shownNumber(value);
 }
+
+/** `1 step`, `2,000 steps`. */
+export function shownPlural(count: number, what: string): string {
+  return `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`;
+}

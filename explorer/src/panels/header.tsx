@@ -1,4 +1,5 @@
 /** Name, what is shown, tabs, find, theme. */
+import { shownPlural } from "../format";
 import { text } from "../trace/model";
 import { playOf } from "../views/play/session";
 import { TABS, useStore, type Store, type Tab } from "../state";
@@ -67,7 +68,7 @@ function Title() {
       <div class="wg-title">
         <span>playground</span>
         <span aria-hidden="true"> / </span>
-        <b>{playOf(store).experiment.value?.title.toLowerCase()}</b>
+        <b>{inSentence(playOf(store).experiment.value?.title ?? "")}</b>
         <span class="wg-muted"> · live, running in Python</span>
       </div>
     );
@@ -75,7 +76,6 @@ function Title() {
   const { trace, nodes } = store.model.value;
   const { script, title, step } = trace.meta;
   const operations = trace.nodes.op.reduce((n, op) => n + (op >= 0 ? 1 : 0), 0);
-  const count = (n: number, what: string) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
   return (
     <div class="wg-title" title={text(store.model.value, trace.scopes.name[0])}>
       {script !== "" && (
@@ -88,10 +88,14 @@ function Title() {
       {step !== undefined && <span> · step {step}</span>}
       <span class="wg-muted">
         {" "}
-        · {count(nodes, "node")}, {count(operations, "operation")}
+        · {shownPlural(nodes, "node")}, {shownPlural(operations, "operation")}
       </span>
     </div>
   );
+}
+
+function inSentence(title: string): string {
+  return title.slice(0, 1).toLowerCase() + title.slice(1);
 }
 
 function ThemeButton() {

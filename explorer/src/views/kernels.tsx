@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import { opOf, symbolOf, type Model } from "../trace/model";
 import type { KernelInfo, Kernels } from "../trace/types";
 import { reveal, useStore } from "../state";
-import { shownBytes, shownMany, shownMicros } from "../format";
+import { shownBytes, shownMany, shownMicros, shownPlural } from "../format";
 import { Fact } from "../panels/survey/said";
 import { nodeTitle } from "../panels/survey/node_panel";
 import { RooflineChart } from "./kernels/chart";
@@ -50,7 +50,7 @@ function Compiled({ model, kernels }: { model: Model; kernels: Kernels }) {
     <div class="wg-view wg-kernels" tabIndex={0} aria-label="Kernels">
       <header class="wg-view-head">
         <h2>
-          {plan.kernel.length.toLocaleString("en")} steps, {list.length.toLocaleString("en")} kernels
+          {shownPlural(plan.kernel.length, "step")}, {shownPlural(list.length, "kernel")}
         </h2>
         <span class="wg-muted">
           {total > 0 && `${shownMicros(total)} · `}
@@ -160,7 +160,7 @@ function Chosen({ model, kernel, at, kernels, share }: { model: Model; kernel: K
     <section class="wg-kernel-chosen" aria-label={kernel.name}>
       <h3>{kernel.name}</h3>
       <Fact name="computes">
-        {kernel.nodes.length} value{kernel.nodes.length === 1 ? "" : "s"}, {kernel.gradients.length} derivative{kernel.gradients.length === 1 ? "" : "s"}
+        {shownPlural(kernel.nodes.length, "value")}, {shownPlural(kernel.gradients.length, "derivative")}
       </Fact>
       {seconds > 0 && (
         <Fact name="moves, computes">
