@@ -155,10 +155,15 @@ def _definitions(body: list[ast.stmt], within: str) -> Iterator[tuple[str, int]]
 
 
 def included(file: str, body: str) -> str:
-    """The code of the named pieces, as a block; those that begin inside a class are moved to the margin."""
+    """The code of the named pieces, as a block; methods without the head of their class stand at the margin."""
     known = pieces((ROOT / file).read_text(encoding="utf-8"))
-    code = "".join(known["" if name == "head" else name] for name in body.split())
-    return f'```python title="{posixpath.basename(file)}"\n{textwrap.dedent(code).strip()}\n```'
+    names = body.split()
+    code = ""
+    for name in names:
+        piece = known["" if name == "head" else name]
+        outer = name.rpartition(".")[0]
+        code += piece if outer in names else textwrap.dedent(piece)
+    return f'```python title="{posixpath.basename(file)}"\n{code.strip()}\n```'
 
 
 # -- programs

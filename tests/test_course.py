@@ -163,6 +163,17 @@ def test_pieces_are_the_whole_file(live: ModuleType) -> None:
         assert "".join(live.pieces(text).values()) == text
 
 
+def test_methods_without_their_class_stand_at_the_margin(live: ModuleType) -> None:
+    text = live.included("examples/mini_autograd.py", "Array.__neg__\nArray.__sub__\narray\n")
+    assert [line for line in text.splitlines() if line.startswith("def ")] == [
+        "def __neg__(self) -> Array:",
+        "def __sub__(self, other: Any) -> Array:",
+        "def array(value: Any) -> Array:",
+    ]
+    whole = live.included("examples/mini_autograd.py", "Array\nArray.__init__\n")
+    assert "\n    def __init__" in whole
+
+
 def test_the_last_page_shows_its_file_whole(live: ModuleType) -> None:
     """Every piece of the autograd once."""
     page = (ROOT / "docs" / "course" / "autograd.md").read_text(encoding="utf-8")
