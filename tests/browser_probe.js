@@ -52,8 +52,8 @@
     return found;
   }
 
-  /** Every piece of text that the page shows. */
-  function texts() {
+  /** Every piece of text that the page has, and what can be seen of it. */
+  function allTexts() {
     const found = [];
     const walk = document.createTreeWalker(document.querySelector(".wg-app"), NodeFilter.SHOW_TEXT);
     for (let node = walk.nextNode(); node !== null; node = walk.nextNode()) {
@@ -65,12 +65,13 @@
       for (const rect of range.getClientRects()) {
         const whole = plain(rect);
         const seen = around.reduce((box, frame) => meet(box, frame.box), whole);
-        if (wide(seen) < 1 || high(seen) < 1) continue;
-        found.push({ text: node.data.trim().slice(0, 40), owner, whole, seen, around });
+        found.push({ text: node.data.trim().slice(0, 40), node, owner, whole, seen, around });
       }
     }
     return found;
   }
+
+  const texts = () => allTexts().filter(({ seen }) => wide(seen) >= 1 && high(seen) >= 1);
 
   const name = (element) => {
     const kind = element.getAttribute("class");
@@ -83,12 +84,13 @@
     return { left: left + 0.5, right: right - 0.5, top: top + inset, bottom: bottom - inset };
   }
 
-  /** What lies over something at a point: a dialog, a card above the picture. */
+  /** Whether something with a ground of its own lies over a text: a dialog, a card above the picture. */
   function covered({ owner, seen }) {
-    const at = document.elementFromPoint((seen.left + seen.right) / 2, (seen.top + seen.bottom) / 2);
-    if (at === null) return false;
-    if (at.contains(owner) || owner.contains(at)) return false;
-    return getComputedStyle(owner).pointerEvents !== "none" && owner.closest("label, svg") === null;
+    let at = document.elementFromPoint((seen.left + seen.right) / 2, (seen.top + seen.bottom) / 2);
+    for (; at !== null && !at.contains(owner) && !owner.contains(at); at = at.parentElement) {
+      if (rgba(getComputedStyle(at).backgroundColor)[3] > 0.9) return true;
+    }
+    return false;
   }
 
   function overlaps() {
@@ -97,6 +99,8 @@
     for (let i = 0; i < shown.length; i++) {
       for (let k = i + 1; k < shown.length; k++) {
         const [a, b] = [shown[i], shown[k]];
+        // A text that is shortened has a box for itself and one for the dots.
+        if (a.node === b.node) continue;
         const both = meet(letters(a.seen), letters(b.seen));
         if (wide(both) > 1 && high(both) > 1) {
           found.push(`"${a.text}" (${name(a.owner)}) and "${b.text}" (${name(b.owner)})`);
@@ -112,7 +116,6 @@
     for (const [canvas, all] of written) {
       if (!canvas.isConnected) continue;
       const inside = all.filter((t) => t.left < canvas.width && t.right > 0 && t.top < canvas.height && t.bottom > 0);
-      // The same word at the same place is a halo under its letters.
       for (let i = 0; i < inside.length; i++) {
         for (let k = i + 1; k < inside.length; k++) {
           const both = meet(inside[i], inside[k]);
@@ -125,7 +128,7 @@
 
   /** Texts that are cut where nothing says so and nothing scrolls. */
   function cut() {
-    return texts()
+    return allTexts()
       .filter(({ whole, around }) =>
         around.some(({ box, scrolls, shortened }, i) => {
           if (scrolls || shortened || around.slice(0, i).some((inner) => inner.scrolls || inner.shortened)) return false;

@@ -69,8 +69,14 @@ def opened(
 
 
 def settle(page: Page) -> None:
-    """Wait until what was asked for is drawn: two frames and what the page put off until it has time."""
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+    """Wait until what was asked for is drawn, and what the page put off until it had time: some frames, some turns."""
+    page.evaluate(
+        """async () => {
+          for (let i = 0; i < 3; i++) {
+            await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+          }
+        }"""
+    )
 
 
 def go_to(page: Page, state: str) -> None:
@@ -143,7 +149,8 @@ def scope_of(name: str, path: str) -> int:
     at = 0
     for part in path.split("."):
         at = next(
-            row for row, (parent, called) in enumerate(zip(parents, names, strict=True))
+            row
+            for row, (parent, called) in enumerate(zip(parents, names, strict=True))
             if row and parent == at and made["strings"][called] == part
         )
     return at
@@ -153,3 +160,31 @@ def scope_of(name: str, path: str) -> int:
 def html(name: str) -> str:
     """And its page."""
     return page_of(document(name))
+
+
+# -- what it costs
+
+
+@dataclass(frozen=True)
+class Spent:
+    """Milliseconds of the main thread's processor time: on scripts, and on everything."""
+
+    script: float
+    all: float
+
+
+class Costs:
+    """What a page's main thread has spent since it was last asked, in its own processor time."""
+
+    def __init__(self, page: Page) -> None:
+        self._session = page.context.new_cdp_session(page)
+        self._session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        self._last = self._now()
+
+    def spent(self) -> Spent:
+        before, self._last = self._last, self._now()
+        return Spent(self._last.script - before.script, self._last.all - before.all)
+
+    def _now(self) -> Spent:
+        found = {m["name"]: 1000 * m["value"] for m in self._session.send("Performance.getMetrics")["metrics"]}
+        return Spent(found["ScriptDuration"], found["TaskDuration"])

@@ -7,6 +7,7 @@ import "./styles/clock.css";
 import "./styles/tape.css";
 import "./styles/views.css";
 import "./styles/play.css";
+import "./styles/tints.css";
 import { socketHost } from "./hosts/socket";
 import { widget } from "./hosts/widget";
 import { mount, type Mounted } from "./mount";

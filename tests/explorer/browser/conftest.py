@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("playwright", reason="playwright is not installed")
 
-from browserchecks import ARGUMENTS, CHROMIUM, html  # noqa: E402 (it needs playwright)
+from browserchecks import ARGUMENTS, CHROMIUM, html
 
 
 @pytest.fixture(scope="session")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browserchecks import opened
 from playwright.sync_api import Browser
+
+from browserchecks import opened
 
 
 @pytest.mark.parametrize("name", ["learner", "perceptron", "transformer", "diff"])

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browserchecks import NARROW, PHONE, WIDE, go_to, opened, scope_of, settle
 from playwright.sync_api import Browser, Page
+
+from browserchecks import NARROW, PHONE, WIDE, go_to, opened, scope_of, settle
 
 LEARNER = ["tab=graph&t=0&sel=n0", "tab=graph&t=2&sel=n4", "tab=graph&t=4&sel=e4", "tab=graph&t=8&sel=n2"]
 TABS = ["tape", "paths", "memory", "parallel", "kernels"]
@@ -31,8 +32,13 @@ def faults(page: Page) -> dict[str, list[str]]:
     """What is wrong with what the page shows."""
     found: dict[str, list[str]] = page.evaluate(
         """() => {
-          const { overflow, overlaps, cut, faint } = window.probe;
-          return { wider: overflow() > 0 ? [`by ${overflow()} px`] : [], overlaps: overlaps(), cut: cut(), faint: faint(4.5, 3.3) };
+          const { overflow, overlaps, canvasOverlaps, cut, faint } = window.probe;
+          return {
+            wider: overflow() > 0 ? [`by ${overflow()} px`] : [],
+            overlaps: [...overlaps(), ...canvasOverlaps()],
+            cut: cut(),
+            faint: faint(4.5, 3.3),
+          };
         }"""
     )
     return {fault: where for fault, where in found.items() if where}
@@ -60,13 +66,32 @@ def test_everything_has_its_place_and_can_be_read(
     assert wrong == {}
 
 
+PLANTED = {
+    "wider": ".wg-app { overflow: visible } .wg-header { width: 3000px }",
+    "overlaps": ".wg-path-sum { position: relative; top: 26px }",
+    "cut": ".wg-narrator { transform: translateX(300px) }",
+    "faint": ".wg-left h2 { color: #aaa }",
+}
+
+
+@pytest.mark.parametrize("fault", list(PLANTED))
+def test_planted_faults_are_seen(browser: Browser, page_file: Callable[[str], Path], fault: str) -> None:
+    with opened(browser, page_file("learner"), LEARNER[-1], color_scheme="light") as (page, _):
+        assert faults(page) == {}
+        # The page's policy lets no style sheet in from outside, the steering of the browser may.
+        page.evaluate(
+            "(rules) => { const s = new CSSStyleSheet(); s.replaceSync(rules); document.adoptedStyleSheets.push(s); }",
+            PLANTED[fault],
+        )
+        assert list(faults(page)) == [fault]
+
+
 @pytest.mark.parametrize("name", ["learner", "transformer"])
-def test_a_state_has_one_picture(browser: Browser, page_file: Callable[[str], Path], name: str) -> None:
-    with opened(browser, page_file(name)) as (page, _):
-        shots = []
-        for state in states(name)[:4] * 2:
-            go_to(page, state)
-            # Addresses are written a little later than they are shown.
-            shots.append(page.screenshot())
-        assert shots[:4] == shots[4:]
-        assert len(set(shots)) == 4
+def test_a_link_shows_what_its_sender_saw(browser: Browser, page_file: Callable[[str], Path], name: str) -> None:
+    """A state has one picture, byte by byte, and none looks like another."""
+    shots: dict[str, bytes] = {}
+    for state in states(name)[:4] * 2:
+        with opened(browser, page_file(name), state) as (page, _):
+            shot = page.screenshot()
+            assert shots.setdefault(state, shot) == shot, state
+    assert len(set(shots.values())) == 4

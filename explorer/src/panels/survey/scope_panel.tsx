@@ -61,8 +61,8 @@ export function ScopePanel({ scope }: { scope: number }) {
           <ul class="wg-links">
             {worst.map(({ node, ratio, bad }) => (
               <li key={node}>
-                <button type="button" onClick={() => reveal(store, { kind: "node", row: node })}>
-                  <span>{nameOf(model, node) || opOf(model, node)}</span>
+                <button type="button" title={nameOf(model, node)} onClick={() => reveal(store, { kind: "node", row: node })}>
+                  <span>{nameWithin(model, node, scope) || opOf(model, node)}</span>
                   <small class="wg-muted">{shownShape(shapeOf(model, node))}</small>
                   <span class={`wg-mono ${bad ? "wg-bad" : "wg-grad"}`}>{bad ? "NaN" : Number.isNaN(ratio) ? "none" : shownNumber(ratio, 2)}</span>
                 </button>
@@ -85,6 +85,14 @@ export function ScopePanel({ scope }: { scope: number }) {
 function text(model: Model, scope: number): string {
   const path = scopePath(model, scope);
   return path[path.length - 1] ?? "the whole run";
+}
+
+/** A name without the path of the module it is listed for: that stands above, and the end tells names apart. */
+function nameWithin(model: Model, node: number, scope: number): string {
+  const name = nameOf(model, node);
+  const path = `${scopePath(model, scope).join(".")}.`;
+  const at = name.indexOf(path);
+  return at < 0 || path === "." ? name : name.slice(at + path.length);
 }
 
 function size(rms: number): string {

@@ -4,7 +4,7 @@ import type { Speedup } from "./simulate";
 
 const WIDTH = 300;
 const HEIGHT = 150;
-const PAD = { left: 30, right: 12, top: 10, bottom: 24 };
+const PAD = { left: 40, right: 12, top: 10, bottom: 24 };
 
 export function SpeedupChart({ rows, chosen, choose }: { rows: readonly Speedup[]; chosen: number; choose: (workers: number) => void }) {
   const most = Math.max(1.2, ...rows.map((row) => Math.max(row.speedup, Math.min(row.bound, 1.25 * Math.max(...rows.map((r) => r.speedup))))));
