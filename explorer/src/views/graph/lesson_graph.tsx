@@ -1,5 +1,5 @@
 /** A small graph, whole: the formula above it, the two-lane picture, the narrator below. */
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Target } from "../../draw/display";
 import { travelling } from "../../draw/scene";
 import { lengthOf } from "../../draw/curves";
@@ -18,9 +18,10 @@ import type { Model } from "../../trace/model";
 import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
 import { described, flowsAt, nodeOf, picture, sourceOf, stageOf, type Stage } from "./lesson_picture";
 
-/** Room for the formula and the narrator; in a narrow view the narrator's sentences take more lines. */
+/** Room for the formula and the narrator. */
 const INSETS = { top: 96, bottom: 128, side: 20 };
-const TALL_NARRATOR = { below: 560, bottom: 172 };
+/** Between the narrator and what is above and below it. */
+const AROUND_NARRATOR = 36;
 
 export function LessonGraph() {
   const store = useStore();
@@ -31,8 +32,8 @@ export function LessonGraph() {
   const frame = useRef<HTMLDivElement>(null);
   const width = useWidth(frame);
   const { stage, narrow } = useStage(model, measure, width);
-  const tall = width > 0 && width < TALL_NARRATOR.below;
-  const fitKey = useMemo(() => ({ stage, tall }), [stage, tall]);
+  const bottom = Math.max(INSETS.bottom, useTallest(frame, ".wg-narrator", width) + AROUND_NARRATOR);
+  const fitKey = useMemo(() => ({ stage, bottom }), [stage, bottom]);
   const list = picture(stage, {
     numbers: store.numbers.value,
     cursor: store.cursor.value,
@@ -48,11 +49,7 @@ export function LessonGraph() {
         list={list}
         palette={PALETTES[theme]}
         fitKey={fitKey}
-        insets={{
-          ...INSETS,
-          ...(narrow && { side: 0 }),
-          ...(tall && { bottom: TALL_NARRATOR.bottom }),
-        }}
+        insets={{ top: INSETS.top, bottom, side: narrow ? 0 : INSETS.side }}
         most={1.3}
         wheel={store.host.kind !== "widget"}
         label={described(model, store.cursor.value)}
@@ -78,6 +75,24 @@ export function useStage(model: Model, measure: TextMeasure, width: number): { s
   const narrow = width > 0 && roomy.layout.bounds.width * READABLE > width;
   const stage = useMemo(() => (narrow ? stageOf(model, measure, true) : roomy), [model, measure, narrow, roomy]);
   return { stage, narrow };
+}
+
+/**
+ * The height of something inside a frame where it was tallest, so that the picture does not jump whenever its text changes;
+ * looked at anew at another width.
+ */
+function useTallest(frame: { readonly current: Element | null }, inside: string, width: number): number {
+  const [tallest, setTallest] = useState(0);
+  useLayoutEffect(() => {
+    const element = frame.current?.querySelector(inside);
+    if (element === null || element === undefined) return undefined;
+    const height = () => (element as HTMLElement).offsetHeight;
+    setTallest(height());
+    const resized = new ResizeObserver(() => setTallest((known) => Math.max(known, height())));
+    resized.observe(element);
+    return () => resized.disconnect();
+  }, [frame, inside, width]);
+  return tallest;
 }
 
 export function measuring(): TextMeasure {
