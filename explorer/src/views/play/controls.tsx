@@ -68,11 +68,11 @@ function StepSize({ play, control, value, limit }: { play: Play; control: Number
   const over = limit !== null && value >= limit.value;
   return (
     <div class={`wg-play-rate${over ? " is-over" : ""}`}>
-      <label class="wg-play-label">
+      <div class="wg-play-label">
         <span>
           Step size <i class="wg-math">η</i>
         </span>
-        <output>{plainNumber(value)}</output>
+        <span class="wg-play-value">{plainNumber(value)}</span>
         <span class="wg-play-zones" aria-hidden="true">
           <span>creeps</span>
           {limit !== null && <span class="wg-bad">diverges</span>}
@@ -82,11 +82,12 @@ function StepSize({ play, control, value, limit }: { play: Play; control: Number
           min={0}
           max={NOTCHES}
           value={notch}
+          aria-label="Step size"
           aria-valuetext={`${plainNumber(value)}${over ? ", diverges" : ""}`}
           style={{ "--at": notch / NOTCHES, "--limit": at / NOTCHES }}
           onInput={(event) => change(play, control.name, fromNotch(control, Number(event.currentTarget.value)))}
         />
-      </label>
+      </div>
       <div class="wg-play-notches" aria-hidden="true">
         {[0.01, 0.1].map((mark) => (
           <span key={mark} style={{ left: share(toNotch(control, mark)) }}>
@@ -154,14 +155,15 @@ function Slider({ control, value, set }: { control: NumberControl; value: number
   const discrete = control.whole && control.high - control.low <= 100;
   const read = (at: HTMLInputElement) => (discrete ? Number(at.value) : fromNotch(control, Number(at.value)));
   return (
-    <label class="wg-play-label is-small">
+    <div class="wg-play-label is-small">
       <span>{control.label}</span>
-      <output>{plainNumber(shown)}</output>
+      <span class="wg-play-value">{plainNumber(shown)}</span>
       <input
         type="range"
         min={discrete ? control.low : 0}
         max={discrete ? control.high : NOTCHES}
         value={discrete ? shown : toNotch(control, shown)}
+        aria-label={control.label}
         aria-valuetext={plainNumber(shown)}
         style={{ "--at": toNotch({ ...control, logarithmic: control.logarithmic && !discrete }, shown) / NOTCHES }}
         onInput={(event) => {
@@ -174,7 +176,7 @@ function Slider({ control, value, set }: { control: NumberControl; value: number
           if (control.restarts) set(read(event.currentTarget));
         }}
       />
-    </label>
+    </div>
   );
 }
 

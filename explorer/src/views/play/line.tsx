@@ -255,7 +255,7 @@ function Walk({ scene, frame, size }: LineProps & { size: Size }) {
 export function LineArithmetic({ scene, frame }: LineProps) {
   const rate = Number(frame.options.rate);
   const { now, next, direction } = frame.values;
-  const of = frame.options.method === "plain" ? "gradient" : frame.options.method === "momentum" ? "velocity" : "Adam's direction";
+  const of = frame.options.method === "plain" ? "gradient" : frame.options.method === "momentum" ? "velocity" : "Adam’s direction";
   const rows = (["w", "b"] as const).map((name, i) => ({ name, now: num(now[i] as never), next: num(next[i] as never), way: num(direction[i] as never) }));
   return (
     <section class="wg-section">

@@ -24,7 +24,7 @@ export function NetworkCenter({ scene, frame }: NetworkProps) {
   const here = looked !== null && looked.unit < (frame.values.widths[looked.layer] ?? 0) ? looked : null;
   return (
     <div class="wg-play-whole">
-      <Card title="The network, neuron by neuron" aside={nameOf(here)} wide>
+      <Card title="Neuron by neuron" aside={nameOf(here)} wide>
         <div class="wg-play-plot" ref={element}>
           {size.width > 0 && <Drawing scene={scene} frame={frame} size={size} looked={here} look={setLooked} />}
         </div>
@@ -34,7 +34,7 @@ export function NetworkCenter({ scene, frame }: NetworkProps) {
 }
 
 function nameOf(looked: Looked): string {
-  return looked === null ? "the result, over the plane" : `layer ${looked.layer + 1}, neuron ${looked.unit + 1}, over the plane`;
+  return looked === null ? "the result" : `layer ${looked.layer + 1}, neuron ${looked.unit + 1}`;
 }
 
 interface DrawingProps extends NetworkProps {

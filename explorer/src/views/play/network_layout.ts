@@ -20,9 +20,9 @@ const LARGEST = 54;
 
 export function networkLayout(widths: readonly number[], width: number, height: number): NetworkLayout {
   const counts = [2, ...widths];
-  const room = height - TOP - BOTTOM;
-  // On narrow screens the picture of the result stands below the network.
+  // On narrow screens the picture of the result stands below the network, and the legend takes two lines.
   const below = width < 560;
+  const room = height - TOP - (below ? 1.5 * BOTTOM : BOTTOM);
   const networkHeight = below ? room * 0.5 : room;
   const output = below
     ? square(MARGIN, TOP + networkHeight + 16, Math.min(width - 2 * MARGIN, room * 0.5 - 16))

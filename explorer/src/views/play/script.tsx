@@ -16,7 +16,7 @@ export function ScriptCenter({ play, frame }: { play: Play; frame: Frame<ScriptF
     <div class="wg-play-script">
       <Card title={`${file}, step by step`} wide>
         {wrong !== null && <Wrong fault={wrong} />}
-        <div class="wg-play-big">
+        <div class={`wg-play-big${wrong === null ? "" : " is-below"}`}>
           <Chart frame={frame} curves={[{ name: "loss", label: "loss", look: "first" }]} scale="logarithmic" label="Loss" />
         </div>
       </Card>

@@ -35,7 +35,8 @@ def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
 
 
 def by_hand(w: Any, b: Any, x: Tensor, y: Tensor, lr: float) -> None:
-    loss = ((w * x + b - y) ** 2).mean()
+    error = w * x + b - y
+    loss = (error**2).mean()
     w.grad = b.grad = None
     loss.backward()
     with no_grad():
@@ -44,7 +45,8 @@ def by_hand(w: Any, b: Any, x: Tensor, y: Tensor, lr: float) -> None:
 
 
 def by_optimizer(w: Any, b: Any, x: Tensor, y: Tensor, optimizer: Optimizer) -> None:
-    loss = ((w * x + b - y) ** 2).mean()
+    error = w * x + b - y
+    loss = (error**2).mean()
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

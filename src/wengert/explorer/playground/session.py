@@ -269,10 +269,15 @@ class Session:
 
     def _tell(self, exploration: Exploration) -> None:
         self._exploration = exploration
-        document = exploration.document
-        self.post(
-            Message({"type": "trace", "run": self._runs, "step": self._past.at, "document": document}, kind="trace")
-        )
+        run, at = self._past.run, self._past.at
+        # What a step began from is the step before it.
+        title = f"step {at if run.keeps else at - 1}"
+        document = {
+            **exploration.document,
+            "meta": {**exploration.document["meta"], "script": run.title, "title": title},
+        }
+        document["meta"].pop("step", None)
+        self.post(Message({"type": "trace", "run": self._runs, "step": at, "document": document}, kind="trace"))
 
 
 def listed(experiments: Mapping[str, type[Run]]) -> list[dict[str, Any]]:

@@ -56,7 +56,7 @@ class DeadUnits(Network):
         self._shares = jit(shares)
 
     def shares(self) -> tuple[list[Array], list[Array]]:
-        """By layer and unit, for which share of the training points it is above 0 and for which not (NaN is neither)."""
+        """By layer and unit, the shares of the training points for which it is above 0, and not (NaN is neither)."""
         with no_grad():
             found = [np.asarray(share.numpy()) for share in self._shares(self.x)]
         return found[::2], found[1::2]
