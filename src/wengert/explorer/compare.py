@@ -62,7 +62,7 @@ def _aligned(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
 
 
 def _blocks(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
-    return SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
+    return [*SequenceMatcher(None, a, b, autojunk=False).get_opcodes()]
 
 
 def _structure(rows: Sequence[Row]) -> list[str]:
