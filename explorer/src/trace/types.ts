@@ -285,7 +285,7 @@ export interface Parallel {
 }
 
 /**
- * Paths from nodes to the results, where tensors are on the way. A path's contribution is the result's gradient pulled
+ * Paths from nodes to the result, where tensors are on the way. A path's contribution is the result's gradient pulled
  * back along this path alone: of the shape of the node's gradient, which is the sum over all paths.
  */
 export interface TensorPaths {

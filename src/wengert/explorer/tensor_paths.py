@@ -12,13 +12,13 @@ largest all the way, and the sum is still over every path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..core.node import Node
 from ..explain.edges import Cotangent, added, nothing
 from ..explain.paths import rank_of, rounding
 from ..explain.report import magnitude
@@ -50,23 +50,29 @@ class _Path:
 
 @dataclass(slots=True, eq=False)
 class _Arrivals:
-    """What arrives at a node: along every path that is told apart, and along all others."""
+    """What arrives at a node: along every path that is told apart, and along all others.
+
+    `mass` has the sizes of the numbers that were added up on the way, whether they cancel or not: what rounding is
+    measured against. Each operation is asked for it with signs at random, under which summands do not cancel: the mean
+    square of what leaves is the sum of their squares.
+    """
 
     apart: list[_Path] = field(default_factory=list)
     others: Cotangent | None = None
+    mass: Cotangent | None = None
 
 
 def tensor_paths(recording: Recording, flops: Sequence[Any]) -> dict[str, Any] | None:
     """The `paths` table of a document (see the schema); `flops` are the operations of every row.
 
     None where paths are products of numbers, which say themselves what they contribute; where there are too many rows
-    or too large ones; and where more than one backward pass added to the gradients.
+    or too large ones; and where the gradients are not those of one result in one backward pass.
     """
     rows = recording.rows
     ends = [row for row in recording.roots if row.kind == "root" and row.gradient is not None]
-    if len(rows) > ROWS or recording.passes != 1 or not ends or _is_inside(ends):
+    if len(rows) > ROWS or recording.passes != 1 or len(ends) != 1:
         return None
-    walk = _Walk(rows, ends)
+    walk = _Walk(rows, ends[0])
     if all(spec.size == 1 for row in walk.counts for spec in row.specs):
         return None
     most = MOST
@@ -77,29 +83,16 @@ def tensor_paths(recording: Recording, flops: Sequence[Any]) -> dict[str, Any] |
     return walk.table(most)
 
 
-def _is_inside(ends: Sequence[Row]) -> bool:
-    """Whether a result was computed from another one: then what arrives there is not what a pass began with."""
-    first = {row.operands[0] for row in ends}
-    seen: set[Row] = set()
-    stack = [o for row in first if row is not None for _, o in row.edges]
-    while stack:
-        row = stack.pop()
-        if row not in seen:
-            seen.add(row)
-            stack += [o for _, o in row.edges]
-    return bool(first & seen)
-
-
 class _Walk:
-    """From the results back, each row after all that consume it. `counts` has the paths from every row."""
+    """From the result back, each row after all that consume it. `counts` has the paths from every row."""
 
-    def __init__(self, rows: Sequence[Row], ends: Sequence[Row]) -> None:
-        self.ends = ends
+    def __init__(self, rows: Sequence[Row], end: Row) -> None:
+        self.end = end
         self.edges: dict[tuple[Row, int], int] = {}
         for row in rows:
             for slot, _ in row.edges:
                 self.edges[row, slot] = len(self.edges)
-        self.counts: dict[Row, int] = dict.fromkeys(ends, 1)
+        self.counts: dict[Row, int] = {end: 1}
         for row in reversed(rows):
             if row in self.counts:
                 for _, operand in _flows(row):
@@ -112,48 +105,69 @@ class _Walk:
         for row in self.order:
             own = flops[row.index]
             sizes = sum(spec.size for r in (row, *(o for _, o in row.edges)) for spec in r.specs)
-            total += min(self.counts[row], most + 1) * ((own if isinstance(own, (int, float)) else 0) + sizes)
+            total += (1 + min(self.counts[row], most + 1)) * ((own if isinstance(own, (int, float)) else 0) + sizes)
         return total
 
     def table(self, most: int) -> dict[str, Any]:
         """The paths of every row that has a gradient."""
         told = _Told(most, [row.spec for row in self.order])
-        arrivals = {row: _Arrivals([_Path(Cotangent(row.gradient), -1, -1)]) for row in self.ends}
+        arrivals: defaultdict[Row, _Arrivals] = defaultdict(_Arrivals)
+        seed = Cotangent(self.end.gradient)
+        arrivals[self.end] = _Arrivals([_Path(seed, -1, -1)], mass=_mapped(seed, np.abs))
         unknown: set[Row] = set()
         for row in self.order:
-            if row in unknown:
-                unknown.update(operand for _, operand in _flows(row))
-                continue
-            arrived = _ranked(row, arrivals.pop(row), most)
-            if row.kind != "root":
-                told.add(row, arrived, self.counts[row])
-            if not self._hand_on(row, arrived, arrivals):
-                unknown.update(operand for _, operand in _flows(row))
+            if row not in unknown:
+                arrived = _ranked(row, arrivals.pop(row), most)
+                if row is not self.end:
+                    told.add(row, arrived, self.counts[row])
+                if self._hand_on(row, arrived, arrivals):
+                    continue
+            unknown.update(operand for _, operand in _flows(row))
         return told.table()
 
-    def _hand_on(self, row: Row, arrived: _Arrivals, arrivals: dict[Row, _Arrivals]) -> bool:
+    def _hand_on(self, row: Row, arrived: _Arrivals, arrivals: defaultdict[Row, _Arrivals]) -> bool:
         """Give every operand what goes to it; whether that is known."""
-        flows = _flows(row)
-        if not flows:
-            return True
-        puller = FromRow(row)
-        for path in arrived.apart:
-            left = {0: path.ct} if row.kind == "root" else puller.operands(path.ct)
-            if left is None:
-                return False
-            for slot, operand in flows:
-                assert operand.node is not None
-                ct = left.get(slot) or nothing(operand.node)
-                on = _Path(ct, self.edges[row, slot], path.entry)
-                arrivals.setdefault(operand, _Arrivals()).apart.append(on)
-        if arrived.others is not None:
-            left = puller.operands(arrived.others)
-            if left is None:
-                return False
-            for slot, operand in flows:
-                assert operand.node is not None
-                _join(operand.node, arrivals.setdefault(operand, _Arrivals()), left.get(slot) or nothing(operand.node))
+        pull = _Pull(row)
+        chance = np.random.default_rng(row.index)
+        assert arrived.mass is not None
+        masses = pull(_mapped(arrived.mass, lambda a: a * _weights(chance, a)))
+        others = () if arrived.others is None else pull(arrived.others)
+        apart = [pull(path.ct) for path in arrived.apart]
+        if masses is None or others is None:
+            return False
+        for _, operand, ct in masses:
+            at = arrivals[operand]
+            at.mass = _joined(operand, at.mass, _mapped(ct, np.abs))
+        for _, operand, ct in others:
+            at = arrivals[operand]
+            at.others = _joined(operand, at.others, ct)
+        for path, found in zip(arrived.apart, apart, strict=True):
+            for slot, operand, ct in found or ():
+                arrivals[operand].apart.append(_Path(ct, self.edges[row, slot], path.entry))
         return True
+
+
+class _Pull:
+    """Pulls cotangents of a row back to its operands; None where the row does not keep what that takes."""
+
+    def __init__(self, row: Row) -> None:
+        self.row, self.flows = row, _flows(row)
+        self.puller = FromRow(row)
+
+    def __call__(self, ct: Cotangent) -> list[tuple[int, Row, Cotangent]] | None:
+        if not self.flows:
+            return []
+        left = {0: ct} if self.row.kind == "root" else self.puller.operands(ct)
+        if left is None:
+            return None
+        return [(slot, o, left.get(slot) or nothing(o.node)) for slot, o in self.flows if o.node is not None]
+
+
+def _mapped(ct: Cotangent, f: Callable[[Any], Any]) -> Cotangent:
+    """A cotangent with a function of its arrays, where gradient flows in it being as it was."""
+    if type(ct.value) is list:
+        return Cotangent([None if part is None else f(part) for part in ct.value], ct.mask)
+    return Cotangent(f(ct.value), ct.mask)
 
 
 def _flows(row: Row) -> list[tuple[int, Row]]:
@@ -172,14 +186,22 @@ def _ranked(row: Row, arrived: _Arrivals, most: int) -> _Arrivals:
         path.rank = -1.0 if path.ct.absent else rank_of(_size(path.ct))
     arrived.apart.sort(key=lambda path: -path.rank)
     for path in arrived.apart[most:]:
-        assert row.node is not None
-        _join(row.node, arrived, path.ct)
+        arrived.others = _joined(row, arrived.others, path.ct)
     del arrived.apart[most:]
     return arrived
 
 
-def _join(node: Node, arrived: _Arrivals, ct: Cotangent) -> None:
-    arrived.others = ct if arrived.others is None else added(node, arrived.others, ct)
+def _weights(chance: np.random.Generator, array: Any) -> Any:
+    """Random signs; not all of one size, for which a difference of neighbours could still be none."""
+    sizes = chance.uniform(0.9, 1.1, np.shape(array))
+    return (sizes * chance.choice([-1, 1], np.shape(array))).astype(array.dtype)
+
+
+def _joined(row: Row, before: Cotangent | None, ct: Cotangent) -> Cotangent:
+    if before is None:
+        return ct
+    assert row.node is not None
+    return added(row.node, before, ct)
 
 
 def _size(ct: Cotangent) -> float:
@@ -189,7 +211,7 @@ def _size(ct: Cotangent) -> float:
 
 
 class _Told:
-    """The table as it grows, from the results back."""
+    """The table as it grows, from the result back."""
 
     def __init__(self, most: int, specs: Sequence[Any]) -> None:
         self.most, self.specs = most, specs
@@ -207,7 +229,8 @@ class _Told:
             self.list.append(entry | _contribution(path.ct, whole))
         if whole is None:
             return
-        equal, difference = self._checked([p.ct.value for p in [*arrived.apart, *others]], whole)
+        assert arrived.mass is not None
+        equal, difference = self._checked([p.ct.value for p in [*arrived.apart, *others]], whole, arrived.mass.value)
         self.nodes.append(
             {
                 "row": row.index,
@@ -219,18 +242,17 @@ class _Told:
             }
         )
 
-    def _checked(self, contributions: Sequence[Any], whole: Any) -> tuple[bool, float]:
+    def _checked(self, contributions: Sequence[Any], whole: Any, mass: Any) -> tuple[bool, float]:
         """Whether the sum over all paths is the recorded gradient, and their largest difference where both are finite.
 
         A hook that changes a gradient on its way belongs to no path.
         """
         with np.errstate(all="ignore"):
-            total: Any = sum(contributions)
-            mass = sum(np.abs(_wide(c)) for c in contributions)
-            a, b = _wide(total), _wide(whole)
+            a, b, largest = _wide(sum(contributions)), _wide(whole), np.abs(_wide(mass))
+            largest = np.maximum(largest, sum(np.abs(_wide(c)) for c in contributions))
             finite = np.isfinite(a) & np.isfinite(b)
             difference = float(np.max(np.abs(a - b), where=finite, initial=0.0))
-            allowed = rounding(self.specs, float(np.max(mass, where=finite, initial=0.0)))
+            allowed = rounding(self.specs, float(np.max(largest, where=finite & np.isfinite(largest), initial=0.0)))
         return bool(np.all(np.isfinite(a) == np.isfinite(b)) and difference <= allowed), difference
 
     def table(self) -> dict[str, Any]:
