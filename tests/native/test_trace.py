@@ -159,11 +159,13 @@ def test_a_step_without_units() -> None:
     assert (trace.step.tolist(), trace.lo.tolist(), trace.hi.tolist()) == ([0], [0], [0])
 
 
+@pytest.mark.usefixtures("_share_all")
 def test_the_number_of_threads_changes() -> None:
     program = counting(64, 2)
     for count in (2, 1, 3) if driver.has_threads() else (1,):
         threads.set_num_threads(count)
         trace = program.trace([np.zeros(64, np.int64)])
+        assert trace.workers == count
         could_have_happened(trace)
         assert covered(trace, program) == {0: 1, 1: 1}
 
