@@ -157,8 +157,16 @@ def test_the_code_that_is_shown_is_what_runs() -> None:
         found.set("method", how)
         shown = found.shown().values
         w, b = (wg.tensor(p.item(), dtype="float64", requires_grad=True) for p in found.parameters)
-        optimizer = wg.optim.Adam([w, b], lr=0.5)
-        space = {"w": w, "b": b, "x": found.x, "y": found.y, "lr": 0.5, "optimizer": optimizer, "no_grad": wg.no_grad}
+        optimizer = wg.optim.Adam([w, b], lr=found.options["rate"])
+        space = {
+            "w": w,
+            "b": b,
+            "x": found.x,
+            "y": found.y,
+            "lr": found.options["rate"],
+            "optimizer": optimizer,
+            "no_grad": wg.no_grad,
+        }
         exec("\n".join(shown["code"]), space)
         assert [space["w"].item(), space["b"].item()] == shown["next"], loop
         assert "-=" in shown["code"][shown["lit"]] or "step" in shown["code"][shown["lit"]]
@@ -565,6 +573,16 @@ def test_a_session_plays_to_its_horizon_and_on() -> None:
         assert page.frame(lambda f: f["step"] > 40)["horizon"] == 80
         page.send(type="reset")
         page.frame(lambda f: f["run"] == 2)
+
+
+def test_steps_are_counted_from_where_the_run_stands() -> None:
+    """A page that asks quickly has not seen what came of its last step."""
+    with Page() as page:
+        for count in (5, -1, -1, 1, -2):
+            page.send(type="step", count=count)
+        page.frame(lambda f: (f["step"], f["last"]) == (2, 5))
+        page.send(type="step", count=-100)
+        page.frame(lambda f: f["step"] == 0)
 
 
 def test_settings_that_restart_and_settings_that_do_not() -> None:

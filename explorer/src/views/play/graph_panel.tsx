@@ -6,15 +6,20 @@ import { Picture } from "../graph/canvas";
 import { measuring } from "../graph/lesson_graph";
 import { described, nodeOf, picture, stageOf } from "../graph/lesson_picture";
 import { Card } from "./parts";
+import { useSize } from "./size";
 
 const INSETS = { top: 34, bottom: 12, side: 12 };
+/** Below this width, in pixels, things stand closer together. */
+const NARROW = 640;
 const NOBODY: ReadonlyMap<number, number> = new Map();
 
 export function GraphPanel({ note }: { note: string }) {
   const store = useStore();
   const model = store.model.value;
   const measure = useMemo(measuring, []);
-  const stage = useMemo(() => stageOf(model, measure, false), [model, measure]);
+  const [element, size] = useSize<HTMLDivElement>();
+  const narrow = size.width < NARROW;
+  const stage = useMemo(() => stageOf(model, measure, narrow), [model, measure, narrow]);
   const selected = store.selection.value?.kind === "node" ? store.selection.value.row : -1;
   const hovered = store.hover.value?.kind === "node" ? store.hover.value.row : -1;
   const list = picture(stage, {
@@ -28,11 +33,11 @@ export function GraphPanel({ note }: { note: string }) {
   });
   return (
     <Card title="The graph behind it" aside={note} wide>
-      <div class="wg-play-graph wg-graph">
+      <div class="wg-play-graph wg-graph" ref={element}>
         <Picture
           list={list}
           palette={PALETTES[store.theme.value]}
-          fitKey={`${model.nodes} ${model.edges}`}
+          fitKey={`${model.nodes} ${model.edges} ${narrow}`}
           insets={INSETS}
           most={1}
           wheel={false}

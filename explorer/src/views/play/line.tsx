@@ -98,7 +98,7 @@ function DataPicture({ scene, frame, size }: LineProps & { size: Size }) {
       {x.map((at, i) => (
         <circle key={i} class="wg-play-point" cx={across(at)} cy={up(y[i] as number)} r={5} />
       ))}
-      <text class="wg-play-equation" x={width - MARGIN.right - 10} y={height - MARGIN.bottom - 26} text-anchor="end">
+      <text class="wg-play-equation" font-size={Math.min(25, width / 13)} x={width - MARGIN.right - 10} y={height - MARGIN.bottom - 26} text-anchor="end">
         {equation(w, b)}
       </text>
     </svg>

@@ -173,14 +173,18 @@ function LineRight({ scene, frame }: { scene: Scene<LineScene>; frame: Frame<Lin
   );
 }
 
+/** Where arrow keys and those for ends move something else. */
+const TAKES_ARROWS = "input:not([type=checkbox]), select, textarea, dialog, [role=tab]";
+
 /** The clock's keys mean the run while this tab is open. */
 function useKeys(play: Play): void {
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const at = event.target;
-      if (at instanceof HTMLElement && at.closest("input, select, textarea, [role=dialog], dialog") !== null) return;
-      if (event.key === " " && at instanceof HTMLElement && at.closest("button, summary, a") !== null) return;
+      // What the focused element has a use for is its own.
+      const own = event.key === " " ? `${TAKES_ARROWS}, input, button, summary, a` : TAKES_ARROWS;
+      if (at instanceof HTMLElement && at.closest(own) !== null) return;
       const acts: Record<string, () => void> = {
         " ": () => togglePlaying(play),
         ArrowRight: () => stepBy(play, 1),

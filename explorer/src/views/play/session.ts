@@ -99,10 +99,7 @@ export function togglePlaying(play: Play): void {
 }
 
 export function stepBy(play: Play, by: number): void {
-  const frame = play.frame.value;
-  if (frame === null) return;
-  if (by > 0) play.send({ type: "step", count: by });
-  else seekTo(play, frame.step + by);
+  play.send({ type: "step", count: by });
 }
 
 export function seekTo(play: Play, step: number): void {

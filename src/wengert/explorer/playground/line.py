@@ -62,7 +62,7 @@ class FitLine(Run):
     series = ("loss", "w", "b")
     records_always = True
     controls = (
-        step_size(0.5),
+        step_size(0.55),
         method(),
         Control("batch", "Points per step", 24, low=1, high=24, whole=True, restarts=False),
         Control("noise", "Noise in the data", 0.8, low=0.0, high=4.0),

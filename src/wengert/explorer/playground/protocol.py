@@ -7,7 +7,7 @@ Messages are JSON objects with a `type`. From the page:
 | `open` | `experiment`, `options` | begin a run of an experiment; options that are left out are at their defaults |
 | `set` | `name`, `value` | change a control: at the next step, or with a new run where it restarts |
 | `play` | `on` | go on by itself, or pause |
-| `step` | `count` (1) | take steps |
+| `step` | `count` (1) | take steps, or go back by them where it is negative |
 | `seek` | `step` | go to a step that is known; what is known of later ones stays until something is changed |
 | `reset` | | begin the same run anew |
 | `pace` | `value` | steps a second |
@@ -85,7 +85,7 @@ def command(message: object) -> Command:
             fail(DataError, "play: on is true or false")
         return Command("play", value=on)
     if kind == "step":
-        return Command("step", value=_whole(message, "count", 1, MOST_STEPS, 1))
+        return Command("step", value=_whole(message, "count", -MOST_STEPS, MOST_STEPS, 1))
     if kind == "seek":
         return Command("seek", value=_whole(message, "step", 0, FURTHEST))
     if kind == "pace":

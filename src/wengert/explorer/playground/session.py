@@ -131,8 +131,7 @@ class Session:
             self._play(asked.value)
         elif asked.kind == "step":
             self._playing = False
-            self._make_room(self._past.at + asked.value)
-            self._advance(asked.value)
+            self._step(asked.value)
         elif asked.kind == "seek":
             self._playing = False
             self._guarded(lambda: self._past.seek(asked.value))
@@ -144,6 +143,15 @@ class Session:
         else:
             self._make_room(self._past.at + 1)
             self._guarded(self._look)
+
+    def _step(self, count: int) -> None:
+        """Steps from where the run stands, which the page may not have seen yet."""
+        to = self._past.at + count
+        if count < 0:
+            self._guarded(lambda: self._past.seek(to))
+            return
+        self._make_room(to)
+        self._advance(count)
 
     def _begin(self, experiment: type[Run], given: Mapping[str, object]) -> None:
         options = settings(experiment.controls, given)
