@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import wengert as wg
 from wengert.core.errors import DataError
 from wengert.explorer.playground import EXPERIMENTS, Playground, Session, history, points
-from wengert.explorer.playground.classify import _PLANE, SURFACE, Separate
+from wengert.explorer.playground.classify import SURFACE, Separate
 from wengert.explorer.playground.controls import Control
 from wengert.explorer.playground.controls import settings as options
 from wengert.explorer.playground.curvature import sharpness
@@ -200,7 +200,10 @@ def test_surface_and_neurons_are_what_the_network_gives() -> None:
     for _ in range(20):
         found.step()
     shown = found.shown()
-    x = _PLANE.astype(np.float64)
+    # Rows from the top, columns from the left.
+    edge = found.scene().values["edge"]
+    side = np.linspace(-edge, edge, SURFACE)
+    x = np.array([(a, b) for b in side[::-1] for a in side])
     for w, b in zip(shown.values["weights"][:-1], shown.values["biases"]):
         x = np.tanh(x @ np.array(w).T + np.array(b))
     logits = x @ np.array(shown.values["weights"][-1][0]) + shown.values["biases"][-1]
@@ -396,6 +399,10 @@ def test_a_new_course_from_an_old_step(name: str) -> None:
     back.set("rate", 0.011)
     assert back.last == 12
     after(back, 9)
+    assert state(back.run) == state(direct.run)
+    # What was kept of the old course is gone too.
+    for past in (back, direct):
+        past.seek(14)
     assert state(back.run) == state(direct.run)
     assert [list(s) for s in back.series] == [list(s) for s in direct.series]
 
