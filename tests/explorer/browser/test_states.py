@@ -80,7 +80,11 @@ def test_planted_faults_are_seen(browser: Browser, page_file: Callable[[str], Pa
         assert faults(page) == {}
         # The page's policy lets no style sheet in from outside, the steering of the browser may.
         page.evaluate(
-            "(rules) => { const s = new CSSStyleSheet(); s.replaceSync(rules); document.adoptedStyleSheets.push(s); }",
+            """(rules) => {
+              const sheet = new CSSStyleSheet();
+              sheet.replaceSync(rules);
+              document.adoptedStyleSheets.push(sheet);
+            }""",
             PLANTED[fault],
         )
         assert list(faults(page)) == [fault]

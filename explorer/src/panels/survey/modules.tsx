@@ -192,7 +192,7 @@ function Row({ row, y, current, selected, store, scale, choose, toggle }: RowPro
       aria-level={row.depth + 1}
       aria-selected={selected}
       {...(row.leaf ? {} : { "aria-expanded": row.open })}
-      aria-label={`${row.label}${times > 1 ? ` times ${times}` : ""}, ${sum.ops} operations, ${said}`}
+      aria-label={`${row.label}${times > 1 ? ` times ${times}` : ""}, ${sum.ops.toLocaleString("en")} operation${sum.ops === 1 ? "" : "s"}, ${said}`}
       tabIndex={current ? 0 : -1}
       style={{ top: `${y}px`, "--wg-depth": String(row.depth) }}
       title={said}
