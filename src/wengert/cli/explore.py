@@ -7,8 +7,9 @@ import sys
 import tempfile
 import webbrowser
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
+from ..core.errors import GraphError, fail
 from ..explorer import Exploration
 from ..explorer.script import record_script
 
@@ -42,17 +43,19 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Record the script; show, save or check it."""
     script, function = _parts(args.script)
+    if args.step is not None and args.step < 0:
+        fail(GraphError, f"no step {args.step}", "Steps are counted from 0.", "--step")
     found = Exploration(record_script(script, function, args.arguments, step=args.step))
     if args.check:
         return check(found)
     if args.save is not None:
         found.save(args.save)
-        print(f"{found}\nwrote {args.save}")
+        _say(f"{found}\nwrote {args.save}")
         return CLEAN
     folder = Path(tempfile.mkdtemp(prefix="wengert-"))
     page = folder / f"{script.stem}.html"
     found.save(page)
-    print(f"{found}\nwrote {page}")
+    _say(f"{found}\nwrote {page}")
     webbrowser.open(page.as_uri())
     return CLEAN
 
@@ -60,18 +63,26 @@ def run(args: argparse.Namespace) -> int:
 def check(found: Exploration) -> int:
     """Print the findings as compilers print errors; the exit status."""
     for finding in found.findings:
-        print(finding)
+        _say(str(finding))
     grave = sum(finding.severity != "note" for finding in found.findings)
     error = found.recording.error
     if error is not None:
-        print(f"{found.recording.script}: stopped by {type(error).__name__}: {error}", file=sys.stderr)
+        told = found.document["meta"]["error"]
+        _say(f"{found.recording.script}: stopped by {told['type']}: {told['text']}", sys.stderr)
         return BROKEN
     if not found.recording.events:
-        print(f"{found.recording.script}: nothing was computed with wengert", file=sys.stderr)
+        _say(f"{found.recording.script}: nothing was computed with wengert", sys.stderr)
         return BROKEN
     notes = len(found.findings) - grave
     print(_count(grave, "finding") + (f" and {_count(notes, 'note')}" if notes else ""))
     return FOUND if grave else CLEAN
+
+
+def _say(text: str, stream: TextIO | None = None) -> None:
+    """Print what may hold more characters than the stream has."""
+    to = stream or sys.stdout
+    encoding = to.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding), file=to)
 
 
 def _count(number: int, what: str) -> str:

@@ -207,6 +207,7 @@ _lock = threading.Lock()
 _users = 0
 _undo: list[Callable[[], None]] = []
 _everyone: Callable[[], Watcher] | None = None
+_holder: int | None = None  # the thread that has every thread watched
 
 
 @contextmanager
@@ -234,13 +235,15 @@ def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iter
     """Have every thread of the program watched inside the block.
 
     `join` gives a thread that runs something its watcher, which has `OVER` in `quiet` when its time is
-    over. `more` are further functions to stand in for. Raises GraphError inside of another such block.
+    over. `more` are further functions to stand in for. Raises GraphError inside of another such block, and while
+    another thread is in one.
     """
-    global _everyone
-    if _everyone is not None:
-        fail(GraphError, "a recording inside of another", "One program is recorded at a time.")
+    global _everyone, _holder
+    with _lock:
+        if _everyone is not None or _holder not in (None, threading.get_ident()):
+            fail(GraphError, "a recording inside of another", "One program is recorded at a time.")
+        before, _holder, _everyone = _holder, threading.get_ident(), join
     with _installed():
-        _everyone = join
         token = _observer.set(join())
         undo = []
         for owner, name, watched in more:
@@ -249,9 +252,34 @@ def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iter
             yield
         finally:
             _observer.reset(token)
-            _everyone = None
             while undo:
                 undo.pop()()
+            with _lock:
+                _everyone, _holder = None, before
+
+
+def is_watched() -> bool:
+    """Whether a program is being recorded."""
+    return _holder is not None
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Inside the block this thread, and those that begin, do nothing that a recording is told of, if there is one.
+
+    What is explored by a program that is itself recorded is looked at apart from it.
+    """
+    global _everyone
+    if _holder != threading.get_ident():
+        yield
+        return
+    everyone, _everyone = _everyone, None
+    token = _observer.set(None)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+        _everyone = everyone
 
 
 @contextmanager

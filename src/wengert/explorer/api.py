@@ -15,9 +15,10 @@ from ..core import tree
 from ..core.errors import DTypeError, GraphError, fail, user_frame
 from ..core.graph import Graph
 from ..core.node import Node
-from ..core.spec import category
+from ..core.spec import Spec, category
 from ..core.tensor import Tensor, asarray, wrap
 from ..execute.interpreter import feed
+from ..explain import observe
 from ..explain.arguments import parameter_names, tensors_of
 from ..transforms import reverse
 from . import notebook, reached
@@ -48,7 +49,8 @@ class Exploration:
         self.document, self.findings = described(recording)
         if (paths := tensor_paths(recording, self.document["nodes"]["flops"])) is not None:
             self.document["paths"] = paths
-        if compiled or (compiled is None and len(recording.rows) <= COMPILED):
+        # While operations are watched, those of a program around this one, they are not what is to be compiled.
+        if compiled or (compiled is None and len(recording.rows) <= COMPILED and not observe.is_watched()):
             self._run_again()
 
     def _run_again(self) -> None:
@@ -138,15 +140,18 @@ def explore(
     >>> print(wg.explore(lambda x: x * x, 3.0))
     lambda: 3 nodes, 1 operations, 1 steps back
     """
-    if isinstance(target, Tensor):
-        return Exploration(from_tensor(target, _names_around()), compiled)
-    if isinstance(target, Graph) and not args and not kwargs:
-        return Exploration(from_graph(target), compiled)
-    if isinstance(target, Graph):
-        feed(target, args, kwargs)  # inputs that do not fit are the caller's error, not the run's
-    if not callable(target):
-        fail(DTypeError, f"explore: a {type(target).__name__}", "Give a function and its arguments, a tensor, a graph.")
-    return Exploration(record_call(target, args, kwargs, step), compiled)
+    names = _names_around() if isinstance(target, Tensor) else {}
+    with observe.aside():
+        if isinstance(target, Tensor):
+            return Exploration(from_tensor(target, names), compiled)
+        if isinstance(target, Graph) and not args and not kwargs:
+            return Exploration(from_graph(target), compiled)
+        if isinstance(target, Graph):
+            feed(target, args, kwargs)  # inputs that do not fit are the caller's error, not the run's
+        if not callable(target):
+            mend = "Give a function and its arguments, a tensor, a graph."
+            fail(DTypeError, f"explore: a {type(target).__name__}", mend)
+        return Exploration(record_call(target, args, kwargs, step), compiled)
 
 
 def record_call(
@@ -167,10 +172,11 @@ def record_call(
             error = e
     recorder.settle(error is not None)
     recording = recorded(recorder, inputs.nodes, results)
-    name_leaves(recording.rows, inputs.names)
+    inside = reached.tensors(recorder.variables.items())
+    name_leaves(recording.rows, reached.leaf_names(inside) | inputs.names)
     recording.title, recording.script = inputs.title, inputs.script
-    recording.error, recording.notes = error, notes
-    recording.parameters = inputs.parameters
+    recording.error, recording.notes = error, [*notes, *recorder.notes()]
+    recording.parameters = reached.parameters([*inputs.used, *inside])
     return recording
 
 
@@ -195,11 +201,11 @@ class _Inputs:
         self.nodes: list[Node] = []
         self._alive: list[Any] = []
         names = _names(target, len(args))
-        used = reached.tensors([("", target), *((n, a) for n, a in zip(names, args) if callable(a))])
-        for name, tensor in used:
+        self.used = reached.tensors([("", target), *((n, a) for n, a in zip(names, args) if callable(a))])
+        for name, tensor in self.used:
             self._call(tensor, name)
-        self.parameters = reached.parameters(used)
-        self._number = _float_dtype([t for _, t in used], (args, kwargs))
+        taken = [n.spec for n in target.inputs] if isinstance(target, Graph) else [t for _, t in self.used]
+        self._number = _float_dtype(taken, (args, kwargs))
         self.args = [self._argument(name, value) for name, value in zip(names, args, strict=True)]
         self.kwargs = {name: self._argument(name, value) for name, value in kwargs.items()}
         called = getattr(target, "__name__", type(target).__name__)
@@ -254,7 +260,7 @@ def _names(target: Any, count: int) -> list[str]:
     return parameter_names(getattr(target, "forward", target), count)
 
 
-def _float_dtype(used: Sequence[Tensor], arguments: Any) -> Any:
+def _float_dtype(used: Sequence[Tensor | Spec], arguments: Any) -> Any:
     """The dtype for Python numbers: the one that all floating tensors have which the function uses, else float64."""
     given = [leaf for leaf in tree.leaves(arguments) if isinstance(leaf, (Tensor, np.ndarray, np.generic))]
     found = {x.dtype for x in [*used, *given] if np.dtype(x.dtype).kind == "f"}

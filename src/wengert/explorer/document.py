@@ -249,23 +249,29 @@ class _Writer:
         return table
 
     def _saved(self) -> dict[str, Any]:
-        pairs: list[tuple[int, int]] = []
+        kept: list[tuple[int, int, int]] = []
         for row in self.rows:
             if not row.saved or row.kind == "root":
                 continue
-            found = dict.fromkeys(self._kept(row))
-            pairs += [(row.index, i) for i in found]
-        return {"node": self._column([a for a, _ in pairs]), "value": [b for _, b in pairs]}
+            # A value that stands twice among the operands is kept once.
+            found: dict[int, int] = {}
+            for slot, index in self._kept(row):
+                found.setdefault(index, slot)
+            kept += [(row.index, index, slot) for index, slot in found.items()]
+        nodes = self._column([node for node, _, _ in kept])
+        if self.exact:
+            return {"node": nodes, "value": [value for _, value, _ in kept]}
+        return {"node": nodes, "value": {"operand": [slot for _, _, slot in kept]}}
 
-    def _kept(self, row: Row) -> list[int]:
-        """The rows whose values a row keeps: operands by their position, the result last."""
+    def _kept(self, row: Row) -> list[tuple[int, int]]:
+        """What a row keeps, as positions among its operands and their rows; the result last, at -1."""
         kept = []
         for i, value in enumerate(row.saved[:-1] if len(row.saved) == len(row.operands) + 1 else ()):
             operand = row.operands[i]
             if operand is not None and isinstance(value, (np.ndarray, np.generic)):
-                kept.append(operand.index)
+                kept.append((i, operand.index))
         if len(row.saved) == len(row.operands) + 1 and row.saved[-1] is not None:
-            kept.append(row.index)
+            kept.append((-1, row.index))
         return kept
 
     # -- numbers
@@ -365,7 +371,11 @@ def _told(attrs: Mapping[str, Any]) -> str:
 
 
 def _error(error: BaseException) -> dict[str, str]:
-    return {"type": type(error).__name__, "text": str(error)}
+    try:
+        text = str(error)
+    except Exception as e:  # a class of the program's own that cannot say what it is
+        text = f"(its text cannot be shown: {type(e).__name__})"
+    return {"type": type(error).__name__, "text": text}
 
 
 def _plain(value: Any) -> Any:

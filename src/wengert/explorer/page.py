@@ -29,7 +29,12 @@ def asset(name: str) -> str:
 def packed(document: Mapping[str, Any]) -> str:
     """A document as a page carries it: JSON, gzipped (the same bytes every time), in base64."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode("ascii")
+    return base64.b64encode(gzip.compress(_encodable(text).encode(), 9, mtime=0)).decode("ascii")
+
+
+def _encodable(text: str) -> str:
+    """A text with signs for what UTF-8 cannot say: bytes of a file's name that are no characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def number(value: float) -> float | str:
@@ -54,7 +59,7 @@ def page(document: Mapping[str, Any]) -> str:
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
             f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n',
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
-            f"<title>{escape(title)}</title>\n",
+            f"<title>{escape(_encodable(title))}</title>\n",
             f"<style>{_WHOLE}\n{asset('explorer.css')}</style>\n</head>\n<body>\n",
             '<div id="wengert"><noscript>This page draws a computational graph with JavaScript.</noscript></div>\n',
             f'<script type="application/wengert-trace">{packed(document)}</script>\n',

@@ -100,6 +100,14 @@ class Updated(NamedTuple):
     end: float
 
 
+class Optimizing(NamedTuple):
+    """An optimiser of these parameters was made, or took a step."""
+
+    parameters: Sequence[Node]
+    steps: bool
+    time: float
+
+
 class Leaked(NamedTuple):
     """A value that left the graph: `what` is the way out (`item`, `detach`, ...)."""
 
@@ -117,7 +125,7 @@ class Pass(NamedTuple):
     time: float
 
 
-Entry = Ran | Pulled | Updated | Leaked | Pass | Node
+Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
 
 
 class Tape:
@@ -235,6 +243,8 @@ class Recorder:
         self.steps = 0  # how many whole steps were let go before it
         self._lock = threading.Lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
+        self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
+        self.variables: dict[str, Any] = {}  # what functions' variables held at the last backward pass
         self._stopped = False
         self._passed: set[Node] | None = None  # the nodes of the backward passes of this step
         self._passes = 1  # how many, where several add up
@@ -256,6 +266,12 @@ class Recorder:
         """The number of the step that is kept, where the run has steps."""
         return self.steps if self.steps or self.wanted is not None or self._updated is not None else None
 
+    def notes(self) -> list[str]:
+        """What a reader of the recording should know of the step that was kept."""
+        if self.wanted is None or self._stopped or self.steps == self.wanted:
+            return []
+        return [f"There is no step {self.wanted}: shown is the last one, step {self.steps}."]
+
     @property
     def has_passed(self) -> bool:
         """Whether a backward pass has been seen that was not itself recorded."""
@@ -276,7 +292,8 @@ class Recorder:
                         tape.close()
         finally:
             # Having had another `__call__`, the class has to be told again.
-            calls_natively(Jit)
+            if not observe.is_watched():
+                calls_natively(Jit)
 
     # -- steps
 
@@ -296,6 +313,12 @@ class Recorder:
                 nodes |= self._passed
                 self._passes += 1
         self._updated, self._passed, self._pass_end, self.assigned = None, nodes, self._here(), False
+
+    def optimizing(self, tape: Tape, optimizer: Optimizer, steps: bool) -> None:
+        """An optimiser was made, or takes a step."""
+        parameters = [p.node for group in optimizer.param_groups for p in group["params"] if p.node is not None]
+        self.optimized.update(parameters)
+        tape.append(Optimizing(parameters, steps, perf_counter()))
 
     def updated(self) -> None:
         """An optimiser's step has ended."""
@@ -359,6 +382,7 @@ def _watch_passes(name: str, original: Any) -> Any:
         tape = _tape()
         if tape is None:
             return original(roots, *more)
+        tape.recorder.variables = _variables(tape)
         first = len(tape.entries)
         tape.append(Pass(tuple(roots), perf_counter()))
         try:
@@ -371,11 +395,34 @@ def _watch_passes(name: str, original: Any) -> Any:
     return walk
 
 
+def _variables(tape: Tape) -> dict[str, Any]:
+    """What the variables of the program's functions hold that are being called; those of inner calls hide others."""
+    outside = {id(frame) for frame, activation, _ in tape.stack if activation is None}
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and id(frame) not in outside:
+        if not is_internal(frame.f_code.co_filename) and frame.f_locals is not frame.f_globals:
+            frames.append(frame)
+        frame = frame.f_back
+    return {name: value for frame in reversed(frames) for name, value in frame.f_locals.items()}
+
+
+def _watch_optimizers(name: str, original: Any) -> Any:
+    def made(self: Optimizer, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        tape = _tape()
+        if tape is not None:
+            tape.recorder.optimizing(tape, self, False)
+
+    return made
+
+
 def _watch_steps(name: str, original: Any) -> Any:
     def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         found = original(self, *args, **kwargs)
         tape = _tape()
         if tape is not None:
+            tape.recorder.optimizing(tape, self, True)
             tape.recorder.updated()
         return found
 
@@ -410,6 +457,7 @@ def _watch_compiled(name: str, original: Any) -> Any:
 
 _WATCHED: tuple[observe.Replacement, ...] = (
     (reverse, "_walk", _watch_passes),
+    (Optimizer, "__init__", _watch_optimizers),
     (Optimizer, "step", _watch_steps),
     (Optimizer, "_step_one", _watch_updates),
     (Jit, "__call__", _watch_compiled),

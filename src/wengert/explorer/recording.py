@@ -20,7 +20,7 @@ from ..core.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import ALIAS, Tensor
-from .recorder import Activation, Leaked, Pass, Pulled, Ran, Recorder, Tape, Updated
+from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated
 
 Kind = Literal["input", "param", "const", "op", "root"]
 Phase = Literal["forward", "backward", "optimizer", "recompute"]
@@ -89,7 +89,9 @@ class Event:
 class Recording:
     """One run: rows, each after its operands, and events in the order of time.
 
-    `passes` counts backward passes, `parameters` are all that the program can reach, with their names.
+    `passes` counts backward passes, `parameters` are all that the program can reach, with their names. `stepped` are
+    those of the optimisers that took a step in it, `optimized` those of all optimisers of the program, `passing` the
+    leaves that this run made when its optimisers were there already.
     """
 
     rows: list[Row]
@@ -106,6 +108,9 @@ class Recording:
     error: BaseException | None = None
     notes: list[str] = field(default_factory=list)
     parameters: list[tuple[str, Tensor]] = field(default_factory=list)
+    stepped: set[Node] = field(default_factory=set)
+    optimized: set[Node] = field(default_factory=set)
+    passing: set[Row] = field(default_factory=set)
 
 
 def raw(value: Any) -> Any:
@@ -253,6 +258,8 @@ class _Assembly:
         self.builder = builder
         self.events: list[Event] = []
         self.leaks: list[Leaked] = []
+        self.stepped: set[Node] = set()
+        self.passing: set[Node | int] = set()  # leaves made after the optimisers: nodes, or identities of arrays
         self.seeds: list[list[Node]] = []  # what passes began with
         self.passes = 0
         self.again: list[bool] = []  # whether a pass was itself recorded
@@ -267,7 +274,13 @@ class _Assembly:
     def _paired(self, tape: Tape) -> Iterable[tuple[float, int, Any, Node | None]]:
         """The entries of a tape with their times; an operation with the node that it made, which follows it."""
         entries = tape.entries
+        # Optimisers that were not made here are older.
+        ready = max((i for i, e in enumerate(entries) if type(e) is Optimizing and not e.steps), default=-1)
         for i, entry in enumerate(entries):
+            if i > ready and isinstance(entry, Node):
+                self.passing.add(entry)
+            elif i > ready and type(entry) is Leaked and entry.what == "requires_grad_":
+                self.passing.add(id(entry.value))
             if type(entry) is Ran:
                 node = entry.node
                 j = i + 1
@@ -278,7 +291,7 @@ class _Assembly:
                 yield entry.start, tape.thread, entry, node
             elif isinstance(entry, Node):
                 self.builder.made.add(entry)
-            elif isinstance(entry, (Pass, Leaked)):
+            elif isinstance(entry, (Pass, Leaked, Optimizing)):
                 yield entry.time, tape.thread, entry, None
             else:
                 yield entry.start, tape.thread, entry, None
@@ -303,6 +316,8 @@ class _Assembly:
             self.events.append(Event("optimizer", row, thread, entry.start, entry.end, updated=entry))
         elif type(entry) is Leaked:
             self.leaks.append(entry)
+        elif type(entry) is Optimizing and entry.steps:
+            self.stepped.update(entry.parameters)
 
     def roots(self) -> list[Node]:
         """What backward passes began with that were not themselves recorded, the last one's first."""
@@ -403,7 +418,8 @@ def recorded(
     events = [e for e in before + made.events if e.row in kept]
     return Recording(
         rows, events, roots, made.leaks, started=began, seconds=recorder.ended - began, step=recorder.number,
-        passes=made.passes,
+        passes=made.passes, stepped=made.stepped, optimized=recorder.optimized,
+        passing={r for r in rows if r.op is None and not made.passing.isdisjoint((r.node, id(r.value)))},
     )  # fmt: skip
 
 

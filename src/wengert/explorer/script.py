@@ -6,7 +6,7 @@ import builtins
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,7 +39,7 @@ def record_script(
         text = file.read_bytes()
         code = compile(text, str(file), "exec", dont_inherit=True)
     except (OSError, SyntaxError, ValueError) as e:
-        fail(GraphError, f"the script {file}: {e}", "Give a Python file: wengert explore script.py.")
+        fail(GraphError, f"the script cannot be run: {e}", "Give a Python file: wengert explore script.py.", str(file))
     recorder = Recorder(step)
     error: BaseException | None = None
     with _as_main(file, argv, "__main__" if function is None else file.stem) as module:
@@ -51,17 +51,20 @@ def record_script(
             if not callable(called):
                 fail(
                     GraphError,
-                    f"the script {file} has no function {function!r}",
+                    f"the script has no function {function!r}",
                     "Give the name of one of its functions.",
+                    str(file),
                 )
             error = _recorded(recorder, called)
         recorder.settle(error is not None)
-        reached = tensors([(n, v) for n, v in module.__dict__.items() if not n.startswith("__")])
+        variables = {**module.__dict__, **recorder.variables}
+        reached = tensors([(n, v) for n, v in variables.items() if not n.startswith("__")])
     recording = recorded(recorder)
     name_leaves(recording.rows, leaf_names(reached))
     recording.script = file.name
     recording.title = f"{function}()" if function is not None else file.stem
     recording.error = error
+    recording.notes = recorder.notes()
     recording.parameters = parameters(reached)
     return recording
 
@@ -84,12 +87,16 @@ def _as_main(file: Path, argv: Sequence[str], name: str) -> Iterator[ModuleType]
     module = ModuleType(name)
     module.__dict__.update(__file__=str(file), __builtins__=builtins)
     before = sys.argv, list(sys.path), sys.modules.get(name)
+    folder = os.getcwd()
     sys.argv = [str(file), *argv]
     sys.path.insert(0, str(file.resolve().parent))
     sys.modules[name] = module
     try:
         yield module
     finally:
+        # Where the script leaves the process: paths that were given, its own among them, are from here.
+        with suppress(OSError):  # it may have removed it
+            os.chdir(folder)
         sys.argv, sys.path[:] = before[0], before[1]
         if before[2] is None:
             del sys.modules[name]

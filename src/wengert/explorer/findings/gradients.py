@@ -30,7 +30,7 @@ def missing(facts: Facts) -> Iterator[Finding]:
     cut_off: dict[tuple[Row, Row] | None, list[Row]] = {}
     idle: list[Row] = []
     for row in facts.parameters:
-        if row.gradient is not None or not facts.consumers.get(row):
+        if row.gradient is not None or not facts.consumers.get(row) or _is_anothers(facts, row):
             continue
         if row in facts.behind_roots:
             cut_off.setdefault(_cut(facts, row), []).append(row)
@@ -58,6 +58,15 @@ def missing(facts: Facts) -> Iterator[Finding]:
             f"The program computes with {names}, but the loss does not depend on what comes out.",
             "leave the computation out, or let the loss depend on it", {"count": len(idle)},
         )  # fmt: skip
+
+
+def _is_anothers(facts: Facts, row: Row) -> bool:
+    """Whether optimisers took steps, but none of a parameter: it belongs to another part of the training, or is fixed.
+
+    A discriminator's step takes what the generator made, and a student's what the teacher said, without gradients.
+    """
+    stepped = facts.recording.stepped
+    return bool(stepped) and row.node not in stepped
 
 
 def _listed(facts: Facts, rows: list[Row]) -> str:
@@ -109,17 +118,24 @@ def _owner(name: str) -> str:
 
 
 def still(facts: Facts) -> Iterator[Finding]:
-    """A parameter with a gradient that the optimiser does not move, while it moves others."""
+    """Parameters with gradients that no optimiser has, while it moves others.
+
+    What another optimiser of the program has is moved in its turn; a leaf that was made when the optimisers were there
+    already, as an input whose gradient is asked for, is none of their parameters.
+    """
     if not facts.updated:
         return
-    for row in facts.parameters:
-        if row.gradient is not None and row not in facts.updated and rms(row.gradient):
-            name = facts.name(row)
-            yield Finding(
-                "not-updated", "warning", f"{name} is never updated", facts.where(row), row, "optimizer",
-                facts.source(row), f"{name} has a gradient, but the optimiser does not know it.",
-                "give it to the optimiser: opt = wg.optim.Adam(model.parameters())",
-            )  # fmt: skip
+    known = facts.updated | facts.recording.passing
+    rows = [row for row in facts.parameters if row not in known and row.node not in facts.recording.optimized]
+    rows = [row for row in rows if rms(row.gradient)]
+    if rows:
+        names = _listed(facts, rows)
+        verb, has = ("is", "has a gradient") if len(rows) == 1 else ("are", "have gradients")
+        yield Finding(
+            "not-updated", "warning", f"{names} {verb} never updated", facts.where(rows[0]), rows[0], "optimizer",
+            facts.source(rows[0]), f"{names} {has}, but no optimiser knows of {'it' if len(rows) == 1 else 'them'}.",
+            "give the optimiser all parameters: opt = wg.optim.Adam(model.parameters())", {"count": len(rows)},
+        )  # fmt: skip
 
 
 def left_over(facts: Facts) -> Iterator[Finding]:
