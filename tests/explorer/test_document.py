@@ -68,6 +68,11 @@ class Read:
         edges = self.d["edges"]
         dst = np.cumsum(edges["dst"]).tolist() if edges["dst"] else []
         self.edges = [(d - s, d, slot) for d, s, slot in zip(dst, edges["src"], edges["slot"], strict=True)]
+        kept = self.d["saved"]
+        if isinstance(kept["value"], dict):  # slots of operands
+            source = {(target, slot): row for row, target, slot in self.edges}
+            pairs = zip(numbers(kept["node"]), kept["value"]["operand"], strict=True)
+            kept["value"] = [node if slot < 0 else source[node, slot] for node, slot in pairs]
         self._operands: dict[int, list[int]] = {}
         for source, target, _ in self.edges:
             self._operands.setdefault(target, []).append(source)
@@ -682,7 +687,13 @@ def test_a_large_document_is_written_in_differences(monkeypatch: pytest.MonkeyPa
     packed = Read(samples().mlp())
     check(packed)
     assert isinstance(packed.d["events"]["node"], dict)
-    for table, column in (("events", "node"), ("nodes", "scope"), ("scopes", "parent"), ("saved", "node")):
+    for table, column in (
+        ("events", "node"),
+        ("nodes", "scope"),
+        ("scopes", "parent"),
+        ("saved", "node"),
+        ("saved", "value"),
+    ):
         assert numbers(packed.d[table][column]) == plain.d[table][column]
     for row in range(plain.count):
         assert packed.value(row) == pytest.approx(plain.value(row), rel=1e-3)

@@ -42,7 +42,29 @@ export function parse(json: string): Trace {
   for (const table of Object.values(trace) as unknown[]) {
     if (typeof table === "object" && table !== null && !Array.isArray(table)) unfold(table as Record<string, unknown>);
   }
+  findSaved(trace);
   return trace;
+}
+
+/** Rows in the place of operands' slots, where a large document tells what is kept by them. */
+function findSaved({ saved, edges }: Trace): void {
+  const slots = (saved.value as number[] | { operand: number[] }) as { operand?: number[] };
+  if (slots.operand === undefined) return;
+  const first = new Map<number, number>();
+  const rows: number[] = [];
+  let dst = 0;
+  edges.dst.forEach((step, e) => {
+    dst += step;
+    rows.push(dst);
+    if (!first.has(dst)) first.set(dst, e);
+  });
+  saved.value = slots.operand.map((slot, i) => {
+    const node = saved.node[i] as number;
+    if (slot < 0) return node;
+    let e = first.get(node) as number;
+    while (rows[e] === node && edges.slot[e] !== slot) e++;
+    return node - (edges.src[e] as number);
+  });
 }
 
 /** Put whole numbers in the place of the differences that a large document has: see `Trace`. */

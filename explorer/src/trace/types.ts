@@ -54,7 +54,8 @@ export interface Trace {
   scopes: Scopes;
   nodes: Nodes;
   edges: Edges;
-  /** What the tape keeps for the backward pass: node `node` keeps the value of node `value` (a row of `nodes`). */
+  /** What the tape keeps for the backward pass: node `node` keeps the value of node `value` (a row of `nodes`). Large documents
+   * write `value` as `{"operand": [...]}`, the slot of the operand whose value it is, -1 for the node's own. */
   saved: { node: number[]; value: number[] };
   stats: Stats;
   events: Events;
