@@ -10,7 +10,9 @@ export function shownNumber(value: number, digits = 4): string {
     const [mantissa, exponent] = size.toExponential(Math.max(0, digits - 2)).split("e") as [string, string];
     return signed(value, `${trimmed(mantissa)}e${exponent.replace("+", "").replace("-", "−")}`);
   }
-  return signed(value, trimmed(size.toPrecision(digits)));
+  // By itself `toPrecision` turns to powers of ten where a number has more digits before its point than are shown.
+  const short = Number(size.toPrecision(digits));
+  return signed(value, size >= 10 ** digits ? String(short) : trimmed(size.toPrecision(digits)));
 }
 
 function signed(value: number, text: string): string {

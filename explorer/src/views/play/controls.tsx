@@ -134,7 +134,7 @@ function Setting({ control, value, set }: { control: Control; value: OptionValue
       ) : (
         <label class="wg-play-select">
           <span>{control.label}</span>
-          <select value={String(value)} onChange={(event) => set(event.currentTarget.value)}>
+          <select aria-label={control.label} value={String(value)} onChange={(event) => set(event.currentTarget.value)}>
             {control.choices.map((choice) => (
               <option key={choice} value={choice}>
                 {choice}

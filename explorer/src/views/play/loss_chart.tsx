@@ -64,7 +64,7 @@ function Drawing({ frame, curves, guide, scale, label, size }: ChartProps & { si
       {guide !== undefined && (
         <g class="wg-play-guide">
           <line x1={MARGIN.left} x2={width - MARGIN.right} y1={up(guide.value)} y2={up(guide.value)} />
-          <text x={width - MARGIN.right} y={up(guide.value) + 15} text-anchor="end">
+          <text x={width - MARGIN.right} y={up(guide.value) + (up(guide.value) + 20 > height ? -6 : 15)} text-anchor="end">
             {guide.label}
           </text>
         </g>

@@ -136,6 +136,7 @@ describe("messages with arrays", () => {
 describe("numbers", () => {
   it("keep two decimals, or two digits", () => {
     expect([0, 1, -6.874, 0.0138, 12345, Number.NaN].map(fixed)).toEqual(["0.00", "1.00", "−6.87", "0.014", "12345", "NaN"]);
+    expect([123456.7, -2345678, 9999.6].map(fixed)).toEqual(["123000", "−2.3e6", "9999.60"]);
     expect([-1, 2].map(signedNumber)).toEqual(["(−1.00)", "2.00"]);
   });
 });
