@@ -1,5 +1,5 @@
 /** A tensor as the page can show it: few elements as numbers, more as a heat strip and a histogram, with its statistics. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { shownNumber, shownShape } from "../format";
 import { num, rmsOfCode } from "../trace/decode";
 import { detailsOf, shapeOf } from "../trace/model";
@@ -60,27 +60,66 @@ const FEW = 8;
 /** A vector continues in a new line after so many elements. */
 const ACROSS = 6;
 
+interface GridProps {
+  readonly values: readonly number[];
+  readonly shape: readonly number[];
+  readonly label: string;
+  /** The size that is shaded most; without it the largest of the values. */
+  readonly high?: number;
+  /** The element that is chosen, -1 for none; with `onChoose` elements can be. */
+  readonly chosen?: number;
+  readonly onChoose?: (element: number) => void;
+}
+
 /** Elements as numbers: the last axis across, the one before down, all others one table after the other. */
-function Grid({ values, shape, label }: { values: readonly number[]; shape: readonly number[]; label: string }) {
+export function Grid({ values, shape, label, high = largest(values), chosen = -1, onChoose }: GridProps) {
   const vector = shape.length < 2;
   const cols = vector ? Math.min(ACROSS, values.length) : (shape[shape.length - 1] as number);
   const rows = vector ? Math.ceil(values.length / Math.max(1, cols)) : (shape[shape.length - 2] as number);
-  const high = values.reduce((most, v) => (Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 0);
   const tables = cols * rows === 0 ? 0 : Math.ceil(values.length / (cols * rows));
+  const frame = useRef<HTMLDivElement>(null);
+  const move = (event: KeyboardEvent, from: number) => {
+    const to = from + ({ ArrowLeft: -1, ArrowRight: 1, ArrowUp: -cols, ArrowDown: cols }[event.key] ?? 0);
+    if (to === from) return;
+    event.preventDefault();
+    frame.current?.querySelector<HTMLElement>(`[data-element="${to}"]`)?.focus();
+  };
+  const shown = (v: number, element: number) =>
+    onChoose === undefined ? (
+      shownNumber(v, 3)
+    ) : (
+      <button
+        type="button"
+        data-element={element}
+        tabIndex={element === Math.max(0, chosen) ? 0 : -1}
+        aria-pressed={element === chosen}
+        onKeyDown={(event) => move(event, element)}
+        onClick={() => onChoose(element)}
+      >
+        {shownNumber(v, 3)}
+      </button>
+    );
   return (
-    <div class="wg-grid-scroll" tabIndex={0} role="group" aria-label={label}>
+    <div
+      class="wg-grid-scroll"
+      ref={frame}
+      tabIndex={onChoose === undefined ? 0 : undefined}
+      role="group"
+      aria-label={label}
+    >
       {Array.from({ length: tables }, (_, table) => (
         <table class="wg-grid" key={table}>
           <tbody>
             {Array.from({ length: rows }, (_, row) => (
               <tr key={row}>
                 {Array.from({ length: cols }, (_, col) => {
-                  const v = values[(table * rows + row) * cols + col];
+                  const element = (table * rows + row) * cols + col;
+                  const v = values[element];
                   if (v === undefined) return null;
                   const heat = high === 0 ? 0 : Math.min(1, Math.abs(v) / high);
                   return (
                     <td key={col} class={Number.isFinite(v) ? "" : "wg-bad"} style={{ "--heat": String(heat) }}>
-                      {shownNumber(v, 3)}
+                      {shown(v, element)}
                     </td>
                   );
                 })}
@@ -91,6 +130,10 @@ function Grid({ values, shape, label }: { values: readonly number[]; shape: read
       ))}
     </div>
   );
+}
+
+export function largest(values: readonly number[]): number {
+  return values.reduce((most, v) => (Number.isFinite(v) ? Math.max(most, Math.abs(v)) : most), 0);
 }
 
 const WIDE = 260;

@@ -8,8 +8,10 @@ import { slopeOf } from "../scalar/recompute";
 import { nudge, programOf } from "../scalar/run";
 import { select, useStore, type Numbers } from "../state";
 import { kindOf, type Model } from "../trace/model";
-import { agree, pathsBetween, shownPaths, type Path, type PathSummary } from "./paths/paths";
+import { agree, pathsBetween, shownPaths, type PathSummary } from "./paths/paths";
 import { PathsPicture } from "./paths/picture";
+import { tensorPathsOf } from "./paths/tensor_paths";
+import { TensorList, TensorSum } from "./paths/tensors";
 
 /** Paths that are listed; all are counted and summed. */
 const LISTED = 50;
@@ -24,14 +26,16 @@ export function PathsView() {
   const at = store.selection.value;
   const selected = at?.kind === "node" && at.row !== root ? at.row : -1;
   const [ends, setEnds] = useState<{ from: number | null; to: number | null }>({ from: null, to: null });
-  const [lit, setLit] = useState<Path | null>(null);
+  const [lit, setLit] = useState<readonly number[] | null>(null);
   const to = ends.to ?? root;
   const from = ends.from ?? (selected >= 0 && selected < to ? selected : firstLeaf(model));
   const found = useMemo(
     () => pathsBetween(model, (edge) => slopeOf(model, numbers, edge), from, to, LISTED),
     [model, numbers, from, to],
   );
-  const band = useMemo(() => new Set(lit === null ? found.through.keys() : lit.edges), [lit, found]);
+  const told = useMemo(() => tensorPathsOf(model, from), [model, from]);
+  const tensors = found.sum === null && told?.to === to ? told : null;
+  const band = useMemo(() => new Set(lit ?? found.through.keys()), [lit, found]);
   const choose = (end: "from" | "to", row: number) => {
     setLit(null);
     setEnds({ ...ends, [end]: row });
@@ -49,7 +53,11 @@ export function PathsView() {
         />
         <Choice label="to" chosen={to} nodes={choices(model, from, to, "to")} onChoose={(row) => choose("to", row)} />
       </header>
-      <Sum found={found} from={from} to={to} numbers={numbers} />
+      {tensors === null ? (
+        <Sum found={found} from={from} to={to} numbers={numbers} />
+      ) : (
+        <TensorSum found={tensors} from={from} />
+      )}
       {store.small.value && (
         <PathsPicture
           from={from}
@@ -59,7 +67,11 @@ export function PathsView() {
           onTo={(row) => choose("to", row)}
         />
       )}
-      <List found={found} numbers={numbers} lit={lit} onLight={setLit} />
+      {tensors === null ? (
+        <List found={found} numbers={numbers} lit={lit} onLight={setLit} />
+      ) : (
+        <TensorList key={from} found={tensors} from={from} lit={lit} onLight={setLit} />
+      )}
     </div>
   );
 }
@@ -187,8 +199,8 @@ function Proof({ found, sum, from, to, numbers }: ProofProps) {
 interface ListProps {
   readonly found: PathSummary;
   readonly numbers: Numbers;
-  readonly lit: Path | null;
-  readonly onLight: (path: Path | null) => void;
+  readonly lit: readonly number[] | null;
+  readonly onLight: (edges: readonly number[] | null) => void;
 }
 
 function List({ found, numbers, lit, onLight }: ListProps) {
@@ -198,10 +210,10 @@ function List({ found, numbers, lit, onLight }: ListProps) {
       {found.best.map((path) => (
         <li
           key={path.edges.join()}
-          class={lit === path ? "is-lit" : ""}
+          class={lit === path.edges ? "is-lit" : ""}
           tabIndex={0}
-          onFocus={() => onLight(path)}
-          onMouseEnter={() => onLight(path)}
+          onFocus={() => onLight(path.edges)}
+          onMouseEnter={() => onLight(path.edges)}
         >
           <Product path={path} numbers={numbers} total={true} />
           <i

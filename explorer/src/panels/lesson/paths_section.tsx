@@ -7,6 +7,8 @@ import { useStore, type Numbers } from "../../state";
 import { nudge, type Quotient } from "../../scalar/run";
 import { programFor, slopeOf } from "../../scalar/recompute";
 import { agree, pathsBetween, shownPaths, type Path } from "../../views/paths/paths";
+import { tensorPathsOf } from "../../views/paths/tensor_paths";
+import { Contribution, TensorCheck, Way } from "../../views/paths/tensors";
 import { lossPart } from "./telling";
 
 /** Paths shown here; the Paths tab has more. */
@@ -19,7 +21,7 @@ export function PathsSection({ node }: { node: number }) {
   const root = model.trace.meta.roots[0];
   if (root === undefined || node === root) return null;
   const found = pathsBetween(model, numbers.slope, node, root, SHOWN);
-  if (found.sum === null) return null;
+  if (found.sum === null) return <TensorPathsSection node={node} />;
   const gradient = numbers.gradient(node);
   const seed = numbers.gradient(root) ?? 1;
   return (
@@ -48,6 +50,40 @@ export function PathsSection({ node }: { node: number }) {
         )}
       </p>
       <Nudge node={node} />
+    </section>
+  );
+}
+
+/** The same where tensors are on the way: the largest paths, each with its part of the gradient. */
+function TensorPathsSection({ node }: { node: number }) {
+  const store = useStore();
+  const model = store.model.value;
+  const found = tensorPathsOf(model, node);
+  if (found === null) return null;
+  const shown = found.paths.slice(0, SHOWN);
+  return (
+    <section class="wg-section">
+      <h2>
+        <span>
+          Paths <Formula parts={[namePart(model, node)]} /> → <Formula parts={[lossPart(model)]} />
+        </span>
+        <small>
+          {shownPaths(found.count)} {found.count === 1 ? "path" : "paths"}
+        </small>
+      </h2>
+      {shown.map((path) => (
+        <div key={path.edges.join()} class="wg-way-row">
+          <Way path={path} all={found.paths} />
+          <Contribution path={path} share={path.share} element={-1} />
+        </div>
+      ))}
+      <p class="wg-path-sum">
+        <span>sum of paths</span>
+        <TensorCheck found={found} from={node} />
+      </p>
+      <button type="button" class="wg-plain-link" onClick={() => (store.tab.value = "paths")}>
+        {found.count > shown.length ? "all paths" : "element by element"}
+      </button>
     </section>
   );
 }
