@@ -6,6 +6,7 @@ import "./styles/panels.css";
 import "./styles/clock.css";
 import "./styles/tape.css";
 import "./styles/views.css";
+import "./styles/play_pictures.css";
 import "./styles/play.css";
 import "./styles/tints.css";
 import { socketHost } from "./hosts/socket";
