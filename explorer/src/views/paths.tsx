@@ -54,7 +54,7 @@ export function PathsView() {
         <Choice label="to" chosen={to} nodes={choices(model, from, to, "to")} onChoose={(row) => choose("to", row)} />
       </header>
       {tensors === null ? (
-        <Sum found={found} from={from} to={to} numbers={numbers} />
+        <Sum found={found} from={from} to={to} numbers={numbers} told={told?.to ?? null} />
       ) : (
         <TensorSum found={tensors} from={from} />
       )}
@@ -119,7 +119,16 @@ function Choice({
   );
 }
 
-function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; to: number; numbers: Numbers }) {
+interface SumProps {
+  readonly found: PathSummary;
+  readonly from: number;
+  readonly to: number;
+  readonly numbers: Numbers;
+  /** The end up to which contributions of tensor paths are told. */
+  readonly told: number | null;
+}
+
+function Sum({ found, from, to, numbers, told }: SumProps) {
   const store = useStore();
   const model = store.model.value;
   const count = shownPaths(found.count);
@@ -139,6 +148,12 @@ function Sum({ found, from, to, numbers }: { found: PathSummary; from: number; t
         <span>
           <b>{count}</b> {found.count === 1 ? "path" : "paths"} from {a} to {b}. Tensors are on the way: there the slope
           of an edge is a matrix, and the product along a path is no single number.
+          {told !== null && (
+            <>
+              {" "}
+              Choose <Formula parts={[namePart(model, told)]} /> as the end to see what each path gives of the gradient.
+            </>
+          )}
         </span>
       </p>
     );

@@ -11,8 +11,9 @@ import { tensorPathsOf } from "../../views/paths/tensor_paths";
 import { Contribution, TensorCheck, Way } from "../../views/paths/tensors";
 import { lossPart } from "./telling";
 
-/** Paths shown here; the Paths tab has more. */
+/** Paths shown here, and steps of each between tensors; the Paths tab has more. */
 const SHOWN = 3;
+const STEPS = 6;
 
 export function PathsSection({ node }: { node: number }) {
   const store = useStore();
@@ -73,7 +74,7 @@ function TensorPathsSection({ node }: { node: number }) {
       </h2>
       {shown.map((path) => (
         <div key={path.edges.join()} class="wg-way-row">
-          <Way path={path} all={found.paths} />
+          <Way path={path} all={found.paths} most={STEPS} />
           <Contribution path={path} share={path.share} element={-1} />
         </div>
       ))}

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import document from "../../fixtures/tensors.json";
 import { detailsOf, modelOf, nameOf } from "../../trace/model";
 import type { Trace } from "../../trace/types";
-import { placeOf, shareOf, shownShare, shownSteps, tensorPathsOf, turnOf, type TensorSummary } from "./tensor_paths";
+import { placeOf, shareOf, shownPart, shownShare, shownSteps, tensorPathsOf, turnOf, type TensorSummary } from "./tensor_paths";
 
 // A recording of: h = tanh(x @ W + b); result = ((h + h * b) ** 2).mean(), x of 2 x 2, W of 2 x 3, b of 3 elements.
 const model = modelOf(document as unknown as Trace);
@@ -89,6 +89,7 @@ test("only an operand that is taken twice has a turn", () => {
 
 test("parts and places as they are written", () => {
   expect([0.613, -0.0234, 1, 1.33, -12, 0].map(shownShare)).toEqual(["61%", "−2.3%", "100%", "133%", "−12 times", "0%"]);
+  expect([0.4, -12].map((share) => shownPart(share, "the sum"))).toEqual(["40% of the sum", "−12 times the sum"]);
   expect(placeOf([2, 3, 4], 17)).toBe("[1, 1, 1]");
   expect(placeOf([5], 3)).toBe("[3]");
 });

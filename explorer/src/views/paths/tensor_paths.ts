@@ -92,6 +92,11 @@ export function shownShare(share: number): string {
   return `${shownNumber(Math.abs(percent) < 10 ? percent : Math.round(percent), 2)}%`;
 }
 
+/** The same in a sentence: "61% of the sum", "12 times the sum". */
+export function shownPart(share: number, whole: string): string {
+  return `${shownShare(share)} ${Math.abs(share) >= 10 ? "" : "of "}${whole}`;
+}
+
 /** Steps of a path that are shown, and how many are left out: of a long one those to nodes that are not on every path. */
 export interface Steps {
   readonly edges: readonly number[];

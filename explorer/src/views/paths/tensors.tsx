@@ -7,14 +7,21 @@ import { Grid, largest } from "../../panels/tensor";
 import { useStore } from "../../state";
 import { shapeOf, symbolOf, type Model } from "../../trace/model";
 import { shownPaths } from "./paths";
-import { placeOf, shareOf, shownShare, shownSteps, turnOf, type TensorPath, type TensorSummary } from "./tensor_paths";
+import { placeOf, shareOf, shownPart, shownShare, shownSteps, turnOf, type TensorPath, type TensorSummary } from "./tensor_paths";
 
-/** Steps of a path that are shown. */
+/** Steps of a path that are shown where there is room. */
 const MANY = 9;
 
-export function Way({ path, all }: { path: TensorPath; all: readonly TensorPath[] }) {
+interface WayProps {
+  readonly path: TensorPath;
+  /** The paths that it is told from. */
+  readonly all: readonly TensorPath[];
+  readonly most?: number;
+}
+
+export function Way({ path, all, most = MANY }: WayProps) {
   const model = useStore().model.value;
-  const { edges, left } = shownSteps(model, path, all, MANY);
+  const { edges, left } = shownSteps(model, path, all, most);
   return (
     <span class="wg-way">
       {edges.map((edge, i) => (
@@ -23,7 +30,7 @@ export function Way({ path, all }: { path: TensorPath; all: readonly TensorPath[
           <Step edge={edge} />
         </span>
       ))}
-      {left > 0 && <small class="wg-muted">and {left} more steps</small>}
+      {left > 0 && <small class="wg-muted">{`and ${left} more ${left === 1 ? "step" : "steps"}`}</small>}
     </span>
   );
 }
@@ -71,7 +78,7 @@ export function TensorSum({ found, from }: { found: TensorSummary; from: number 
       <TensorCheck found={found} from={from} />
       {found.others !== null && found.others.share !== null && (
         <span class="wg-muted">
-          listed are {found.paths.length}, together {shownShare(1 - found.others.share)} of it
+          the {found.paths.length} listed make {shownPart(1 - found.others.share, "the sum")}
         </span>
       )}
     </p>
