@@ -16,9 +16,8 @@ import { MemoryView } from "./views/memory";
 import { ParallelView } from "./views/parallel";
 import { KernelsView } from "./views/kernels";
 import { DiffView } from "./views/diff";
-import { PlayView } from "./views/play/play";
 
-const VIEWS: Record<Tab, ComponentType> = {
+const VIEWS: Partial<Record<Tab, ComponentType>> = {
   graph: GraphView,
   tape: TapeView,
   paths: PathsView,
@@ -26,8 +25,12 @@ const VIEWS: Record<Tab, ComponentType> = {
   parallel: ParallelView,
   kernels: KernelsView,
   diff: DiffView,
-  play: PlayView,
 };
+
+/** Adds the view of a tab that not every bundle has. */
+export function addView(tab: Tab, View: ComponentType): void {
+  VIEWS[tab] = View;
+}
 
 export function App() {
   const store = useStore();
@@ -37,9 +40,9 @@ export function App() {
   useEffect(() => {
     document.documentElement.dataset.wgTheme = theme;
   }, [theme]);
-  const View = VIEWS[tab];
+  const View = VIEWS[tab] ?? GraphView;
   // The playground brings panels and a clock of its own.
-  const own = tab === "play";
+  const own = tab === "play" && VIEWS.play !== undefined;
   return (
     <div class={`wg-app wg-tab-${tab}`} data-wg-theme={theme} ref={frame} tabIndex={-1}>
       <Header />

@@ -110,7 +110,7 @@ def test_the_opening_address_works_once() -> None:
     serving(test)
 
 
-@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/explorer.js", "/explorer.css", "/socket", "/x"])
+@pytest.mark.parametrize("path", ["/", "/?token=", "/?token=guess", "/server.js", "/server.css", "/socket", "/x"])
 def test_nothing_without_the_token(path: str) -> None:
     async def test(server: Server) -> None:
         status, headers, body = await get(server, path)
@@ -127,7 +127,7 @@ def test_nothing_without_the_token(path: str) -> None:
 def test_wrong_cookies_are_refused(cookie: str) -> None:
     async def test(server: Server) -> None:
         given = cookie.format(port=server.port)
-        assert (await get(server, "/explorer.js", Cookie=given))[0] == 403
+        assert (await get(server, "/server.js", Cookie=given))[0] == 403
 
     serving(test)
 
@@ -141,7 +141,7 @@ def test_other_hosts_are_refused(host: str) -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)
         name = host.format(port=server.port)
-        assert (await get(server, "/explorer.js", Cookie=cookie, Host=name))[0] == 403
+        assert (await get(server, "/server.js", Cookie=cookie, Host=name))[0] == 403
         assert (await get(server, "/", Cookie=cookie, Host=name))[0] == 403
 
     serving(test)
@@ -202,7 +202,7 @@ def test_headers_keep_the_page_to_itself() -> None:
 def test_assets_and_nothing_else() -> None:
     async def test(server: Server) -> None:
         cookie = await admitted(server)
-        assert (await get(server, "/explorer.js", Cookie=cookie))[2] == "/* explorer.js */"
+        assert (await get(server, "/server.js", Cookie=cookie))[2] == "/* server.js */"
         for path in ("/explorer.py", "/../server.py", "/static/explorer.js", "/%2e%2e/page.py"):
             assert (await get(server, path, Cookie=cookie))[0] == 404
         assert (await get(server, "/", method="POST", Cookie=cookie))[0] == 405

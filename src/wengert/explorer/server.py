@@ -44,8 +44,8 @@ WAITING = 256
 MOST_CLIENTS = 8
 
 _ASSETS = {
-    "/explorer.js": ("explorer.js", "text/javascript; charset=utf-8"),
-    "/explorer.css": ("explorer.css", "text/css; charset=utf-8"),
+    "/server.js": ("server.js", "text/javascript; charset=utf-8"),
+    "/server.css": ("server.css", "text/css; charset=utf-8"),
 }
 
 
@@ -308,10 +308,10 @@ class Server:
                 f'<meta name="wengert-server" content="{self.application.kind}">\n',
                 f"<title>{escape(self.application.title)} · wengert</title>\n",
                 "<style>html, body, #wengert { height: 100%; margin: 0; }</style>\n",
-                '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/explorer.css">\n</head>\n<body>\n',
+                '<link rel="icon" href="data:,">\n<link rel="stylesheet" href="/server.css">\n</head>\n<body>\n',
                 '<div id="wengert"><noscript>This page draws a computational graph with JavaScript.</noscript></div>\n',
                 f'<script type="application/wengert-trace">{packed(self.application.document)}</script>\n',
-                '<script type="module" src="/explorer.js"></script>\n</body>\n</html>\n',
+                '<script type="module" src="/server.js"></script>\n</body>\n</html>\n',
             )
         )
 
