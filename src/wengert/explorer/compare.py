@@ -1,9 +1,9 @@
 """Two recorded runs side by side: which rows are the same, and the edits between them.
 
 Rows are matched in the order of the tape: first those of equal structure (the operation and, by hashes, all that it
-was computed from), then, in the stretches between, those of the same operation or name. It is
-Ratcliff and Obershelp's matching ("Pattern matching: the gestalt approach", 1988, in `difflib`): monotone and short, not
-always the shortest.
+was computed from), then, in the stretches between, those of the same operation or name. The
+matching is Ratcliff and Obershelp's ("Pattern matching: the gestalt approach", 1988, in `difflib`): monotone and short,
+not always the shortest.
 """
 
 from __future__ import annotations
