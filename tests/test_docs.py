@@ -133,6 +133,7 @@ def op_table() -> Iterator[None]:
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`pycon` blocks are sessions; `python` blocks are programs, and a `text` block right after one is its output."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
     wg.manual_seed(0)
     names: dict[str, Any] = {"__name__": "__main__"}
     printed: dict[int, str] = {}
