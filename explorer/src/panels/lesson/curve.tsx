@@ -7,7 +7,7 @@ import { canMove, lossAlong } from "../../scalar/run";
 import { programFor } from "../../scalar/recompute";
 import { moveLeaf, useStore } from "../../state";
 import { kindOf, recordedValue } from "../../trace/model";
-import { roundName, sample, stretchOf, type Samples } from "./sampling";
+import { along, canBeDrawn, roundName, sample, stretchOf, type Samples } from "./sampling";
 import { lossPart } from "./telling";
 
 const WIDE = 280;
@@ -15,6 +15,9 @@ const HIGH = 126;
 const MARGIN = 6;
 const FLOOR = 102;
 const CEILING = 12;
+const RISE = FLOOR - CEILING - 6;
+/** Half of the tangent's length. */
+const TANGENT = 58;
 
 export function CurveSection({ node }: { node: number }) {
   const store = useStore();
@@ -45,6 +48,7 @@ export function CurveSection({ node }: { node: number }) {
   }, [program, node, usual, others, outside]);
   if (root === undefined || node === root || shown === null || at === null || gradient === null) return null;
   if (shown.samples.high === shown.samples.low && gradient === 0) return null;
+  if (!canBeDrawn(at, shown.samples)) return null;
   const movable = canMove(model, node);
   return (
     <section class="wg-section">
@@ -74,7 +78,7 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
   const frame = useRef<HTMLDivElement>(null);
   const { from, to, low, high } = samples;
   const x = (value: number) => ((value - from) / (to - from)) * WIDE;
-  const y = (value: number) => FLOOR - ((value - low) / (high - low || 1)) * (FLOOR - CEILING - 6) - 4;
+  const y = (value: number) => FLOOR - ((value - low) / (high - low || 1)) * RISE - 4;
   const name = plainName(model, node);
   const called = calledOf(model, node);
   const written = called.name + subscript(called.index);
@@ -111,7 +115,7 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
         },
       }
     : { role: "img" as const };
-  const steep = tangent(x, y, at, loss, gradient);
+  const direction = along(gradient, WIDE / (to - from), RISE / (high - low || 1), TANGENT);
   const label = plain([lossPart(model)]);
   const left = x(at) > WIDE * 0.62;
   return (
@@ -139,7 +143,7 @@ function Plot({ node, at, gradient, samples, loss, movable }: PlotProps) {
         </text>
         {sure && (
           <>
-            <path class="wg-curve-tangent" d={steep} />
+            <path class="wg-curve-tangent" d={tangent(x(at), y(loss), direction)} />
             <path class="wg-curve-drop" d={`M${x(at).toFixed(1)} ${y(loss).toFixed(1)}V${FLOOR}`} />
             <circle class="wg-curve-point" cx={x(at)} cy={y(loss)} r="5" />
             <text
@@ -192,16 +196,7 @@ function lineOf(
 }
 
 /** A stretch of the tangent, as long on the page whatever its slope. */
-function tangent(
-  x: (value: number) => number,
-  y: (value: number) => number,
-  at: number,
-  loss: number,
-  gradient: number,
-): string {
-  const [px, py] = [x(at), y(loss)];
-  const [dx, dy] = [x(at + 1) - px, y(loss + gradient) - py];
-  const unit = 58 / Math.hypot(dx, dy || 0);
-  const [ux, uy] = [dx * unit, dy * unit];
-  return `M${(px - ux).toFixed(1)} ${(py - uy).toFixed(1)}L${(px + ux).toFixed(1)} ${(py + uy).toFixed(1)}`;
+function tangent(x: number, y: number, [across, up]: readonly [number, number]): string {
+  const end = (sign: number) => `${(x + sign * across).toFixed(1)} ${(y - sign * up).toFixed(1)}`;
+  return `M${end(-1)}L${end(1)}`;
 }

@@ -46,6 +46,19 @@ export function sample(curve: Curve, from: number, to: number): Samples {
   return { from, to, x, y, low, high, turns: turnsOf(curve, x, y) };
 }
 
+/** Whether there is a place to show, on a stretch and in a range that are numbers. */
+export function canBeDrawn(at: number, { from, to, low, high }: Samples): boolean {
+  return [at, to - from, high - low].every(Number.isFinite);
+}
+
+/** A vector of this length along a slope; `across` and `up` say how long the units of both axes are drawn. */
+export function along(slope: number, across: number, up: number, length: number): [number, number] {
+  const rise = (slope * up) / across;
+  const run = length / Math.hypot(1, rise);
+  // A slope beyond all numbers is upright.
+  return Number.isFinite(rise) ? [run, run * rise] : [0, Math.sign(rise) * length];
+}
+
 function turnsOf(curve: Curve, x: readonly number[], y: readonly number[]): number[] {
   const turns: number[] = [];
   for (let i = 1; i + 1 < x.length; i++) {
