@@ -20,12 +20,14 @@ export function mount(element: HTMLElement, trace: Trace, host: Host = pageHost,
   const ends = [runClock(store), followTheme(store), listenForKeys(store, element)];
   // A widget shares its page's address with others.
   if (host.kind !== "widget") ends.push(followLocation(store));
+  element.classList.add("wg-host");
   render(h(StoreContext.Provider, { value: store }, h(App, null)), element);
   return {
     store,
     unmount() {
       for (const end of ends) end();
       render(null, element);
+      element.classList.remove("wg-host");
     },
   };
 }

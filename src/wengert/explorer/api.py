@@ -214,7 +214,7 @@ class _Inputs:
             self.title = graph_title(target)
         code = getattr(inspect.unwrap(target), "__code__", None)
         file = code.co_filename if code is not None else ""
-        self.script = "" if file.startswith("<") else os.path.basename(file)
+        self.script = _script(file)
 
     def _argument(self, name: str, value: Any) -> Any:
         if callable(value):
@@ -240,6 +240,12 @@ class _Inputs:
     def _call(self, tensor: Tensor, name: str) -> None:
         self.names.setdefault(reached.key(tensor), name)
         self._alive.append((tensor, tensor.node, tensor._data))
+
+
+def _script(file: str) -> str:
+    """What a file of code is called; a prompt's and a notebook cell's (`/tmp/ipykernel_7/42.py`) are no names."""
+    folder, name = os.path.split(file)
+    return "" if file.startswith("<") or os.path.basename(folder).startswith("ipykernel_") else name
 
 
 def _names_around() -> dict[int, str]:
