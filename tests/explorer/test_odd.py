@@ -24,6 +24,7 @@ from wengert.core.node import Node
 from wengert.core.op import TABLE
 from wengert.execute.jit.jit import Jit
 from wengert.explorer import Exploration, stats
+from wengert.explorer.playground.script import ScriptFault, script_run
 from wengert.explorer.script import record_script
 from wengert.optim.optimizer import Optimizer
 from wengert.transforms import reverse
@@ -274,3 +275,34 @@ def test_exploring_again_and_again_holds_nothing() -> None:
         wg.explore(f, np.ones(1000), compiled=False)
     gc.collect()
     assert not any(ref() is not None for ref in alive)
+
+
+# -- the playground
+
+FAULTS = {
+    "its text cannot be shown": "class Mute(Exception):\n    def __str__(self):\n        raise RuntimeError\n\n"
+    "def step():\n    raise Mute\n",
+    "KeyboardInterrupt": "def step():\n    raise KeyboardInterrupt\n",
+    "Own: of mine": "class Own(BaseException):\n    pass\n\ndef step():\n    raise Own('of mine')\n",
+    "and not int": "def step():\n    return 10**400\n",
+}
+
+
+@pytest.mark.parametrize("said", FAULTS)
+def test_whatever_a_script_raises_ends_its_step_and_no_more(tmp_path: Path, said: str) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(FAULTS[said])
+    run = script_run(file)({"seed": 0})
+    with pytest.raises(ScriptFault) as fault:
+        run.step()
+    assert said in fault.value.told["text"]
+
+
+def test_a_model_that_cannot_list_its_parameters(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import wengert as wg\n\nclass Model(wg.nn.Module):\n    def named_parameters(self):\n"
+        "        raise ValueError('none to list')\n\nmodel = Model()\n\ndef step():\n    return 1.0\n"
+    )
+    shown = script_run(file)({"seed": 0}).shown().values
+    assert (shown["parameters"], shown["fault"]["line"]) == ([], 5)

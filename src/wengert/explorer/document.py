@@ -142,7 +142,7 @@ class _Writer:
         if recording.seconds is not None:
             meta["seconds"] = round(recording.seconds, 6)
         if recording.error is not None:
-            meta["error"] = _error(recording.error)
+            meta["error"] = {"type": type(recording.error).__name__, "text": said(recording.error)}
         if recording.notes:
             meta["notes"] = list(recording.notes)
         return meta
@@ -370,12 +370,12 @@ def _told(attrs: Mapping[str, Any]) -> str:
     return repr(sorted((name, value) for name, value in attrs.items() if name not in UNTOLD)) if attrs else ""
 
 
-def _error(error: BaseException) -> dict[str, str]:
+def said(error: BaseException) -> str:
+    """The text of an exception, also where its class cannot say it."""
     try:
-        text = str(error)
-    except Exception as e:  # a class of the program's own that cannot say what it is
-        text = f"(its text cannot be shown: {type(e).__name__})"
-    return {"type": type(error).__name__, "text": text}
+        return str(error)
+    except Exception as e:
+        return f"(its text cannot be shown: {type(e).__name__})"
 
 
 def _plain(value: Any) -> Any:

@@ -30,6 +30,7 @@ from ... import manual_seed
 from ...core.tensor import Tensor
 from ...nn import Module
 from ..api import Exploration, explore
+from ..document import said
 from ..page import number
 from .controls import SEED, Value
 from .run import Run, Shown
@@ -107,7 +108,7 @@ class Script(Run):
             return act()
         except StopIteration:
             raise ScriptFault(_told("the script has come to its end")) from None
-        except (Exception, SystemExit) as e:
+        except BaseException as e:  # it has a thread of its own: whatever it raises ends its step, and no more
             raise ScriptFault(_fault(e, self.path)) from e
 
     def step(self) -> None:
@@ -116,7 +117,7 @@ class Script(Run):
         found = self._watched(self._next)
         try:
             self.loss = float(found.item() if isinstance(found, Tensor) else found)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ScriptFault(_told(f"a step gives its loss, a number, and not {type(found).__name__}")) from None
 
     def measure(self) -> tuple[float, ...]:
@@ -127,7 +128,11 @@ class Script(Run):
 
     def shown(self) -> Shown:
         rows = []
-        parameters = self._parameters()
+        fault = None if self.failed is None else self.failed.told
+        try:
+            parameters = self._watched(self._parameters)
+        except ScriptFault as e:
+            parameters, fault = {}, e.told
         for name, p in list(parameters.items())[:MOST_SHOWN]:
             grad = p.grad
             rows.append(
@@ -138,7 +143,6 @@ class Script(Run):
                     "gradient": None if grad is None else number(_rms(grad)),
                 }
             )
-        fault = None if self.failed is None else self.failed.told
         return Shown({"file": self.path.name, "parameters": rows, "count": len(parameters), "fault": fault}, {})
 
     def _parameters(self) -> dict[str, Tensor]:
@@ -178,7 +182,7 @@ def _told(text: str, file: str = "", line: int = 0, code: str = "") -> dict[str,
 
 def _fault(error: BaseException, path: Path) -> dict[str, Any]:
     """The error in a line, with the last place in the script that led to it."""
-    text = f"{type(error).__name__}: {error}".rstrip(": ")
+    text = f"{type(error).__name__}: {said(error)}".rstrip(": ")
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return _told(f"{type(error).__name__}: {error.msg}", path.name, error.lineno or 0, (error.text or "").strip())
     line = _line(error.__traceback__, str(path))
