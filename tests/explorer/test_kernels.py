@@ -173,3 +173,14 @@ def test_a_node_that_another_became_is_its_own_ancestor_too() -> None:
     origins = Origins([a, b])
     origins.note(a, "common subexpression", b)
     assert origins.ancestors(a) == [a, b]
+
+
+def test_what_has_no_gradient_is_run_again_too() -> None:
+    mask = wg.tensor([[0.0], [-1.0]])
+
+    def f(w: Any) -> Any:
+        return wg.concat([wg.exp(w + mask), wg.broadcast_to(mask, (2, 3))], axis=-1).sum()
+
+    found = wg.explore(f, wg.ones((2, 3)))
+    assert "kernels" in found.document
+    assert "parallel" in found.document
