@@ -69,12 +69,19 @@ def opened(
 
 
 def settle(page: Page) -> None:
-    """Wait until what was asked for is drawn, and what the page put off until it had time: some frames, some turns."""
+    """Wait until what was asked for is drawn, and what the page puts off until it has time: until a frame, and what
+    follows it, leave the page as it is."""
     page.evaluate(
         """async () => {
-          for (let i = 0; i < 3; i++) {
+          let changed = true;
+          const watch = new MutationObserver(() => (changed = true));
+          watch.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true });
+          for (let quiet = 0, i = 0; quiet < 2 && i < 60; i++) {
+            changed = false;
             await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+            quiet = changed ? 0 : quiet + 1;
           }
+          watch.disconnect();
         }"""
     )
 
