@@ -97,3 +97,12 @@ def test_a_page_takes_what_comes(browser: Browser, tmp_path: Path, name: str) ->
         assert heard.requests == [file.as_uri()]
         assert page.evaluate("window.intruder") is None
         assert not [word for word in ("undefined", "[object", "NaN%") if word in shown]
+
+
+def test_a_run_without_a_result_has_no_derivatives_of_one(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    RUNS["a failure"]().save(file)
+    with opened(browser, file) as (page, _):
+        panel = page.locator("aside.wg-right")
+        assert "gradient" in panel.inner_text()
+        assert "∂" not in panel.inner_text()

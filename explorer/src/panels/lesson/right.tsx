@@ -110,11 +110,13 @@ function Head({ node }: { node: number }) {
           <div>
             <dt>
               gradient{" "}
-              <span class="wg-derivative">
-                ∂<Formula parts={[lossPart(model)]} />
-                /∂
-                <Formula parts={[namePart(model, node)]} />
-              </span>
+              {model.trace.meta.roots.length > 0 && (
+                <span class="wg-derivative">
+                  ∂<Formula parts={[lossPart(model)]} />
+                  /∂
+                  <Formula parts={[namePart(model, node)]} />
+                </span>
+              )}
             </dt>
             <dd class="wg-grad">
               {gradient === null ? (
