@@ -50,7 +50,7 @@ def missing(facts: Facts) -> Iterator[Finding]:
             "leave out detach(), item(), numpy() and no_grad() on that way; wg.explain.missing(w, f) tells more",
             {"count": len(rows)},
         )  # fmt: skip
-    if idle:
+    if idle and facts.recording.roots:
         names = _listed(facts, idle)
         yield Finding(
             "missing-gradient", "warning", f"no gradient for {names}", facts.where(idle[0]), idle[0], "backward",
@@ -182,6 +182,8 @@ def depth(facts: Facts) -> Iterator[Finding]:
     if len(sized) < DEEP or sized[-1][1] == 0:
         return
     (first, small), (last, large) = sized[0], sized[-1]
+    if small == 0 and any(not rms(row.value) for row, _ in sized):
+        return  # behind weights that start at zero, as a last layer or an adapter may; a step later it gets through
     evidence = {"ratio": small / large, "first": small, "last": large}
     if small < VANISHING * large:
         yield Finding(

@@ -14,7 +14,7 @@ from .facts import Facts, floating
 from .finding import Finding
 
 # Units are looked at over at least so many samples; a slope below the threshold counts as none.
-SAMPLES, THRESHOLD = 16, 1e-3
+SAMPLES, THRESHOLD = 32, 1e-3
 # The part of a layer's units that may be dead without anybody being told.
 DEAD = 0.25
 # Saved values that nothing reads are worth a warning from here (bytes).
