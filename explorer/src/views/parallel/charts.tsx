@@ -13,7 +13,7 @@ export function SpeedupChart({ rows, chosen, choose }: { rows: readonly Speedup[
   const path = (pick: (row: Speedup) => number) => rows.map((row, i) => `${i === 0 ? "M" : "L"}${x(row.workers).toFixed(1)} ${y(pick(row)).toFixed(1)}`).join("");
   const ticks = [1, ...[2, 4, 8, 16, 32].filter((t) => t <= most)];
   return (
-    <svg class="wg-chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={rows.map((row) => `${row.workers} workers ${shownNumber(row.speedup, 3)} times as fast`).join(", ")}>
+    <svg class="wg-chart" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={rows.map((row) => `${row.workers} workers ${shownNumber(row.speedup, 3)} times as fast`).join(", ") || "How much faster with more workers"}>
       {ticks.map((t) => (
         <g key={t}>
           <path class="wg-grid-line" d={`M${PAD.left} ${y(t)}H${WIDTH - PAD.right}`} />
