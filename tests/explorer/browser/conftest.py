@@ -1,4 +1,4 @@
-"""One Chromium for the session; where there is none, or no playwright to steer it, these tests are skipped."""
+"""One Chromium for a file of tests; where there is none, or no playwright to steer it, these tests are skipped."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ pytest.importorskip("playwright", reason="playwright is not installed")
 from browserchecks import ARGUMENTS, CHROMIUM, html
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for the session: while it is steered, the thread has an event loop, and tests with one of their own fail."""
     from playwright.sync_api import sync_playwright
 
     if CHROMIUM is None:
