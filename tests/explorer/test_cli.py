@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,9 @@ def test_a_step_can_be_chosen(tmp_path: Path, number: int, capsys: pytest.Captur
     script = SCRIPTS / "healthy" / "classifier.py"
     assert main(["explore", "--check", "--step", str(number), str(script)]) == 0
     capsys.readouterr()
+
+
+def test_other_commands_start_without_the_explorer() -> None:
+    code = "import sys, wengert.cli; print(any(m.startswith('wengert.explorer') for m in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

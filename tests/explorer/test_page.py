@@ -15,7 +15,8 @@ import pytest
 
 import wengert as wg
 from wengert.explorer import Exploration, explore
-from wengert.explorer.page import asset, number, packed
+from wengert.explorer.page import asset, packed
+from wengert.explorer.stats import num
 
 
 @pytest.fixture
@@ -79,4 +80,4 @@ def test_names_cannot_leave_their_place() -> None:
     ("value", "written"), [(1.5, 1.5), (float("nan"), "nan"), (float("inf"), "inf"), (float("-inf"), "-inf")]
 )
 def test_numbers_that_json_lacks_travel_as_words(value: float, written: float | str) -> None:
-    assert number(value) == written
+    assert num(value) == written

@@ -6,12 +6,14 @@ import argparse
 import sys
 import tempfile
 import webbrowser
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..core.errors import GraphError, fail
-from ..explorer import Exploration
-from ..explorer.script import record_script
+
+if TYPE_CHECKING:
+    from ..explorer import Exploration
 
 # Exit statuses of --check.
 CLEAN, FOUND, BROKEN = 0, 1, 2
@@ -45,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
     script, function = _parts(args.script)
     if args.step is not None and args.step < 0:
         fail(GraphError, f"no step {args.step}", "Steps are counted from 0.", "--step")
-    found = Exploration(record_script(script, function, args.arguments, step=args.step))
+    # Loaded here, so that other commands start without it.
+    explorer = import_module("wengert.explorer")
+    found = explorer.Exploration(explorer.record_script(script, function, args.arguments, step=args.step))
     if args.check:
         return check(found)
     if args.save is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from .. import set_eager_kernels
-from ..explorer.playground import Playground
-from ..explorer.server import serve
 
 
 def add_parser(commands: Any) -> None:
@@ -32,5 +31,7 @@ def run(args: argparse.Namespace) -> int:
     # Kernels that come in mid-course change last bits; compiled from the start, a script that is run again gives the
     # same numbers.
     set_eager_kernels(True)
-    serve(Playground(args.script), port=args.port, browser=not args.no_browser)
+    # Loaded here, so that other commands start without them.
+    playground, server = (import_module(f"wengert.explorer.{name}") for name in ("playground", "server"))
+    server.serve(playground.Playground(args.script), port=args.port, browser=not args.no_browser)
     return 0

@@ -6,5 +6,6 @@
 from .api import Exploration, explore
 from .document import Document, document
 from .recording import Recording
+from .script import record_script
 
-__all__ = ["Document", "Exploration", "Recording", "document", "explore"]
+__all__ = ["Document", "Exploration", "Recording", "document", "explore", "record_script"]

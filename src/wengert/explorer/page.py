@@ -9,7 +9,6 @@ import base64
 import gzip
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from functools import cache
 from html import escape
@@ -35,13 +34,6 @@ def packed(document: Mapping[str, Any]) -> str:
 def _encodable(text: str) -> str:
     """A text with signs for what UTF-8 cannot say: bytes of a file's name that are no characters."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def number(value: float) -> float | str:
-    """A number as the document has it: JSON lacks NaN and infinities, which travel as words."""
-    if math.isfinite(value):
-        return value
-    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
 def page(document: Mapping[str, Any]) -> str:

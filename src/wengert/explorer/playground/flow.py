@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.mode import no_grad
-from ..page import number
+from ..stats import num
 from .controls import Control
 from .network import ACTIVATIONS, BATCH, DATA, STARTS, Net, Network, common, data_controls
 from .run import Shown
@@ -52,7 +52,7 @@ class Vanishing(Network):
         with no_grad():
             values = [_rms(h.numpy()) for h in self.net.hidden(self.x)]
         gradients = [float(np.linalg.norm(g.astype(np.float64))) for g in self.gradients()]
-        return Shown({"values": [number(v) for v in values], "gradients": [number(g) for g in gradients]}, {})
+        return Shown({"values": [num(v) for v in values], "gradients": [num(g) for g in gradients]}, {})
 
 
 def _rms(values: Array) -> float:

@@ -14,7 +14,7 @@ from ...core.mode import no_grad
 from ...core.tensor import Tensor, tensor, wrap
 from ...optim import Optimizer
 from ..api import Exploration, explore
-from ..page import number
+from ..stats import num
 from .controls import SEED, Control, Value, method, step_size
 from .curvature import sharpness
 from .run import MOMENTUM, Run, Shown
@@ -129,8 +129,8 @@ class FitLine(Run):
             "y": self.y.tolist(),
             "truth": [SLOPE, INTERCEPT],
             "best": [w, b],
-            "least": number(least),
-            "curvature": number(self.curvature),
+            "least": num(least),
+            "curvature": num(self.curvature),
             "grid": {"w": [ws[0], ws[-1]], "b": [bs[0], bs[-1]], "size": GRID},
         }
         return Shown(values, {"grid": grid.astype(np.float32)})
@@ -150,14 +150,12 @@ class FitLine(Run):
         updates = [i for i, line in enumerate(lines) if "-=" in line or ".step(" in line]
         return Shown(
             {
-                "now": [number(v) for v in now],
-                "next": [number(v) for v in after],
-                "gradient": [number(v) for v in gradient],
+                "now": [num(v) for v in now],
+                "next": [num(v) for v in after],
+                "gradient": [num(v) for v in gradient],
                 # What the step size is multiplied by: the gradient, or what the method makes of it.
-                "direction": [number(g) for g in gradient]
-                if plain
-                else [number((a - z) / rate) for a, z in zip(now, after)],
-                "limit": None if self.limit is None else number(self.limit),
+                "direction": [num(g) for g in gradient] if plain else [num((a - z) / rate) for a, z in zip(now, after)],
+                "limit": None if self.limit is None else num(self.limit),
                 "code": lines,
                 "lit": updates[0],
             },

@@ -31,7 +31,7 @@ from ...core.tensor import Tensor
 from ...nn import Module
 from ..api import Exploration, explore
 from ..document import said
-from ..page import number
+from ..stats import num
 from .controls import SEED, Value
 from .run import Run, Shown
 
@@ -139,8 +139,8 @@ class Script(Run):
                 {
                     "name": name[:80],
                     "shape": list(p.shape),
-                    "size": number(_rms(p)),
-                    "gradient": None if grad is None else number(_rms(grad)),
+                    "size": num(_rms(p)),
+                    "gradient": None if grad is None else num(_rms(grad)),
                 }
             )
         return Shown({"file": self.path.name, "parameters": rows, "count": len(parameters), "fault": fault}, {})

@@ -8,7 +8,7 @@ from ... import float32, jit
 from ...core.arrays import Array
 from ...core.mode import no_grad
 from ...core.tensor import Tensor
-from ..page import number
+from ..stats import num
 from .controls import Control, Value
 from .network import BATCH, DATA, Net, Network, common, data_controls
 from .run import Shown
@@ -75,7 +75,5 @@ class DeadUnits(Network):
 
     def shown(self) -> Shown:
         active, idle = self.shares()
-        told = [
-            [number(round(float(a), 4) if a + i > 0 else np.nan) for a, i in zip(*pair)] for pair in zip(active, idle)
-        ]
+        told = [[num(round(float(a), 4) if a + i > 0 else np.nan) for a, i in zip(*pair)] for pair in zip(active, idle)]
         return Shown({"active": told, "dead": self.dead(), "leak": self.options["leak"]}, {})
