@@ -50,7 +50,7 @@ def test_a_script_without_computations(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explore", "--check", "no/such/file.py"]) == 1
+    assert main(["explore", "--check", "no/such/file.py"]) == 2
     assert "no/such/file.py" in capsys.readouterr().err
 
 

@@ -177,7 +177,7 @@ def test_a_step_that_there_is_not(tmp_path: Path, capsys: pytest.CaptureFixture[
     script.write_text(SQUARE)
     assert main(["explore", "--save", str(tmp_path / "page.html"), "--step", "9", str(script)]) == 0
     assert "There is no step 9: shown is the last one, step 0." in capsys.readouterr().out
-    assert main(["explore", "--check", "--step", "-1", str(script)]) == 1
+    assert main(["explore", "--check", "--step", "-1", str(script)]) == 2
     assert "Steps are counted from 0." in capsys.readouterr().err
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ..core.errors import GraphError, fail
+from ..core.errors import GraphError, WengertError, fail
 
 if TYPE_CHECKING:
     from ..explorer import Exploration
@@ -44,6 +44,17 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the script; show, save or check it."""
+    try:
+        return _run(args)
+    except WengertError as e:
+        if not args.check:
+            raise
+        # A script that is not there is no finding.
+        print(f"wengert: {e}", file=sys.stderr)
+        return BROKEN
+
+
+def _run(args: argparse.Namespace) -> int:
     script, function = _parts(args.script)
     if args.step is not None and args.step < 0:
         fail(GraphError, f"no step {args.step}", "Steps are counted from 0.", "--step")
