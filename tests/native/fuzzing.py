@@ -20,6 +20,7 @@ import ml_dtypes
 import numpy as np
 from disturbed import samples, uncertain
 from fuzz_programs import Array, Program, evaluate
+from programs import all_shared
 
 import wengert as wg
 from wengert.core.evaluate import run
@@ -90,20 +91,6 @@ def difference(got: Any, want: Any, ways: Sequence[Any]) -> str | None:
 # -- running
 
 
-@contextlib.contextmanager
-def shared_out(chunks: int) -> Iterator[None]:
-    """Programs made within share every step out to all threads, in as many chunks as that for each."""
-    names = ("SHARED_FROM", "ALL_SHARED_FROM", "CHUNK_NS", "CHUNKS_EACH")
-    before = [getattr(runtime, name) for name in names]
-    for name, value in zip(names, (0, 0, 1e-3, chunks), strict=True):
-        setattr(runtime, name, value)
-    try:
-        yield
-    finally:
-        for name, value in zip(names, before, strict=True):
-            setattr(runtime, name, value)
-
-
 TARGETS: dict[str, Callable[[], Target]] = {
     "host": machine.host,
     "avx2": lambda: machine.level("avx2"),
@@ -130,7 +117,7 @@ def check(program: Program, target: str = "host") -> Failure | None:
         for chunks in (0, 1, 64):
             # Without helpers, with few chunks, with chunks as small as can be.
             given = [a.copy() for a in arrays]
-            with shared_out(chunks) if chunks else contextlib.nullcontext():
+            with all_shared(chunks) if chunks else contextlib.nullcontext():
                 program_ = runtime.Program(compiled.plan)
                 out = program_.run(given, [None] * len(graph.outputs))
             for a, b, free in zip(arrays, given, donated, strict=True):

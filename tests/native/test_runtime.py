@@ -21,7 +21,7 @@ import wengert as wg
 
 pytest.importorskip("llvmlite")
 
-from programs import F, I, counting, given, lowering, plus_one, send_for_helpers, with_host_call
+from programs import F, I, all_shared, counting, given, lowering, plus_one, send_for_helpers, with_host_call
 
 from wengert.execute.native import driver, machine, runtime, sharing, threads
 from wengert.execute.native.builder import Builder
@@ -40,11 +40,9 @@ def _threads_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def _share_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However short a step is, it is shared out, in many chunks."""
-    for name in ("SHARED_FROM", "ALL_SHARED_FROM"):
-        monkeypatch.setattr(runtime, name, 0)
-    monkeypatch.setattr(runtime, "CHUNK_NS", 1)
+def _share_all() -> Iterator[None]:
+    with all_shared():
+        yield
 
 
 # -- results
@@ -249,6 +247,71 @@ def test_every_unit_is_done_once(count: int) -> None:
         pytest.skip("the machine is too busy for helpers to get a processor")
 
 
+def once_settled(units: int = 400) -> tuple[Program, Any, Any]:
+    """A program of one step whose way is chosen by what its words say; those, and the team's."""
+    threads.set_num_threads(2)
+    with all_shared():
+        program = counting(units, 1)
+        for _ in range(runtime.TIMED_CALLS):
+            program.run([np.zeros(units, np.int64)])
+    team = threads.team()
+    assert team is not None
+    return program, program._layout.steps[0], team._memory.view(np.int64)
+
+
+def is_shared_out(program: Program, words: Any, units: int = 400) -> bool:
+    """Whether the step of the next call is."""
+    before = int(words[sharing.TEAM_EPOCH // 8])
+    program.run([np.zeros(units, np.int64)])
+    return int(words[sharing.TEAM_EPOCH // 8]) != before
+
+
+@with_helpers
+def test_only_steps_shorter_than_a_debt_pay_it() -> None:
+    program, step, words = once_settled()
+    step[driver.STEP_ALONE], step[driver.STEP_TOGETHER] = 10**9, 0
+    words[sharing.TEAM_PENALTY // 8] = 10**8
+    assert is_shared_out(program, words)
+    words[sharing.TEAM_PENALTY // 8] = debt = 10**10
+    assert not is_shared_out(program, words)
+    assert 0 < words[sharing.TEAM_PENALTY // 8] < debt
+
+
+@with_helpers
+def test_a_step_goes_the_way_that_is_shorter_and_tries_the_other() -> None:
+    program, step, words = once_settled()
+    interval = int(step[driver.STEP_INTERVAL])
+    assert interval == sharing.INTERVAL
+    step[driver.STEP_RUNS] = 0
+    ways = []
+    for _ in range(interval + 2 * sharing.PROBE):
+        # However it turns out: the one thread is taken to be faster.
+        step[driver.STEP_ALONE], step[driver.STEP_TOGETHER] = 1000, 10**12
+        words[sharing.TEAM_PENALTY // 8] = 0
+        ways.append(is_shared_out(program, words))
+    assert ways == [False] * interval + [True] * sharing.PROBE + [False] * sharing.PROBE
+    assert step[driver.STEP_INTERVAL] == 2 * interval
+
+
+@with_helpers
+def test_a_step_learns_its_times() -> None:
+    program, step, words = once_settled()
+    step[driver.STEP_ALONE], step[driver.STEP_TOGETHER], step[driver.STEP_RUNS] = 10**8, 10**9, 0
+    words[sharing.TEAM_PENALTY // 8] = 0
+    assert not is_shared_out(program, words)
+    # What is usual counts for an eighth, what is tried for a half.
+    assert 0.875 * 10**8 <= step[driver.STEP_ALONE] < 0.9 * 10**8
+    step[driver.STEP_RUNS] = step[driver.STEP_INTERVAL]
+    words[sharing.TEAM_PENALTY // 8] = 0
+    assert is_shared_out(program, words)
+    assert 0.5 * 10**9 <= step[driver.STEP_TOGETHER] < 0.6 * 10**9
+    # And nothing for more than twice the mean.
+    step[driver.STEP_ALONE], step[driver.STEP_TOGETHER], step[driver.STEP_RUNS] = 8, 10**9, 0
+    words[sharing.TEAM_PENALTY // 8] = 0
+    assert not is_shared_out(program, words)
+    assert step[driver.STEP_ALONE] == 9
+
+
 @with_helpers
 @pytest.mark.usefixtures("_share_all")
 def test_python_threads_run_one_program_at_once() -> None:
@@ -308,10 +371,9 @@ def test_helpers_sleep_and_wake() -> None:
 
 
 @with_helpers
-def test_memory_of_threads_is_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("_share_all")
+def test_memory_of_threads_is_their_own() -> None:
     """Each unit is summed by way of scratch memory."""
-    for name in ("SHARED_FROM", "ALL_SHARED_FROM"):
-        monkeypatch.setattr(runtime, name, 0)
 
     def through_scratch(b: Builder) -> None:
         y, scratch = b.buffer(0), b.scratch()
@@ -461,11 +523,11 @@ def test_a_child_process_has_helpers_of_its_own() -> None:
 def test_helpers_do_not_keep_a_process_from_ending() -> None:
     text = """
     import numpy as np
-    import test_runtime
-    from wengert.execute.native import runtime, threads
-    runtime.SHARED_FROM = runtime.ALL_SHARED_FROM = 0
+    import programs
+    from wengert.execute.native import threads
     threads.set_num_threads(4)
-    program = test_runtime.counting(300, 10)
+    with programs.all_shared():
+        program = programs.counting(300, 10)
     x = np.zeros(300, np.int64)
     for _ in range(100):
         program.run([x])

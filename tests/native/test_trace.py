@@ -18,7 +18,7 @@ import wengert as wg
 
 pytest.importorskip("llvmlite")
 
-from programs import F, counting, given, lowering, plus_one, send_for_helpers, with_host_call
+from programs import F, all_shared, counting, given, lowering, plus_one, send_for_helpers, with_host_call
 
 from wengert.execute.native import driver, machine, runtime, threads
 from wengert.execute.native.compile import compile_graph
@@ -37,11 +37,9 @@ def _threads_as_before() -> Iterator[None]:
 
 
 @pytest.fixture
-def _share_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However short a step is, it is shared out, in many chunks."""
-    for name in ("SHARED_FROM", "ALL_SHARED_FROM"):
-        monkeypatch.setattr(runtime, name, 0)
-    monkeypatch.setattr(runtime, "CHUNK_NS", 1)
+def _share_all() -> Iterator[None]:
+    with all_shared():
+        yield
 
 
 def could_have_happened(trace: NativeTrace) -> None:

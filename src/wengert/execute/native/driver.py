@@ -34,8 +34,9 @@ CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIM
 # The words of a step: the kernel's address (0: it is Python's, or a jump), its record, its units (of a
 # jump: the step to go on with), the units of a chunk (0: it is not shared out; of a jump: 1). The record
 # of a step of Python's or a jump (0: there is none) names a buffer and a number of words in it: it is
-# done where one of them is not 0.
-STEP_WORDS = STEP_KERNEL, _, _, STEP_CHUNK = range(4)
+# done where one of them is not 0. Then what it has learned (see sharing.py): the mean times of one thread and of
+# all, in nanoseconds, the runs since it last tried the way that it does not go, and the runs between such trials.
+STEP_WORDS = STEP_KERNEL, _, STEP_UNITS, STEP_CHUNK, STEP_ALONE, STEP_TOGETHER, STEP_RUNS, STEP_INTERVAL = range(8)
 
 
 class Driver(NamedTuple):
@@ -194,7 +195,7 @@ define internal void @set_mode(i64 %old) {
 """
 
 _RUN = """
-%Step = type { ptr, ptr, i64, i64 }
+%Step = type { ptr, ptr, i64, i64, i64, i64, i64, i64 }
 %Call = type { ptr, i64, i64, ptr, ptr, ptr, i64, ptr }
 
 define i64 @wengert_run(ptr %call) {

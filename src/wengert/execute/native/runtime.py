@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import cache, threads
+from . import cache, sharing, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
@@ -27,6 +27,8 @@ from .driver import (
     CALL_TIMES,
     CALL_TURNS,
     CALL_WORDS,
+    STEP_CHUNK,
+    STEP_UNITS,
     STEP_WORDS,
     Driver,
     driver,
@@ -34,7 +36,6 @@ from .driver import (
 )
 from .kernel import Kernel, keep_in, prepare
 from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
-from .sharing import MOST_CHUNKS
 from .trace import NativeTrace, Notes, now
 
 # What programs compile is kept on disk.
@@ -45,8 +46,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # A step is shared out if it takes one thread that long (in nanoseconds), and all such steps of the
 # program together so long: handing one over and meeting again costs 1 to 2 microseconds, waking a
 # helper 5 and then 20 more until it is there.
-SHARED_FROM = 8_000
-ALL_SHARED_FROM = 30_000
+SHARED_FROM = 3_000
+ALL_SHARED_FROM = 6_000
 # Chunks are about that long, for a thread that loses its processor holds up one chunk; but there are
 # no more of them than that for each thread.
 CHUNK_NS = 10_000
@@ -139,23 +140,23 @@ class Program:
         """The steps as the driver reads them, divided by what is known of their times."""
         generation, team = threads.generation, threads.team() if has_threads() else None
         count = team.threads if team is not None else 1
-        rows: list[tuple[int, ...]] = []
+        steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
         is_shared = False
         base = self._records.ctypes.data
         known = [t if t != UNTIMED else least_time(s) for s, t in zip(self.plan.steps, self.times.tolist())]
         long = [t for s, t in zip(self.plan.steps, known) if t >= SHARED_FROM and isinstance(s.kernel, Kernel)]
         share = sum(long) >= ALL_SHARED_FROM
-        for step, start, time in zip(self.plan.steps, self._starts, known):
+        for row, step, start, time in zip(steps, self.plan.steps, self._starts, known):
             record = base + 8 * start if start >= 0 else 0
             if isinstance(step.kernel, Jump):
-                rows.append((0, record, step.kernel.target, 1))
+                row[: STEP_CHUNK + 1] = 0, record, step.kernel.target, 1
             elif isinstance(step.kernel, Kernel):
                 chunk = chunk_of(step.units, step.grain, time, count) if share else 0
                 is_shared |= chunk > 0
-                rows.append((step.kernel.address, record, step.units, chunk))
+                guess = first_guess(time, count)
+                row[:] = step.kernel.address, record, step.units, chunk, *guess, 0, sharing.INTERVAL
             else:
-                rows.append((0, record, step.units, 0))
-        steps = np.array(rows, np.int64).reshape(-1, len(STEP_WORDS))
+                row[: STEP_CHUNK + 1] = 0, record, step.units, 0
         if not is_shared:
             team, count = None, 1
         timed = has_threads() and self._timed_calls < TIMED_CALLS
@@ -228,7 +229,8 @@ class Program:
         layout, own = self._layout, self._own(inputs)
         instance = _Instance(self)
         instance.adopt(layout)
-        chunks = [math.ceil(units / chunk) if chunk else 1 for _, _, units, chunk in layout.steps.tolist()]
+        chunked = layout.steps[:, [STEP_UNITS, STEP_CHUNK]].tolist()
+        chunks = [math.ceil(units / chunk) if chunk else 1 for units, chunk in chunked]
         notes = Notes(layout.threads, max(TRACE_ROOM, sum(chunks)) if room is None else room)
         instance.call[CALL_NOTES] = notes.address
         places = self._places(outputs if outputs is not None else (None,) * len(self._makers))
@@ -487,6 +489,11 @@ def least_time(step: Step) -> float:
     return max(step.flops / FLOPS_PER_NS, step.nbytes / BYTES_PER_NS)
 
 
+def first_guess(time: float, count: int) -> tuple[float, float]:
+    """The times of a step by one thread and by `count`, for a start: that more threads do no more work."""
+    return time, time / count
+
+
 def chunk_of(units: int, grain: int, time: float, count: int) -> int:
     """How many units a chunk of a step has; 0 if it is not shared out.
 
@@ -496,7 +503,7 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
     pieces = math.ceil(units / grain)
     if count == 1 or pieces < 2 or time < SHARED_FROM:
         return 0
-    most = min(pieces, MOST_CHUNKS, max(count, min(CHUNKS_EACH * count, int(time / CHUNK_NS))))
+    most = min(pieces, sharing.MOST_CHUNKS, max(count, min(CHUNKS_EACH * count, int(time / CHUNK_NS))))
     smallest = math.ceil(pieces / most)
     largest = max(smallest, pieces // count)
 

@@ -10,10 +10,18 @@ then the step cannot end before it is done.
 
 The calling thread never waits for a helper that has not begun: it does all that nobody took, then
 waits for the chunks in progress. A helper that gets no processor therefore costs nothing, and one
-that loses it in the midst of a chunk costs one wait, after which the controller sends the helpers
-away: what was lost (against the time that one thread would have needed, by the pace of the calling
-thread's own chunks) is paid back by `PAY_BACK` times as much work done alone, twice that at each
-loss that follows, until helpers have won as much as they lost.
+that loses it in the midst of a chunk costs one wait.
+
+**Whether to share** is asked before every step, of two who have learned by doing.
+
+- The step knows how long it takes one thread, and how long it takes all (running means, in its own words of the
+  program), and goes the shorter way. `PROBE` runs now and then are given to the other way, at intervals that double
+  while that changes nothing: what crosses from one core's cache to another's can cost more than a second thread
+  saves, and on a virtual machine that changes from minute to minute.
+- The team keeps an account of the processor. What was lost by waiting (against the time that one thread
+  would have needed, by the pace of the calling thread's own chunks) is paid back by `PAY_BACK` times as much work
+  done alone, twice that at each loss that follows, until helpers have won as much as they lost. Only steps that
+  are shorter than the debt pay it: a short wait is no reason to do a long step alone.
 
 Helpers spin for `SPIN_NS` after a step and then sleep on a futex; a step rings them only if some sleep.
 On a busy machine the scheduler likes to wake a helper on the very processor that the calling thread
@@ -41,10 +49,17 @@ TEAM_SHARES = 5 * LINE
 SPIN_NS = 100_000
 # How many times the calling thread looks for the end of chunks in progress before it sleeps.
 AWAIT_SPINS = 1000
-# The controller: see above. A wait is a loss if it made the step longer than one thread's time by an eighth.
+# The team's account: see above. A wait is a loss if it made the step longer than one thread's time by an eighth,
+# and by so much that it was for a processor rather than for memory.
 PAY_BACK = 8
+LOSS_NS = 20_000
 COLLISION_NS = 20_000
 MOST_DOUBLINGS = 3
+# The step's two ways: how many runs in a row try the other one, after how many runs first, and at most. A long step
+# that gains a quarter by sharing does not try to be alone.
+PROBE = 4
+INTERVAL, MOST_INTERVAL = 32, 4096
+LONG_NS = 50_000
 
 # The number of Linux's system call.
 FUTEX = {"x86_64": 202, "aarch64": 98}
@@ -213,7 +228,72 @@ done:
   ret void
 }
 
-; Run a step, shared out if %share; what it took one thread, or would have, in nanoseconds.
+; Whether the step is better shared out, by what it knows.
+define internal i1 @chooses(ptr %s) {
+  %alone.p = getelementptr %Step, ptr %s, i64 0, i32 4
+  %alone = load i64, ptr %alone.p
+  %shared.p = getelementptr %Step, ptr %s, i64 0, i32 5
+  %shared = load i64, ptr %shared.p
+  %runs.p = getelementptr %Step, ptr %s, i64 0, i32 6
+  %runs = load i64, ptr %runs.p
+  %interval.p = getelementptr %Step, ptr %s, i64 0, i32 7
+  %interval = load i64, ptr %interval.p
+  %prefers = icmp sle i64 %shared, %alone
+  %probes = icmp sge i64 %runs, %interval
+  %quarter = lshr i64 %alone, 2
+  %most = sub i64 %alone, %quarter
+  %clear = icmp sle i64 %shared, %most
+  %long = icmp sgt i64 %alone, $LONG_NS
+  %certain = and i1 %clear, %long
+  %uncertain = xor i1 %certain, true
+  %other = and i1 %probes, %uncertain
+  %choice = xor i1 %prefers, %other
+  ret i1 %choice
+}
+
+; The step took %took nanoseconds one way or the other. What is tried goes into its mean by half, what is usual by an
+; eighth, and never as more than twice the mean: waits for a processor say little of the step.
+define internal void @learns(ptr %s, i64 %took, i1 %was.shared) {
+  %alone.p = getelementptr %Step, ptr %s, i64 0, i32 4
+  %shared.p = getelementptr %Step, ptr %s, i64 0, i32 5
+  %runs.p = getelementptr %Step, ptr %s, i64 0, i32 6
+  %interval.p = getelementptr %Step, ptr %s, i64 0, i32 7
+  %alone = load i64, ptr %alone.p
+  %shared = load i64, ptr %shared.p
+  %prefers = icmp sle i64 %shared, %alone
+  %mean.p = select i1 %was.shared, ptr %shared.p, ptr %alone.p
+  %mean = select i1 %was.shared, i64 %shared, i64 %alone
+  %twice = shl i64 %mean, 1
+  %far = icmp sgt i64 %took, %twice
+  %bounded = select i1 %far, i64 %twice, i64 %took
+  %apart = sub i64 %bounded, %mean
+  %tried = xor i1 %prefers, %was.shared
+  %slowly = select i1 %tried, i64 1, i64 3
+  %part = ashr i64 %apart, %slowly
+  %mean.next = add i64 %mean, %part
+  store i64 %mean.next, ptr %mean.p
+  %alone.now = load i64, ptr %alone.p
+  %shared.now = load i64, ptr %shared.p
+  %prefers.now = icmp sle i64 %shared.now, %alone.now
+  %runs = load i64, ptr %runs.p
+  %interval = load i64, ptr %interval.p
+  %runs.next = add i64 %runs, 1
+  %end = add i64 %interval, $PROBE
+  %probed = icmp sge i64 %runs.next, %end
+  %changed = xor i1 %prefers, %prefers.now
+  %anew = or i1 %probed, %changed
+  %runs.kept = select i1 %anew, i64 0, i64 %runs.next
+  store i64 %runs.kept, ptr %runs.p
+  %doubled = shl i64 %interval, 1
+  %over = icmp sgt i64 %doubled, $MOST_INTERVAL
+  %longer = select i1 %over, i64 $MOST_INTERVAL, i64 %doubled
+  %grown = select i1 %probed, i64 %longer, i64 %interval
+  %interval.next = select i1 %changed, i64 $INTERVAL, i64 %grown
+  store i64 %interval.next, ptr %interval.p
+  ret void
+}
+
+; Run a step, shared out if %share and that is the better way; what it took one thread, or would have, in nanoseconds.
 define internal i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %notes) {
   %t0 = call i64 @now()
   br i1 %share, label %may, label %single
@@ -227,8 +307,21 @@ single:
 may:
   %penalty.p = getelementptr i8, ptr %team, i64 $TEAM_PENALTY
   %penalty = load i64, ptr %penalty.p
-  %owing = icmp sgt i64 %penalty, 0
-  br i1 %owing, label %pay, label %publish
+  %usual.p = getelementptr %Step, ptr %s, i64 0, i32 4
+  %usual = load i64, ptr %usual.p
+  %owing = icmp sgt i64 %penalty, %usual
+  br i1 %owing, label %pay, label %ask
+
+ask:
+  %shares = call i1 @chooses(ptr %s)
+  br i1 %shares, label %publish, label %keep
+
+keep:
+  call void @alone(ptr %s, ptr %table, ptr %notes)
+  %t.keep = call i64 @now()
+  %took.keep = sub i64 %t.keep, %t0
+  call void @learns(ptr %s, i64 %took.keep, i1 false)
+  ret i64 %took.keep
 
 pay:
   call void @alone(ptr %s, ptr %table, ptr %notes)
@@ -261,7 +354,7 @@ publish:
   store atomic ptr %notes, ptr %notes.p monotonic, align 8
   %left.p = getelementptr i8, ptr %team, i64 $TEAM_LEFT
   store atomic i32 %chunks.32, ptr %left.p monotonic, align 4
-  %shares = getelementptr i8, ptr %team, i64 $TEAM_SHARES
+  %lots = getelementptr i8, ptr %team, i64 $TEAM_SHARES
   br label %give
 
 give:
@@ -274,7 +367,7 @@ give:
   %range = or i64 %end.high, %begin
   %word = or i64 %tag, %range
   %at = mul i64 %t, $LINE
-  %share.p = getelementptr i8, ptr %shares, i64 %at
+  %share.p = getelementptr i8, ptr %lots, i64 %at
   store atomic i64 %word, ptr %share.p release, align 8
   %all = icmp eq i64 %t.next, %threads
   br i1 %all, label %call, label %give
@@ -321,6 +414,7 @@ unknown:
 compare:
   %t2 = call i64 @now()
   %took = sub i64 %t2, %t0
+  call void @learns(ptr %s, i64 %took, i1 true)
   %product = mul i64 %busy, %chunks
   %one = udiv i64 %product, %own
   %gain = sub i64 %one, %took
@@ -338,7 +432,9 @@ settle:
   %owed.p = getelementptr i8, ptr %team, i64 $TEAM_OWED
   %owed = load i64, ptr %owed.p
   %eighth = lshr i64 %one, 3
-  %bound = sub i64 0, %eighth
+  %small = icmp ult i64 %eighth, $LOSS_NS
+  %most = select i1 %small, i64 $LOSS_NS, i64 %eighth
+  %bound = sub i64 0, %most
   %slower = icmp slt i64 %won, %bound
   %bad = or i1 %slower, %collision
   br i1 %bad, label %lost, label %fine
@@ -356,8 +452,8 @@ lost:
   %bad.more = or i1 %grows, %collision
   %one.more = zext i1 %bad.more to i64
   %streak.next = add i64 %streak, %one.more
-  %most = icmp sgt i64 %streak.next, $MOST_DOUBLINGS
-  %streak.kept = select i1 %most, i64 $MOST_DOUBLINGS, i64 %streak.next
+  %many = icmp sgt i64 %streak.next, $MOST_DOUBLINGS
+  %streak.kept = select i1 %many, i64 $MOST_DOUBLINGS, i64 %streak.next
   store i64 %streak.kept, ptr %streak.p
   ret i64 %one
 
@@ -366,6 +462,9 @@ fine:
   %even = icmp slt i64 %rest, 1
   %rest.kept = select i1 %even, i64 0, i64 %rest
   %streak.now = select i1 %even, i64 0, i64 %streak
+  %penalty.now = load i64, ptr %penalty.p
+  %penalty.kept = select i1 %even, i64 0, i64 %penalty.now
+  store i64 %penalty.kept, ptr %penalty.p
   store i64 %rest.kept, ptr %owed.p
   store i64 %streak.now, ptr %streak.p
   ret i64 %one
