@@ -396,10 +396,12 @@ class NestBuilder:
         lanes = loops.lanes_of(nest, self.low.target.width)
         outer = math.prod(a.size for a in (rows[:-1] if in_rows else rows))
         row = math.prod(a.size for a in inner)
-        length = -(-max(1, _PIECE // (row if in_rows else 1)) // lanes) * lanes
+        work = sum(cost(i.node) if i.node is not None else 1 for i in self.instrs if i.level == INNER) or 1
+        # A piece of a vector is no longer than a page, and no more work than a unit.
+        longest = max(1, min(_PIECE, _UNIT // work) // (row if in_rows else 1))
+        length = -(-longest // lanes) * lanes
         splits = max(1, -(-vector.size // length)) if split else 1
         items = outer * splits
-        work = sum(cost(i.node) if i.node is not None else 1 for i in self.instrs if i.level == INNER) or 1
         per_item = max(1, row * work * (vector.size if in_rows else 1) // splits)
         per = max(1, min(items, -(-_UNIT // per_item)))
         if partials:
