@@ -294,6 +294,30 @@ def test_a_step_goes_the_way_that_is_shorter_and_tries_the_other() -> None:
 
 
 @with_helpers
+@pytest.mark.skipif(len(threads._allowed()) < 2, reason="this takes two processors")
+def test_a_helper_keeps_off_the_processor_of_the_thread_that_calls() -> None:
+    everywhere = os.sched_getaffinity(0)
+    threads.set_num_threads(1)
+    before = set(os.listdir("/proc/self/task"))
+    program, step, words = once_settled()
+    (helper,) = (int(t) for t in set(os.listdir("/proc/self/task")) - before)
+    here = min(everywhere)
+    try:
+        os.sched_setaffinity(0, {here})
+        os.sched_setaffinity(helper, {here})
+        end = time.monotonic() + 10
+        while here in os.sched_getaffinity(helper) and time.monotonic() < end:
+            step[driver.STEP_ALONE], step[driver.STEP_TOGETHER] = 10**9, 0
+            words[sharing.TEAM_PENALTY // 8] = 0
+            program.run([np.zeros(400, np.int64)])
+            time.sleep(0.002)  # so that it sleeps
+        assert os.sched_getaffinity(helper) == everywhere - {here}
+        assert os.sched_getaffinity(0) == {here}
+    finally:
+        os.sched_setaffinity(0, everywhere)
+
+
+@with_helpers
 def test_a_step_learns_its_times() -> None:
     program, step, words = once_settled()
     step[driver.STEP_ALONE], step[driver.STEP_TOGETHER], step[driver.STEP_RUNS] = 10**8, 10**9, 0

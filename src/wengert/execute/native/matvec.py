@@ -60,6 +60,7 @@ def row_product(low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue,
     if chunks == 1:
         _step(low, x, y, type, Finish(epilogue, len(batch)), inner, 1, nodes)
         return
+    per = -(-inner // chunks)  # no small piece is left over
     parts = low.temp((*batch, chunks, 1, columns), numpy_dtype(type))
     _step(low, x, y, type, Finish(plain_store(parts), len(batch) + 1), per, chunks, nodes)
     ones = low.constant(np.ones(chunks, numpy_dtype(type))).broadcast((*batch, 1, chunks))

@@ -24,9 +24,9 @@ that loses it in the midst of a chunk costs one wait.
   are shorter than the debt pay it: a short wait is no reason to do a long step alone.
 
 Helpers spin for `SPIN_NS` after a step and then sleep on a futex; a step rings them only if some sleep.
-On a busy machine the scheduler likes to wake a helper on the very processor that the calling thread
-is running on, and in its stead. A helper that finds itself there goes back to sleep at once, which
-counts as a loss of `COLLISION_NS`.
+The scheduler likes to wake a helper on the very processor that the calling thread is running on, and in its stead. A
+helper that finds itself there moves away, and keeps off that processor from then on (or goes back to sleep where it may
+run on no other); that counts as a loss of `COLLISION_NS`.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ COLLISION_NS = 20_000
 MOST_DOUBLINGS = 3
 # The step's two ways: how many runs in a row try the other one, after how many runs first, and at most. A long step
 # that gains a quarter by sharing does not try to be alone.
-PROBE = 4
-INTERVAL, MOST_INTERVAL = 32, 4096
+# Helpers that slept are there after some tens of microseconds: a trial of short steps has to last as long.
+PROBE = 12
+INTERVAL, MOST_INTERVAL = 48, 6144
 LONG_NS = 50_000
 
 # The number of Linux's system call.
@@ -82,6 +83,8 @@ IR = """
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
 declare i32 @sched_getcpu()
+declare i32 @sched_getaffinity(i32, i64, ptr)
+declare i32 @sched_setaffinity(i32, i64, ptr)
 
 define internal i64 @now() {
   %t = alloca { i64, i64 }
@@ -470,6 +473,31 @@ fine:
   ret i64 %one
 }
 
+; Keep this thread off a processor, of those in the set %may; whether there is another one.
+define internal i1 @leaves(i32 %cpu, ptr %may) {
+  %set = alloca [16 x i64]
+  %whole = load [16 x i64], ptr %may
+  store [16 x i64] %whole, ptr %set
+  %known = icmp ult i32 %cpu, 1024
+  br i1 %known, label %strike, label %no
+strike:
+  %word = lshr i32 %cpu, 6
+  %word.p = getelementptr i64, ptr %set, i32 %word
+  %low = and i32 %cpu, 63
+  %shift = zext i32 %low to i64
+  %bit = shl i64 1, %shift
+  %rest = xor i64 %bit, -1
+  %old = load i64, ptr %word.p
+  %new = and i64 %old, %rest
+  store i64 %new, ptr %word.p
+  ; An empty set is refused.
+  %refused = call i32 @sched_setaffinity(i32 0, i64 128, ptr %set)
+  %moved = icmp eq i32 %refused, 0
+  ret i1 %moved
+no:
+  ret i1 false
+}
+
 ; A helper's life. Its argument is the team and its own number.
 define ptr @wengert_helper(ptr %arg) {
   %team = load ptr, ptr %arg
@@ -483,6 +511,9 @@ define ptr @wengert_helper(ptr %arg) {
   %cpu.p = getelementptr i8, ptr %team, i64 $TEAM_CPU
   %collided.p = getelementptr i8, ptr %team, i64 $TEAM_COLLIDED
   %mode = call i64 @default_mode()
+  %may = alloca [16 x i64]
+  store [16 x i64] zeroinitializer, ptr %may
+  %got = call i32 @sched_getaffinity(i32 0, i64 128, ptr %may)
   br label %idle
 
 idle:
@@ -532,7 +563,8 @@ rest:
 collide:
   %epoch.now = load atomic i64, ptr %epoch.p acquire, align 8
   store atomic i32 1, ptr %collided.p monotonic, align 4
-  br label %down
+  %moved = call i1 @leaves(i32 %here, ptr %may)
+  br i1 %moved, label %up, label %down
 up:
   br label %idle
 
