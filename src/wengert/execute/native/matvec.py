@@ -24,16 +24,23 @@ from .halves import convert
 from .lowering import Epilogue, Lowering
 from .plan import View
 from .record import Record
-from .types import I64, Type
+from .types import I64, Target, Type
 
-# Vectors of columns in a unit.
-BLOCK = 8
 # Columns that are summed at once along the inner axis.
 COLUMNS = 4
 # Elements of the matrix that one unit reads at least, where a long inner axis is cut.
 CHUNK = 1 << 15
 # It is cut where there are fewer units than this without.
 UNITS = 16
+
+
+def block_of(target: Target) -> int:
+    """Vectors of columns in a unit: as many sums as leave registers for what is loaded.
+
+    The more of a row is read in one go, the better the processor foresees what comes next.
+    """
+    return target.registers // 2
+
 
 RECORD = Record("*x *b inner columns x_step b_step b_column chunk chunks blocks")
 
@@ -53,7 +60,7 @@ def row_product(low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue,
     """Add the steps of x @ y, of shapes (batch..., 1, k) and (batch..., k, n)."""
     *batch, _, inner = x.shape
     columns = y.shape[-1]
-    width = BLOCK * low.target.lanes(type)
+    width = block_of(low.target) * low.target.lanes(type)
     per = CHUNK // max(1, min(columns, width))
     units = math.prod(batch) * -(-columns // width)
     chunks = -(-inner // per) if inner >= 2 * per and units < UNITS else 1
@@ -89,7 +96,7 @@ def _step(
             packed = pack(low, x, type, (1,), (1,))
             x = packed._replace(shape=x.shape, strides=(*packed.strides[:-1], 0, 1))
     shape = _Shape(type, x.type, y.type, how, len(batch), chunks > 1)
-    blocks = -(-columns // (BLOCK * low.target.lanes(type)))
+    blocks = -(-columns // (block_of(low.target) * low.target.lanes(type)))
     axes = zip(batch, x.strides, y.strides)
     words = RECORD.words(
         x=x,
@@ -140,9 +147,9 @@ class RowProduct:
     def __init__(self, b: Builder, shape: _Shape, finish: Finish) -> None:
         self.b, self.shape, self.finish = b, shape, finish
         self.type = shape.type
-        self.lanes = b.target.lanes(shape.type)
+        self.lanes, self.block = b.target.lanes(shape.type), block_of(b.target)
         self.words = RECORD.load(b)
-        self.sums = b.local(shape.type, BLOCK * self.lanes)
+        self.sums = b.local(shape.type, self.block * self.lanes)
 
     def write(self) -> None:
         """The whole kernel."""
@@ -162,9 +169,9 @@ class RowProduct:
             inner = b.imin(w["chunk"], b.sub(w["inner"], start))
             x = b.offset(x, b.mul(start, w["x_step"]), shape.x)
             matrix = b.offset(matrix, b.mul(start, w["b_step"]), shape.b)
-            column = b.mul(block, b.index(BLOCK * self.lanes))
+            column = b.mul(block, b.index(self.block * self.lanes))
             matrix = b.offset(matrix, b.mul(column, w["b_column"]), shape.b)
-            left = b.imin(b.sub(w["columns"], column), b.index(BLOCK * self.lanes))
+            left = b.imin(b.sub(w["columns"], column), b.index(self.block * self.lanes))
             {"columns": self._down, "inner": self._along, "any": self._gathered}[shape.how](x, matrix, inner, left)
             places = self.finish.places(b, RECORD.end + 3 * shape.batch_axes, [*batch, *[chunk] * shape.is_cut])
             self._finish(places, column, left)
@@ -172,10 +179,10 @@ class RowProduct:
     # -- sums of columns that lie side by side
 
     def _down(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
-        """Vectors of columns, eight at a time down to one, and the last ones under a mask."""
+        """Vectors of columns, a block of them at a time down to one, and the last ones under a mask."""
         b, lanes = self.b, self.lanes
         done = b.index(0)
-        vectors = BLOCK
+        vectors = self.block
         while vectors:
             stop = b.add(done, b.and_(b.sub(left, done), b.index(-vectors * lanes)))
             with b.loop(done, stop, vectors * lanes) as tile:
@@ -211,7 +218,7 @@ class RowProduct:
     ) -> None:
         """The sums of `vectors` vectors of columns; few of them in several sums each, for their latency."""
         b, shape = self.b, self.shape
-        unroll = CHAINS // vectors
+        unroll = max(1, CHAINS // vectors)
         x_step, b_step = self.words["x_step"], self.words["b_step"]
         zero = Value("zeroinitializer", self.type.vector(self.lanes))
 
