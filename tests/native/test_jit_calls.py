@@ -638,3 +638,86 @@ def test_the_memory_of_a_run_is_known(kind: str) -> None:
     tracemalloc.stop()
     assert abs(memory.peak - measured) < 0.02 * measured
     assert "bytes" in str(memory)
+
+
+def _held_result(hold: str, result: wg.Tensor) -> Any:
+    """Something that a caller may keep of a small result, from which its value is still to be had."""
+    if hold == "in place":
+        result.add_(0.0)
+    if hold == "other values":
+        result.data = wg.tensor([7.0, 7.0])
+    keep = {
+        "tensor": lambda: result,
+        "array": lambda: result._data,
+        "view": lambda: result.numpy()[::-1],
+        "list": lambda: [(result,)],
+        "weak reference": lambda: weakref.ref(result),
+        "weak reference to its array": lambda: weakref.ref(result._data),
+        "recorded": lambda: result.requires_grad_(),
+        "nothing": lambda: None,
+        "in place": lambda: result,
+        "other values": lambda: result._data,
+    }
+    return keep[hold]()
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        "tensor",
+        "array",
+        "view",
+        "list",
+        "weak reference",
+        "weak reference to its array",
+        "recorded",
+        "nothing",
+        "in place",
+        "other values",
+    ],
+)
+def test_small_results_are_used_again_only_by_nobody(hold: str) -> None:
+    """Whatever is kept of a result stays as it was, and a new result is as if it were the first."""
+    f = wg.jit(lambda x: (x + 1, x * 2))
+    kept = []
+    for i in range(12):
+        x = wg.tensor([float(i), float(-i)])
+        one, two = f(x)
+        assert one.tolist() == [i + 1, 1 - i]
+        assert two.tolist() == [2 * i, -2 * i]
+        assert (one.requires_grad, one.grad, one.node) == (False, None, None)
+        kept.append((_held_result(hold, one), one.tolist()))
+        del one, two
+        if hold.startswith("weak") and i >= 6:
+            assert kept[i - 3][0]() is None, "what nobody has is gone, some calls later"
+    for held, value in kept:
+        if hold in ("tensor", "recorded", "array", "in place", "other values"):
+            assert held.tolist() == value
+        elif hold == "view":
+            assert held.tolist() == value[::-1]
+        elif hold == "list":
+            assert held[0][0].tolist() == value
+
+
+def test_small_results_that_nobody_has_are_used_again() -> None:
+    f = wg.jit(lambda x: x + 1)
+    x = wg.ones(3)
+    for _ in range(10):
+        f(x)
+    seen = {id(f(x)) for _ in range(10)}
+    assert len(seen) <= 2
+    # What was donated, and is a tensor no more, is not one of them.
+    g = wg.jit(lambda x: x * 2, donate_argnums=0)
+    for i in range(10):
+        y = f(x)
+        assert g(y).tolist() == [4, 4, 4], i
+        assert f(x).tolist() == [2, 2, 2]
+
+
+def test_a_result_that_is_given_back_is_not_what_is_written_to() -> None:
+    f = wg.jit(lambda x: x * 0.5 + 1)
+    y = wg.zeros(4)
+    want = np.zeros(4, np.float32)
+    for _ in range(20):
+        y, want = f(y), want * np.float32(0.5) + np.float32(1)
+        assert y.tolist() == want.tolist()

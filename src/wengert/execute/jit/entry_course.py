@@ -59,6 +59,8 @@ class Course:
         # By the number of an output: the word that holds its array, or the memory of its numbers.
         self.results: dict[int, Word] = {}
         self.numbers: dict[int, np.ndarray[Any, Any]] = {}
+        # By the number of an output: tensors of earlier calls, and the word that holds the one to be used again.
+        self.again: dict[int, tuple[Object, Word]] = {}
         # By the number of an input: the word that holds its array.
         self.fed: dict[int, Word] = {}
         # By the number of a donated argument: the word that holds its tensor.
@@ -199,7 +201,14 @@ class Course:
                 dtype, axes, sizes = kinds_of(view.dtype, view.shape)
                 strides = np.array([s * item for s in view.strides], np.int64)
                 by = 0 if view.is_contiguous else Memory(strides)
-                if view.buffer.nbytes <= _POOLED:
+                # Results of a call that is given its arguments are mostly given back to the next one: then they are
+                # tensors no more, but their arrays are free.
+                if view.buffer.nbytes <= _POOLED and k in arrays and not self.path.given:
+                    pool, again = Object([None, None]), self.recipe.hold()
+                    self.again[k] = pool, again
+                    spec = Object(self.spec(k))
+                    self.do("pooled_tensor", dtype, axes, sizes, by, place, word, pool, Object(Tensor), spec, again)
+                elif view.buffer.nbytes <= _POOLED:
                     self.do("pooled", dtype, axes, sizes, by, place, word, Object([None, None]))
                 else:
                     self.do("fresh", dtype, axes, sizes, by, place, word)
@@ -284,7 +293,10 @@ class Course:
         """Make a nest of results, held by a word."""
         if structure.kind is None:
             r = next(results)
-            if type(r) is not Constant:
+            if type(r) is not Constant and r in self.again:
+                pool, again = self.again.pop(r)
+                self.do("made_again", Object(Tensor), Object(self.spec(r)), self.results[r], to, again, pool)
+            elif type(r) is not Constant:
                 self.do("made", Object(Tensor), Object(self.spec(r)), self.results[r], to)
             elif isinstance(r.value, np.ndarray):
                 raise Rare

@@ -271,12 +271,15 @@ def _layout() -> Layout | None:
         array_base=_HEADER + 32,
         array_descr=_HEADER + 40,
         array_flags=_HEADER + 48,
+        array_weakrefs=np.ndarray.__weakrefoffset__,
         tensor_data=_slot(t, "_data", object()),
         tensor_spec=_slot(t, "_spec", object()),
         tensor_node=_slot(t, "node", object()),
         tensor_grad=_slot(t, "_grad", object()),
+        tensor_weakrefs=Tensor.__weakrefoffset__,
         mode_grad=_slot(mode, "grad", object()),
         mode_tracing=_slot(mode, "tracing", object()),
+        plain_counts=_counts_plainly(),
     )
     return layout if min(layout) >= 0 and _is_right(layout) else None
 
@@ -320,6 +323,19 @@ def _is_right(at: Layout) -> bool:
     if any(_read(x, at.size) != len(x) for x in (items, entries, {}, {1: 2}, dict.fromkeys(range(100)))):
         return False
     return not at.dict_version or _dicts_have_versions(at.dict_version)
+
+
+def _counts_plainly() -> bool:
+    """Whether an object's first word is the count of its references (some objects are not counted from 3.12 on)."""
+    if sys.version_info >= (3, 12) or hasattr(sys, "gettotalrefcount"):
+        return False
+    x, held = object(), []
+    for count in range(4):
+        # Beside the list a local variable has it, and `_read` its parameter.
+        if _read(x, 0) != 2 + count:
+            return False
+        held.append(x)
+    return True
 
 
 def _dicts_have_versions(offset: int) -> bool:

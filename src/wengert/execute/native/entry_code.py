@@ -27,7 +27,7 @@ from .entry_text import Handler, Layout
 from .types import Target
 
 # Words of an instruction: the handler, where to go on if it fails, operands.
-WORDS = 10
+WORDS = 12
 # Words of the header, which the function's `self`, an array, begins with: whether a call is under way, the
 # number of arguments, where they are put, the first instruction, the held references and their number,
 # what is returned for a call that is given up.
@@ -186,7 +186,7 @@ done:
 define internal void @drop(ptr %words, i64 %count) {
   br label %next
 next:
-  %k = phi i64 [ 0, %0 ], [ %k.next, %skip ], [ %k.next2, %free ]
+  %k = phi i64 [ 0, %0 ], [ %k.next, %skip ], [ %k.next2, %freed ]
   %more = icmp slt i64 %k, %count
   br i1 %more, label %look, label %done
 look:
@@ -196,7 +196,18 @@ look:
   br i1 %there, label %free, label %skip
 free:
   store ptr null, ptr %p
+  %references = load i64, ptr %object
+  %others = icmp ne i64 %references, 1
+  %counted = and i1 %others, $PLAIN_COUNTS
+  br i1 %counted, label %less, label %let.go
+less:
+  %references.less = sub i64 %references, 1
+  store i64 %references.less, ptr %object
+  br label %freed
+let.go:
   call void @Py_DecRef(ptr %object)
+  br label %freed
+freed:
   %k.next2 = add i64 %k, 1
   br label %next
 skip:
@@ -278,6 +289,7 @@ def ir(layout: Layout, called: int, target: Target) -> str:
         "ARRAY_DATA": layout.array_data,
         "SIZE": layout.size,
         "TUPLE_ITEMS": layout.tuple_items,
+        "PLAIN_COUNTS": str(layout.plain_counts).lower(),
     }
     parts.append(Template(_ENTRY).substitute(places))
     for name, write in HANDLERS.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from .entry_text import ERROR, FAIL, GO_ON, RETURN, Handler
 
@@ -287,23 +287,49 @@ def _pooled(c: Handler) -> None:
     The list keeps the arrays of the last two calls that made one: a caller may hold one result while it asks for the
     next.
     """
+    for array in _tried(c):
+        c.need_here(c.free(array))
+        c.feed(array, 4, 5)
+    made = _new_array(c)
+    _remember(c, made, 6)
+    _hold_new(c, made)
+
+
+@_handler
+def _pooled_tensor(c: Handler) -> None:
+    """(dtype, axes, sizes, strides, entry, word, list, type, spec, word): the array of a tensor that is to be made.
+
+    It is the array of a tensor of an earlier call's that nothing refers to (which the last word holds then), or new.
+    """
+    for tensor in _tried(c):
+        c.need_here(c.test("eq", c.field(tensor, c.at.type), c.operand(7)))
+        c.need_here(c.unused(tensor, c.operand(8)))
+        array = c.field(tensor, c.at.tensor_data)
+        c.need_here(c.free(array))
+        c.feed(array, 4, 5)
+        c.incref(tensor)
+        c.put(tensor, c.operand(9))
+    _hold_new(c, _new_array(c))
+
+
+def _tried(c: Handler) -> Iterator[str]:
+    """The objects of the list, for a look at each: the first with which nothing is missing is all that is needed."""
     pool = c.field(c.operand(6), c.at.list_items)
     for place in (0, 8):
-        look, take, on = c.label("look"), c.label("take"), c.label("on")
-        array = c.field(pool, place)
-        c.do(f"br i1 {c.test('ne', array, c.object('none'))}, label %{look}, label %{on}")
-        c.place(look)
-        c.do(f"br i1 {c.free(array)}, label %{take}, label %{on}")
-        c.place(take)
-        c.feed(array, 4, 5)
-        c.do(f"ret i64 {GO_ON}")
-        c.place(on)
-    made = _new_array(c)
+        found = c.field(pool, place)
+        with c.attempt():
+            c.need_here(c.test("ne", found, c.object("none")))
+            yield found
+            c.do(f"ret i64 {GO_ON}")
+
+
+def _remember(c: Handler, made: str, k: int) -> None:
+    """Put a new object into the list of an operand, instead of the older one."""
+    pool = c.field(c.operand(k), c.at.list_items)
     c.incref(made)
     oldest = c.field(pool, 8)
     c.put(c.field(pool, 0), pool, 8)
     c.put(made, pool)
-    _hold_new(c, made)
     c.decref(oldest)
 
 
@@ -462,6 +488,21 @@ def _kill(c: Handler) -> None:
 def _made(c: Handler) -> None:
     """(type, spec, word of an array, word): a tensor."""
     c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1)), c.operand(3))
+
+
+@_handler
+def _made_again(c: Handler) -> None:
+    """(type, spec, word of an array, word, word, list): the tensor that was found for the array, or a new one."""
+    found, again, new = c.held_at(4), c.label("again"), c.label("new")
+    c.do(f"br i1 {c.test('ne', found, 'null')}, label %{again}, label %{new}")
+    c.place(again)
+    c.put(found, c.operand(3))
+    c.put("null", c.operand(4))
+    c.do(f"ret i64 {GO_ON}")
+    c.place(new)
+    made = c.tensor(c.operand(0), c.held_at(2), c.operand(1))
+    c.put(made, c.operand(3))
+    _remember(c, made, 5)
 
 
 @_handler

@@ -5,6 +5,8 @@ A handler is a native function of one instruction (see `entry_code`). It returns
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 # What handlers return.
@@ -27,12 +29,16 @@ class Layout(NamedTuple):
     array_base: int
     array_descr: int
     array_flags: int
+    array_weakrefs: int
     tensor_data: int
     tensor_spec: int
     tensor_node: int
     tensor_grad: int
+    tensor_weakrefs: int
     mode_grad: int
     mode_tracing: int
+    # Whether references are counted in the first word, of every object, and nowhere else.
+    plain_counts: bool
 
 
 # NumPy's flags: in C order and aligned; and writeable and owner of its memory.
@@ -47,6 +53,7 @@ class Handler:
         self.at = layout
         self.lines = [f"define i64 @{name}(ptr %i) {{"]
         self.count = 0
+        self.behind = ""
 
     def new(self, text: str) -> str:
         self.count += 1
@@ -92,6 +99,19 @@ class Handler:
         self.do(f"ret i64 {otherwise}")
         self.place(yes)
 
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """What is tried within: the first condition that does not hold goes on behind it."""
+        self.behind = self.label("behind")
+        yield
+        self.place(self.behind)
+
+    def need_here(self, condition: str) -> None:
+        """Go on in an attempt only where it holds."""
+        yes = self.label("yes")
+        self.do(f"br i1 {condition}, label %{yes}, label %{self.behind}")
+        self.place(yes)
+
     def same(self, a: str, b: str, type: str = "ptr") -> None:
         self.need(self.test("eq", a, b, type))
 
@@ -123,10 +143,26 @@ class Handler:
         self.need(equal)
 
     def incref(self, a: str) -> None:
-        self.do(f"call void @Py_IncRef(ptr {a})")
+        if not self.at.plain_counts:
+            self.do(f"call void @Py_IncRef(ptr {a})")
+            return
+        count = self.new(f"load i64, ptr {a}")
+        self.put(self.new(f"add i64 {count}, 1"), a, type="i64")
 
     def decref(self, a: str) -> None:
+        if not self.at.plain_counts:
+            self.do(f"call void @Py_DecRef(ptr {a})")
+            return
+        count = self.new(f"load i64, ptr {a}")
+        last, others, end = self.label("last"), self.label("others"), self.label("end")
+        self.do(f"br i1 {self.test('eq', count, '1', 'i64')}, label %{last}, label %{others}")
+        self.place(last)
         self.do(f"call void @Py_DecRef(ptr {a})")
+        self.do(f"br label %{end}")
+        self.place(others)
+        self.put(self.new(f"sub i64 {count}, 1"), a, type="i64")
+        self.do(f"br label %{end}")
+        self.place(end)
 
     def feed(self, array: str, entry: int, own: int) -> None:
         """Hold an array, and put its address into the table."""
@@ -140,9 +176,27 @@ class Handler:
 
     def free(self, array: str) -> str:
         """Whether an array's memory is its own, and nobody refers to it but one place."""
-        alone = self.test("eq", self.references(array), "1", "i32")
-        base = self.test("eq", self.field(array, self.at.array_base), "null")
-        return self.new(f"and i1 {self.new(f'and i1 {alone}, {base}')}, {self.flags(array, _FREE)}")
+        return self.all(
+            self.test("eq", self.references(array), "1", "i32"),
+            self.test("eq", self.field(array, self.at.array_base), "null"),
+            self.test("eq", self.field(array, self.at.array_weakrefs), "null"),
+            self.flags(array, _FREE),
+        )
+
+    def unused(self, tensor: str, spec: str) -> str:
+        """Whether a tensor is as it was made, and nobody refers to it but one place."""
+        return self.all(
+            self.test("eq", self.references(tensor), "1", "i32"),
+            self.test("eq", self.field(tensor, self.at.tensor_spec), spec),
+            self.test("eq", self.field(tensor, self.at.tensor_node), self.object("none")),
+            self.test("eq", self.field(tensor, self.at.tensor_grad), "null"),
+            self.test("eq", self.field(tensor, self.at.tensor_weakrefs), "null"),
+        )
+
+    def all(self, first: str, *more: str) -> str:
+        for condition in more:
+            first = self.new(f"and i1 {first}, {condition}")
+        return first
 
     def take(self, array: str, may: str, entry: int, own: int, nbytes: int) -> None:
         """Hold an array that is to be written into, or a copy where something else refers to it.
