@@ -26,6 +26,7 @@ from ...passes.simplify import simplify
 from .checks import place_from_start
 from .components import components
 from .lowering import RULES
+from .repeated_rows import REPEATED_ROWS
 from .scans import scans
 from .small_products import SMALL_PRODUCTS
 
@@ -40,7 +41,7 @@ def canonical(graph: Graph) -> Graph:
         graph = opened
     graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
     graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
-    whole = cse(simplify(graph))
+    whole = cse(simplify(rewrite(cse(graph), REPEATED_ROWS)))
     parted = simplify(components(whole))
     graph = parted = whole if parted is whole else cse(parted)
     for _ in range(_ROUNDS):
