@@ -13,7 +13,8 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from fuzzing import TARGETS, shared_out
+from fuzzing import TARGETS
+from programs import all_shared
 
 import wengert as wg
 from wengert.core.evaluate import run
@@ -126,7 +127,7 @@ def test_nothing_is_flushed_in_a_thread_that_does(name: str) -> None:
     with flushing():
         assert np.float32(1e-20) * np.float32(1e-20) == 0
         alone = results(compiled, arrays)
-        with shared_out(64):
+        with all_shared(64):
             (shared,) = Program(compiled.plan).run([a.copy() for a in arrays])
     assert want.tobytes() == alone.tobytes() == shared.tobytes()
     assert np.float32(1e-20) * np.float32(1e-20) != 0

@@ -334,3 +334,26 @@ def test_rows_of_several_dimensions_keep_their_values_apart() -> None:
         return (size * wg.mean(size, axis=(0, 1), keepdims=True)).sum()
 
     check(wg.grad(loss, argnums=(0, 1)), normal(100) + 2, normal(2, 100), rtol=2e-5)
+
+
+@pytest.mark.parametrize("target", ["host", "avx2", "sse2"])
+@pytest.mark.parametrize("columns", [1, 5, 16, 17, 64, 130, 257])
+def test_short_rows_are_computed_together(columns: int, target: str) -> None:
+    """Two passes and more, kept values, sums of rows, of columns and of everything: one row at a time or several."""
+    which = machine.host() if target == "host" else machine.level(target)
+
+    def f(x: Any, g: Any, b: Any) -> Any:
+        return (F.softmax(F.layer_norm(x, (columns,), g, b), -1) * wg.sin(x)).sum()
+
+    gradients = wg.value_and_grad(f, argnums=(0, 1, 2))
+    together = set()
+    for rows in (1, 2, 3, 4, 6, 7, 8, 64, 130):
+        args = (normal(rows, columns, dtype=np.float64), *(normal(columns, dtype=np.float64) for _ in range(2)))
+        made = check(gradients, *args, rtol=1e-9, target=which)
+        keys = [s.kernel.key for s in made.plan.steps if isinstance(s.kernel, Kernel)]
+        found = {int(key.split(";")[0].split()[-1]) for key in keys if key.startswith("loop inner")}
+        assert all(rows % n == 0 for n in found)
+        together |= found
+    vectors = columns * 8 / which.width
+    assert together >= ({1, 2, 4} if 1 <= vectors <= 4 else set())
+    assert 4 not in together or vectors <= 4

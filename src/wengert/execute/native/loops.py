@@ -23,8 +23,18 @@ import numpy as np
 from . import scalars
 from .builder import Builder, Value
 from .combine import COMBINE, identity
-from .nest import INNER, ROW, UNIFORM, Instr, Nest, Passes
+from .nest import INNER, ROW, UNIFORM, Instr, Nest, Passes, varying
 from .types import I8, I64, Type, storage_type
+
+
+class _Row:
+    """A row in the making: its place, where it is in every array, and the values known of it."""
+
+    __slots__ = ("at", "known", "number", "pointers")
+
+    def __init__(self, number: int, at: list[Value], pointers: list[Value]) -> None:
+        self.number, self.at, self.pointers = number, at, pointers
+        self.known: dict[int, Value] = {}
 
 
 class LoopKernel:
@@ -33,6 +43,7 @@ class LoopKernel:
     def __init__(self, b: Builder, nest: Nest, lanes: int) -> None:
         self.b, self.nest, self.lanes = b, nest, lanes
         self.passes = Passes(nest)
+        self.varies = varying(nest)
         self.in_rows = nest.vector == "rows"
         self._at = 0
         self.per, self.items, self.splits, self.length, self.kept = (self._word() for _ in range(5))
@@ -76,7 +87,7 @@ class LoopKernel:
             self._row_stores(UNIFORM, self.bases, None)
         if not nest.partials:
             last = b.imin(b.mul(b.hi, self.per), self.items)
-            with b.loop(b.mul(b.lo, self.per), last) as loop:
+            with b.loop(b.mul(b.lo, self.per), last, nest.together) as loop:
                 self._item(loop.index, b.index(0))
             return
         for v in nest.partials:
@@ -85,7 +96,7 @@ class LoopKernel:
         with b.loop(b.lo, b.hi) as unit:
             self._start(unit.index)
             first = b.mul(unit.index, self.per)
-            with b.loop(first, b.imin(b.add(first, self.per), self.items)) as loop:
+            with b.loop(first, b.imin(b.add(first, self.per), self.items), nest.together) as loop:
                 self._item(loop.index, unit.index)
             for k, v in enumerate(nest.partials):
                 if nest.instrs[v].over == "all":
@@ -111,11 +122,28 @@ class LoopKernel:
         self.b.store(stored, self.b.offset(base, at, stored.type))
 
     def _item(self, item: Value, unit: Value) -> None:
-        """One row, or a piece of one."""
+        """One row, or a piece of one, or rows together."""
         b, nest = self.b, self.nest
         row = b.udiv(item, self.splits) if nest.split else item
         block = b.urem(item, self.splits) if nest.split else b.index(0)
-        count = nest.rows - self.in_rows
+        rows = [self._row_at(b.add(row, b.index(n)) if n else row, n) for n in range(nest.together)]
+        size = self.row_sizes[-1] if self.in_rows else self.inner_sizes[-1] if nest.inner else b.index(1)
+        start = b.mul(block, self.length) if nest.split else b.index(0)
+        stop = b.imin(b.add(start, self.length), size) if nest.split else size
+        self.unit = unit
+        if not self.in_rows:
+            self._rows(rows, start, stop, None)
+            return
+        (whole,) = rows
+        with b.loop(start, stop, self.lanes) as loop:
+            mask = b.tail_mask(b.sub(stop, loop.index), self.lanes)
+            along = [self._moved(k, p, self.strides[k][0][-1:], [loop.index]) for k, p in enumerate(whole.pointers)]
+            self._rows([_Row(0, [*whole.at, loop.index], along)], start, stop, mask)
+
+    def _row_at(self, row: Value, number: int) -> _Row:
+        """The row of a number, among all, and among those that are computed together."""
+        b = self.b
+        count = self.nest.rows - self.in_rows
         at: list[Value] = [b.index(0)] * count
         for d in reversed(range(count)):
             if d == 0:
@@ -123,18 +151,8 @@ class LoopKernel:
             else:
                 at[d] = b.urem(row, self.row_sizes[d])
                 row = b.udiv(row, self.row_sizes[d])
-        pointers = [self._moved(k, self.bases[k], self.strides[k][0], at) for k in range(len(nest.arrays))]
-        size = self.row_sizes[-1] if self.in_rows else self.inner_sizes[-1] if nest.inner else b.index(1)
-        start = b.mul(block, self.length) if nest.split else b.index(0)
-        stop = b.imin(b.add(start, self.length), size) if nest.split else size
-        self.unit = unit
-        if not self.in_rows:
-            self._row(pointers, at, start, stop, None)
-            return
-        with b.loop(start, stop, self.lanes) as loop:
-            mask = b.tail_mask(b.sub(stop, loop.index), self.lanes)
-            along = [self._moved(k, p, self.strides[k][0][-1:], [loop.index]) for k, p in enumerate(pointers)]
-            self._row(along, [*at, loop.index], start, stop, mask)
+        pointers = [self._moved(k, self.bases[k], self.strides[k][0], at) for k in range(len(self.nest.arrays))]
+        return _Row(number, at, pointers)
 
     def _moved(self, k: int, pointer: Value, strides: Sequence[Value | None], at: Sequence[Value]) -> Value:
         """The address of array `k` moved by indices along some of its dimensions."""
@@ -150,19 +168,28 @@ class LoopKernel:
         assert found is not None
         return found
 
-    # -- one row
+    # -- rows
 
-    def _row(self, pointers: list[Value], at: list[Value], start: Value, stop: Value, mask: Value | None) -> None:
-        self.at = at
+    def _rows(self, rows: list[_Row], start: Value, stop: Value, mask: Value | None) -> None:
         outer = {v: x for v, x in self.known.items() if self.nest.instrs[v].level == UNIFORM}
-        self.known = dict(outer)
-        self._levels(ROW, 0, pointers, mask)
+        self.rows = rows
+        for row in rows:
+            row.known = dict(outer)
+            self._turn_to(row)
+            self._levels(ROW, 0, row.pointers, mask)
         for p in range(self.passes.count):
             if self.passes.roots(p):
-                self._pass(p, pointers, start, stop, mask)
-            self._levels(ROW, p + 1, pointers, mask)
-        self._row_stores(ROW, pointers, mask)
+                self._pass(p, start, stop, mask)
+            for row in rows:
+                self._turn_to(row)
+                self._levels(ROW, p + 1, row.pointers, mask)
+        for row in rows:
+            self._turn_to(row)
+            self._row_stores(ROW, row.pointers, mask)
         self.known = outer
+
+    def _turn_to(self, row: _Row) -> None:
+        self.row, self.at, self.known = row, row.at, row.known
 
     def _levels(self, level: int, stage: int, pointers: list[Value], mask: Value | None) -> None:
         """The values of a level that are known before pass `stage` and not before that."""
@@ -184,34 +211,35 @@ class LoopKernel:
     def _spread(self, x: Value, lanes: int) -> Value:
         return self.b.splat(x, lanes) if lanes else x
 
-    # -- one pass along the row
+    # -- one pass along the rows
 
-    def _pass(self, p: int, pointers: list[Value], start: Value, stop: Value, mask: Value | None) -> None:
+    def _pass(self, p: int, start: Value, stop: Value, mask: Value | None) -> None:
         b, instrs = self.b, self.nest.instrs
-        reduced = [
-            v
+        # The sums that are carried along: of every row, but for those over everything.
+        self._sums = [
+            (v, row)
             for v, i in enumerate(instrs)
             if i.kind == "reduce" and i.over != "columns" and self.passes.when[i.args[0]] == p
+            for row in (self.rows if i.over == "row" else self.rows[:1])
         ]
         begin = []
-        for v in reduced:
+        for v, _ in self._sums:
             type = self.type(v, self.lanes)
             is_all = instrs[v].over == "all"
             begin.append(b.load(type, self.totals[v], 64) if is_all else identity(b, instrs[v].how, type))
-        self._reduced = reduced
-        ends = self._loops(0, p, pointers, b.index(0), begin, start, stop, mask, [])
-        for v, end in zip(reduced, ends, strict=True):
+        ends = self._loops(0, p, [row.pointers for row in self.rows], b.index(0), begin, start, stop, mask, [])
+        for (v, row), end in zip(self._sums, ends, strict=True):
             if instrs[v].over == "all":
                 b.store(end, self.totals[v], 64)
                 continue
             combine = COMBINE[instrs[v].how]
-            self.known[v] = end if self.in_rows else b.reduce_lanes(end, partial(combine, b))
+            row.known[v] = end if self.in_rows else b.reduce_lanes(end, partial(combine, b))
 
     def _loops(
         self,
         d: int,
         p: int,
-        pointers: list[Value],
+        pointers: list[list[Value]],
         flat: Value,
         carried: Sequence[Value],
         start: Value,
@@ -219,22 +247,25 @@ class LoopKernel:
         mask: Value | None,
         inner: list[Value],
     ) -> Sequence[Value]:
-        """The inner dimensions from `d` on; `flat` counts the elements of those before."""
+        """The inner dimensions from `d` on; `flat` counts the elements of those before. `pointers` are by row."""
         b = self.b
         if not self.in_rows and d >= self.nest.inner - 1:
             return self._vectors(p, pointers, flat, carried, start, stop, inner)
         if d == self.nest.inner:
             return self._element(p, pointers, flat, carried, mask, inner)
         with b.loop(0, self.inner_sizes[d], carried=carried) as loop:
-            moved = [self._moved(k, x, [self.strides[k][1][d]], [loop.index]) for k, x in enumerate(pointers)]
+            moved = [self._along_inner(of_row, d, loop.index) for of_row in pointers]
             at = b.add(b.mul(flat, self.inner_sizes[d]), loop.index)
             loop.carry(*self._loops(d + 1, p, moved, at, loop.values, start, stop, mask, [*inner, loop.index]))
         return loop.results
 
+    def _along_inner(self, pointers: list[Value], d: int, index: Value) -> list[Value]:
+        return [self._moved(k, x, self.strides[k][1][d:][:1], [index]) for k, x in enumerate(pointers)]
+
     def _vectors(
         self,
         p: int,
-        pointers: list[Value],
+        pointers: list[list[Value]],
         flat: Value,
         carried: Sequence[Value],
         start: Value,
@@ -244,18 +275,18 @@ class LoopKernel:
         """The last inner dimension, in vectors: several at a time, then one by one, the last ones masked."""
         b, lanes = self.b, self.lanes
         base = b.mul(flat, self.inner_sizes[-1])
+        last = self.nest.inner - 1
 
         def one(index: Value, values: Sequence[Value], mask: Value | None) -> Sequence[Value]:
-            moved = [self._moved(k, x, self.strides[k][1][-1:], [index]) for k, x in enumerate(pointers)]
+            moved = [self._along_inner(of_row, last, index) for of_row in pointers]
             return self._element(p, moved, b.add(base, index), values, mask, [*inner, index])
 
         many = self._unroll(p)
         step = b.index(lanes * many)
         whole = b.add(start, b.mul(b.udiv(b.sub(stop, start), step), step))
-        others = [
-            identity(b, self.nest.instrs[v].how, self.type(v, lanes)) for _ in range(many - 1) for v in self._reduced
-        ]
-        count = len(self._reduced)
+        hows = [(self.nest.instrs[v].how, self.type(v, lanes)) for v, _ in self._sums]
+        others = [identity(b, how, type) for _ in range(many - 1) for how, type in hows]
+        count = len(hows)
         with b.loop(start, whole, lanes * many, [*carried, *others]) as loop:
             following: list[Value] = []
             for j in range(many):
@@ -264,8 +295,8 @@ class LoopKernel:
             loop.carry(*following)
         sums = list(loop.results[:count])
         for j in range(1, many):
-            for n, v in enumerate(self._reduced):
-                sums[n] = COMBINE[self.nest.instrs[v].how](b, sums[n], loop.results[j * count + n])
+            for n, (how, _) in enumerate(hows):
+                sums[n] = COMBINE[how](b, sums[n], loop.results[j * count + n])
         with b.loop(whole, stop, lanes, sums) as tail:
             mask = b.tail_mask(b.sub(stop, tail.index), lanes)
             tail.carry(*one(tail.index, tail.values, mask))
@@ -273,25 +304,43 @@ class LoopKernel:
 
     def _unroll(self, p: int) -> int:
         """How many vectors at a time: enough independent chains to hide the latency of short bodies."""
-        work = self.passes.work(p)
+        work = self.passes.work(p) * len(self.rows)
         return 4 if work <= 6 else 2 if work <= 16 else 1
 
-    # -- one vector of elements
+    # -- one vector of elements, of every row
 
     def _element(
         self,
         p: int,
-        pointers: list[Value],
+        pointers: list[list[Value]],
         flat: Value,
         carried: Sequence[Value],
         mask: Value | None,
         inner: list[Value],
     ) -> Sequence[Value]:
-        b, instrs, lanes = self.b, self.nest.instrs, self.lanes
-        made: dict[int, Value] = {}
         self._inner = inner
-        if mask is None and p == self.passes.heaviest:
-            self._fetch_next_row(pointers)
+        if mask is None and p == self.passes.heaviest and len(self.rows) == 1:
+            self._fetch_next_row(pointers[0])
+        sums = list(carried)
+        # What is the same in all rows is made for the first one.
+        common: dict[int, Value] = {}
+        for row, of_row in zip(self.rows, pointers, strict=True):
+            self._turn_to(row)
+            made = self._element_of_row(p, of_row, flat, sums, mask, dict(common))
+            common = common or {v: x for v, x in made.items() if not self.varies[v]}
+        return sums
+
+    def _element_of_row(
+        self,
+        p: int,
+        pointers: list[Value],
+        flat: Value,
+        sums: list[Value],
+        mask: Value | None,
+        made: dict[int, Value],
+    ) -> dict[int, Value]:
+        """Compute a row's part of the pass, and add it to its sums; the values, `made` included."""
+        b, instrs, lanes = self.b, self.nest.instrs, self.lanes
 
         def value(root: int) -> Value:
             # Chains may be long: an explicit stack.
@@ -319,7 +368,8 @@ class LoopKernel:
         stored = [
             (k, v, value(v)) for v, k in self.nest.stores if instrs[v].level == INNER and self.passes.when[v] == p
         ]
-        for v in self._reduced:
+        mine = [(n, v) for n, (v, row) in enumerate(self._sums) if row is self.row or instrs[v].over == "all"]
+        for _, v in mine:
             value(instrs[v].args[0])
         columns = [
             (k, v, value(instrs[v].args[0]))
@@ -331,12 +381,11 @@ class LoopKernel:
             self._store(k, v, x, pointers[k], mask)
         for v, x in kept:
             self._keep(v, x, flat, mask)
-        after = []
-        for v, total in zip(self._reduced, carried, strict=True):
-            after.append(COMBINE[instrs[v].how](b, total, self._present(v, value(instrs[v].args[0]), mask)))
+        for n, v in mine:
+            sums[n] = COMBINE[instrs[v].how](b, sums[n], self._present(v, value(instrs[v].args[0]), mask))
         for k, v, x in columns:
             self._add_column(v, k, self._present(v, x, mask), flat, mask)
-        return after
+        return made
 
     def _fetch_next_row(self, pointers: list[Value]) -> None:
         """Ask for the next row's elements while there is much to compute.
@@ -373,7 +422,8 @@ class LoopKernel:
         assert self.scratch is not None
         type = self.type(v, self.lanes)
         element = I8 if type.bits == 1 else type.scalar
-        base = self.b.offset(self.scratch, self.b.mul(self.kept, self.b.index(self.passes.slots[v])), I8)
+        slot = self.passes.slots[v] + self.row.number * self.passes.rows_kept
+        base = self.b.offset(self.scratch, self.b.mul(self.kept, self.b.index(slot)), I8)
         at = self.b.mul(flat, self.b.index(self.lanes)) if self.in_rows else flat
         return self.b.offset(base, at, element), element.vector(self.lanes)
 

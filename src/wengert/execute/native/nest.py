@@ -73,7 +73,8 @@ class Nest(NamedTuple):
     """A loop kernel's structure, sizes left out.
 
     `stores` pairs values with arrays. `partials` are the reductions over the rows, in order.
-    `split` says that rows are cut in pieces, which needs that no reduction is over a row.
+    `split` says that rows are cut in pieces, which needs that no reduction is over a row. `together` rows are computed
+    at once: where a row is short, one waits for its reductions while another is computed.
     """
 
     vector: Literal["inner", "rows"]
@@ -84,11 +85,12 @@ class Nest(NamedTuple):
     stores: tuple[tuple[int, int], ...]
     partials: tuple[int, ...]
     split: bool
+    together: int = 1
 
     @property
     def key(self) -> str:
         """All that the code depends on."""
-        parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d}"]
+        parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d} {self.together}"]
         parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}" for a in self.arrays]
         for i in self.instrs:
             what = i.how
@@ -102,6 +104,20 @@ class Nest(NamedTuple):
 
 def _bits(flags: Sequence[bool]) -> str:
     return "".join("01"[f] for f in flags)
+
+
+def varying(nest: Nest) -> list[bool]:
+    """Of every value: whether it differs from row to row."""
+    found: list[bool] = []
+    for i in nest.instrs:
+        if i.kind == "load":
+            array = nest.arrays[i.args[0]]
+            found.append(any(array.rows) or any(d < nest.rows for d in array.windows))
+        elif i.kind == "index":
+            found.append(i.args[0] < nest.rows)
+        else:
+            found.append(i.level == ROW or any(found[a] for a in i.values))
+    return found
 
 
 class Passes:

@@ -30,6 +30,8 @@ _UNIT, _PARTIALS = 32768, 64
 _CUTS, _SHARED = 256, 16
 # Rows that lie side by side in memory, up to this many elements, are reduced in registers: all of them are in one page.
 _NARROW = 96
+# So many rows are computed together where they have at most so many vectors, and the code so many operations.
+_TOGETHER, _CODE = ((4, 4), (2, 16)), 640
 # Numbers that lie apart, from so many on, are laid side by side for so many rows that read all of them.
 _REREAD = 8
 
@@ -394,6 +396,9 @@ class NestBuilder:
             split,
         )
         lanes = loops.lanes_of(nest, self.low.target.width)
+        if not in_rows and any(i.over == "row" for i in self.instrs):
+            vectors = math.prod(a.size for a in inner) / lanes
+            nest = nest._replace(together=self._together(math.prod(a.size for a in rows), vectors))
         outer = math.prod(a.size for a in (rows[:-1] if in_rows else rows))
         row = math.prod(a.size for a in inner)
         work = sum(cost(i.node) if i.node is not None else 1 for i in self.instrs if i.level == INNER) or 1
@@ -406,6 +411,7 @@ class NestBuilder:
         per = max(1, min(items, -(-_UNIT // per_item)))
         if partials:
             per = max(per, -(-items // _PARTIALS))
+        per = -(-per // nest.together) * nest.together
         units = -(-items // per)
         passes = Passes(nest)
         kept = 0
@@ -429,7 +435,7 @@ class NestBuilder:
             reads=[a.view for k, a in enumerate(self.arrays) if k not in written],
             writes=[*(self.arrays[k].view for k in written), *parts],
             units=units,
-            scratch=kept * passes.rows_kept,
+            scratch=kept * passes.rows_kept * nest.together,
             flops=float(math.prod(self.group.space) * work),
             nodes=self.group.nodes,
             label=_label(self.group),
@@ -437,6 +443,11 @@ class NestBuilder:
         dims = [d for a in inner for d in a.dims]
         for node, part in zip(partials, parts, strict=True):
             self.out[node] = self._combined(node, part, dims)
+
+    def _together(self, rows: int, vectors: float) -> int:
+        """How many rows are computed together: of short ones as many as divide their number."""
+        fitting = (n for n, most in _TOGETHER if vectors <= most and rows % n == 0 and n * len(self.instrs) <= _CODE)
+        return next(fitting, 1)
 
     def _partial(self, node: Node, inner: list[_Axis], units: int) -> View:
         """The array of a reduction's partial results: (units, kept elements in the order of the inner dimensions)."""
