@@ -28,6 +28,7 @@ from fuzz_programs import words
 import wengert as wg
 from wengert.core.evaluate import compute
 from wengert.core.node import Node
+from wengert.transforms import control_ops
 
 # What moves numbers, or works on their signs: a NaN keeps its own.
 MOVES = frozenset(
@@ -111,11 +112,24 @@ class Disturbed:
             out = compute(node, [self._reordered(args[0], node.attrs["axis"])])
         elif name in PRODUCTS:
             out = self._product(node, *args)
+        elif name == "scan":
+            out = self._loop(node, args)
         else:
             out = compute(node, args)
         if name in DIVISORS:
             out = self._unbounded(node, args, out)
         return self._signed(self._shaken(self._widened(out)))
+
+    def _loop(self, node: Node, args: list[Any]) -> Any:
+        """A scan, every turn of which is disturbed."""
+        attrs = {name: value for name, value in node.attrs.items() if name not in ("body", "keeps", "carries")}
+        body, carries = node.attrs["body"], node.attrs["carries"]
+
+        def turn(feeds: list[Any]) -> list[Any]:
+            return Disturbed(Form(body, feeds), self.rng, self.ulps, self.width).run()
+
+        specs = [n.spec for n in body.outputs[carries:]]
+        return control_ops._scan(args, turn, control_ops._stack_arrays, specs, carries, **attrs)
 
     def _unbounded(self, node: Node, args: list[Any], out: Any) -> Any:
         """A quotient, infinite where the divisor has another sign than it should: a disturbance between makes it 0."""
