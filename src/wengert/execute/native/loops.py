@@ -303,8 +303,13 @@ class LoopKernel:
         return tail.results
 
     def _unroll(self, p: int) -> int:
-        """How many vectors at a time: enough independent chains to hide the latency of short bodies."""
+        """How many vectors at a time: where sums are carried along, enough chains of them to hide an addition's latency.
+
+        Without sums the processor overlaps turns by itself, and code costs time to make.
+        """
         work = self.passes.work(p) * len(self.rows)
+        if not self._sums:
+            return 2 if work <= 3 else 1
         return 4 if work <= 6 else 2 if work <= 16 else 1
 
     # -- one vector of elements, of every row
