@@ -73,6 +73,7 @@ def all_shared(chunks: int = runtime.CHUNKS_EACH) -> Iterator[None]:
         "SHARED_FROM": 0,
         "ALL_SHARED_FROM": 0,
         "CHUNK_NS": 1e-3,
+        "LEAST_CHUNK_NS": 1e-3,
         "CHUNKS_EACH": chunks,
         "first_guess": lambda time, count: (1 << 60, 0),
     }

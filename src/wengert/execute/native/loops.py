@@ -303,7 +303,7 @@ class LoopKernel:
         return tail.results
 
     def _unroll(self, p: int) -> int:
-        """How many vectors at a time: where sums are carried along, enough chains of them to hide an addition's latency.
+        """How many vectors at a time: with sums that are carried along, enough chains to hide an addition's latency.
 
         Without sums the processor overlaps turns by itself, and code costs time to make.
         """
@@ -327,12 +327,16 @@ class LoopKernel:
         if mask is None and p == self.passes.heaviest and len(self.rows) == 1:
             self._fetch_next_row(pointers[0])
         sums = list(carried)
+        columns: dict[int, Value] = {}
         # What is the same in all rows is made for the first one.
         common: dict[int, Value] = {}
         for row, of_row in zip(self.rows, pointers, strict=True):
             self._turn_to(row)
-            made = self._element_of_row(p, of_row, flat, sums, mask, dict(common))
+            made = self._element_of_row(p, of_row, flat, sums, columns, mask, dict(common))
             common = common or {v: x for v, x in made.items() if not self.varies[v]}
+        for k, x in columns.items():
+            v = self.nest.partials[k]
+            self._add_column(v, k, self._present(v, x, mask), flat, mask)
         return sums
 
     def _element_of_row(
@@ -341,10 +345,11 @@ class LoopKernel:
         pointers: list[Value],
         flat: Value,
         sums: list[Value],
+        columns: dict[int, Value],
         mask: Value | None,
         made: dict[int, Value],
     ) -> dict[int, Value]:
-        """Compute a row's part of the pass, and add it to its sums; the values, `made` included."""
+        """Compute a row's part of the pass, and add it to its sums and the columns'; the values, `made` included."""
         b, instrs, lanes = self.b, self.nest.instrs, self.lanes
 
         def value(root: int) -> Value:
@@ -376,11 +381,10 @@ class LoopKernel:
         mine = [(n, v) for n, (v, row) in enumerate(self._sums) if row is self.row or instrs[v].over == "all"]
         for _, v in mine:
             value(instrs[v].args[0])
-        columns = [
-            (k, v, value(instrs[v].args[0]))
-            for k, v in enumerate(self.nest.partials)
-            if instrs[v].over == "columns" and self.passes.when[instrs[v].args[0]] == p
-        ]
+        for k, v in enumerate(self.nest.partials):
+            if instrs[v].over == "columns" and self.passes.when[instrs[v].args[0]] == p:
+                x = value(instrs[v].args[0])
+                columns[k] = COMBINE[instrs[v].how](b, columns[k], x) if k in columns else x
         kept = [(v, value(v)) for v in self.passes.saved if self.passes.when[v] == p]
         for k, v, x in stored:
             self._store(k, v, x, pointers[k], mask)
@@ -388,8 +392,6 @@ class LoopKernel:
             self._keep(v, x, flat, mask)
         for n, v in mine:
             sums[n] = COMBINE[instrs[v].how](b, sums[n], self._present(v, value(instrs[v].args[0]), mask))
-        for k, v, x in columns:
-            self._add_column(v, k, self._present(v, x, mask), flat, mask)
         return made
 
     def _fetch_next_row(self, pointers: list[Value]) -> None:

@@ -30,8 +30,9 @@ _UNIT, _PARTIALS = 32768, 64
 _CUTS, _SHARED = 256, 16
 # Rows that lie side by side in memory, up to this many elements, are reduced in registers: all of them are in one page.
 _NARROW = 96
-# So many rows are computed together where they have at most so many vectors, and the code so many operations.
-_TOGETHER, _CODE = ((4, 4), (2, 16)), 640
+# So many rows are computed together where they have at most so many vectors, and the code so many operations: more
+# of them where rows are summed along, and waited for.
+_TOGETHER, _SUMMED, _CODE = ((4, 4),), ((4, 4), (2, 16)), 640
 # Numbers that lie apart, from so many on, are laid side by side for so many rows that read all of them.
 _REREAD = 8
 
@@ -396,7 +397,7 @@ class NestBuilder:
             split,
         )
         lanes = loops.lanes_of(nest, self.low.target.width)
-        if not in_rows and any(i.over == "row" for i in self.instrs):
+        if not split:
             vectors = math.prod(a.size for a in inner) / lanes
             nest = nest._replace(together=self._together(math.prod(a.size for a in rows), vectors))
         outer = math.prod(a.size for a in (rows[:-1] if in_rows else rows))
@@ -446,7 +447,8 @@ class NestBuilder:
 
     def _together(self, rows: int, vectors: float) -> int:
         """How many rows are computed together: of short ones as many as divide their number."""
-        fitting = (n for n, most in _TOGETHER if vectors <= most and rows % n == 0 and n * len(self.instrs) <= _CODE)
+        kinds = _SUMMED if any(i.over == "row" for i in self.instrs) else _TOGETHER
+        fitting = (n for n, most in kinds if vectors <= most and rows % n == 0 and n * len(self.instrs) <= _CODE)
         return next(fitting, 1)
 
     def _partial(self, node: Node, inner: list[_Axis], units: int) -> View:
