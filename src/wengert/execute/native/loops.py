@@ -495,6 +495,11 @@ class LoopKernel:
         type = memory.vector(lanes)
         if array.unit:
             x = b.load(type, pointers[k]) if mask is None else b.masked_load(type, pointers[k], mask)
+        elif mask is None:
+            x, pointer = b.undefined(type), pointers[k]
+            for lane in range(lanes):
+                pointer = b.offset(pointer, stride, memory) if lane else pointer
+                x = b.insert(x, b.load(memory, pointer), lane)
         else:
             x = b.gather(type, pointers[k], self._steps(stride), mask)
         return scalars.to_compute(b, x, array.dtype)
@@ -538,6 +543,11 @@ class LoopKernel:
         stride = self._vector_stride(k, self.nest.instrs[v].level)
         if stride is None:
             b.store(b.extract(stored, 0), pointer)
+        elif not array.unit and mask is None:
+            # One by one: processors do not scatter any faster.
+            for lane in range(stored.type.lanes):
+                pointer = b.offset(pointer, stride, stored.type.scalar) if lane else pointer
+                b.store(b.extract(stored, lane), pointer)
         elif not array.unit:
             b.scatter(stored, pointer, self._steps(stride), mask)
         elif mask is None:
