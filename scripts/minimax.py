@@ -165,14 +165,13 @@ def _tables() -> dict[str, tuple[Function, Function, Any, Any, int, int]]:
     # Odd functions: f(x) = c x + x z p(z), z = x**2, c the derivative at 0.
     # A float32 multiple of pi is found with an error of 1/500 of it where the argument is large.
     quarter, half = (mp.pi / 4 * mp.mpf("1.004")) ** 2, (mp.pi / 2 * mp.mpf("1.004")) ** 2
-    near_tanh, near_sinh = mp.mpf("0.5501") ** 2, mp.mpf("1.0001")
+    near_sinh = mp.mpf("1.0001")
     root = mp.sqrt(2) - 1
     for name, function, high, narrow, wide in (
         ("SIN", mp.sin, half, 5, 8),
         ("TAN", mp.tan, quarter, 7, 14),
         ("ASIN", mp.asin, mp.mpf("0.2501"), 5, 12),
         ("ATAN", mp.atan, (root * mp.mpf("1.0001")) ** 2, 5, 11),
-        ("TANH", mp.tanh, near_tanh, 5, 11),
         ("SINH", mp.sinh, near_sinh, 4, 7),
     ):
         for bits, count in ((32, narrow), (64, wide)):

@@ -377,6 +377,7 @@ BOUNDS = {
     "ndtr": 4.4,
     "acosh": 2.9,
     "logaddexp": 3.0,
+    "tanh": 2.7,
 }
 
 # With zeros at negative numbers that no float is: near them the forward too has only an absolute accuracy.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .builder import Builder, Value
-from .coefficients import EXP_32, EXP_64, SINH_32, SINH_64, TANH_32, TANH_64
+from .coefficients import EXP_32, EXP_64, SINH_32, SINH_64
 from .math_base import (
     LN2,
     bits_of,
@@ -119,13 +119,12 @@ def sigmoid(b: Builder, x: Value) -> Value:
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """The hyperbolic tangent: an odd polynomial near 0, 1 - 2 / (e**2x + 1) further out."""
+    """The hyperbolic tangent: m / (m + 2) with m = e**2x - 1, which is accurate from 0 to where it is 1."""
     size = clamp_above(b, fabs(b, x), 9.2 if x.type.bits == 32 else 19.2)
-    near = odd(b, size, pick(x.type, TANH_32, TANH_64))
-    one = b.const(x.type, 1.0)
-    power = exp_normal(b, b.fadd(size, size))
-    far = b.fsub(one, b.fdiv(b.const(x.type, 2.0), b.fadd(power, one)))
-    return copysign(b, b.select(b.fcmp("olt", size, b.const(x.type, 0.55)), near, far), x)
+    reduced = _reduce(b, b.fadd(size, size))
+    power = _power(b, reduced)
+    m = b.fma(power, reduced.expm1, b.fsub(power, b.const(x.type, 1.0)))
+    return copysign(b, b.fdiv(m, b.fadd(m, b.const(x.type, 2.0))), x)
 
 
 def sinh(b: Builder, x: Value) -> Value:
