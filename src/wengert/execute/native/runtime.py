@@ -49,9 +49,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 SHARED_FROM = 3_000
 ALL_SHARED_FROM = 6_000
 # Chunks are about that long, for a thread that loses its processor holds up one chunk; but there are
-# no more of them than that for each thread. Those of short steps are shorter, so that each thread has one, but no
-# shorter than the least: more threads than that are not worth meeting.
+# no more of them than that for each thread, unless they are long: when the others are done, one is still at its last.
+# Those of short steps are shorter, so that each thread has one, but no shorter than the least: more threads than that
+# are not worth meeting.
 CHUNK_NS = 10_000
+LONG_CHUNK_NS = 100_000
 LEAST_CHUNK_NS = 1_500
 CHUNKS_EACH = 8
 # A program this short keeps the interpreter's lock.
@@ -505,7 +507,8 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
     pieces = math.ceil(units / grain)
     if count == 1 or pieces < 2 or time < SHARED_FROM:
         return 0
-    wanted = max(2, min(count, int(time / LEAST_CHUNK_NS)), min(CHUNKS_EACH * count, int(time / CHUNK_NS)))
+    short, usual, long = (int(time / ns) for ns in (LEAST_CHUNK_NS, CHUNK_NS, LONG_CHUNK_NS))
+    wanted = max(2, min(count, short), min(CHUNKS_EACH * count, usual), long)
     most = min(pieces, sharing.MOST_CHUNKS, wanted)
     smallest = math.ceil(pieces / most)
     largest = max(smallest, pieces // min(count, wanted))
