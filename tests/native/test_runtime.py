@@ -301,6 +301,7 @@ def test_a_helper_keeps_off_the_processor_of_the_thread_that_calls() -> None:
     before = set(os.listdir("/proc/self/task"))
     program, step, words = once_settled()
     (helper,) = (int(t) for t in set(os.listdir("/proc/self/task")) - before)
+    time.sleep(0.1)  # it has looked where it may run by then
     here = min(everywhere)
     try:
         os.sched_setaffinity(0, {here})
