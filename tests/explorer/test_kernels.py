@@ -72,6 +72,17 @@ def test_sources_can_be_left_out(loss: wg.Tensor, model: Any) -> None:
     assert table["sources"] == {}
 
 
+def test_as_many_sources_as_fit_are_there(loss: wg.Tensor, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(made, "SOURCE_LIMIT", 10**9)
+    whole = table_of(rerun(loss))["sources"]
+    limit = sum(map(len, whole.values())) // 2
+    monkeypatch.setattr(made, "SOURCE_LIMIT", limit)
+    some = table_of(rerun(loss))["sources"]
+    assert 0 < len(some) < len(whole)
+    assert sum(map(len, some.values())) <= limit
+    assert max(map(len, some.values())) <= min(len(text) for name, text in whole.items() if name not in some)
+
+
 def test_several_results_are_summed() -> None:
     x = wg.tensor([1.0, 2.0], requires_grad=True)
     a, b = wg.exp(x), wg.sin(x)

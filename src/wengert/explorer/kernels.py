@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,8 @@ from .rerun import Rerun, row_of
 
 # Kernels' times are the least of so many calls, the run that is shown the fastest of as many.
 CALLS = 5
-# Sources longer than this in all are left out of a document: they can be asked for.
-SOURCE_LIMIT = 400_000
+# A document holds so much of kernels' sources, the shorter ones first: the others can be asked for.
+SOURCE_LIMIT = 600_000
 # And a run of more ranges of steps, such as one that loops for long.
 RANGES = 20_000
 
@@ -64,13 +65,19 @@ def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
             )
         order.append(at)
         micros.append(took)
-    texts = {k.name: k.ir for k in compiled.kernels} if sources else {}
     return {
         "target": f"{machine.host().cpu}, {machine.host().triple}",
         "plan": {"kernel": order, "text": [step.label for step in plan.steps], "micros": micros},
         "list": listed,
-        "sources": texts if sum(map(len, texts.values())) <= SOURCE_LIMIT else {},
+        "sources": _sources(compiled) if sources else {},
     }
+
+
+def _sources(compiled: Compiled) -> dict[str, str]:
+    """The text of kernels by name, as many as fit."""
+    texts = sorted({k.name: k.ir for k in compiled.kernels}.items(), key=lambda item: len(item[1]))
+    ends = accumulate(len(text) for _, text in texts)
+    return {name: text for (name, text), end in zip(texts, ends, strict=True) if end <= SOURCE_LIMIT}
 
 
 def native(trace: NativeTrace, kernel: Sequence[int]) -> dict[str, Any] | None:
