@@ -721,3 +721,14 @@ def test_a_result_that_is_given_back_is_not_what_is_written_to() -> None:
     for _ in range(20):
         y, want = f(y), want * np.float32(0.5) + np.float32(1)
         assert y.tolist() == want.tolist()
+
+
+def test_a_result_in_another_order_of_axes_is_not_written_into_one_that_was_changed_since() -> None:
+    """An operation in place gives a tensor an array of its own, in which axes may lie in another order."""
+    f = wg.jit(lambda x: wg.permute_dims(wg.sort(x), (1, 0)))
+    for i in range(12):
+        x = np.arange(60.0).reshape(6, 10) + i
+        y = f(wg.tensor(x))
+        assert y.tolist() == x.T.tolist(), i
+        y._data = np.ascontiguousarray(y._data)
+        del y

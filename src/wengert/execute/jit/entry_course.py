@@ -202,8 +202,8 @@ class Course:
                 strides = np.array([s * item for s in view.strides], np.int64)
                 by = 0 if view.is_contiguous else Memory(strides)
                 # Results of a call that is given its arguments are mostly given back to the next one: then they are
-                # tensors no more, but their arrays are free.
-                if view.buffer.nbytes <= _POOLED and k in arrays and not self.path.given:
+                # tensors no more, but their arrays are free. And what a tensor has come to since may lie otherwise.
+                if view.buffer.nbytes <= _POOLED and view.is_contiguous and k in arrays and not self.path.given:
                     pool, again = Object([None, None]), self.recipe.hold()
                     self.again[k] = pool, again
                     spec = Object(self.spec(k))
