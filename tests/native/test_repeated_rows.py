@@ -44,6 +44,11 @@ def test_values_and_gradients(picks: tuple[int, ...], dtype: Any) -> None:
         np.testing.assert_allclose(have.numpy(), want.numpy(), **close)
 
 
+def test_sums_of_16_bit_floats_are_not_rounded_at_every_pick() -> None:
+    args = arrays(7, (40,), np.float16)
+    assert (7, 5) not in products(gradient, *args)
+
+
 def test_second_derivatives() -> None:
     def along(table: Any, w: Any, i: Any) -> Any:
         v = wg.ones_like(table)

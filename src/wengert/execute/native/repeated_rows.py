@@ -41,7 +41,8 @@ def _picked(x: object) -> tuple[Node, Node] | None:
 
 
 def _is_float(node: Node) -> bool:
-    return bool(node.spec.dtype.kind == "f")
+    """Whether sums over the picks may be rounded to the dtype: a product of 16-bit floats sums in wider ones."""
+    return bool(node.spec.dtype.kind == "f" and node.spec.dtype.itemsize >= 4)
 
 
 def _of_product(node: Node) -> Node | None:
