@@ -108,7 +108,8 @@ class TensorCell(Cell):
         return self.tensor.spec
 
     def get(self) -> Array:
-        return np.asarray(self.tensor._data)
+        found: Array = self.tensor._data
+        return found
 
     def put(self, array: Array) -> None:
         self.tensor._data = array

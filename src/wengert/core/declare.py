@@ -31,7 +31,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import Tensor, asarray, new, wrap
+from .tensor import Tensor, asarray, ndarray, new, wrap
 
 _FAST = """
 def front({params}, /):
@@ -40,7 +40,10 @@ def front({params}, /):
         if {same}spec.{accepts}:
             {load}
             out = new(Tensor)
-            out._data = data = forward({values})
+            data = forward({values})
+            if type(data) is not ndarray:
+                data = asarray(data)
+            out._data = data
             out._spec = result = spec{result}
             {nodes}
             if {untracked} or not (mode := get_mode()).grad:
@@ -104,6 +107,8 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         if op.result == "same"
         else _with_result_spec,
         "new": new,
+        "ndarray": ndarray,
+        "asarray": np.asarray,
         "Tensor": Tensor,
         "Node": Node,
         "EMPTY_ATTRS": EMPTY_ATTRS,

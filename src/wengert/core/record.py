@@ -29,7 +29,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import ALIAS, Tensor, abstract, new, wrap
+from .tensor import ALIAS, Tensor, abstract, ndarray, new, wrap
 
 SCALARS = frozenset({bool, int, float, complex})
 
@@ -106,6 +106,8 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
 
 def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     """The result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
+    if type(data) is not ndarray:
+        data = np.asarray(data)
     out = new(Tensor)
     out._data = data
     out._spec = spec = spec_of(data.shape, data.dtype)
@@ -282,10 +284,7 @@ def pick(node: Node, index: int, data: Any) -> Tensor:
         return abstract(
             make_node(OUTPUT, (node,), {"index": index}, (), spec, node.code, node.offset, node.scope, False)
         )
-    out = new(Tensor)
-    out._data = data
-    if data is not None:
-        out._spec = spec
+    out = abstract(node) if data is None else wrap(data, spec)
     out.node = make_node(OUTPUT, (node,), {"index": index}, (), spec, node.code, node.offset, node.scope)
     return out
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import Array, converted, dtype_for, format_tensor, to_numpy
+from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
 from .capture import get_capture
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from .mode import get_mode
@@ -40,6 +40,7 @@ _NUMPY_NAMES = {
 }
 
 new = object.__new__
+ndarray = np.ndarray
 
 
 class Tensor:
@@ -56,6 +57,7 @@ class Tensor:
     # from the fast path to the general one at no cost to the others.
     __slots__ = ("_data", "_spec", "node", "_grad", "__weakref__")
 
+    # An array, exactly an ndarray, also where it has no axes: native code reads it as one. None: abstract.
     _data: Any
     _spec: Spec
     node: Node | None
@@ -158,7 +160,7 @@ class Tensor:
         return self._view("numpy()")
 
     def _view(self, what: str) -> Array:
-        view = np.asarray(self._value(what)).view()
+        view: Array = self._value(what).view()
         view.flags.writeable = False
         return view
 
@@ -216,7 +218,7 @@ class Tensor:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        value = np.asarray(self._value("__dlpack__"))
+        value = self._value("__dlpack__")
         # Consumers may write into what they get, and not every DLPack can say read-only: they get a copy,
         # or with copy=False what says so (a BufferError where it cannot).
         if copy is False:
@@ -245,11 +247,11 @@ class Tensor:
                 f"item() of a tensor with {self.size} elements, {self.spec}",
                 "Only a tensor with one element is a scalar. Reduce or index it first, or use tolist().",
             )
-        return np.asarray(self._value("item()")).item()
+        return self._value("item()").item()
 
     def tolist(self) -> Any:
         """The value as a Python scalar or nested lists of them."""
-        return np.asarray(self._value("tolist()")).tolist()
+        return self._value("tolist()").tolist()
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -437,7 +439,7 @@ class Tensor:
                 f"a tensor with history cannot be pickled or deep-copied, {self.spec}",
                 "Only leaves can: use t.detach().",
             )
-        value = np.asarray(self._value("pickling"))
+        value = self._value("pickling")
         return _rebuild, (type(self), value, self.requires_grad, self.grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -524,8 +526,10 @@ def leaf_node(owner: Tensor) -> Node:
 
 
 def wrap(data: Any, spec: Spec | None = None) -> Tensor:
-    """An untracked tensor over `data`, a native-endian array of a supported dtype, without a copy."""
+    """An untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
     out = new(Tensor)
+    if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
+        data = np.asarray(data)
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
     out.node = None
@@ -586,9 +590,10 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any = None) -> Tensor:
     """A tensor of `data` (Array API).
 
-    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless it
-    is read-only or `copy=False`: a tensor is a value, and a writeable array could change it
-    behind its back. With `copy=False` you promise not to write to it any more.
+    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless nobody
+    can write to its memory (it is read-only, and not a view of what is not) or `copy=False`: a tensor is a value,
+    and a writeable array could change it behind its back. With `copy=False` you promise not to
+    write to it any more.
 
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
     """
@@ -614,6 +619,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if copy is False:
             raise ValueError(f"a copy is needed to convert {value.dtype} to {native}")
         value = converted(value, native)
-    elif (value is data or value.base is not None) and (copy or (copy is None and value.flags.writeable)):
+    elif (value is data or value.base is not None) and (copy or (copy is None and not is_frozen(value))):
         value = value.copy()
+    if value.dtype is not native:  # one of equal dtypes, such as unpickling makes
+        value = value.view(native)
     return wrap(value)

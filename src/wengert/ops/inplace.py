@@ -252,7 +252,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     if source._data is None or x._data is None:
         replace(x, asarray(source, dtype=x.dtype))
         return x
-    data = np.asarray(source._data)
+    data = source._data
     x._data = data.astype(x.dtype) if data.dtype != x.dtype else data
     if x.node is not None and x.node.op is not LEAF:
         x.node = None
