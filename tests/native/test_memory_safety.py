@@ -119,7 +119,7 @@ def _leaves(result: object) -> list[Tensor]:
     return [t for t in (result if isinstance(result, (tuple, list)) else (result,)) if isinstance(t, Tensor)]
 
 
-@pytest.mark.parametrize("name,op,call", _samples(), ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(("name", "op", "call"), _samples(), ids=lambda v: v if isinstance(v, str) else "")
 def test_a_tensors_data_is_an_array(name: str, op: object, call: object) -> None:
     args = [wg.asarray(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in call.args]
     for tracked in (False, True):

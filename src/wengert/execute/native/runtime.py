@@ -274,7 +274,9 @@ class Program:
                     f"input {i} of a program is {show(a.shape, a.dtype)}, not {show(view.shape, view.dtype)}",
                     "A compiled program runs on arrays of the shapes, dtypes and strides that it was made for.",
                 )
-            found.append(a if strides is not None else np.require(a, requirements=("C", "A")).view(as_dtype(view.dtype)))
+            found.append(
+                a if strides is not None else np.require(a, requirements=("C", "A")).view(as_dtype(view.dtype))
+            )
         return found
 
     def _own(self, inputs: Sequence[Array]) -> list[Array]:
