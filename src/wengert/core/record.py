@@ -197,7 +197,7 @@ def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
 def same_value(x: Tensor) -> Tensor:
     """A tensor of the same value and node: writing to `x` does not change it."""
     if x._data is None:
-        return x
+        return x if x.is_weak else abstract(x.node)  # type: ignore[arg-type]
     out = wrap(x._data, x._spec)
     out.node = x.node
     return out
@@ -213,13 +213,15 @@ def filled(number: Any, spec: Spec) -> Tensor:
 def another(x: Tensor) -> Tensor:
     """`x` as another tensor object: writing to one of them leaves the other."""
     node = x.node
+    is_recorded = node is not None and node.requires_grad and get_mode().grad
+    if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
+        node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
     if x._data is None:
         assert node is not None
         return abstract(node)
     out = wrap(x._data, x._spec)
-    if node is not None and node.requires_grad and get_mode().grad:
-        leaf = node.op.kind == "leaf"
-        out.node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x._spec, *caller(), get_mode().scope) if leaf else node
+    if is_recorded:
+        out.node = node
     return out
 
 

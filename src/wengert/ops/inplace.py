@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.capture import get_capture
+from ..core.capture import note_write
 from ..core.declare import METHODS, public
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.mode import get_mode
@@ -60,12 +60,10 @@ def write(x: Tensor, new: Tensor) -> None:
         if new._data is None or x._data is None:
             replace(x, new)
         else:
+            note_write(x, False)
             x._data = new._data
         return
-    if new._data is None and x._data is not None:
-        capture = get_capture()
-        if capture is not None:
-            capture.write(x)
+    note_write(x, new._data is None)
     if new._data is not None:
         x._spec = new._spec
     elif x._data is not None:
@@ -252,6 +250,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     if source._data is None or x._data is None:
         replace(x, asarray(source, dtype=x.dtype))
         return x
+    note_write(x, False)
     data = source._data
     x._data = data.astype(x.dtype) if data.dtype != x.dtype else data
     if x.node is not None and x.node.op is not LEAF:
