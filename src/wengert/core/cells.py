@@ -30,7 +30,7 @@ import numpy as np
 from .arrays import Array
 from .spec import DType, Spec, spec_of
 from .standins import become, present, weak
-from .tensor import Tensor, wrap
+from .tensor import Tensor, abstract_like, wrap
 
 
 class Cell:
@@ -209,7 +209,8 @@ class ArrayCell(Cell):
         self.items[self.name] = saved
 
     def hold(self, tensor: Tensor) -> None:
-        self.items[self.name] = tensor
+        # An object of the place's own, for the function may write to it.
+        self.items[self.name] = abstract_like(tensor)
 
     def held(self) -> Tensor:
         value = self.items[self.name]

@@ -31,7 +31,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import Tensor, asarray, ndarray, new, wrap
+from .tensor import Tensor, asarray, base_of, ndarray, new, wrap
 
 _FAST = """
 def front({params}, /):
@@ -45,7 +45,7 @@ def front({params}, /):
                 data = asarray(data)
             out._data = data
             out._spec = result = spec{result}
-            {nodes}
+            {nodes}{taken}
             if {untracked} or not (mode := get_mode()).grad:
                 out.node = None
                 return out
@@ -55,6 +55,10 @@ def front({params}, /):
         pass
     return general(op, ({params},))
 """
+
+_TAKEN = """
+            frame = getframe(1)
+            out._base = base_of({x}, frame.f_code, frame.f_lasti)"""
 
 _RECORD = """frame = getframe(1)
             out.node = node = Node()
@@ -98,6 +102,7 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         result="" if op.result == "same" else f".{op.result}",
         nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
         untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
+        taken=_TAKEN.format(x=params[0]) if op.view else "",
         record=record,
     )
     namespace: dict[str, Any] = {
@@ -114,6 +119,7 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         "EMPTY_ATTRS": EMPTY_ATTRS,
         "get_mode": get_mode,
         "getframe": sys._getframe,
+        "base_of": base_of,
         "__name__": __name__,
     }
     exec(compiled(source), namespace)
@@ -163,6 +169,7 @@ def elementwise(
     *,
     partials: Mapping[str, Rule | Fact] | None = None,
     accepts: Accepts = "inexact",
+    view: bool = False,
     result: Result = "same",
     doc: str,
     operator: str = "",
@@ -190,6 +197,7 @@ def elementwise(
         forward,
         facts=facts,
         accepts=accepts,
+        view=view,
         result=result,
         doc=doc,
         algebra=algebra,

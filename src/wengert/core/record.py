@@ -29,7 +29,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import ALIAS, Tensor, abstract, ndarray, new, wrap
+from .tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
 
 SCALARS = frozenset({bool, int, float, complex})
 
@@ -78,14 +78,23 @@ def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Map
     if op.results != 1:
         specs = tuple(spec_of(d.shape, d.dtype) for d in data)
         if not tracked:
-            return tuple(wrap(d, s) for d, s in zip(data, specs, strict=True))
+            return _based(op, args, tuple(wrap(d, s) for d, s in zip(data, specs, strict=True)))
         node = _record(op, args, attrs, values, data, specs)
-        return tuple(pick(node, i, d) for i, d in enumerate(data))
+        return _based(op, args, tuple(pick(node, i, d) for i, d in enumerate(data)))
     spec = spec_of(data.shape, data.dtype)
     out = wrap(data, spec)
     if tracked and spec.inexact:
         out.node = _record(op, args, attrs, values, data, spec)
     return out
+
+
+def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The results of an op, which are marked where they are elements of its argument."""
+    if op.view:
+        base = base_of(args[0], *caller())
+        for out in outs:
+            out._base = base
+    return outs
 
 
 _ONE_TRACKED = (True,)
@@ -113,20 +122,26 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     out._spec = spec = spec_of(data.shape, data.dtype)
     out.node = None
     node = x.node
-    if node is None or not (node.requires_grad and spec.inexact and op.differentiable and (mode := get_mode()).grad):
+    tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
+    if not (tracked or op.view):
         return out
-    needs, needs_out = op.save_plan(_ONE_TRACKED)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
+    code, offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    if op.view:
+        out._base = base_of(x, code, offset)
+    if not tracked:
+        return out
+    needs, needs_out = op.save_plan(_ONE_TRACKED)
     out.node = made = Node()
     made.op = op
     made.inputs = (node,)
     made.attrs = attrs if attrs else EMPTY_ATTRS
     made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
     made.spec = spec
-    made.code, made.offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-    made.scope = mode.scope
+    made.code, made.offset = code, offset
+    made.scope = get_mode().scope
     return out
 
 
@@ -159,6 +174,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
             attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, Tensor) else v for k, v in attrs.items()}
     specs = op.infer(*(argument_spec(a) for a in args), **attrs)
     mode = get_mode()
+    given: Any = args[0] if args else None
     if mode.grad and op.differentiable:
         args = [resumed(a) for a in args]
     tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
@@ -167,9 +183,12 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     saved = mixed(args, inputs)
     if op.results != 1:
         node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad)
-        return tuple(pick(node, i, None) for i in range(len(specs)))
+        return _based(op, args, tuple(pick(node, i, None) for i in range(len(specs))))
     tracked = tracked and specs.inexact
-    return abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
+    out = abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
+    if op.view:
+        out._base = base_of(given, code, offset)
+    return out
 
 
 def resumed(x: Any) -> Any:
