@@ -120,7 +120,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     out = new(Tensor)
     out._data = data
     out._spec = spec = spec_of(data.shape, data.dtype)
-    out.node = None
+    out.node = out._base = None
     node = x.node
     tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
     if not (tracked or op.view):

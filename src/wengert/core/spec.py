@@ -156,17 +156,22 @@ def scalar_category(value: bool | int | float | complex) -> int:
     return 0 if kind is bool else 1 if kind is int else 2 if kind is float else 3
 
 
+# What a flag of a spec without axes is instead of True.
+SCALAR = 2
+
+
 class Spec:
     """Shape and dtype of a value. Interned by :func:`spec_of`, so fast paths compare by identity.
 
-    The flags say which ops take the dtype as it is (see `Op.accepts`); `boolean` and
-    `magnitude`, the specs of a comparison's and of an absolute value's result, are set when
-    first needed.
+    The flags say which ops take the dtype as it is (see `Op.accepts`): True, or where there are no
+    axes `SCALAR`, which is true too. `boolean` and `magnitude`, the specs of a comparison's and of an
+    absolute value's result, are set when first needed. `family` has the specs of the dtype by shape.
     """
 
     __slots__ = (
         "shape",
         "dtype",
+        "family",
         "numeric",
         "inexact",
         "real",
@@ -183,17 +188,19 @@ class Spec:
     boolean: Spec
     magnitude: Spec
 
-    def __init__(self, shape: Shape, dtype: DType) -> None:
+    def __init__(self, shape: Shape, dtype: DType, family: dict[Shape, Spec]) -> None:
         self.shape = shape
         self.dtype = dtype
+        self.family = family
         kind = category(dtype)
-        self.numeric = kind >= 1
-        self.inexact = kind >= 2
-        self.real = kind in (1, 2)
-        self.real_inexact = kind == 2
-        self.bitwise = kind <= 1
-        self.logical = kind == 0
-        self.anything = True
+        yes: Any = True if shape else SCALAR
+        self.numeric = kind >= 1 and yes
+        self.inexact = kind >= 2 and yes
+        self.real = kind in (1, 2) and yes
+        self.real_inexact = kind == 2 and yes
+        self.bitwise = kind <= 1 and yes
+        self.logical = kind == 0 and yes
+        self.anything = yes
 
     @property
     def ndim(self) -> int:
@@ -229,19 +236,22 @@ class Spec:
         return spec_of, (self.shape, self.dtype)
 
 
-_interned: dict[tuple[Shape, DType], Spec] = {}
-_INTERNED_LIMIT = 1 << 16
+_families: dict[DType, dict[Shape, Spec]] = {}
+_FAMILY_LIMIT = 1 << 14
 
 
 def spec_of(shape: Shape, dtype: DType) -> Spec:
     """The one `Spec` with this shape and dtype."""
-    spec = _interned.get((shape, dtype))
+    family = _families.get(dtype)
+    if family is None:
+        family = _families.setdefault(dtype, {})
+    spec = family.get(shape)
     if spec is None:
-        if len(_interned) >= _INTERNED_LIMIT:
+        if len(family) >= _FAMILY_LIMIT:
             # Identity only speeds comparisons up: forgetting is always safe, hoarding is not.
-            _interned.clear()
+            family.clear()
         # Of equal dtypes the one that all others are compared with by identity.
-        spec = _interned[shape, dtype] = Spec(shape, _STANDARD.get(dtype.name, dtype))
+        spec = family[shape] = Spec(shape, _STANDARD.get(dtype.name, dtype), family)
     return spec
 
 

@@ -34,7 +34,7 @@ class WeakScalar(Tensor):
 def weak(x: Tensor) -> WeakScalar:
     """An abstract scalar that stands for a Python number."""
     out = new(WeakScalar)
-    out._data = None
+    out._data = out._base = None
     out.node = x.node
     return out
 

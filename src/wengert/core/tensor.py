@@ -63,7 +63,7 @@ class Tensor:
     _spec: Spec
     node: Node | None
     _grad: Any  # a tensor, None, or what is Unread
-    _base: Any  # of a value taken from another tensor, how (see `taken_from`); unset for others
+    _base: Any  # of a value taken from another tensor, how (see `taken_from`); None for others
 
     __array_priority__ = 1000.0
 
@@ -72,7 +72,7 @@ class Tensor:
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
-        self._data, self._spec, self.node = made._data, made._spec, None
+        self._data, self._spec, self.node, self._base = made._data, made._spec, None, None
         if requires_grad:
             self.requires_grad_()
 
@@ -292,7 +292,9 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             fail(DTypeError, "iteration over a 0-d tensor", "Use item() for its value.")
-        return (self[i] for i in range(self.shape[0]))
+        frame = user_frame(1)
+        place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        return (_at(self[i], self, place) for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         return bool(np.any(np.asarray(self._value("`in`")) == np.asarray(value)))
@@ -498,7 +500,7 @@ class Tensor:
 class DataView(Tensor):
     """What `x.data` and a state dict give: a detached tensor that has whatever value its owner has.
 
-    It stands for the owner in reading and in writing; `_base` holds it.
+    It stands for the owner in reading and in writing; its slot for a gradient holds it.
     """
 
     __slots__ = ()
@@ -506,8 +508,10 @@ class DataView(Tensor):
     @property
     def owner(self) -> Tensor:
         """The tensor that it stands for."""
-        found: Tensor = self._base
+        found: Tensor = self._grad
         return found
+
+    grad = property(lambda self: None)
 
     # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
     _data = property(lambda self: self.owner._data)
@@ -531,7 +535,8 @@ class DataView(Tensor):
 def data_view(owner: Tensor) -> DataView:
     """A tensor's value under another name; see :class:`DataView`."""
     out = new(DataView)
-    out._base = owner.owner if isinstance(owner, DataView) else owner
+    out._grad = owner.owner if isinstance(owner, DataView) else owner
+    out._base = base_of(out._grad, None, 0)
     return out
 
 
@@ -543,22 +548,21 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
     """What a value that is taken from `x` at a place keeps in `_base`."""
-    if type(x) is DataView:
-        x = x.owner
-    data = x._data
-    # What is a view of another tensor's array, or abstract, may have been taken itself.
-    parent = getattr(x, "_base", None) if data is None or data.base is not None else None
-    return (weakref.ref(x), code, offset, parent)
+    return (weakref.ref(x), code, offset, x._base)
 
 
 def taken_from(x: Tensor) -> Base | None:
     """How `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
-    base = getattr(x, "_base", None)
-    if type(x) is DataView:
-        return None
+    base = x._base if type(x) is not DataView else None
     while base is not None and base[0]() is None:
         base = base[3]
     return base
+
+
+def _at(part: Tensor, whole: Tensor, place: tuple[CodeType | None, int]) -> Tensor:
+    """A value taken from a tensor, with the user's place where that is not the caller's."""
+    part._base = base_of(whole, *place)
+    return part
 
 
 def _table(name: str) -> Any:
@@ -583,14 +587,14 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
         data = np.asarray(data)
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
-    out.node = None
+    out.node = out._base = None
     return out
 
 
 def abstract(node: Node) -> Tensor:
     """The abstract tensor that `node` computes."""
     out = new(Tensor)
-    out._data = None
+    out._data = out._base = None
     out.node = node
     return out
 
@@ -604,7 +608,7 @@ def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor 
     out = new(cls)
     out._data = value
     out._spec = spec_of(value.shape, value.dtype)
-    out.node = None
+    out.node = out._base = None
     if requires_grad:
         out.requires_grad_()
     if grad is not None:

@@ -417,7 +417,7 @@ def _state_leaf(leaf: Any) -> Tensor:
     t = asarray(leaf)
     if type(leaf) in (int, float, complex):
         number = object.__new__(_Number)
-        number._data, number._spec, number.node = t._data, t._spec, None
+        number._data, number._spec, number.node, number._base = t._data, t._spec, None, None
         return number
     return t
 

@@ -43,7 +43,7 @@ def _made(data: Any, spec: Spec) -> Tensor:
     out: Tensor = new(Tensor)
     out._data = data
     out._spec = spec
-    out.node = None
+    out.node = out._base = None
     return out
 
 

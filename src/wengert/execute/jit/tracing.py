@@ -307,7 +307,7 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
         return _Held(input, weak(input), None)
     shown: Tensor = new(a.kind)
     shown._data, shown.node = None, input.node
-    shown._base = getattr(a.owner, "_base", None)
+    shown._base = a.owner._base if a.owner is not None else None
     if not a.collects:
         return _Held(input, shown, None)
     leaf = leaf_node(shown)

@@ -276,6 +276,7 @@ def _layout() -> Layout | None:
         tensor_spec=_slot(t, "_spec", object()),
         tensor_node=_slot(t, "node", object()),
         tensor_grad=_slot(t, "_grad", object()),
+        tensor_base=_slot(t, "_base", object()),
         tensor_weakrefs=Tensor.__weakrefoffset__,
         mode_grad=_slot(mode, "grad", object()),
         mode_tracing=_slot(mode, "tracing", object()),

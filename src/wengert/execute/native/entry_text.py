@@ -34,6 +34,7 @@ class Layout(NamedTuple):
     tensor_spec: int
     tensor_node: int
     tensor_grad: int
+    tensor_base: int
     tensor_weakrefs: int
     mode_grad: int
     mode_tracing: int
@@ -258,6 +259,7 @@ class Handler:
             (array, self.at.tensor_data),
             (spec, self.at.tensor_spec),
             (self.object("none"), self.at.tensor_node),
+            (self.object("none"), self.at.tensor_base),
         ):
             self.incref(value)
             self.put(value, made, offset)
