@@ -79,7 +79,7 @@ def dtype_for(data: Any, value: Array) -> DType:
         )
     if isinstance(data, (bool, int, float, complex, list, tuple)) and not _has_numpy(data):
         kind = category(value.dtype)
-        return (value.dtype, default_int, default_float, default_complex)[kind] if kind else value.dtype
+        return (value.dtype, default_int, default_float(), default_complex())[kind] if kind else value.dtype
     return as_dtype(value.dtype)
 
 
@@ -138,7 +138,8 @@ def format_tensor(x: Any) -> str:
             body = "[]"
             if value.shape != (0,):
                 tail.append(f"shape={x.shape}")
-        if x.dtype not in (default_float, default_int, default_complex) and x.dtype.kind != "b":
+        known = (default_float(), default_int, default_complex())
+        if x.dtype not in known and x.dtype.kind != "b" and not x.is_weak:
             tail.append(f"dtype={x.dtype.name}")
     if x.grad_fn is not None and x.requires_grad:
         tail.append(f"grad_fn={x.grad_fn}")

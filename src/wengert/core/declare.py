@@ -23,7 +23,7 @@ from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, elementwise_general, result_dtype
-from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed
+from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 from .spec import (
     Spec,
     broadcast_shapes,
@@ -31,6 +31,7 @@ from .spec import (
     show,
     spec_of,
 )
+from .standins import WeakTensor
 from .tensor import Tensor, asarray, base_of, ndarray, new, wrap
 
 _FAST = """
@@ -418,6 +419,8 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
             _refuse_complex(op, args)
         mode = get_mode()
         tensors = [a for a in args if isinstance(a, Tensor)]
+        if any(type(a) is WeakTensor for a in tensors):
+            return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
         if any(a._data is None for a in tensors):
             if (
                 op.joint is not None

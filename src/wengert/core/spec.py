@@ -9,6 +9,7 @@ import numpy as np
 
 from .dims import Dim
 from .errors import DTypeError, ShapeError, fail
+from .mode import get_mode, set_mode
 
 Shape = tuple[int, ...]
 DType = np.dtype[Any]
@@ -19,7 +20,19 @@ uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.u
 float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 complex64, complex128 = (np.dtype(t) for t in (np.complex64, np.complex128))
 
-default_int, default_float, default_complex = int64, float32, complex64
+# Integers that bring no dtype of their own have this one.
+default_int = int64
+
+
+def default_float() -> DType:
+    """The dtype of floating numbers that bring none of their own; see :func:`set_default_dtype`."""
+    return get_mode().floats
+
+
+def default_complex() -> DType:
+    """The dtype of complex numbers that bring none of their own: with parts of the default float where there is one."""
+    return complex_dtype(get_mode().floats)
+
 
 _STANDARD = {
     d.name: d
@@ -63,9 +76,9 @@ def as_dtype(value: Any) -> DType:
     Raises DTypeError for anything that tensors cannot hold (object, str, datetime64, ...).
     """
     if value is float:
-        return default_float
+        return default_float()
     if value is complex:
-        return default_complex
+        return default_complex()
     if isinstance(value, str):
         value = _LONG.get(value, value)
         if value == "bfloat16":
@@ -115,7 +128,7 @@ def complex_dtype(dtype: DType) -> DType:
 
 def inexact_dtype(dtype: DType) -> DType:
     """The dtype itself where it is floating, else the default float."""
-    return dtype if category(dtype) >= 2 else default_float
+    return dtype if category(dtype) >= 2 else default_float()
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -148,7 +161,7 @@ def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
         return dtype
     if need == 3:
         return complex_dtype(dtype)
-    return default_float if need == 2 else default_int
+    return default_float() if need == 2 else default_int
 
 
 def scalar_category(value: bool | int | float | complex) -> int:
@@ -311,3 +324,61 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
                 elif out[i] != n:
                     return None
     return tuple(out)
+
+
+# -- the default dtype
+
+
+class _DefaultDtype:
+    """Takes effect when made, so that it is a statement too; leaving its block restores what was before."""
+
+    __slots__ = ("_before", "_dtype")
+
+    def __init__(self, dtype: DType) -> None:
+        mode = get_mode()
+        self._before, self._dtype = mode.floats, dtype
+        set_mode(mode.with_floats(dtype))
+
+    def __enter__(self) -> None:
+        set_mode(get_mode().with_floats(self._dtype))
+
+    def __exit__(self, *exc: object) -> None:
+        set_mode(get_mode().with_floats(self._before))
+
+
+def set_default_dtype(dtype: Any) -> _DefaultDtype:
+    """Set the dtype of floating numbers that bring none of their own, in this thread.
+
+    `wg.set_default_dtype(wg.float64)` for a whole program, `with wg.set_default_dtype(wg.float64):` for a block. It is
+    float32 in the beginning, also in a new thread. Python numbers and lists of them, creation functions (`zeros`,
+    `linspace`, `randn`, ...) and the parameters of modules have this dtype, and so have results of operations that make
+    floating numbers of integers; complex numbers have parts of it (complex64 for what is narrower than float64).
+    Compiled functions are traced anew under another default.
+
+    Parameters
+    ----------
+    dtype: a real floating dtype: float16, bfloat16, float32 or float64.
+
+    Raises DTypeError for any other.
+
+    >>> import wengert as wg
+    >>> with wg.set_default_dtype(wg.float64):
+    ...     wg.tensor([1.5]).dtype, wg.linspace(0, 1, 3).dtype
+    (dtype('float64'), dtype('float64'))
+    >>> wg.tensor([1.5]).dtype
+    dtype('float32')
+    """
+    found = as_dtype(dtype)
+    if category(found) != 2:
+        fail(DTypeError, f"a default dtype of {found}", "It is the dtype of floating numbers: float32 or float64.")
+    return _DefaultDtype(found)
+
+
+def get_default_dtype() -> DType:
+    """The dtype of floating numbers that bring none of their own, in this thread; see :func:`set_default_dtype`.
+
+    >>> import wengert as wg
+    >>> wg.get_default_dtype()
+    dtype('float32')
+    """
+    return get_mode().floats

@@ -385,7 +385,7 @@ class Tensor:
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
-        return data_view(self)
+        return self.detach() if self.is_weak else data_view(self)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -659,7 +659,7 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         given: Tensor = data
         if given.is_weak:
             number: Any = given
-            given = number.strong() if want is None else abstract_like(given)
+            given = number.strong() if want is None else number.wide()
         if want is None or want == given.dtype:
             if not copy:
                 return given

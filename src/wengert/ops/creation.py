@@ -61,8 +61,10 @@ def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
     return normalize_shape(sizes)
 
 
-def _dtype(dtype: Any, default: DType = default_float) -> DType:
-    return default if dtype is None else as_dtype(dtype)
+def _dtype(dtype: Any, default: DType | None = None) -> DType:
+    if dtype is not None:
+        return as_dtype(dtype)
+    return default if default is not None else default_float()
 
 
 def _python_number(value: Any, what: str) -> Number:

@@ -29,6 +29,7 @@ from ..core.spec import (
     spec_of,
     uint64,
 )
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from .axes import permute_op
 from .index_ops import ALL, Entries, Entry, check_range, index_op, index_update, slice_op, slice_update
@@ -288,7 +289,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     tensor([2, 3, 3])
     """
     data = x._data
-    if data is not None:
+    if data is not None and type(x) is not WeakTensor:
         if x.node is None or not (mode := get_mode()).grad:
             kind = type(index)
             if kind in _BASIC or (kind is tuple and _BASIC.issuperset(map(type, index))):
@@ -431,7 +432,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
                 data[plain] = v._data
             except (IndexError, ValueError, TypeError) as e:
                 _not_writable(x, index, v, e)
-            write(x, wrap(data, x._spec))
+            write(x, wrap(data))
             return
     write(x, _updated(old_version(x), index, v))
 

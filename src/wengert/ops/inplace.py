@@ -23,11 +23,11 @@ from ..core.errors import DTypeError, GradientError, ShapeError, WriteError, fai
 from ..core.mode import get_mode
 from ..core.op import Op
 from ..core.operands import elementwise_general
-from ..core.record import caller
+from ..core.record import caller, same_value
 from ..core.source import is_stored_back, resolve
 from ..core.spec import broadcast_shapes, category, show
 from ..core.standins import replace
-from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, taken_from, wrap
+from ..core.tensor import LEAF, DataView, Tensor, asarray, taken_from, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -69,12 +69,7 @@ def check_reaches(x: Tensor, what: str) -> None:
 
 def old_version(x: Tensor) -> Tensor:
     """The present version of `x` as an object of its own, which a write to `x` leaves alone."""
-    if x._data is None:
-        assert x.node is not None
-        return abstract(x.node)
-    out = wrap(x._data, x._spec)
-    out.node = x.node
-    return out
+    return same_value(x)
 
 
 def write(x: Tensor, new: Tensor) -> None:
@@ -91,10 +86,11 @@ def write(x: Tensor, new: Tensor) -> None:
             x._data = new._data
         return
     note_write(x, new._data is None)
-    if new._data is not None:
-        x._spec = new._spec
-    elif x._data is not None:
-        del x._spec
+    if not x.is_weak:
+        if new._data is not None:
+            x._spec = new.spec
+        elif x._data is not None:
+            del x._spec
     x._data = new._data
     x.node = new.node
     x._base = None

@@ -38,6 +38,7 @@ from ..core.spec import (
     spec_of,
 )
 from ..core.spec import broadcast_shapes as common_shape
+from ..core.standins import WeakTensor, weak_number
 from ..core.tensor import Tensor, asarray, new
 from .aliases import dim_alias
 
@@ -45,8 +46,13 @@ MOVES = Missing("it moves data and computes nothing")
 
 
 def as_operand(x: Any) -> Tensor:
-    """`x` itself if it is a tensor, else :func:`wengert.asarray` of it."""
-    return x if isinstance(x, Tensor) else asarray(x)
+    """`x` itself if it is a tensor, what stands for it if it is a Python number, else :func:`wengert.asarray` of it."""
+    if isinstance(x, Tensor):
+        return x
+    return weak_number(x) if type(x) in _NUMBERS else asarray(x)
+
+
+_NUMBERS = frozenset({int, float, complex})
 
 
 def int_args(args: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
@@ -141,7 +147,7 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
 def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
     sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
-    if x._data is not None:
+    if x._data is not None and type(x) is not WeakTensor:
         try:
             # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
             data = x._data.reshape(sizes)
@@ -433,6 +439,8 @@ cast: Op = linear(
 
 
 def casted(x: Tensor, dtype: DType) -> Tensor:
+    if type(x) is WeakTensor:
+        x = x.wide()
     if x.dtype == dtype:
         return x
     out: Tensor = bind(cast, (x,), {"dtype": dtype})

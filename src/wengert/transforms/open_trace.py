@@ -16,7 +16,7 @@ import numpy as np
 from ..core import tree
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Mixed, Node
 from ..core.record import abstract_input, resumed, same_value
 from ..core.snapshot import Given, close
@@ -114,7 +114,7 @@ def open_trace(
     # What is drawn inside is known by this scope.
     mark = Scope("trace", "", outer.scope)
     own = {t.node for t in inputs}
-    token = set_mode(Mode(outer.grad, mark, tracing=True))
+    token = set_mode(outer.traced(mark, outer.grad))
     try:
         result = run_once(fn, args, kwargs, lambda node: node in own or _under(node.scope, mark))
     finally:

@@ -13,7 +13,7 @@ from ..core import tree
 from ..core.dims import Dim
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph, is_parameter
-from ..core.mode import Mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.record import abstract_input, resumed
 from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
@@ -22,7 +22,7 @@ from ..core.tree import Structure
 from .variables import open_variables, own_object, run_once
 
 
-def spec(shape: Any, dtype: Any = default_float) -> Spec:
+def spec(shape: Any, dtype: Any = None) -> Spec:
     """A shape and a dtype, to trace a function with where there is no tensor yet.
 
     As in :func:`wengert.placeholder` a size may be None or a name, where it is not known.
@@ -35,7 +35,7 @@ def spec(shape: Any, dtype: Any = default_float) -> Spec:
     >>> wg.spec((None, 4))
     f32[axis0,4]
     """
-    return spec_of(normalize_shape(unknown_sizes(shape)), as_dtype(dtype))
+    return spec_of(normalize_shape(unknown_sizes(shape)), default_float() if dtype is None else as_dtype(dtype))
 
 
 def unknown_sizes(shape: Any) -> Any:
@@ -94,7 +94,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
             given.append(Given(leaves[i], path, is_parameter(leaf)))
     # The function's own objects: a write to one leaves the graph's inputs.
     inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
-    token = set_mode(Mode(True, None, tracing=True))
+    token = set_mode(get_mode().traced(None))
     try:
         # An abstract value that is there before is of a trace around, which sees to writes itself.
         result = run_once(fn, inner_args, inner_kwargs, lambda node: True)

@@ -280,6 +280,7 @@ def _layout() -> Layout | None:
         tensor_weakrefs=Tensor.__weakrefoffset__,
         mode_grad=_slot(mode, "grad", object()),
         mode_tracing=_slot(mode, "tracing", object()),
+        mode_floats=_slot(mode, "floats", object()),
         plain_counts=_counts_plainly(),
     )
     return layout if min(layout) >= 0 and _is_right(layout) else None
