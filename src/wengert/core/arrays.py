@@ -22,8 +22,6 @@ def to_numpy(data: Any) -> Array:
             f"a masked array {data.shape} of which some elements are masked",
             "A tensor has a value everywhere: give those elements one, data.filled(0.0), and keep data.mask beside it.",
         )
-    if isinstance(data, (list, tuple)):
-        data = _plain(data)
     try:
         return np.asarray(data)
     except ValueError as e:
@@ -46,15 +44,6 @@ def is_frozen(a: Array) -> bool:
             return False
         base = base.base
     return base is None or type(base) is bytes
-
-
-def _plain(data: Any) -> Any:
-    """Nested lists with the tensors in them replaced by arrays."""
-    if hasattr(data, "_value"):
-        return np.asarray(data._value("asarray"))
-    if isinstance(data, (list, tuple)) and any(isinstance(d, (list, tuple)) or hasattr(d, "_value") for d in data):
-        return [_plain(d) for d in data]
-    return data
 
 
 def _ragged(data: Any) -> str:

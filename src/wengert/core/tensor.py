@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .capture import get_capture
+from .capture import get_capture, open_variables
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .op import TABLE, Linear, Op
 from .source import Source
-from .spec import DType, Shape, Spec, as_dtype, category, spec_of
+from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
 
 Scalar = bool | int | float | complex
 
@@ -72,7 +72,7 @@ class Tensor:
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
-        self._data, self._spec, self.node, self._base = made._data, made._spec, None, None
+        self._data, self._spec, self.node, self._base = made._value("a tensor of its own"), made.spec, made.node, None
         if requires_grad:
             self.requires_grad_()
 
@@ -243,6 +243,7 @@ class Tensor:
 
         Raises ShapeError when it has more or fewer.
         """
+        refuse_cut(self, "item()")
         if self.size != 1:
             fail(
                 ShapeError,
@@ -253,6 +254,7 @@ class Tensor:
 
     def tolist(self) -> Any:
         """The value as a Python scalar or nested lists of them."""
+        refuse_cut(self, "tolist()")
         return self._value("tolist()").tolist()
 
     def __bool__(self) -> bool:
@@ -274,7 +276,11 @@ class Tensor:
         return complex(self._scalar("complex()"))
 
     def _scalar(self, what: str) -> Any:
-        return self.item() if self._data is not None or self.size != 1 else np.asarray(self._decided(what)).item()
+        if what != "int()":  # which is constant but for its steps
+            refuse_cut(self, what)
+        if self._data is not None and self.size == 1:
+            return self._data.item()
+        return self.item() if self.size != 1 else np.asarray(self._decided(what)).item()
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.shape != ():
@@ -282,7 +288,7 @@ class Tensor:
         return int(self._decided("an index"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+        return format(self._value("format()").item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -575,6 +581,35 @@ def bind_detach(x: Tensor) -> Tensor:
     return out
 
 
+def refuse_cut(x: Tensor, what: str) -> None:
+    """Raise GradientError where a value would leave a computation that a transform is differentiating."""
+    node = x.node
+    if not open_variables or node is None or not node.requires_grad or not _hangs_on_open(node):
+        return
+    fail(
+        GradientError,
+        f"{what} of a value that is being differentiated, {x.spec}",
+        "As a Python number it would be a constant, and its derivative lost: write wg.sin(x) for math.sin(x), and "
+        "wg.stack([a, b]) for an array that is filled number by number. Where only the value is meant (to print, to "
+        "log), write x.detach().item().",
+    )
+
+
+def _hangs_on_open(root: Node) -> bool:
+    """Whether a node depends on a variable of a transform at work."""
+    seen, stack = {root}, [root]
+    while stack:
+        node = stack.pop()
+        if node in open_variables:
+            return True
+        for entry in node.inputs:
+            source = entry.node if isinstance(entry, Tensor) else entry
+            if isinstance(source, Node) and source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return False
+
+
 def leaf_node(owner: Tensor) -> Node:
     """A node that gradients for `owner` are collected at."""
     return make_node(LEAF, (), EMPTY_ATTRS, weakref.ref(owner), owner.spec, None, 0, get_mode().scope)
@@ -620,7 +655,7 @@ def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor 
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new leaf tensor with a copy of `data`.
+    """A tensor with a copy of `data`: a new leaf, unless it is made of tensors that require gradients.
 
     Parameters
     ----------
@@ -630,7 +665,10 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         and NumPy arrays and scalars keep their own.
     requires_grad: collect gradients for it.
 
-    Raises ShapeError for ragged nests, DTypeError for data that is not numeric.
+    Gradients flow to tensors in `data`, as to those in :func:`wengert.stack`; `x.detach()` gives the value alone.
+
+    Raises ShapeError for ragged nests, DTypeError for data that is not numeric, GradientError where `requires_grad`
+    would make a leaf of what a transform differentiates.
 
     >>> import wengert as wg
     >>> wg.tensor([1.0, 2.0])
@@ -638,17 +676,79 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """
     out = asarray(data, dtype=dtype, copy=True)
     if requires_grad:
+        if not out.is_leaf:
+            refuse_cut(out, "a leaf, tensor(..., requires_grad=True),")
+            out = wrap(out._value("a leaf"), out.spec)
         out.requires_grad_()
+    return out
+
+
+def _holds_tensor(nest: Any) -> bool:
+    """Whether there are tensors in a nest of lists and tuples."""
+    stack = [nest]
+    while stack:
+        items = stack.pop()
+        kinds = set(map(type, items))
+        if any(issubclass(kind, Tensor) for kind in kinds):
+            return True
+        if not kinds.isdisjoint((list, tuple)):
+            stack += [item for item in items if type(item) in (list, tuple)]
+    return False
+
+
+def _leaves(nest: Any) -> Iterator[Any]:
+    stack = [nest]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, tuple)):
+            stack += item
+        else:
+            yield item
+
+
+def _dtype_of_nest(nest: Any) -> DType:
+    """The common dtype of the tensors in a nest, and of the numbers among them."""
+    found: DType | None = None
+    numbers = []
+    for leaf in _leaves(nest):
+        if isinstance(leaf, (Tensor, np.ndarray, np.generic)) and not getattr(leaf, "is_weak", False):
+            dtype = as_dtype(leaf.dtype)
+            found = dtype if found is None else promote(found, dtype)
+        else:
+            numbers.append((False, 0, 0.0, 0j)[category(leaf.dtype)] if isinstance(leaf, Tensor) else leaf)
+    for number in numbers:
+        if type(number) not in (bool, int, float, complex):
+            fail(DTypeError, f"a {type(number).__name__} among tensors", "Tensors hold numbers.")
+        found = promote_scalar(found if found is not None else np.dtype(bool), number)
+    assert found is not None
+    return found
+
+
+def _stacked(nest: Any, dtype: DType) -> Tensor:
+    """The tensors and numbers in nested lists side by side, as one tensor."""
+    parts = [_stacked(x, dtype) if isinstance(x, (list, tuple)) else asarray(x, dtype=dtype) for x in nest]
+    if not parts:
+        return wrap(np.zeros((0,), dtype))
+    for i, part in enumerate(parts):
+        if part.shape != parts[0].shape:
+            fail(
+                ShapeError,
+                f"a ragged nest: element 0 has shape {parts[0].shape}, element {i} has shape {part.shape}",
+                "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
+            )
+    out: Tensor = _table("stack").front(*parts, axis=-1 - parts[0].ndim)
     return out
 
 
 def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any = None) -> Tensor:
     """A tensor of `data` (Array API).
 
-    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless nobody
-    can write to its memory (it is read-only, and not a view of what is not) or `copy=False`: a tensor is a value,
-    and a writeable array could change it behind its back. With `copy=False` you promise not to
-    write to it any more.
+    A tensor is returned as it is where nothing has to change. Tensors in nested lists are put side by
+    side as :func:`wengert.stack` does, so gradients flow to them; numbers among them take their dtype.
+
+    A NumPy array is copied unless nobody can write to its memory (it is read-only, and not a view of
+    what is not) or `copy=False`: a tensor is a value, and a writeable array could change it behind its
+    back. With `copy=False` you promise not to write to it any more.
 
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
     """
@@ -663,11 +763,16 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if want is None or want == given.dtype:
             if not copy:
                 return given
-            return wrap(np.array(given._value("a copy")), given._spec)
+            copied: Tensor = _table("copy")(given)
+            return copied
         if copy is False:
             raise ValueError(f"a copy is needed to convert {given.dtype} to {want}")
         out: Tensor = _table("cast").front(given, dtype=want)
         return out
+    if isinstance(data, (list, tuple)) and _holds_tensor(data):
+        if copy is False:
+            raise ValueError("a copy is needed to put tensors side by side")
+        return _stacked(data, want if want is not None else _dtype_of_nest(data))
     value = to_numpy(data)
     native = want if want is not None else dtype_for(data, value)
     if value.dtype != native:

@@ -19,7 +19,7 @@ from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
-from .variables import open_variables, own_object, run_once
+from .variables import outer_variables, own_object, run_once
 
 
 def spec(shape: Any, dtype: Any = None) -> Spec:
@@ -103,7 +103,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     out_leaves, out_structure = tree.flatten(result)
     outputs = [resumed(as_result(name, leaf)) for leaf in out_leaves]
     # A variable that a transform around differentiates in is a parameter, bound to it.
-    around = open_variables(outputs)
+    around = outer_variables(outputs)
     made = Graph.closed(
         outputs,
         [*given, *(Given(v, "", True, bound=True) for v in around)],

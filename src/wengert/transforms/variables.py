@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ..core import tree
 from ..core.capture import Writes, Written
+from ..core.capture import open_variables as _open
 from ..core.errors import DTypeError, GradientError, GraphError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
@@ -127,8 +127,7 @@ def variable(leaf: Any) -> Tensor:
     node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
     out = abstract(node) if x.is_abstract else wrap(x._data, x.spec)
     out.node = node
-    if not x.is_abstract:
-        _open[node] = x._data
+    _open[node] = x._data
     return weak(out) if type(x) is WeakTensor else out
 
 
@@ -143,18 +142,14 @@ def of_number(g: Any, variable: Tensor, outs: Sequence[Tensor]) -> Any:
     return casted(g, complex_dtype(together) if category(g.dtype) == 3 else real_dtype(together))
 
 
-# The variables of transforms at work, and their values.
-_open: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
-
-
-def open_variables(outs: Sequence[Tensor]) -> list[Tensor]:
+def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
     """The variables of transforms at work, with values, that results hang on."""
     found: dict[Node, Tensor] = {}
     stack = [o.node for o in outs if o.node is not None]
     seen = set(stack) if _open else None
     while seen is not None and stack:
         node = stack.pop()
-        if node in _open:
+        if _open.get(node) is not None:
             found[node] = alias = wrap(_open[node], node.spec)
             alias.node = node
             continue
