@@ -75,6 +75,10 @@ class WeakTensor(Tensor):
     def __copy__(self) -> Tensor:
         return weak(self.wide())
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        memo[id(self)] = out = weak(self.wide().__deepcopy__(memo))
+        return out
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _weak_of, (super().__reduce__()[1][1],)
 

@@ -30,16 +30,6 @@ ALIAS = Op(
     "alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)}
 )
 
-# NumPy functions whose op has another name and does more than the NumPy function.
-_NUMPY_NAMES = {
-    "power": "pow",
-    "absolute": "abs",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-}
-
 new = object.__new__
 ndarray = np.ndarray
 
@@ -201,21 +191,6 @@ class Tensor:
                 raise ValueError(f"a copy is needed to convert {self.dtype} to {np.dtype(dtype)}")
             return value.astype(dtype)
         return value.copy() if copy else value
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's elementwise functions on tensors are Wengert's: `np.sin(t)` is `wg.sin(t)`."""
-        op = next((op for op in TABLE.values() if op.forward is ufunc), None)
-        name = _NUMPY_NAMES.get(ufunc.__name__, ufunc.__name__)
-        function = getattr(Tensor, name, None) if op is None else op.front
-        if function is None or method != "__call__" or kwargs:
-            call = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            extra = f" with {', '.join(kwargs)}" if kwargs else ""
-            fail(
-                DTypeError,
-                f"np.{call}{extra} of a tensor, {self.spec}",
-                "Use Wengert's function where there is one, or convert first: np.asarray(t.detach()).",
-            )
-        return function(*inputs)
 
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None

@@ -13,6 +13,7 @@ from ..core import tree
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WengertError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.spec import DType, Spec, category, default_float, promote, spec_of
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.generator import default_generator
 from ..ops.structure import as_operand
@@ -175,7 +176,8 @@ class Closed:
         token = set_mode(outer.recording(outer.scope))
         try:
             specs = [t.spec for t in own]
-            opened = open_trace(fn, specs, arranged, [category(t.dtype) >= 2 for t in own])
+            numbers = [type(t) is WeakTensor for t in own]
+            opened = open_trace(fn, specs, arranged, [category(t.dtype) >= 2 for t in own], numbers)
             graph, captured = opened.close()
             self.structure, self.specs = opened.structure, [o.spec for o in opened.outs]
             self.tensors += captured

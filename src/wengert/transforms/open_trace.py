@@ -21,6 +21,7 @@ from ..core.node import Mixed, Node
 from ..core.record import abstract_input, resumed, same_value
 from ..core.snapshot import Given, close
 from ..core.spec import Spec
+from ..core.standins import weak
 from ..core.tensor import LEAF, Tensor, abstract, wrap
 from ..core.tree import Structure
 from .trace import as_result
@@ -101,15 +102,17 @@ def open_trace(
     specs: Sequence[Spec],
     arguments: Callable[[Sequence[Tensor]], tuple[tuple[Any, ...], Mapping[str, Any]]],
     tracked: Sequence[bool] | None = None,
+    numbers: Sequence[bool] | None = None,
 ) -> OpenTrace:
     """Run `fn` on abstract tensors of `specs`, which `arguments` arranges as its arguments.
 
-    `tracked` says which of them gradients will be asked for.
+    `tracked` says which of them gradients will be asked for, `numbers` which stand for Python numbers.
     """
     name = getattr(fn, "__name__", type(fn).__name__)
     inputs = [abstract_input(s, "", bool(tracked and tracked[i])) for i, s in enumerate(specs)]
     # The function's own objects: a write to one leaves the inputs.
-    args, kwargs = arguments(list(map(same_value, inputs)))
+    given = [weak(x) if numbers and numbers[i] else same_value(x) for i, x in enumerate(inputs)]
+    args, kwargs = arguments(given)
     outer = get_mode()
     # What is drawn inside is known by this scope.
     mark = Scope("trace", "", outer.scope)

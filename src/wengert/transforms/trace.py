@@ -17,6 +17,7 @@ from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.record import abstract_input, resumed
 from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
 from .variables import outer_variables, own_object, run_once
@@ -101,7 +102,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     finally:
         reset_mode(token)
     out_leaves, out_structure = tree.flatten(result)
-    outputs = [resumed(as_result(name, leaf)) for leaf in out_leaves]
+    outputs = [resumed(strong(as_result(name, leaf))) for leaf in out_leaves]
     # A variable that a transform around differentiates in is a parameter, bound to it.
     around = outer_variables(outputs)
     made = Graph.closed(
@@ -139,6 +140,11 @@ def as_result(name: str, leaf: Any) -> Tensor:
             "Return tensors, arrays or numbers, in any nest.",
         )
     return asarray(leaf)
+
+
+def strong(x: Tensor) -> Tensor:
+    """A result as a graph has it: numbers in the default dtype."""
+    return x.strong() if type(x) is WeakTensor else x
 
 
 def _no_strangers(made: Graph, count: int, name: str) -> None:
