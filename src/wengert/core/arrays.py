@@ -100,7 +100,55 @@ def converted(value: Array, dtype: DType) -> Array:
                 f"the number {low if low < info.min else high} does not fit {dtype}",
                 f"{dtype} holds {info.min} to {info.max}: choose a wider dtype, or wrap around with NumPy's astype.",
             )
+    if value.dtype.kind in "fV" and dtype.kind in "iu" and value.size:
+        whole = np.trunc(value.astype(np.float64))
+        lowest, beyond = _bounds(dtype)
+        outside = ~((whole >= lowest) & (whole < beyond))
+        if outside.any():
+            fail(
+                DTypeError,
+                f"the number {value[outside].flat[0]} does not fit {dtype}",
+                f"{dtype} holds {int(lowest)} to {int(beyond) - 1}: choose a wider dtype, or bound the numbers first.",
+            )
     return value.astype(dtype)
+
+
+# -- floating numbers as integers
+
+
+def _bounds(dtype: DType) -> tuple[float, float]:
+    """The smallest number of an integer dtype, and the one after the largest: powers of 2, which floats hold."""
+    bits = 8 * dtype.itemsize
+    return (0.0, 2.0**bits) if dtype.kind == "u" else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
+
+
+def to_integers(x: Array, dtype: DType) -> Array:
+    """Floating numbers toward 0 as integers: what lies outside of the dtype's range as its nearest end, NaN as 0.
+
+    What C, and NumPy with it, makes of those is left open, and differs between processors and between
+    the ends of an array and its middle.
+    """
+    if x.itemsize == 2:
+        x = x.astype(np.float32)
+    if dtype.kind == "i" and dtype.itemsize >= 4:
+        # Processors have these conversions, and note what does not fit: nobody has to look for it.
+        try:
+            with np.errstate(invalid="raise"):
+                return x.astype(dtype)
+        except FloatingPointError:
+            return _saturated(x, dtype)
+    lowest, beyond = _bounds(dtype)
+    if x.size == 0 or (np.minimum.reduce(x, None) > lowest - 1.0 and np.maximum.reduce(x, None) < beyond):
+        return x.astype(dtype)
+    return _saturated(x, dtype)
+
+
+def _saturated(x: Array, dtype: DType) -> Array:
+    lowest, beyond = _bounds(dtype)
+    low, high = x <= lowest, x >= beyond
+    out = np.where(low | high | (x != x), x.dtype.type(0), x).astype(dtype)
+    info = np.iinfo(dtype)
+    return np.where(low, dtype.type(info.min), np.where(high, dtype.type(info.max), out))
 
 
 # -- showing

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import converted
 from ..core.declare import public
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, ShapeError, fail
@@ -278,7 +279,7 @@ def arange(
         values: Any = np.arange(first, first + count * by, by)
     else:
         values = first + by * np.arange(count, dtype=np.float64)
-    return _made(values.astype(wanted), requires_grad)
+    return _made(converted(values, wanted), requires_grad)
 
 
 def _real(value: Any, what: str) -> int | float:
@@ -321,7 +322,7 @@ def linspace(
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
     values = np.linspace(first, last, count, endpoint=endpoint)
-    return _made(_as(values, wanted), requires_grad)
+    return _made(converted(values, wanted), requires_grad)
 
 
 @public
@@ -348,13 +349,7 @@ def logspace(
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
-    return _made(_as(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad)
-
-
-def _as(values: Any, dtype: DType) -> Any:
-    if values.dtype.kind == "c" and dtype.kind != "c":
-        fail(DTypeError, f"complex numbers do not fit {dtype}", "Pick a complex dtype.")
-    return values.astype(dtype)
+    return _made(converted(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad)
 
 
 # -- matrices

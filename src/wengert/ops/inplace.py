@@ -253,7 +253,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         replace(x, asarray(source, dtype=x.dtype))
         return x
     data = np.asarray(source._data)
-    x._data = data.astype(x.dtype) if data.dtype != x.dtype else data
+    x._data = cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data
     if x.node is not None and x.node.op is not LEAF:
         x.node = None
     return x
