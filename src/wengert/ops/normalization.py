@@ -417,6 +417,7 @@ def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: flo
 
 @composite(
     "group_norm(x, *params; groups, axis, eps)",
+    accepts="real_inexact",
     doc="Groups of channels standardised for each member of a batch, times a weight, plus a bias.",
     source="Wu and He 2018, arXiv:1803.08494",
     samples=lambda rng: [

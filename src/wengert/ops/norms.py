@@ -63,6 +63,7 @@ def _logsumexp_samples(rng: Any) -> list[Call]:
 logsumexp_op: Op = op(
     "logsumexp(x; axis, keepdims)",
     _logsumexp,
+    accepts="real_inexact",
     infer=infer,
     facts={"x": Vjp(_logsumexp_pull)},
     doc="log of the sum of exp along axes, without overflow.",
@@ -113,6 +114,7 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
 
 @composite(
     "l2_norm(x; axis, keepdims)",
+    accepts="inexact",
     forward=_length,
     facts={"x": Vjp(_length_pull, present=present_where_nonzero)},
     doc="The Euclidean length along axes. No gradient flows at 0.",

@@ -13,9 +13,9 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import EMPTY_ATTRS, make_node
 from ..core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
-from ..core.operands import promote_operands, run_elementwise
+from ..core.operands import check_operands, promote_operands, run_elementwise
 from ..core.record import SCALARS, caller
-from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
+from ..core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from .complex_cases import careful, complex_sign
 from .sampling import and_complex, apart, binary, each, unary
@@ -46,7 +46,11 @@ def _infer_where(*operands: Any) -> Spec:
             f"where: shapes {', '.join(map(str, shapes))} do not broadcast",
             "Counted from the right, sizes must be equal or 1.",
         )
-    return spec_of(shape, next(a for a in operands[1:] if isinstance(a, Spec)).dtype)
+    condition, *chosen = operands
+    if isinstance(condition, Spec) and not condition.logical:
+        fail(DTypeError, f"where: the condition {show(condition.shape, condition.dtype)} is not boolean")
+    check_operands(where_op, chosen)
+    return spec_of(shape, next(a for a in chosen if isinstance(a, Spec)).dtype)
 
 
 def _where_samples(rng: Any) -> Any:

@@ -57,7 +57,8 @@ _WAYS: dict[str, Callable[[Builder, Value, Value, DType], Value]] = {
 
 def combining(how: str, dtype: DType) -> Combine:
     """How a reduction of a dtype's values combines two of them."""
-    return partial(_WAYS[how], dtype=dtype)
+    way = _WAYS[how]
+    return lambda b, x, y: way(b, x, y, dtype)
 
 
 def identity(b: Builder, how: str, dtype: DType, type: Type) -> Value:
