@@ -85,7 +85,7 @@ def in_dtype(value: Any, dtype: Any) -> Any:
 
 
 def check_every_dtype(op: Op, call: Call) -> None:
-    """What the shape rule takes the forward takes, and gives what was inferred; the rest is refused by name."""
+    """What the shape rule takes the forward takes, and gives what was inferred; the rest is refused."""
     for dtype in EVERY_DTYPE:
         args = [in_dtype(a, dtype) for a in call.args]
         specs = [spec_of(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in args]
@@ -93,8 +93,7 @@ def check_every_dtype(op: Op, call: Call) -> None:
             return
         try:
             inferred = op.infer(*specs, **call.attrs)
-        except wg.WengertError as e:
-            assert op.name in str(e) or "imaginary" in str(e), (op.name, str(e))
+        except wg.DTypeError:
             continue
         try:
             with np.errstate(all="ignore"):
