@@ -30,6 +30,7 @@ from .reduction import (
     multiply_up,
     narrowed,
     present_where_nonzero,
+    reduced_shape,
     reductions,
     row_by_row,
     running_dtype,
@@ -148,10 +149,39 @@ def _freedom(shape: Shape, axis: tuple[int, ...], correction: float) -> float:
 def _variance(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
     """In two passes, and for half precision in float32."""
     wide = widened(x)
-    mean = add_up(wide, axis, None, None, True) / (count(x.shape, axis) or math.nan)
-    deviation = wide - mean
+    n = count(x.shape, axis)
+    mean = add_up(wide, axis, None, None, True) / (n or math.nan)
+    total = _squared_deviations(wide, mean, axis)
+    if _is_within_rounding(total, mean, n):
+        total = _squared_deviations(wide, _between_extremes(mean, wide, axis), axis)
+    found = total / _freedom(x.shape, axis, correction)
+    return found if keepdims else found.reshape(reduced_shape(x.shape, axis, False))
+
+
+def _squared_deviations(x: Any, mean: Any, axis: tuple[int, ...]) -> Any:
+    deviation = x - mean
     squares = np.square(deviation) if x.dtype.kind != "c" else np.square(deviation.real) + np.square(deviation.imag)
-    return add_up(squares, axis, None, None, keepdims) / _freedom(x.shape, axis, correction)
+    return add_up(squares, axis, None, None, True)
+
+
+def _is_within_rounding(total: Any, mean: Any, n: int) -> bool:
+    """Whether elements may be equal: whether some lie as close to their mean as that may be off by rounding.
+
+    The squares of what rounding leaves of large numbers may overflow.
+    """
+    rounding = n**1.5 * float(np.finfo(mean.dtype).eps)
+    if mean.size == 1:
+        found = float(total.item())
+        return found == math.inf or math.sqrt(found) < rounding * abs(mean.item())
+    return bool(some((np.sqrt(total) < rounding * np.abs(mean)) | (total == math.inf), None))
+
+
+def _between_extremes(mean: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """The mean as it would be without rounding, between the smallest and the largest: of equal elements it is they."""
+    if x.dtype.kind == "c":
+        parts = [_between_extremes(m, p, axis) for m, p in ((mean.real, x.real), (mean.imag, x.imag))]
+        return (parts[0] + 1j * parts[1]).astype(x.dtype)
+    return np.minimum(np.maximum(mean, smallest(x, axis, None, None, True)), largest(x, axis, None, None, True))
 
 
 def _var_pull(ct: Any, x: Any, axis: tuple[int, ...], correction: float) -> Any:

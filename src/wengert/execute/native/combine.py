@@ -37,6 +37,11 @@ def _extreme(b: Builder, x: Value, y: Value, dtype: DType, larger: bool) -> Valu
     return b.select(wins, x, y)
 
 
+def _quick_extreme(b: Builder, x: Value, y: Value, dtype: DType, larger: bool) -> Value:
+    """The larger or smaller of two floats, either where one is NaN: one instruction."""
+    return b.select(b.fcmp("ogt" if larger else "olt", x, y), x, y)
+
+
 def _either(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
     return b.or_(x, y)
 
@@ -50,6 +55,8 @@ _WAYS: dict[str, Callable[[Builder, Value, Value, DType], Value]] = {
     "prod": _multiply,
     "max": partial(_extreme, larger=True),
     "min": partial(_extreme, larger=False),
+    "greatest": partial(_quick_extreme, larger=True),
+    "least": partial(_quick_extreme, larger=False),
     "any": _either,
     "all": _both,
 }
@@ -63,9 +70,9 @@ def combining(how: str, dtype: DType) -> Combine:
 
 def identity(b: Builder, how: str, dtype: DType, type: Type) -> Value:
     """What combining with changes nothing, in a type of a dtype's values."""
-    if how in ("max", "min"):
+    if how in ("max", "min", "greatest", "least"):
         if type.is_float:
-            return b.const(type, -math.inf if how == "max" else math.inf)
+            return b.const(type, -math.inf if how in ("max", "greatest") else math.inf)
         if type.bits == 1:
             return b.const(type, how == "min")
         info = np.iinfo(dtype)

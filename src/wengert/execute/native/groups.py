@@ -35,7 +35,7 @@ _SEARCH = 100
 # How many earlier readers of an array a node is joined with, at most.
 _NEIGHBOURS = 4
 
-REDUCTIONS = frozenset({"sum", "max", "min", "prod", "any", "all", "count_nonzero"})
+REDUCTIONS = frozenset({"sum", "max", "min", "least", "greatest", "prod", "any", "all", "count_nonzero"})
 # From what cost on an operation is not done again in every row of a larger loop.
 _COSTLY = 4
 

@@ -315,7 +315,9 @@ class LoopKernel:
         work = self.passes.work(p) * len(self.rows)
         if not self._sums:
             return 2 if work <= 3 else 1
-        return 4 if work <= 6 else 2 if work <= 16 else 1
+        wanted = 4 if work <= 6 else 2 if work <= 16 else 1
+        # Sums that are carried along stay in registers, at most half of them.
+        return max(1, min(wanted, self.b.target.registers // 2 // len(self._sums)))
 
     # -- one vector of elements, of every row
 
