@@ -93,7 +93,7 @@ def test_no_internal_import_inside_a_function(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_files_stay_small(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 620
+    assert len(path.read_text().splitlines()) <= 900
 
 
 def test_no_import_cycle() -> None:

@@ -20,15 +20,14 @@ def leaf(*values: float) -> wg.Tensor:
 
 
 @pytest.mark.parametrize("symbol", ["+=", "-=", "*=", "/=", "**=", "//=", "%="])
-def test_augmented_assignment_rebinds(symbol: str) -> None:
+def test_augmented_assignment_gives_the_same_tensor_a_new_value(symbol: str) -> None:
     x = wg.tensor([4.0, 9.0])
     names = {"x": x, "y": wg.tensor([2.0, 2.0])}
     exec(f"x {symbol} y", names)
     expected: dict[str, Any] = {"x": np.array([4.0, 9.0], np.float32)}
     exec(f"x {symbol} 2.0", expected)
     np.testing.assert_allclose(names["x"].numpy(), expected["x"])
-    assert names["x"] is not x
-    assert x.tolist() == [4.0, 9.0]
+    assert names["x"] is x
 
 
 @pytest.mark.parametrize("symbol", ["&=", "|=", "^=", "<<=", ">>="])
@@ -46,10 +45,16 @@ def test_augmented_matmul() -> None:
     assert x.tolist() == [[7.0, 10.0], [15.0, 22.0]]
 
 
-def test_augmented_assignment_may_change_shape_and_dtype() -> None:
+def test_augmented_assignment_keeps_shape_and_dtype() -> None:
     x = wg.tensor([1, 2])
-    x += wg.ones((2, 1))
-    assert (x.shape, x.dtype) == ((2, 2), wg.float32)
+    with pytest.raises(wg.DTypeError, match=r"\+=: a result of dtype float32 does not fit a tensor of \(2,\) int64"):
+        x += wg.ones(2)
+    with pytest.raises(wg.ShapeError, match=r"\+=: a result of shape \(2, 2\) for a tensor of \(2,\) int64"):
+        x += wg.ones((2, 1), dtype=wg.int64)
+    assert x.tolist() == [1, 2]
+    y = wg.ones(2)
+    y += wg.ones(2, dtype=wg.float64)
+    assert y.dtype == wg.float32
 
 
 def test_a_loss_is_accumulated() -> None:
@@ -167,7 +172,7 @@ def test_data_is_a_plain_value_otherwise() -> None:
     w = leaf(1.0, 2.0)
     d = w.data
     assert not d.requires_grad
-    for other in (copy.deepcopy(d), pickle.loads(pickle.dumps(d)), d.clone(), d.detach()):
+    for other in (copy.deepcopy(d), pickle.loads(pickle.dumps(d)), d.clone(), d.detach().clone()):
         other.zero_()
     assert w.tolist() == [1.0, 2.0]
 
@@ -293,6 +298,6 @@ def test_a_leaf_takes_no_abstract_value() -> None:
             w.copy_(x)
         return x
 
-    with pytest.raises(wg.GraphError, match="an abstract value written to a leaf"):
+    with pytest.raises(wg.GraphError, match=r"f writes to a tensor from outside, f32\[1\], while it is traced"):
         wg.graph(f)(wg.ones(1))
     assert w.tolist() == [1.0]

@@ -304,18 +304,32 @@ def test_hooks():
 # -- state
 
 
-def test_state_dict_is_a_snapshot():
+def test_state_dict_has_the_modules_values_under_another_name():
     m = Chain()
     state = m.state_dict()
+    kept = {name: value.clone() for name, value in state.items()}
     assert list(state) == ["b", "count", "first.w", "layers.0.w", "layers.1.w"]
     assert not any(v.requires_grad for v in state.values())
     opt = wg.optim.SGD(m.parameters(), lr=1.0)
     m(wg.tensor([1.0])).backward()
     opt.step()
-    assert state["b"].tolist() == [1.0]
-    assert m.b.tolist() == [0.0]
-    m.load_state_dict(state)
-    assert m.b.tolist() == [1.0]
+    assert kept["b"].tolist() == [1.0]
+    assert state["b"].tolist() == m.b.tolist() == [0.0]
+    m.load_state_dict(kept)
+    assert state["b"].tolist() == m.b.tolist() == [1.0]
+    for value in m.state_dict().values():
+        value.copy_(wg.full_like(value, 7))
+    assert m.b.tolist() == [7.0]
+    assert m.b.requires_grad
+    state["b"][0] = 8.0
+    state["b"].mul_(2.0)
+    assert m.b.tolist() == [16.0]
+    again = copy.deepcopy(state)
+    state["b"].zero_()
+    assert again["b"].tolist() == [16.0]
+    assert type(again["b"]) is wg.Tensor
+    with pytest.raises(wg.GradientError, match=r"requires_grad_\(\) of .data or of a state dict's entry"):
+        state["b"].requires_grad_()
     assert next(iter(m.state_dict(prefix="net."))) == "net.b"
 
 

@@ -167,7 +167,7 @@ HOLDERS = {
     "view": lambda w: w.detach().numpy()[::2],
     "reshaped": lambda w: w.detach().numpy().reshape(-1, 2),
     "memoryview": lambda w: memoryview(w.detach().numpy()),
-    "state dict": lambda w: wg.nn.ParameterList([w]).state_dict()["0"],
+    "state dict": lambda w: wg.nn.ParameterList([w]).state_dict()["0"].detach(),
     "other leaf": lambda w: leaf([0.0] * w.size).assign_(w.detach()),
 }
 

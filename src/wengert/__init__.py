@@ -27,6 +27,7 @@ from .core.errors import (
     ShapeError,
     StateError,
     WengertError,
+    WriteError,
     install_traceback_filter,
     install_warning_filter,
 )
@@ -192,6 +193,7 @@ __all__ = [
     "StateError",
     "Tensor",
     "WengertError",
+    "WriteError",
     "__version__",
     "asarray",
     "autograd",

@@ -19,6 +19,7 @@ from .core.errors import RangeError as RangeError
 from .core.errors import ShapeError as ShapeError
 from .core.errors import StateError as StateError
 from .core.errors import WengertError as WengertError
+from .core.errors import WriteError as WriteError
 from .core.errors import install_traceback_filter as install_traceback_filter
 from .core.errors import install_warning_filter as install_warning_filter
 from .core.graph import Graph as Graph

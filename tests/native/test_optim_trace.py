@@ -7,6 +7,7 @@ what then stands in the cells for the outputs.
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ from wengert.optim.cells import CountCell
 
 
 class Looker(Capture):
-    """What a trace here may not need: values of abstract tensors, tensors that are no cell."""
+    """What a trace here may not need: values of abstract tensors."""
 
     def decide(self, x: Tensor, what: str) -> Any:
         raise AssertionError(f"{what} of an abstract {x.spec}")
@@ -42,8 +43,11 @@ class Looker(Capture):
     def consume(self, roots: Sequence[Any]) -> None:
         pass
 
+    def __init__(self) -> None:
+        self.written: list[weakref.ref[Tensor]] = []
+
     def write(self, x: Tensor) -> None:
-        raise AssertionError(f"a write to a tensor that is no cell, {x.spec}")
+        self.written.append(weakref.ref(x))
 
 
 class Program:
@@ -56,7 +60,8 @@ class Program:
         given = [abstract_input(asarray(x).spec, f"x{i}") for i, x in enumerate(examples)]
         saved = []
         mode = set_mode(Mode(get_mode().grad, None, tracing=True))
-        token = set_capture(Looker())
+        looker = Looker()
+        token = set_capture(looker)
         try:
             for cell, tensor in zip(self.cells, inputs, strict=True):
                 saved.append((cell, cell.save()))
@@ -69,6 +74,8 @@ class Program:
             reset_mode(mode)
             for cell, before in saved:
                 cell.restore(before)
+        # What is written to and is no cell does not outlive the step.
+        assert [t() for t in looker.written if t() is not None] == []
         self.written = [i for i, (h, t) in enumerate(zip(held, inputs, strict=True)) if h.node is not t.node]
         outputs = [*results, *(held[i] for i in self.written)]
         self.graph = Graph.closed(outputs, [Given(t, "", False) for t in (*inputs, *given)])

@@ -13,9 +13,15 @@ Array = np.ndarray[Any, Any]
 
 
 def to_numpy(data: Any) -> Array:
-    """`data` as a NumPy array of whatever dtype NumPy gives it; errors name what is wrong."""
-    if isinstance(data, np.ndarray):
+    """`data` as a NumPy array, no subclass, of whatever dtype NumPy gives it; errors name what is wrong."""
+    if type(data) is np.ndarray:
         return data
+    if np.any(getattr(data, "mask", False)) and isinstance(data, np.ndarray):
+        fail(
+            DTypeError,
+            f"a masked array {data.shape} of which some elements are masked",
+            "A tensor has a value everywhere: give those elements one, data.filled(0.0), and keep data.mask beside it.",
+        )
     if isinstance(data, (list, tuple)):
         data = _plain(data)
     try:
@@ -30,6 +36,16 @@ def to_numpy(data: Any) -> Array:
         fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
     except (TypeError, OverflowError) as e:
         fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
+
+
+def is_frozen(a: Array) -> bool:
+    """Whether nobody can write to an array's memory: neither it nor an array that it is a view of is writeable."""
+    base: Any = a
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return base is None or type(base) is bytes
 
 
 def _plain(data: Any) -> Any:
@@ -162,7 +178,7 @@ def format_tensor(x: Any) -> str:
         body = "<abstract>"
         tail.append(f"dtype={x.dtype.name}")
     else:
-        value = np.asarray(x._data)
+        value = x._data
         shown = value.astype(np.float32) if short_name(x.dtype) == "bf16" else value
         options: dict[str, Any] = {"separator": ", ", "prefix": "tensor(", "threshold": 1000, "precision": 4}
         body = np.array2string(shown, **options)

@@ -7,8 +7,11 @@ now and noted, and tensors from outside that the program meets or writes to are 
 
 from __future__ import annotations
 
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+import weakref
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .errors import user_location
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,3 +54,68 @@ _capture: ContextVar[Capture | None] = ContextVar("wengert_capture", default=Non
 get_capture = _capture.get
 set_capture = _capture.set
 reset_capture = _capture.reset
+
+
+# -- writes
+
+
+class Written(NamedTuple):
+    """A tensor that was written to: a weak reference, its data and node before, and in traces where that stands."""
+
+    tensor: weakref.ref[Tensor]
+    data: Any
+    node: Node | None
+    where: str
+
+
+class Writes:
+    """The tensors that a function writes to while a transform runs it, each as it was before.
+
+    `is_trace` says that the function runs once in the place of many times or of none (it is traced in the midst of
+    a computation): what it writes to outside is then no state of a compiled function around it.
+    """
+
+    __slots__ = ("found", "is_trace", "outer", "_token")
+
+    def __init__(self, is_trace: bool) -> None:
+        self.found: dict[int, Written] = {}
+        self.is_trace = is_trace
+        self.outer: Writes | None = None
+
+    def __enter__(self) -> Writes:
+        self.outer = _writes.get()
+        self._token = _writes.set(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _writes.reset(self._token)
+
+
+_writes: ContextVar[Writes | None] = ContextVar("wengert_writes", default=None)
+
+
+def note_write(x: Tensor, gives_abstract: bool) -> bool:
+    """Tell whoever looks on that a tensor is about to be given another value, perhaps an abstract one.
+
+    Returns whether there is anyone who sees to it that no abstract value outlives its trace.
+    """
+    writes = _writes.get()
+    while writes is not None:
+        if id(x) not in writes.found:
+            where = user_location() if writes.is_trace else ""
+            writes.found[id(x)] = Written(weakref.ref(x), x._data, x.node, where)
+        if writes.is_trace:
+            return True
+        writes = writes.outer
+    capture = _capture.get()
+    if capture is not None and gives_abstract and x._data is not None:
+        capture.write(x)
+    return capture is not None
+
+
+def no_writes() -> Token[Writes | None]:
+    """Let nobody look on, until the token is given back to :func:`reset_writes`: a trace of its own begins."""
+    return _writes.set(None)
+
+
+reset_writes = _writes.reset

@@ -30,7 +30,7 @@ import numpy as np
 from .arrays import Array
 from .spec import DType, Spec, spec_of
 from .standins import become, present, weak
-from .tensor import Tensor, wrap
+from .tensor import Tensor, abstract_like, wrap
 
 
 class Cell:
@@ -108,7 +108,8 @@ class TensorCell(Cell):
         return self.tensor.spec
 
     def get(self) -> Array:
-        return np.asarray(self.tensor._data)
+        found: Array = self.tensor._data
+        return found
 
     def put(self, array: Array) -> None:
         self.tensor._data = array
@@ -208,7 +209,8 @@ class ArrayCell(Cell):
         self.items[self.name] = saved
 
     def hold(self, tensor: Tensor) -> None:
-        self.items[self.name] = tensor
+        # An object of the place's own, for the function may write to it.
+        self.items[self.name] = abstract_like(tensor)
 
     def held(self) -> Tensor:
         value = self.items[self.name]

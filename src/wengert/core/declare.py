@@ -38,7 +38,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import Tensor, asarray, new, wrap
+from .tensor import Tensor, asarray, base_of, ndarray, new, wrap
 
 _FAST = """
 def front({params}, /):
@@ -47,9 +47,12 @@ def front({params}, /):
         if {same}spec.{accepts}:
             {load}
             out = new(Tensor)
-            out._data = data = forward({values})
+            data = forward({values})
+            if type(data) is not ndarray:
+                data = asarray(data)
+            out._data = data
             out._spec = result = spec{result}
-            {nodes}
+            {nodes}{taken}
             if {untracked} or not (mode := get_mode()).grad:
                 out.node = None
                 return out
@@ -59,6 +62,10 @@ def front({params}, /):
         pass
     return general(op, ({params},))
 """
+
+_TAKEN = """
+            frame = getframe(1)
+            out._base = base_of({x}, frame.f_code, frame.f_lasti)"""
 
 _RECORD = """frame = getframe(1)
             out.node = node = Node()
@@ -102,6 +109,7 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         result="" if op.result == "same" else f".{op.result}",
         nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
         untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
+        taken=_TAKEN.format(x=params[0]) if op.view else "",
         record=record,
     )
     namespace: dict[str, Any] = {
@@ -111,11 +119,14 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         if op.result == "same"
         else _with_result_spec,
         "new": new,
+        "ndarray": ndarray,
+        "asarray": np.asarray,
         "Tensor": Tensor,
         "Node": Node,
         "EMPTY_ATTRS": EMPTY_ATTRS,
         "get_mode": get_mode,
         "getframe": sys._getframe,
+        "base_of": base_of,
         "__name__": __name__,
     }
     exec(compiled(source), namespace)
@@ -165,6 +176,7 @@ def elementwise(
     *,
     partials: Mapping[str, Rule | Fact] | None = None,
     accepts: Accepts = "inexact",
+    view: bool = False,
     result: Result = "same",
     doc: str,
     operator: str = "",
@@ -192,6 +204,7 @@ def elementwise(
         forward,
         facts=facts,
         accepts=accepts,
+        view=view,
         result=result,
         doc=doc,
         algebra=algebra,

@@ -34,6 +34,10 @@ class GradientError(WengertError, RuntimeError):
     """A derivative that was asked for and cannot be given."""
 
 
+class WriteError(WengertError, RuntimeError):
+    """A write that would be lost: to a value that was taken from a tensor, which would stay as it is."""
+
+
 class GraphError(WengertError, ValueError):
     """A graph that cannot be built, parsed or run as asked."""
 

@@ -227,6 +227,7 @@ class Op:
         "differentiable",
         "infer",
         "accepts",
+        "view",
         "result",
         "results",
         "front",
@@ -260,6 +261,7 @@ class Op:
         facts: Mapping[str, Fact] | Joint | None = None,
         infer: Callable[..., Any] | None = None,
         accepts: Accepts = "anything",
+        view: bool = False,
         result: Result = "same",
         results: int = 1,
         body: Callable[..., Any] | None = None,
@@ -286,6 +288,8 @@ class Op:
         self.forward = forward
         self.signature = signature.strip()
         self.accepts, self.result, self.results = accepts, result, results
+        # Whether what it gives are elements of its first argument, which elsewhere (NumPy, PyTorch) share its memory.
+        self.view = view
         self.body = body
         self.doc, self.source, self.layout = doc, source, layout
         self.algebra = algebra if algebra is not None else Algebra()

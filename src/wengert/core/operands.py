@@ -35,7 +35,7 @@ from .spec import (
     spec_of,
 )
 from .standins import WeakScalar, weak
-from .tensor import Tensor, abstract, abstract_like, asarray, wrap
+from .tensor import Tensor, abstract, abstract_like, asarray, base_of, wrap
 
 
 def to_operand(value: Any, op: str) -> Any:
@@ -243,6 +243,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
             values.append(a)
             flags.append(False)
     mode = get_mode()
+    given = operands[0]
     tracked = mode.grad and True in flags and op.differentiable
     saved: tuple[Any, ...] = ()
     if concrete:
@@ -252,6 +253,8 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
             data = forward_values(op, operands, values, attrs)  # fails again, in the library's words
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
+        if op.view:
+            out._base = base_of(operands[0], *caller())
         if not (tracked and spec.inexact):
             return out
         saved = kept_values(op, tuple(flags), values, data)
@@ -281,7 +284,10 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     kept = dict(attrs) if attrs else EMPTY_ATTRS
     node = make_node(op, inputs, kept, saved, spec, code, offset, scope, tracked, stopped)
     if not concrete:
-        return abstract(node)
+        out = abstract(node)
+        if op.view:
+            out._base = base_of(given, code, offset)
+        return out
     out.node = node
     return out
 

@@ -29,7 +29,7 @@ from .spec import (
     show,
     spec_of,
 )
-from .tensor import ALIAS, Tensor, abstract, new, wrap
+from .tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
 
 SCALARS = frozenset({bool, int, float, complex})
 
@@ -78,14 +78,23 @@ def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Map
     if op.results != 1:
         specs = tuple(spec_of(d.shape, d.dtype) for d in data)
         if not tracked:
-            return tuple(wrap(d, s) for d, s in zip(data, specs, strict=True))
+            return _based(op, args, tuple(wrap(d, s) for d, s in zip(data, specs, strict=True)))
         node = _record(op, args, attrs, values, data, specs)
-        return tuple(pick(node, i, d) for i, d in enumerate(data))
+        return _based(op, args, tuple(pick(node, i, d) for i, d in enumerate(data)))
     spec = spec_of(data.shape, data.dtype)
     out = wrap(data, spec)
     if tracked and spec.inexact:
         out.node = _record(op, args, attrs, values, data, spec)
     return out
+
+
+def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The results of an op, which are marked where they are elements of its argument."""
+    if op.view:
+        base = base_of(args[0], *caller())
+        for out in outs:
+            out._base = base
+    return outs
 
 
 _ONE_TRACKED = (True,)
@@ -106,25 +115,33 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
 
 def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     """The result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
+    if type(data) is not ndarray:
+        data = np.asarray(data)
     out = new(Tensor)
     out._data = data
     out._spec = spec = spec_of(data.shape, data.dtype)
     out.node = None
     node = x.node
-    if node is None or not (node.requires_grad and spec.inexact and op.differentiable and (mode := get_mode()).grad):
+    tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
+    if not (tracked or op.view):
         return out
-    needs, needs_out = op.save_plan(_ONE_TRACKED)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
+    code, offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    if op.view:
+        out._base = base_of(x, code, offset)
+    if not tracked:
+        return out
+    needs, needs_out = op.save_plan(_ONE_TRACKED)
     out.node = made = Node()
     made.op = op
     made.inputs = (node,)
     made.attrs = attrs if attrs else EMPTY_ATTRS
     made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
     made.spec = spec
-    made.code, made.offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-    made.scope = mode.scope
+    made.code, made.offset = code, offset
+    made.scope = get_mode().scope
     return out
 
 
@@ -157,6 +174,7 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
             attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, Tensor) else v for k, v in attrs.items()}
     specs = op.infer(*(argument_spec(a) for a in args), **attrs)
     mode = get_mode()
+    given: Any = args[0] if args else None
     if mode.grad and op.differentiable:
         args = [resumed(a) for a in args]
     tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
@@ -165,9 +183,12 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     saved = mixed(args, inputs)
     if op.results != 1:
         node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad)
-        return tuple(pick(node, i, None) for i in range(len(specs)))
+        return _based(op, args, tuple(pick(node, i, None) for i in range(len(specs))))
     tracked = tracked and specs.inexact
-    return abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
+    out = abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
+    if op.view:
+        out._base = base_of(given, code, offset)
+    return out
 
 
 def resumed(x: Any) -> Any:
@@ -195,7 +216,7 @@ def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
 def same_value(x: Tensor) -> Tensor:
     """A tensor of the same value and node: writing to `x` does not change it."""
     if x._data is None:
-        return x
+        return x if x.is_weak else abstract(x.node)  # type: ignore[arg-type]
     out = wrap(x._data, x._spec)
     out.node = x.node
     return out
@@ -211,13 +232,15 @@ def filled(number: Any, spec: Spec) -> Tensor:
 def another(x: Tensor) -> Tensor:
     """`x` as another tensor object: writing to one of them leaves the other."""
     node = x.node
+    is_recorded = node is not None and node.requires_grad and get_mode().grad
+    if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
+        node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
     if x._data is None:
         assert node is not None
         return abstract(node)
     out = wrap(x._data, x._spec)
-    if node is not None and node.requires_grad and get_mode().grad:
-        leaf = node.op.kind == "leaf"
-        out.node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x._spec, *caller(), get_mode().scope) if leaf else node
+    if is_recorded:
+        out.node = node
     return out
 
 
@@ -282,10 +305,7 @@ def pick(node: Node, index: int, data: Any) -> Tensor:
         return abstract(
             make_node(OUTPUT, (node,), {"index": index}, (), spec, node.code, node.offset, node.scope, False)
         )
-    out = new(Tensor)
-    out._data = data
-    if data is not None:
-        out._spec = spec
+    out = abstract(node) if data is None else wrap(data, spec)
     out.node = make_node(OUTPUT, (node,), {"index": index}, (), spec, node.code, node.offset, node.scope)
     return out
 

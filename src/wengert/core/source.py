@@ -6,6 +6,7 @@ import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
+from opcode import opmap
 from types import CodeType
 
 
@@ -24,6 +25,27 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+_CACHE, _STORES = opmap["CACHE"], frozenset(opmap[n] for n in ("STORE_SUBSCR", "STORE_SLICE") if n in opmap)
+_BETWEEN = frozenset({_CACHE, opmap["SWAP"], opmap["EXTENDED_ARG"]})
+
+
+@lru_cache(maxsize=4096)
+def is_stored_back(code: CodeType, taken: int, offset: int) -> bool:
+    """Whether the instruction at `offset` is that of `x[i] += v`, which took `x[i]` at the instruction `taken`.
+
+    Python takes the element, has it add the other operand, and stores what it gives in `x[i]`.
+    """
+    text = code.co_code
+    if text[offset] != opmap["BINARY_OP"]:
+        return False
+    after = offset + 2
+    while after < len(text) and text[after] in _BETWEEN:
+        after += 2
+    places = list(code.co_positions())
+    (line, _, column, _), (taken_line, _, taken_column, _) = places[offset // 2], places[taken // 2]
+    return after < len(text) and text[after] in _STORES and (line, column) == (taken_line, taken_column)
 
 
 @lru_cache(maxsize=4096)

@@ -240,7 +240,8 @@ def spec_of(shape: Shape, dtype: DType) -> Spec:
         if len(_interned) >= _INTERNED_LIMIT:
             # Identity only speeds comparisons up: forgetting is always safe, hoarding is not.
             _interned.clear()
-        spec = _interned[shape, dtype] = Spec(shape, dtype)
+        # Of equal dtypes the one that all others are compared with by identity.
+        spec = _interned[shape, dtype] = Spec(shape, _STANDARD.get(dtype.name, dtype))
     return spec
 
 

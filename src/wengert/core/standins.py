@@ -7,7 +7,7 @@ names the node of its value.
 
 from __future__ import annotations
 
-from .capture import get_capture
+from .capture import note_write
 from .errors import GraphError, fail
 from .op import TABLE
 from .spec import bool_, category, default_complex, default_float, default_int
@@ -49,17 +49,18 @@ def replace(t: Tensor, value: Tensor) -> None:
     """
     if value._data is None:
         if t._data is not None:
-            capture = get_capture()
-            if capture is None:
+            if not note_write(t, True):
                 leaf = " that requires gradients" if t.requires_grad else ""
                 fail(
                     GraphError,
                     f"an abstract value written to a leaf{leaf}, {t.spec}",
                     "While a function is traced, return the new value and assign it outside.",
                 )
-            capture.write(t)
+        else:
+            note_write(t, True)
         become(t, bind_detach(value))
         return
+    note_write(t, False)
     node = leaf_node(t) if t.node is not None and t.node.op is LEAF else None
     t._data, t._spec, t.node = value._data, value._spec, node
 

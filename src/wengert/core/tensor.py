@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterator
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .arrays import Array, converted, dtype_for, format_tensor, to_numpy
+from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
 from .capture import get_capture
-from .errors import DTypeError, GradientError, GraphError, ShapeError, fail
+from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .op import TABLE, Linear, Op
@@ -40,6 +41,7 @@ _NUMPY_NAMES = {
 }
 
 new = object.__new__
+ndarray = np.ndarray
 
 
 class Tensor:
@@ -54,12 +56,14 @@ class Tensor:
 
     # `_spec` is set where there is a buffer: its absence sends an operation on abstract tensors
     # from the fast path to the general one at no cost to the others.
-    __slots__ = ("_data", "_spec", "node", "_grad", "__weakref__")
+    __slots__ = ("_data", "_spec", "node", "_grad", "_base", "__weakref__")
 
+    # An array, exactly an ndarray, also where it has no axes: native code reads it as one. None: abstract.
     _data: Any
     _spec: Spec
     node: Node | None
     _grad: Any  # a tensor, None, or what is Unread
+    _base: Any  # of a value taken from another tensor, how (see `taken_from`); unset for others
 
     __array_priority__ = 1000.0
 
@@ -158,7 +162,7 @@ class Tensor:
         return self._view("numpy()")
 
     def _view(self, what: str) -> Array:
-        view = np.asarray(self._value(what)).view()
+        view: Array = self._value(what).view()
         view.flags.writeable = False
         return view
 
@@ -216,7 +220,7 @@ class Tensor:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        value = np.asarray(self._value("__dlpack__"))
+        value = self._value("__dlpack__")
         # Consumers may write into what they get, and not every DLPack can say read-only: they get a copy,
         # or with copy=False what says so (a BufferError where it cannot).
         if copy is False:
@@ -245,11 +249,11 @@ class Tensor:
                 f"item() of a tensor with {self.size} elements, {self.spec}",
                 "Only a tensor with one element is a scalar. Reduce or index it first, or use tolist().",
             )
-        return np.asarray(self._value("item()")).item()
+        return self._value("item()").item()
 
     def tolist(self) -> Any:
         """The value as a Python scalar or nested lists of them."""
-        return np.asarray(self._value("tolist()")).tolist()
+        return self._value("tolist()").tolist()
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -368,24 +372,18 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """The same value without history: gradients do not flow through it."""
-        if self._data is None:
-            return bind_detach(self)
-        return wrap(self._data, self._spec)
+        out = bind_detach(self) if self._data is None else wrap(self._data, self._spec)
+        frame = user_frame(1)
+        out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
+        return out
 
     @property
     def data(self) -> Tensor:
-        """The value without history. Assigning to it, or writing into it, gives this tensor a new value.
+        """This tensor under another name, without history: what is written to one of them is seen by the other.
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
-        out = new(DataView)
-        out.owner = self
-        out._data = self._data
-        if self._data is None:
-            out.node = self.detach().node
-        else:
-            out._spec, out.node = self._spec, None
-        return out
+        return data_view(self)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -437,7 +435,7 @@ class Tensor:
                 f"a tensor with history cannot be pickled or deep-copied, {self.spec}",
                 "Only leaves can: use t.detach().",
             )
-        value = np.asarray(self._value("pickling"))
+        value = self._value("pickling")
         return _rebuild, (type(self), value, self.requires_grad, self.grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -498,14 +496,69 @@ class Tensor:
 
 
 class DataView(Tensor):
-    """What `x.data` gives: a detached tensor whose in-place operations write to its owner too."""
+    """What `x.data` and a state dict give: a detached tensor that has whatever value its owner has.
 
-    __slots__ = ("owner",)
+    It stands for the owner in reading and in writing; `_base` holds it.
+    """
 
-    owner: Tensor
+    __slots__ = ()
+
+    @property
+    def owner(self) -> Tensor:
+        """The tensor that it stands for."""
+        found: Tensor = self._base
+        return found
+
+    # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
+    _data = property(lambda self: self.owner._data)
+    _spec = property(lambda self: self.owner._spec)
+    node = property(lambda self: None if self.owner._data is not None else bind_detach(self.owner).node)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Make it a leaf, with the owner's value of now."""
+        if requires_grad:
+            fail(
+                GradientError,
+                f"requires_grad_() of .data or of a state dict's entry, {self.spec}",
+                "It is another name of its tensor. For a leaf of its own with that value, write x.detach().clone().",
+            )
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.detach().__reduce__()
+
+
+def data_view(owner: Tensor) -> DataView:
+    """A tensor's value under another name; see :class:`DataView`."""
+    out = new(DataView)
+    out._base = owner.owner if isinstance(owner, DataView) else owner
+    return out
+
+
+# -- values that were taken from tensors
+
+# A weak reference to the tensor, the place in the user's program, and the same for where the tensor itself is from.
+Base = tuple[Any, CodeType | None, int, Any]
+
+
+def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
+    """What a value that is taken from `x` at a place keeps in `_base`."""
+    if type(x) is DataView:
+        x = x.owner
+    data = x._data
+    # What is a view of another tensor's array, or abstract, may have been taken itself.
+    parent = getattr(x, "_base", None) if data is None or data.base is not None else None
+    return (weakref.ref(x), code, offset, parent)
+
+
+def taken_from(x: Tensor) -> Base | None:
+    """How `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
+    base = getattr(x, "_base", None)
+    if type(x) is DataView:
+        return None
+    while base is not None and base[0]() is None:
+        base = base[3]
+    return base
 
 
 def _table(name: str) -> Any:
@@ -524,8 +577,10 @@ def leaf_node(owner: Tensor) -> Node:
 
 
 def wrap(data: Any, spec: Spec | None = None) -> Tensor:
-    """An untracked tensor over `data`, a native-endian array of a supported dtype, without a copy."""
+    """An untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
     out = new(Tensor)
+    if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
+        data = np.asarray(data)
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
     out.node = None
@@ -586,9 +641,10 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any = None) -> Tensor:
     """A tensor of `data` (Array API).
 
-    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless it
-    is read-only or `copy=False`: a tensor is a value, and a writeable array could change it
-    behind its back. With `copy=False` you promise not to write to it any more.
+    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless nobody
+    can write to its memory (it is read-only, and not a view of what is not) or `copy=False`: a tensor is a value,
+    and a writeable array could change it behind its back. With `copy=False` you promise not to
+    write to it any more.
 
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
     """
@@ -614,6 +670,8 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         if copy is False:
             raise ValueError(f"a copy is needed to convert {value.dtype} to {native}")
         value = converted(value, native)
-    elif (value is data or value.base is not None) and (copy or (copy is None and value.flags.writeable)):
+    elif (value is data or value.base is not None) and (copy or (copy is None and not is_frozen(value))):
         value = value.copy()
+    if value.dtype is not native:  # one of equal dtypes, such as unpickling makes
+        value = value.view(native)
     return wrap(value)

@@ -121,9 +121,9 @@ def _flatten_into(leaves: list[Any], x: Any, is_leaf: Callable[[Any], bool] | No
     return Structure(kind, aux, tuple(_flatten_into(leaves, c, is_leaf) for c in children), unflatten)
 
 
-def leaves(nest: Any) -> list[Any]:
-    """The leaves of a nest, in order."""
-    return flatten(nest)[0]
+def leaves(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The leaves of a nest, in order; what `is_leaf` holds of is one whatever is in it."""
+    return flatten(nest, is_leaf)[0]
 
 
 def structure(nest: Any) -> Structure:
@@ -138,8 +138,47 @@ def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
     return structure.build(iter(leaves))
 
 
+def pair(first: Structure, second: Structure) -> Structure:
+    """The structure of a tuple of two nests."""
+    return Structure(tuple, None, (first, second), lambda _, c: tuple(c))
+
+
+def arranged(leaves: Sequence[Any], found: Structure, wanted: Structure) -> list[Any] | None:
+    """The leaves of a nest of structure `found` in the order of `wanted`; None where the two differ.
+
+    Dicts with the same keys in another order are the same nest.
+    """
+    order = _order(found, wanted, 0)
+    return None if order is None else [leaves[i] for i in order]
+
+
+def _order(found: Structure, wanted: Structure, start: int) -> list[int] | None:
+    """Where the leaves of `wanted` stand among those of `found`, which begin at `start`."""
+    if found.kind is not wanted.kind or len(found.children) != len(wanted.children):
+        return None
+    if found.kind is None:
+        return [start]
+    starts = []
+    for child in found.children:
+        starts.append(start)
+        start += child.count
+    places: Sequence[int] = range(len(starts))
+    if found.aux != wanted.aux:
+        if not isinstance(found.kind, type) or not issubclass(found.kind, dict) or set(found.aux) != set(wanted.aux):
+            return None
+        by_key = {key: i for i, key in enumerate(found.aux)}
+        places = [by_key[key] for key in wanted.aux]
+    order: list[int] = []
+    for place, child in zip(places, wanted.children, strict=True):
+        part = _order(found.children[place], child, starts[place])
+        if part is None:
+            return None
+        order += part
+    return order
+
+
 def map(fn: Callable[..., Any], nest: Any, *rest: Any) -> Any:
-    """`fn` over the leaves of one nest, or of several with the same structure.
+    """`fn` over the leaves of one nest, or of several with the same structure (dict keys in any order).
 
     Raises GraphError when structures differ.
 
@@ -151,7 +190,8 @@ def map(fn: Callable[..., Any], nest: Any, *rest: Any) -> Any:
     columns = [first]
     for i, other in enumerate(rest, 1):
         more, found = flatten(other)
-        if found != shape:
+        column = arranged(more, found, shape)
+        if column is None:
             fail(GraphError, f"nest {i} has another structure than nest 0: {found} and {shape}")
-        columns.append(more)
+        columns.append(column)
     return unflatten(shape, [fn(*row) for row in zip(*columns, strict=True)])

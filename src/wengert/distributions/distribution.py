@@ -127,7 +127,7 @@ class Distribution:
 
     def _check(self, ok: Any, what: str) -> None:
         """Fail unless `ok` (a boolean tensor; unknown while tracing) holds everywhere."""
-        if not ok.is_abstract and not np.asarray(ok._data).all():
+        if not ok.is_abstract and not ok._data.all():
             fail(
                 ShapeError,
                 f"{type(self).__name__}: {what}",

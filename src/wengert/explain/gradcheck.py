@@ -93,7 +93,7 @@ def _check_level(
         found, pull = vjp(lambda *xs: tuple(flat(*xs)), *tensors)
         return list(pull(tuple(wrap(np.asarray(w, o.dtype)) for w, o in zip(weights, found, strict=True))))
 
-    grads = [np.asarray(g._data) for g in gradient(*map(_tensor, values))]
+    grads = [g._data for g in gradient(*map(_tensor, values))]
     for k, (value, g, name) in enumerate(zip(values, grads, names, strict=True)):
         if g.shape != value.shape or g.dtype != value.dtype:
             fail(

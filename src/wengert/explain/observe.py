@@ -368,7 +368,7 @@ def _watched_ufunc(op: Op, original: Any) -> Any:
         if (seen is None or seen.quiet) and (seen := watching()) is None:
             return original(*values)
         start = perf_counter()
-        out = original(*values)
+        out = _data(original(*values))
         seen.step(op, values, out, original, EMPTY_ATTRS, start)
         return out
 
@@ -386,7 +386,7 @@ def _watched_function(op: Op, original: Any) -> Any:
         start = perf_counter()
         seen.quiet += pause
         try:
-            out = original(*values, **attrs)
+            out = _data(original(*values, **attrs))
         finally:
             seen.quiet -= pause
         if pause:
@@ -394,6 +394,13 @@ def _watched_function(op: Op, original: Any) -> Any:
         return out
 
     return forward
+
+
+def _data(out: Any) -> Any:
+    """What a forward gives as tensors keep it, so that a value is known by its identity where it is used."""
+    if type(out) is np.ndarray:
+        return out
+    return tuple(map(_data, out)) if type(out) in (tuple, list) else np.asarray(out)
 
 
 def _made(node: Node) -> None:
@@ -491,7 +498,7 @@ class _WatchedProducts:
     def matmul(x: Any, y: Any) -> Any:
         seen = watching()
         start = perf_counter()
-        out = np.matmul(x, y)
+        out = _data(np.matmul(x, y))
         if seen is not None:
             vectors = {(True, True): "matmul", (True, False): "matvec", (False, True): "vecmat", (False, False): "dot"}
             seen.step(TABLE[vectors[x.ndim > 1, y.ndim > 1]], (x, y), out, np.matmul, EMPTY_ATTRS, start)

@@ -352,8 +352,13 @@ class Module:
     # -- state
 
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """Parameters and persistent buffers by path, detached: later training does not change them."""
-        return {name: value.detach() for name, value in self._state(prefix)}
+        """Parameters and persistent buffers by path.
+
+        As in PyTorch the entries are the module's own values under another name, detached: what is written to one of
+        them the module has, and they have what later training makes of it. To keep values as they are now, take
+        copies: `{k: v.clone() for k, v in module.state_dict().items()}`, or `copy.deepcopy(module.state_dict())`.
+        """
+        return {name: value.data for name, value in self._state(prefix)}
 
     def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
         for path, module in self.named_modules(remove_duplicate=False):

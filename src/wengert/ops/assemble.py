@@ -94,6 +94,7 @@ concat_op: Op = linear(
 split_op: Op = op(
     "split(x; sizes, axis)",
     lambda x, sizes, axis: tuple(x[along(axis, part)] for part in _parts(sizes)),
+    view=True,
     infer=lambda x, sizes, axis: tuple(spec_of(resized(x.shape, axis, n), x.dtype) for n in sizes),
     facts={"x": Linear(lambda ct, axis: concat_op(*ct, axis=axis), fills=True, selects=True, covers=True)},
     kind="linear",
@@ -279,6 +280,7 @@ stack_op: Op = linear(
 unstack_op: Op = op(
     "unstack(x; axis)",
     lambda x, axis: tuple(x[along(axis, i)] for i in range(x.shape[axis])),
+    view=True,
     infer=lambda x, axis: (spec_of(x.shape[:axis] + x.shape[len(x.shape) + axis + 1 :], x.dtype),) * x.shape[axis],
     facts={"x": Linear(lambda ct, axis: stack_op(*ct, axis=axis), fills=True, selects=True, covers=True)},
     kind="linear",

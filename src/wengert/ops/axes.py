@@ -10,7 +10,7 @@ import numpy as np
 from ..core.declare import METHODS, linear, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Missing, Op
-from ..core.record import another, bind
+from ..core.record import bind
 from ..core.spec import Shape, Spec, normalize_axes, normalize_axis, show, spec_of
 from ..core.tensor import Tensor
 from .aliases import alias, dim_alias
@@ -47,6 +47,7 @@ def _infer_permute(x: Spec, axes: tuple[int, ...]) -> Spec:
 permute_op: Op = linear(
     "permute(x; axes)",
     _permute,
+    view=True,
     infer=_infer_permute,
     transpose=lambda ct, axes: permute_op(ct, axes=_inverse(axes)),
     fills=True,
@@ -189,7 +190,7 @@ def t(x: Any) -> Tensor:
             f"T of a tensor with {x.ndim} dimensions, {show(x.shape, x.dtype)}",
             "Write x.mT for a stack of matrices, or wg.permute_dims(x, axes) for any order.",
         )
-    return matrix_transpose(x) if x.ndim == 2 else another(x)
+    return matrix_transpose(x) if x.ndim == 2 else x
 
 
 as_property("T", t)
@@ -213,6 +214,7 @@ def _infer_squeeze(x: Spec, axis: tuple[int, ...]) -> Spec:
 squeeze_op: Op = linear(
     "squeeze(x; axis)",
     lambda x, axis: np.squeeze(x, axis),
+    view=True,
     infer=_infer_squeeze,
     transpose=lambda ct, x_shape: ct.reshape(x_shape),
     fills=True,
@@ -232,6 +234,7 @@ squeeze_op: Op = linear(
 expand_dims_op: Op = linear(
     "expand_dims(x; axis)",
     lambda x, axis: np.expand_dims(x, axis),
+    view=True,
     infer=lambda x, axis: spec_of(_with_axis(x.shape, axis), x.dtype),
     transpose=lambda ct, x_shape: ct.reshape(x_shape),
     fills=True,
@@ -303,7 +306,7 @@ def atleast_1d(*xs: Any) -> Any:
     >>> wg.atleast_1d(3.0)
     tensor([3.])
     """
-    out = [another(x) if x.ndim else reshaped(x, (1,)) for x in map(as_operand, xs)]
+    out = [x if x.ndim else reshaped(x, (1,)) for x in map(as_operand, xs)]
     return out[0] if len(out) == 1 else out
 
 
@@ -315,7 +318,7 @@ def atleast_2d(*xs: Any) -> Any:
     >>> wg.atleast_2d([1, 2]).shape
     (1, 2)
     """
-    out = [another(x) if x.ndim > 1 else reshaped(x, (1, x.size)) for x in map(as_operand, xs)]
+    out = [x if x.ndim > 1 else reshaped(x, (1, x.size)) for x in map(as_operand, xs)]
     return out[0] if len(out) == 1 else out
 
 
@@ -324,6 +327,7 @@ def atleast_2d(*xs: Any) -> Any:
 flip_op: Op = linear(
     "flip(x; axis)",
     lambda x, axis: np.flip(x, axis),
+    view=True,
     infer=lambda x, axis: x,
     transpose=lambda ct, axis: flip_op(ct, axis=axis),
     fills=True,

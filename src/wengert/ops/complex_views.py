@@ -42,6 +42,7 @@ def _infer_complex(x: Spec) -> Spec:
 view_as_real_op = linear(
     "view_as_real(x)",
     _pairs,
+    view=True,
     infer=_infer_pairs,
     transpose=lambda ct: TABLE["view_as_complex"](ct),
     layout="()->(p)",
@@ -63,6 +64,7 @@ view_as_complex_op = linear(
     "view_as_complex(x)",
     _complex,
     accepts="real_inexact",
+    view=True,
     infer=_infer_complex,
     transpose=lambda ct, x_dtype: _as_dtype(TABLE["view_as_real"](ct), x_dtype),
     layout="(p)->()",

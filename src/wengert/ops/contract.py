@@ -16,7 +16,7 @@ from ..core.op import Call, Linear, Op
 from ..core.operands import elementwise_general, promote_tensors
 from ..core.record import bind
 from ..core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
-from ..core.tensor import Tensor, new
+from ..core.tensor import Tensor, ndarray, new
 from .axes import permute_op
 from .einsum import tensordot
 from .elementwise import conj, multiply
@@ -230,7 +230,8 @@ def matmul(x: Any, y: Any, /) -> Tensor:
         m, n = len(spec.shape), len(other.shape)
         if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2):
             out = new(Tensor)
-            out._data = data = np.matmul(x._data, y._data)
+            data = np.matmul(x._data, y._data)
+            out._data = data if type(data) is ndarray else np.asarray(data)
             out._spec = made = spec_of(data.shape, spec.dtype)
             n_x, n_y = x.node, y.node
             if (n_x is None and n_y is None) or not (mode := get_mode()).grad:

@@ -123,6 +123,7 @@ def _embed_diagonal(x: Any, offset: int, rows: int, columns: int) -> Any:
 diagonal_op: Op = linear(
     "diagonal(x; offset)",
     lambda x, offset: np.diagonal(x, offset, -2, -1),
+    view=True,
     infer=_infer_diagonal,
     transpose=lambda ct, x_shape, offset: embed_diagonal(ct, offset=offset, rows=x_shape[-2], columns=x_shape[-1]),
     fills=True,

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import operator
 import sys
+from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ..core.declare import METHODS
-from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail, is_internal
 from ..core.mode import get_mode
 from ..core.node import make_node
 from ..core.op import Op
@@ -27,7 +28,7 @@ from ..core.spec import (
     show,
     uint64,
 )
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Base, Tensor, asarray, base_of, ndarray, wrap
 from .axes import permute_op
 from .index_ops import ALL, Entries, Entry, check_range, index_op, index_update, slice_op, slice_update
 from .inplace import check_write, old_version, value_for, write
@@ -291,7 +292,10 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             plain = _plain(index, x)
             if plain is not None:
                 try:
-                    return wrap(_pick(data, plain))
+                    out = wrap(_pick(data, plain))
+                    if type(index) in _BASIC or not any(type(i) is ndarray for i in plain):
+                        out._base = _taken(x, sys._getframe(1))
+                    return out
                 except (IndexError, ValueError, TypeError) as e:
                     _not_indexable(x, index, e)
         elif x._spec.inexact:
@@ -301,8 +305,18 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 frame = sys._getframe(1)
                 code, offset = frame.f_code, frame.f_lasti
                 out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)
+                if op.view:
+                    out._base = _taken(x, frame)
                 return out
     return _indexed(x, _parse(x, index))
+
+
+def _taken(x: Tensor, frame: FrameType) -> Base:
+    """What a value taken from `x` keeps of that; `frame` is the caller's."""
+    found: FrameType | None = frame
+    while found is not None and is_internal(found.f_code.co_filename):
+        found = found.f_back
+    return base_of(x, None, 0) if found is None else base_of(x, found.f_code, found.f_lasti)
 
 
 def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[str, Any], tuple[Any, ...]] | None:

@@ -133,6 +133,7 @@ _SLICES: list[tuple[Shape, Entries]] = [
 slice_op: Op = linear(
     "slice(x; entries)",
     lambda x, entries: x[_decode(entries)],
+    view=True,
     infer=lambda x, entries: spec_of(_slice_shape(x.shape, entries), x.dtype),
     transpose=lambda ct, entries, x_shape: slice_transpose(ct, entries=entries, sizes=_slice_sizes(x_shape, entries)),
     fills=True,

@@ -1,29 +1,33 @@
 """New versions: writing into a tensor without touching what was computed from it.
 
-A tensor is a value, and a name for its newest version. `x.add_(y)` computes `x + y` like any
-other operation and lets the same object stand for the result. `x += y` rebinds the name instead,
-as Python does with numbers. The one exception is a leaf that requires gradients: while gradients
-are recorded it cannot be written to, and under `no_grad` it takes the value and stays a leaf, so
-that `w -= lr * w.grad` updates the parameter whoever holds it.
+A tensor is a value, and a name for its newest version. `x += y` and `x.add_(y)` compute `x + y` like
+any other operation and let the same object stand for the result. A leaf that requires gradients cannot be
+written to while they are recorded; under `no_grad` it takes the value and stays a leaf, so that
+`w -= lr * w.grad` updates the parameter whoever holds it.
+
+What was taken from a tensor (a slice, a reshape, `detach()`) is a value of its own. In NumPy and PyTorch it
+would share memory, and a write to it would be one to that tensor: such a write is refused as long as the tensor lives.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..core.capture import get_capture
+from ..core.capture import note_write
 from ..core.declare import METHODS, public
-from ..core.errors import DTypeError, GradientError, ShapeError, fail
+from ..core.errors import DTypeError, GradientError, ShapeError, WriteError, fail
 from ..core.mode import get_mode
 from ..core.op import Op
 from ..core.operands import elementwise_general
 from ..core.record import caller
+from ..core.source import is_stored_back, resolve
 from ..core.spec import broadcast_shapes, category, show
 from ..core.standins import replace
-from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, wrap
+from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, taken_from, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -32,7 +36,9 @@ from .structure import broadcast, cast
 
 
 def check_write(x: Tensor, what: str) -> None:
-    """Raise GradientError where `x` is a leaf that requires gradients and they are recorded."""
+    """Raise WriteError where a write would be lost, GradientError where it would lose a leaf's gradient."""
+    if getattr(x, "_base", None) is not None:
+        check_reaches(x, what)
     node = x.node
     if node is not None and node.op is LEAF and get_mode().grad:
         fail(
@@ -41,6 +47,24 @@ def check_write(x: Tensor, what: str) -> None:
             "Its gradient would be lost. Update it without recording (with wg.no_grad(): ...), "
             "or make a new tensor: y = x.clone(), then write to y.",
         )
+
+
+def check_reaches(x: Tensor, what: str) -> None:
+    """Raise WriteError where `x` was taken from a tensor that still lives, which a write would not reach."""
+    base = taken_from(x)
+    if base is None:
+        return
+    owner, code, offset, _ = base
+    place = resolve(code, offset) if code is not None else None
+    taken = f" at {place}" + (f" ({place.text})" if place is not None and place.text else "") if place else ""
+    fail(
+        WriteError,
+        f"{what} on a value that was taken{taken} from a tensor of {show(owner().shape, owner().dtype)}, "
+        f"{show(x.shape, x.dtype)}",
+        "It is a value of its own: the write would not reach that tensor, as it would in NumPy and PyTorch. "
+        "Take a copy, x[1:].clone(), to change it alone; write to the tensor itself, x[1, 2] = v for x[1][2] = v, "
+        "x[1:] += v, to change that.",
+    )
 
 
 def old_version(x: Tensor) -> Tensor:
@@ -55,25 +79,25 @@ def old_version(x: Tensor) -> Tensor:
 
 def write(x: Tensor, new: Tensor) -> None:
     """Let `x` stand for `new`, which has its shape and dtype. A leaf stays a leaf."""
+    if isinstance(x, DataView):
+        assign_(x.owner, new)
+        return
     node = x.node
     if node is not None and node.op is LEAF:
         if new._data is None or x._data is None:
             replace(x, new)
         else:
+            note_write(x, False)
             x._data = new._data
         return
-    if new._data is None and x._data is not None:
-        capture = get_capture()
-        if capture is not None:
-            capture.write(x)
+    note_write(x, new._data is None)
     if new._data is not None:
         x._spec = new._spec
     elif x._data is not None:
         del x._spec
     x._data = new._data
     x.node = new.node
-    if isinstance(x, DataView):
-        x.owner.assign_(x)
+    x._base = None
 
 
 def value_for(x: Tensor, value: Any, what: str) -> Tensor:
@@ -244,15 +268,20 @@ def _filled(x: Tensor, value: Any, what: str) -> Tensor:
 def assign_(x: Tensor, value: Any) -> Tensor:
     """Give `x` another value of its own shape, outside any graph. Returns `x`.
 
-    What was computed from the old value keeps it. The dtype stays. Raises ShapeError.
+    What was computed from the old value keeps it. The dtype stays. Raises ShapeError, WriteError.
     """
+    if isinstance(x, DataView):
+        assign_(x.owner, value)
+        return x
+    check_reaches(x, "assign_")
     source = value if isinstance(value, Tensor) else asarray(value)
     if source.shape != x.shape:
         fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")
     if source._data is None or x._data is None:
         replace(x, asarray(source, dtype=x.dtype))
         return x
-    data = np.asarray(source._data)
+    note_write(x, False)
+    data = source._data
     x._data = cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data
     if x.node is not None and x.node.op is not LEAF:
         x.node = None
@@ -281,18 +310,24 @@ _AUGMENTED = {
 def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
     plain = f"__{name}__"
 
-    def augmented(self: Tensor, other: Any) -> Any:
-        node = self.node
-        if node is not None and node.op is LEAF:
-            return update(self, symbol, lambda old: METHODS[plain](old, other))
-        out = METHODS[plain](self, other)
+    def compute(x: Tensor, other: Any) -> Tensor:
+        out: Tensor = METHODS[plain](x, other)
         node = out.node
-        if node is not None and node.code is augmented.__code__:
+        if node is not None and node.code is compute.__code__:
             node.code, node.offset = caller()  # the operator took this function for its caller
         return out
 
+    def augmented(self: Tensor, other: Any) -> Any:
+        if self.is_weak:  # a Python number, whose name is bound anew
+            return compute(self, other)
+        base = taken_from(self) if getattr(self, "_base", None) is not None else None
+        frame = sys._getframe(1)
+        if base is not None and base[1] is frame.f_code and is_stored_back(frame.f_code, base[2], frame.f_lasti):
+            return compute(self, other)  # x[i] += y: x takes it
+        return update(self, symbol, lambda old: compute(old, other))
+
     augmented.__name__ = f"__i{name}__"
-    augmented.__doc__ = f"`x {symbol} y`: rebinds the name `x` to a new tensor."
+    augmented.__doc__ = f"`x {symbol} y`: gives `x` a new version, whoever holds it."
     return augmented
 
 

@@ -406,7 +406,7 @@ def _move(running: Tensor, batch: Tensor, momentum: Any, scale: float = 1.0) -> 
     old: Any = running.detach()
     new: Any = batch.detach()
     if not (running.is_abstract or batch.is_abstract or isinstance(momentum, Tensor)):
-        old, new = np.asarray(old._data), np.asarray(new._data)
+        old, new = old._data, new._data
     running.assign_((1 - momentum) * old + momentum * (new.reshape(running.shape) * scale))
 
 

@@ -416,7 +416,7 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
     if category(p.dtype) == 3:
         fail(DTypeError, f"bernoulli: probabilities of dtype {p.dtype}", "They must be real.")
     if not p.is_abstract:
-        value = np.asarray(p._data)
+        value = p._data
         if not ((value >= 0) & (value <= 1)).all():
             fail(
                 ShapeError,

@@ -362,7 +362,7 @@ def _concrete(x: Any, name: str) -> Any:
             "The result's shape would depend on its values. Do this outside of the traced function, "
             "or keep the shape and choose values: wg.where(mask, x, other).",
         )
-    return np.asarray(x._data)
+    return x._data
 
 
 @public(method=True)

@@ -74,6 +74,7 @@ def _infer_reshape(x: Spec, shape: Shape) -> Spec:
 reshape_op: Op = linear(
     "reshape(x; shape)",
     lambda x, shape: x.reshape(shape),
+    view=True,
     infer=_infer_reshape,
     transpose=lambda ct, x_shape: ct.reshape(x_shape),
     fills=True,
@@ -278,6 +279,7 @@ def _infer_broadcast(x: Spec, shape: Shape) -> Spec:
 broadcast: Op = linear(
     "broadcast(x; shape)",
     _broadcast,
+    view=True,
     infer=_infer_broadcast,
     transpose=_unbroadcast,
     fills=True,
@@ -299,7 +301,7 @@ broadcast: Op = linear(
 
 def _broadcasted(x: Tensor, shape: Shape) -> Tensor:
     if x.shape == shape:
-        return another(x)
+        return x
     out: Tensor = bind(broadcast, (x,), {"shape": shape})
     return out
 

@@ -18,6 +18,7 @@ from .. import view_as_complex, view_as_real
 from ..core.cells import ArrayCell, Cell, TensorCell
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
+from ..core.record import same_value
 from ..core.spec import DType, category, float32, real_dtype
 from ..core.standins import present
 from ..core.tensor import Tensor, asarray, wrap
@@ -235,8 +236,9 @@ class Optimizer:
         state = self._state_of(p, group)
         names = self._names(group)
         dtype = _working_dtype(p.dtype)
+        # Objects of the step's own, which it writes to.
         value, g, *buffers = (
-            _real(asarray(t, dtype=dtype)) for t in (present(p), grad, *(state[name] for name in names))
+            same_value(_real(asarray(t, dtype=dtype))) for t in (present(p), grad, *(state[name] for name in names))
         )
         step = next((after for c in self._counts if (after := c.after(state["step"])) is not None), None)
         if step is None:

@@ -111,7 +111,7 @@ def _checked(rules: Rules, found: Solved) -> Solved:
         x = found.solution
         shape = (*good.shape, *(1,) * (x.ndim - good.ndim))
         return found._replace(solution=where(good.reshape(shape), x, np.asarray(np.nan, x.dtype)))
-    done = np.asarray(good._data)
+    done = good._data
     if not done.all():
         which = "" if done.ndim == 0 else f" for {int((~done).sum())} of {done.size} examples"
         fail(

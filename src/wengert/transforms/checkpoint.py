@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..core import kernels, tree
+from ..core.capture import Writes
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Hooked, Node, Recomputed
@@ -25,6 +26,7 @@ from ..core.tensor import ALIAS, Tensor
 from . import checkpoint_policies as checkpoint_policies
 from .checkpoint_policies import Policy, Selection
 from .custom_op import CustomOp, Residuals
+from .variables import run_apart
 
 
 def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selection | None = None) -> Any:
@@ -65,13 +67,16 @@ def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selecti
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         outer = get_mode()
         mark = Scope("checkpoint", name, outer.scope, *caller())
+        # Values before the function may write to what they are of.
+        before = {t.node: t._data for t in _reached(fn, (args, kwargs)) if t.node is not None}
+        writes = Writes(is_trace=False)
         token = set_mode(outer.within(mark))
         try:
-            result = fn(*args, **kwargs)
+            result = run_apart(fn, args, kwargs, writes, (args, kwargs))
         finally:
             reset_mode(token)
         if outer.grad and policy is not checkpoint_policies.everything_saveable:
-            _let_go(fn, (args, kwargs), result, mark, policy)
+            _let_go(before, writes, result, mark, policy)
         return result
 
     return checkpointed
@@ -114,14 +119,16 @@ def _in_turn(steps: Sequence[Callable[[Any], Any]], x: Any) -> Any:
 # -- what is let go
 
 
-def _let_go(fn: Any, arguments: Any, result: Any, mark: Scope, policy: Policy | Selection | None) -> None:
+def _let_go(
+    before: Mapping[Node, Any], writes: Writes, result: Any, mark: Scope, policy: Policy | Selection | None
+) -> None:
     outs = [t for t in tree.leaves(result) if isinstance(t, Tensor) and t.requires_grad]
     if any(t.is_abstract for t in outs):
         return
     order = _recorded_under(mark, [t.node for t in outs])  # type: ignore[misc]
     if not order:
         return
-    known = _values_outside(fn, arguments, order)
+    known = _values_outside(before, writes, order)
     inner: dict[Node, Any] = {t.node: t._data for t in outs}  # type: ignore[misc]
     _values_saved(order, inner)
     kept = _kept(order, _selected(policy, order, inner), inner)
@@ -173,16 +180,17 @@ def _ordered(roots: Iterable[Node], belongs: Callable[[Node], bool]) -> list[Nod
     return order
 
 
-def _values_outside(fn: Any, arguments: Any, order: Sequence[Node]) -> dict[Node, Any]:
-    """The values of nodes outside that the nodes inside take: arguments, leaves, and variables of the function."""
+def _values_outside(before: Mapping[Node, Any], writes: Writes, order: Sequence[Node]) -> dict[Node, Any]:
+    """The values of nodes outside that the nodes inside take: arguments, leaves, and variables of the function.
+
+    Not those of leaves that the function wrote to, of which some nodes may have taken the old value, some the new.
+    """
     inside = set(order)
     wanted = {e for n in order for e in n.inputs if isinstance(e, Node) and e not in inside}
-    known: dict[Node, Any] = {}
-    for leaf in [*tree.leaves(arguments), *_variables(fn)]:
-        if isinstance(leaf, Tensor) and leaf.node in wanted:
-            known[leaf.node] = leaf._data
+    rewritten = {w.node for w in writes.found.values() if w.node is not None and w.node.op.kind == "leaf"}
+    known = {node: before[node] for node in wanted if node in before and node not in rewritten}
     for node in wanted:
-        if node not in known and node.op.kind == "leaf":
+        if node not in known and node.op.kind == "leaf" and node not in rewritten:
             owner = node.variable
             if owner is not None:
                 known[node] = owner._data
@@ -195,8 +203,15 @@ def _values_outside(fn: Any, arguments: Any, order: Sequence[Node]) -> dict[Node
     return {n: v for n, v in (found | known).items() if n in wanted and v is not None}
 
 
+def _reached(fn: Any, arguments: Any) -> Iterator[Tensor]:
+    """The tensors among a function's arguments and among what it closes over."""
+    for leaf in (*tree.leaves(arguments), *_variables(fn)):
+        if isinstance(leaf, Tensor):
+            yield leaf
+
+
 def _variables(fn: Any) -> Iterator[Any]:
-    """The tensors among what a function closes over."""
+    """What a function closes over, leaf by leaf."""
     inner = fn.func if isinstance(fn, functools.partial) else fn
     cells = getattr(inner, "__closure__", None) or ()
     for cell in cells:

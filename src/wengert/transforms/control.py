@@ -13,18 +13,20 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.capture import Writes
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
 from ..core.graph import Graph
 from ..core.mode import get_mode
 from ..core.node import Node
 from ..core.op import TABLE
-from ..core.record import bind
+from ..core.record import bind, same_value
 from ..core.spec import Spec, bool_, category, int64, promote, spec_of
 from ..core.tensor import Tensor, asarray, wrap
 from ..core.tree import Structure
 from ..ops.draws import takes_position
 from .control_ops import PARTIAL_SCAN, SCAN, SWITCH, WHILE, siblings, stack_tensors
 from .open_trace import OpenTrace, open_trace
+from .variables import own_copies, run_apart
 
 # -- choices
 
@@ -51,7 +53,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     """
     known = _known_scalar(pred, "cond", "pred")
     if known is not None:
-        return true_fn(*operands) if known else false_fn(*operands)
+        return run_apart(true_fn if known else false_fn, operands, {}, Writes(is_trace=False), operands)
     number = pred if pred.dtype == bool_ else pred != 0
     index = bind(TABLE["cast"], [_scalar(number)], {"dtype": int64})
     return _choose("cond", index, (false_fn, true_fn), operands)
@@ -74,7 +76,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         fail(DTypeError, f"switch on an index of {index.spec}", "The index is an integer: i.astype(wg.int64).")
     known = _known_scalar(index, "switch", "index")
     if known is not None:
-        return branches[min(max(int(known), 0), len(branches) - 1)](*operands)
+        chosen = branches[min(max(int(known), 0), len(branches) - 1)]
+        return run_apart(chosen, operands, {}, Writes(is_trace=False), operands)
     cast = index if index.dtype == int64 else bind(TABLE["cast"], [index], {"dtype": int64})
     return _choose("switch", _scalar(cast), branches, operands)
 
@@ -98,24 +101,32 @@ def _scalar(t: Tensor) -> Tensor:
 
 
 def _choose(what: str, index: Tensor, branches: Sequence[Callable[..., Any]], operands: tuple[Any, ...]) -> Any:
-    inputs, opened = _traced(branches, operands)
-    structures = [o.structure for o in opened]
-    for k, structure in enumerate(structures[1:], 1):
-        if structure != structures[0]:
-            fail(
-                GraphError,
-                f"{what}: branch 0 returns {structures[0]}, branch {k} returns {structure}",
-                "The branches must return the same nest.",
-            )
+    inputs, opened = _alike(what, *_traced(branches, operands))
+    structure = opened[0].structure
     graphs, captured = siblings(opened, len(inputs))
     specs = [[n.spec for n in g.outputs] for g in graphs]
     common = [_common(what, i, [row[i] for row in specs]) for i in range(len(specs[0]))]
     if any(row != common for row in specs):
         cast_to = [_casting(fn, common) for fn in branches]
-        inputs, opened = _traced(cast_to, operands)
+        inputs, opened = _alike(what, *_traced(cast_to, operands))
         graphs, captured = siblings(opened, len(inputs))
     outs = SWITCH.front(index, *inputs, *captured, branches=tuple(graphs))
-    return tree.unflatten(structures[0], outs)
+    return tree.unflatten(structure, outs)
+
+
+def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[list[Tensor], list[OpenTrace]]:
+    """Traced branches with their results in one order."""
+    alike = [opened[0]]
+    for k, other in enumerate(opened[1:], 1):
+        ordered = other.in_order(opened[0].structure)
+        if ordered is None:
+            fail(
+                GraphError,
+                f"{what}: branch 0 returns {opened[0].structure}, branch {k} returns {other.structure}",
+                "The branches must return the same nest.",
+            )
+        alike.append(ordered)
+    return inputs, alike
 
 
 def _common(what: str, i: int, specs: Sequence[Spec]) -> Spec:
@@ -233,12 +244,12 @@ def while_rows(cond_fn: Any, body_fn: Any, init: Any, max_steps: int) -> tuple[A
 def _native_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None) -> Any:
     step = 0
     while max_steps is None or step < max_steps:
-        test = cond_fn(carry)
+        test = cond_fn(own_copies(carry))
         if isinstance(test, Tensor) and test.is_abstract:  # by a tensor from outside, or one that the body takes
             return _traced_while(cond_fn, body_fn, carry, None if max_steps is None else max_steps - step)
         if not test:
             break
-        carry = _same_state(carry, body_fn(carry), "while_loop")
+        carry = _same_state(carry, body_fn(own_copies(carry)), "while_loop")
         step += 1
     return carry
 
@@ -355,13 +366,13 @@ def _native_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool) -> t
     found: list[list[Tensor]] = []
     shape: Structure | None = None
     for i in reversed(range(count)) if reverse else range(count):
-        state, y = _pair(fn(carry, tree.map(lambda x, i=i: x[i], rows)))
+        state, y = _pair(fn(own_copies(carry), own_copies(tree.map(lambda x, i=i: x[i], rows))))
         carry = _same_state(carry, state, "scan")
         ys, structure = tree.flatten(y)
         if shape is not None and structure != shape:
             fail(GraphError, f"scan: a step gives {structure} where the one before gave {shape}")
         shape = structure
-        found.append([t if isinstance(t, Tensor) else asarray(t) for t in ys])
+        found.append([same_value(t) if isinstance(t, Tensor) else asarray(t) for t in ys])
     if reverse:
         found.reverse()
     assert shape is not None
@@ -414,8 +425,9 @@ def _state_leaf(leaf: Any) -> Tensor:
 def _same_state(before: Any, after: Any, what: str) -> Any:
     """The new state, where it has the structure, shapes and dtypes of the old one."""
     old, structure = tree.flatten(before)
-    new, found = tree.flatten(after)
-    if found != structure:
+    leaves, found = tree.flatten(after)
+    new = tree.arranged(leaves, found, structure)
+    if new is None:
         fail(GraphError, f"{what}: the state {structure} became {found}", "A step must return a state like its own.")
     leaves = [n if isinstance(n, Tensor) else asarray(n, dtype=o.dtype) for o, n in zip(old, new, strict=True)]
     for o, n in zip(old, leaves, strict=True):
@@ -438,7 +450,10 @@ def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: i
         state = structure.children[0] if parts == 2 else structure
         old, expected = tree.flatten(carry)
         what = "scan" if parts == 2 else "while_loop"
-        if state != expected:
+        ordered = opened.in_order(tree.pair(expected, structure.children[1]) if parts == 2 else expected)
+        if ordered is not None:
+            opened = ordered
+        else:
             fail(GraphError, f"{what}: the state {expected} became {state}", "A step must return a state like its own.")
         found = [o.spec for o in opened.outs][: len(old)]
         if all(f == o.spec for f, o in zip(found, old, strict=True)):

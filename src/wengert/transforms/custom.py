@@ -19,6 +19,7 @@ from .custom_op import (
     no_draws,
     nothing_from_outside,
     record,
+    run_unwritten,
     value_of,
 )
 from .reverse import as_gradient
@@ -108,10 +109,12 @@ class Function:
         inner = [value_of(t) for t in tensors]
         needs = tuple(map(is_tracked, args))
         state = default_generator.get_state()
-        if abstract:
-            result, ctx = no_draws(lambda *xs: call.run(xs, needs, False), inner, cls.__name__)
-        else:
-            result, ctx = call.run(inner, needs, False)
+
+        def run(*xs: Tensor) -> tuple[Any, Context]:
+            return call.run(xs, needs, False)
+
+        drawn = no_draws if abstract else _plainly
+        result, ctx = run_unwritten(lambda *xs: drawn(run, xs, cls.__name__), inner, f"{cls.__name__}.forward")
         outs = result if isinstance(result, tuple) else (result,)
         if not (tracked or abstract) or not outs:
             return result
@@ -210,6 +213,10 @@ class _Call:
 
         own = None if cls.jvp is Function.jvp else push
         return vjp_op(cls.__name__, count, body, forward, pull, [False] * len(places), front, own)
+
+
+def _plainly(fn: Callable[..., Any], args: Sequence[Any], name: str) -> Any:
+    return fn(*args)
 
 
 def _several(value: Any) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from .custom_op import (
     no_draws,
     nothing_from_outside,
     record,
+    run_unwritten,
     value_of,
 )
 from .forward import transposed
@@ -71,7 +72,7 @@ def call_with_jvp(
     """Run a function on plain values; where a derivative may be asked for, record one node of `op()`."""
     inner = [value_of(t) for t in tensors]
     abstract = any(t.is_abstract for t in tensors)
-    outs = no_draws(body, inner, name) if abstract else body(*inner)
+    outs: list[Any] = run_unwritten(lambda *xs: no_draws(body, xs, name) if abstract else body(*xs), inner, name)
     nothing_from_outside(outs, inner, name)
     if not outs or not (abstract or any(map(is_tracked, tensors))):
         return outs
@@ -186,7 +187,8 @@ def call_with_vjp(
         return call_with_jvp(body, tensors, name, op)
     inner = [value_of(t) for t in tensors]
     state = default_generator.get_state()
-    outs, residuals = forward(*inner)
+    found: tuple[list[Any], Any] = run_unwritten(forward, inner, name)
+    outs, residuals = found
     nothing_from_outside(outs, inner, name)
     if not outs:
         return outs

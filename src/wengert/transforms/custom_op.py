@@ -160,6 +160,25 @@ def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
     return [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves], structure
 
 
+def run_unwritten(fn: Callable[..., Any], inner: Sequence[Tensor], name: str) -> Any:
+    """Call a function with a rule of the user's on tensors made for it. Raises GradientError where it writes to one.
+
+    The rule speaks of the arguments as they were; what stands in them afterwards would be taken for that.
+    """
+    before = [(t._data, t.node) for t in inner]
+    out = fn(*inner)
+    for i, (t, (data, node)) in enumerate(zip(inner, before, strict=True)):
+        if t._data is not data or t.node is not node:
+            fail(
+                GradientError,
+                f"{name} writes to its argument {i}, {t.spec}",
+                "A function with a derivative of its own leaves its arguments as they are: write y = x.clone() first, "
+                "and return y.",
+                definition(fn),
+            )
+    return out
+
+
 def nothing_from_outside(outs: Sequence[Tensor], inner: Sequence[Tensor], name: str) -> None:
     """A function's own rule says nothing about tensors that it reaches without arguments: refuse them."""
     for o in outs:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.capture import Writes
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.op import TABLE
-from ..core.record import filled
+from ..core.record import filled, same_value
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from .backward import seed
@@ -79,10 +80,11 @@ def value_and_grad(
         numbers = argument_numbers(argnums, len(args), name)
         nests = [Nest(args[i], f"argument {i} of {name}") for i in numbers]
         outer = get_mode()
+        writes = Writes(is_trace=False)
         replaced = list(args)
         for i, nest in zip(numbers, nests, strict=True):
             replaced[i] = nest.tracked
-        result = recorded(fn, replaced, kwargs)
+        result = recorded(fn, replaced, kwargs, writes, (args, kwargs))
         out, aux = split_aux(result, has_aux, name)
         if not isinstance(out, Tensor):
             out = asarray(out)
@@ -109,7 +111,7 @@ def value_and_grad(
             grads = pull_back([(out, ct)], inputs, connected, retain=False, known=known)
             if holomorphic:
                 grads = [TABLE["conj"].front(g) for g in grads]
-        close(inputs)
+        close(inputs, writes)
         if not (connected and outer.grad):
             out, grads = plain(out), list(map(plain, grads))
             aux = tree.map(plain, aux) if has_aux else None
@@ -138,19 +140,22 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     name = getattr(fn, "__name__", type(fn).__name__)
     nests = [Nest(a, f"argument {i} of {name}") for i, a in enumerate(args)]
     outer = get_mode()
-    result, aux = split_aux(recorded(fn, [n.tracked for n in nests], {}), has_aux, name)
+    writes = Writes(is_trace=False)
+    result, aux = split_aux(recorded(fn, [n.tracked for n in nests], {}, writes, args), has_aux, name)
     leaves, structure = tree.flatten(result)
-    outs = [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
+    # Objects of its own: the caller may write to the result before it pulls back.
+    outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
     inputs = [t for nest in nests for t in nest.variables]
     connected = any(
         o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and reaches_others(o.node, inputs))
         for o in outs
     )
-    close(inputs)
+    close(inputs, writes)
 
     def pull(cotangents: Any) -> tuple[Any, ...]:
-        cts, found = tree.flatten(cotangents)
-        if found != structure:
+        leaves, found = tree.flatten(cotangents)
+        cts = tree.arranged(leaves, found, structure)
+        if cts is None:
             fail(GradientError, f"cotangents {found} for a result {structure}", "They must have one structure.")
         pairs = [(o, seed(o, ct, "the pullback")) for o, ct in zip(outs, cts, strict=True)]
         live = [(o, ct) for o, ct in pairs if o.requires_grad]
@@ -161,7 +166,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         return tuple(nest.like(grads) for nest in nests)
 
     kept = connected and outer.grad
-    out = tree.unflatten(structure, outs if kept else list(map(plain, outs)))
+    out = tree.unflatten(structure, list(map(same_value if kept else plain, outs)))
     if has_aux:
         return out, pull, aux if kept else tree.map(plain, aux)
     return out, pull

@@ -18,13 +18,13 @@ from ..core.errors import GraphError, fail
 from ..core.graph import Graph
 from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
 from ..core.node import Mixed, Node
-from ..core.record import abstract_input, resumed
+from ..core.record import abstract_input, resumed, same_value
 from ..core.snapshot import Given, close
 from ..core.spec import Spec
 from ..core.tensor import LEAF, Tensor, abstract, wrap
 from ..core.tree import Structure
 from .trace import as_result
-from .variables import is_live
+from .variables import is_live, own_object, run_once
 
 
 class OpenTrace:
@@ -44,6 +44,13 @@ class OpenTrace:
         self.structure = structure
         self._dead: set[Node] = set()
         self.fixed = {i: self._without_past(o) for i, o in enumerate(outs) if o.node is None or o.node not in inside}
+
+    def in_order(self, structure: Structure) -> OpenTrace | None:
+        """The trace with its results as a nest of this structure (dict keys in its order); None where they are none."""
+        order = tree.arranged(range(len(self.outs)), self.structure, structure)
+        if order is None or order == list(range(len(self.outs))):
+            return None if order is None else self
+        return OpenTrace(self.name, self.inputs, [self.outs[i] for i in order], self.inside, structure)
 
     def _without_past(self, t: Tensor) -> Tensor:
         """A tensor from outside; what only hangs on the variables of transforms that are done is a plain value."""
@@ -101,17 +108,19 @@ def open_trace(
     """
     name = getattr(fn, "__name__", type(fn).__name__)
     inputs = [abstract_input(s, "", bool(tracked and tracked[i])) for i, s in enumerate(specs)]
-    args, kwargs = arguments(inputs)
+    # The function's own objects: a write to one leaves the inputs.
+    args, kwargs = arguments(list(map(same_value, inputs)))
     outer = get_mode()
     # What is drawn inside is known by this scope.
     mark = Scope("trace", "", outer.scope)
+    own = {t.node for t in inputs}
     token = set_mode(Mode(outer.grad, mark, tracing=True))
     try:
-        result = fn(*args, **kwargs)
+        result = run_once(fn, args, kwargs, lambda node: node in own or _under(node.scope, mark))
     finally:
         reset_mode(token)
     leaves, structure = tree.flatten(result)
-    outs = [as_result(name, leaf) for leaf in leaves]
+    outs = [own_object(as_result(name, leaf)) for leaf in leaves]
     if outer.grad:
         outs = list(map(resumed, outs))
     inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]

@@ -8,18 +8,19 @@ from contextvars import ContextVar, Token
 from typing import Any, NamedTuple
 
 from ..core import tree
+from ..core.capture import Writes
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
-from ..core.mode import get_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node
 from ..core.op import TABLE
-from ..core.record import abstract_input, filled
+from ..core.record import abstract_input, filled, same_value
 from ..core.spec import Spec, category
 from ..core.tensor import Tensor, asarray, wrap
 from .backward import seed
 from .forward import Track
 from .functional import pull_back
 from .reverse import backward_pass
-from .variables import Nest, close, plain, reaches_others, recorded, split_aux, variable
+from .variables import Nest, close, plain, reaches_others, recorded, run_once, split_aux, variable
 
 
 def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -93,10 +94,12 @@ class Recording:
         still = [i < len(tangents) and tangents[i] is None for i in range(len(primals))]
         self.nests = [None if s else Nest(a, f"argument {i} of {name}") for i, (a, s) in enumerate(zip(primals, still))]
         self.outer = get_mode()
+        writes = Writes(is_trace=False)
         args = [a if n is None else n.tracked for a, n in zip(primals, self.nests)]
-        result, self.aux = split_aux(recorded(fn, args, {}), has_aux, name)
+        result, self.aux = split_aux(recorded(fn, args, {}, writes, primals), has_aux, name)
         leaves, self.structure = tree.flatten(result)
-        self.outs = [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
+        # Objects of its own: the caller may write to the result before it pushes on.
+        self.outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
         self.variables = [v for n in self.nests if n is not None for v in n.variables]
         self.roots = [o for o in self.outs if o.requires_grad]
         self.connected = any(
@@ -105,11 +108,11 @@ class Recording:
         )
         self.abstract = any(o.is_abstract for o in self.outs)
         self.track = Track([v.node for v in self.variables], [o.node for o in self.roots])  # type: ignore[misc]
-        close(self.variables)
+        close(self.variables, writes)
 
     def out(self) -> tuple[Any, Any]:
         if self.connected and self.outer.grad:
-            return tree.unflatten(self.structure, self.outs), self.aux
+            return tree.unflatten(self.structure, list(map(same_value, self.outs))), self.aux
         return tree.unflatten(self.structure, [plain(o) for o in self.outs]), tree.map(plain, self.aux)
 
     def push(self, tangents: Sequence[Any]) -> Any:
@@ -190,15 +193,23 @@ def linear_transpose(fn: Callable[..., Any], *primals: Any) -> Callable[..., Any
     name = getattr(fn, "__name__", type(fn).__name__)
     leaves, structure = tree.flatten(tuple(primals))
     inputs = [abstract_input(_leaf_spec(leaf), requires_grad=True) for leaf in leaves]
-    result = recorded(fn, tree.unflatten(structure, inputs), {})
-    outs, out_structure = tree.flatten(result)
+    given = tree.unflatten(structure, list(map(same_value, inputs)))
+    token = set_mode(get_mode().with_grad(True))
+    try:
+        # An abstract value that is there before is of a trace around, which sees to writes itself.
+        result = run_once(fn, given, {}, lambda node: True)
+    finally:
+        reset_mode(token)
+    found_outs, out_structure = tree.flatten(result)
+    outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in found_outs]
 
     def pull(cotangents: Any) -> Any:
-        cts, found = tree.flatten(cotangents)
-        if found != out_structure:
+        leaves, found = tree.flatten(cotangents)
+        cts = tree.arranged(leaves, found, out_structure)
+        if cts is None:
             fail(GradientError, f"cotangents {found} for a result {out_structure}", "They must have one structure.")
         pairs = [(o.node, seed(o, ct, f"the transpose of {name}")) for o, ct in zip(outs, cts) if o.requires_grad]
-        found_cts = backward_pass(pairs, [t.node for t in inputs], create_graph=True, retain_graph=True)  # type: ignore[misc]
+        found_cts = backward_pass(pairs, [t.node for t in inputs], create_graph=True, retain_graph=True)  # type: ignore[arg-type, misc]
         grads = [found_cts.get(t.node, None) for t in inputs]  # type: ignore[arg-type]
         for g in grads:
             if g is not None and g.is_abstract and not any(ct.is_abstract for _, ct in pairs):
@@ -261,7 +272,7 @@ class dual_level:
     def __exit__(self, *exc: object) -> None:
         token, level = self._tokens.pop()
         _level.reset(token)
-        close(level.variables)
+        close(level.variables, Writes(is_trace=False))
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(fn)
@@ -293,7 +304,7 @@ def make_dual(primal: Any, tangent: Any) -> Tensor:
     assert out.node is not None
     level.variables.append(out)
     level.tangents[out.node] = t
-    return out
+    return same_value(out)
 
 
 def unpack_dual(x: Tensor) -> UnpackedDual:

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.capture import Writes
 from ..core.errors import GradientError, fail
 from ..core.graph import Graph
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
 from ..core.op import TABLE, Linear, Partial, Route, spec_of_input
-from ..core.record import OUTPUT, SCALARS, abstract_input
+from ..core.record import OUTPUT, SCALARS, abstract_input, same_value
 from ..core.snapshot import CONSTANT, Given, close
 from ..core.spec import category
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
@@ -88,9 +89,10 @@ class _Program:
         self.what = f"taylor of {name}"
         self.nest_in = Nest(x, f"the argument of {name}")
         variables = self.nest_in.variables
-        result = recorded(fn, [self.nest_in.tracked], {})
+        writes = Writes(is_trace=False)
+        result = recorded(fn, [self.nest_in.tracked], {}, writes, x)
         leaves, self.structure = tree.flatten(result)
-        self.outs = [o if isinstance(o, Tensor) else asarray(o) for o in leaves]
+        self.outs = [same_value(o) if isinstance(o, Tensor) else asarray(o) for o in leaves]
         self.moving = [i for i, o in enumerate(self.outs) if o.requires_grad]
         self.points = [p if isinstance(p, Tensor) else asarray(p) for _, p in self.nest_in.beside(x, self.what)]
         roots = [self.outs[i] for i in self.moving]
@@ -102,7 +104,7 @@ class _Program:
         self.graph = found.expand_where(lambda n: not isinstance(n.op, CustomOp))
         more = closed.inputs[len(given) :]
         self.rest = others + [_leaf_value(closed.bound.get(n), closed.leaves[n]) for n in more]
-        done_with(variables)
+        done_with(variables, writes)
 
     def paths(self, direction: Any, series: Sequence[Any] | None, order: int, scaled: bool) -> list[list[Any]]:
         """The Taylor coefficients of the inputs, from order 1 on."""

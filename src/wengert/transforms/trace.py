@@ -19,7 +19,7 @@ from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
-from .variables import open_variables
+from .variables import open_variables, own_object, run_once
 
 
 def spec(shape: Any, dtype: Any = default_float) -> Spec:
@@ -92,10 +92,12 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
         else:
             leaves[i] = abstract_input(found, path)
             given.append(Given(leaves[i], path, is_parameter(leaf)))
-    inner_args, inner_kwargs = tree.unflatten(structure, leaves)
+    # The function's own objects: a write to one leaves the graph's inputs.
+    inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
     token = set_mode(Mode(True, None, tracing=True))
     try:
-        result = fn(*inner_args, **inner_kwargs)
+        # An abstract value that is there before is of a trace around, which sees to writes itself.
+        result = run_once(fn, inner_args, inner_kwargs, lambda node: True)
     finally:
         reset_mode(token)
     out_leaves, out_structure = tree.flatten(result)

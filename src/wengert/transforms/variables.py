@@ -1,27 +1,36 @@
-"""Fresh variables: what a transform of functions puts in its arguments' places, and when it is done with them."""
+"""Fresh variables: what a transform of functions puts in its arguments' places, and when it is done with them.
+
+A function may write to its arguments. It is given tensor objects of its own, so the caller's stay as they are, and
+so do the transform's: what it differentiates in are nodes, which no write changes.
+"""
 
 from __future__ import annotations
 
+import gc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..core import tree
-from ..core.errors import DTypeError, GradientError, fail
+from ..core.capture import Writes, Written
+from ..core.errors import DTypeError, GradientError, GraphError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.record import caller, resumed, stopped
-from ..core.spec import category
+from ..core.record import another, caller, resumed, same_value, stopped
+from ..core.spec import category, spec_of
 from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
 from .reverse import Reachable, reach
 
 
 class Nest:
-    """An argument with its floating leaves replaced by fresh variables to differentiate in."""
+    """An argument with its floating leaves replaced by fresh variables to differentiate in.
 
-    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
+    `tracked` is for the function; the `variables` are tensors of the same nodes for the transform.
+    """
+
+    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count", "_with_none", "_places")
 
     def __init__(self, nest: Any, what: str) -> None:
         leaves, self._structure = tree.flatten(nest)
@@ -30,9 +39,12 @@ class Nest:
         self._count = len(leaves)
         for i, leaf in enumerate(leaves):
             if differentiable(leaf):
-                leaves[i] = fresh = variable(leaf)
+                fresh = variable(leaf)
+                leaves[i] = same_value(fresh)
                 self.variables.append(fresh)
                 self._positions.append(i)
+            elif isinstance(leaf, Tensor):
+                leaves[i] = another(leaf)
         if not self.variables:
             found = sorted({describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
             fail(
@@ -42,6 +54,10 @@ class Nest:
                 "or x.astype(wg.float32); choose other arguments with argnums=.",
             )
         self.tracked = tree.unflatten(self._structure, leaves)
+        # None among tangents stands for a leaf's zeros; a None of the argument is no leaf at all.
+        marks = tree.unflatten(self._structure, list(range(self._count)))
+        places, self._with_none = tree.flatten(marks, _is_none)
+        self._places = [places.index(i) for i in self._positions]
 
     def like(self, grads: Any) -> Any:
         """A nest of this structure with the next gradients at the differentiated leaves."""
@@ -52,17 +68,36 @@ class Nest:
 
     def beside(self, nest: Any, what: str) -> list[tuple[Tensor, Any]]:
         """The variables, each with what stands in its place in another nest of this structure."""
-        # None among them stands for a leaf's zeros; a None of the argument is no leaf at all.
-        own, structure = tree.flatten(self.tracked, _is_none)
         leaves, found = tree.flatten(nest, _is_none)
-        if found != structure:
-            fail(GradientError, f"{what}: tangents {found} for {structure}", "They must have one structure.")
-        by_id = {id(o): leaf for o, leaf in zip(own, leaves)}
-        return [(v, by_id[id(v)]) for v in self.variables]
+        ordered = tree.arranged(leaves, found, self._with_none)
+        if ordered is None:
+            fail(GradientError, f"{what}: tangents {found} for {self._with_none}", "They must have one structure.")
+        return [(v, ordered[i]) for v, i in zip(self.variables, self._places, strict=True)]
 
 
 def _is_none(x: Any) -> bool:
     return x is None
+
+
+def own_copies(nest: Any) -> Any:
+    """A nest with its tensors as other objects, one for one: a step of a loop may write to them."""
+    if isinstance(nest, Tensor):
+        return another(nest)
+    made: dict[int, Tensor] = {}
+
+    def own(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        if id(leaf) not in made:
+            made[id(leaf)] = another(leaf)
+        return made[id(leaf)]
+
+    return tree.map(own, nest)
+
+
+def own_object(leaf: Any) -> Any:
+    """A tensor as another object of the same node; anything else as it is."""
+    return same_value(leaf) if isinstance(leaf, Tensor) else leaf
 
 
 def differentiable(leaf: Any) -> bool:
@@ -123,12 +158,95 @@ def _is_parameter(x: Tensor) -> bool:
     return type(x) is not Tensor and x.is_leaf
 
 
-def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], writes: Writes, given: Any) -> Any:
+    """What `fn` returns, gradients being recorded.
+
+    `writes` gathers the tensors that it writes to (see :func:`close`); those in the nest `given` are the caller's.
+    """
     token = set_mode(get_mode().with_grad(True))
     try:
-        return fn(*args, **kwargs)
+        return run_apart(fn, args, kwargs, writes, given)
     finally:
         reset_mode(token)
+
+
+def run_apart(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], writes: Writes, given: Any
+) -> Any:
+    """What `fn` returns; the tensors in the nest `given` stay as they are, whatever it writes to them."""
+    result = _UNSET
+    try:
+        with writes:
+            result = fn(*args, **kwargs)
+    finally:
+        if writes.found:
+            own = {id(t) for t in tree.leaves(given, _has_state) if isinstance(t, Tensor)} & writes.found.keys()
+            if own and result is not _UNSET:
+                result = tree.map(lambda x: same_value(x) if id(x) in own and isinstance(x, Tensor) else x, result)
+            for i in own:
+                t = writes.found[i].tensor()
+                if t is not None:
+                    _restore(writes.found.pop(i), t)
+    return result
+
+
+_UNSET: Any = object()
+
+
+def _has_state(x: Any) -> bool:
+    """Whether it is an object that functions read and write (a module, an optimiser), not a nest of values."""
+    return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
+
+
+def run_once(fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable[[Node], bool]) -> Any:
+    """What `fn` returns in a trace in which it runs once, whatever its graph is then used for.
+
+    `is_inside` says of a node whether it belongs to the trace. Raises GraphError where `fn` writes to a tensor from
+    outside, which stays as it was: how often the write is meant to happen, and when, the graph would not say.
+    """
+    writes = Writes(is_trace=True)
+    try:
+        with writes:
+            result = fn(*args, **kwargs)
+    except BaseException:
+        for written, t in _outside(writes, set(), is_inside):
+            _restore(written, t)
+        raise
+    own = {id(leaf) for leaf in tree.leaves(result) if isinstance(leaf, Tensor)}
+    if _outside(writes, own, is_inside):
+        gc.collect()  # what only a cycle keeps alive is gone
+    found = _outside(writes, own, is_inside)
+    for written, t in found:
+        _restore(written, t)
+    for written, t in found:
+        name = getattr(fn, "__name__", type(fn).__name__)
+        fail(
+            GraphError,
+            f"{name} writes to a tensor from outside, {t.spec}, while it is traced",
+            "It is traced once, however often it runs. Return the new value: in a loop as part of the state that is "
+            "carried, in vmap and wg.graph as a result, and assign it outside.",
+            written.where,
+        )
+    return result
+
+
+def _outside(writes: Writes, own: set[int], is_inside: Callable[[Node], bool]) -> list[tuple[Written, Tensor]]:
+    """The written tensors that outlive the function, but for its results, and were there before it."""
+    found = []
+    for written in writes.found.values():
+        t = written.tensor()
+        if t is None or id(t) in own or (t._data is written.data and t.node is written.node):
+            continue
+        if written.data is None and is_inside(written.node):  # type: ignore[arg-type]
+            continue
+        found.append((written, t))
+    return found
+
+
+def _restore(written: Written, t: Tensor) -> None:
+    t._data, t.node = written.data, written.node
+    if written.data is not None:
+        t._spec = spec_of(written.data.shape, written.data.dtype)
 
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
@@ -172,11 +290,19 @@ def _is_variable(node: Node) -> bool:
     return node.op.kind == "leaf" or (node.op is ALIAS and node in _open)
 
 
-def close(inputs: Sequence[Tensor]) -> None:
-    """The transform is done with its variables: what hangs on nothing else is a plain value to those outside."""
+def close(inputs: Sequence[Tensor], writes: Writes) -> None:
+    """The transform is done with its variables: what hangs on nothing else is a plain value to those outside.
+
+    So are tensors outside that the function wrote to.
+    """
     for t in inputs:
         if t.node is not None:
             _open.pop(t.node, None)
+    dead: set[Node] = set()
+    for written in writes.found.values():
+        x = written.tensor()
+        if x is not None and x.requires_grad and not x.is_abstract and not is_live(x.node, dead):  # type: ignore[arg-type]
+            x.node = None
 
 
 def plain(x: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...core.cells import ArrayCell, Cell, TensorCell
-from ...core.spec import Spec, spec_of
+from ...core.spec import Spec, as_dtype, spec_of
 from ...core.tensor import Tensor
 from ...core.tree import Structure, unflatten
 from ..native.compile import Compiled
@@ -107,13 +107,15 @@ class Course:
         return cell is not None and not isinstance(cell, (TensorCell, ArrayCell)) and not _numbers(cell)
 
     def feed(self, k: int, kind: str, i: int, taken: bool) -> None:
-        place = Memory(self.seat.table[self.seat.inputs[k] :])
-        size = (self.plan.inputs[k].buffer.nbytes,) if taken else ()
+        place, view = Memory(self.seat.table[self.seat.inputs[k] :]), self.plan.inputs[k]
+        # What is looked at before an address is read off an array.
+        kinds = kinds_of(view.dtype, view.shape)
+        size = (view.buffer.nbytes,) if taken else ()
         how = "take" if taken else "feed"
         if kind == "argument":
             leaf, word = self.call.leaves[self.call.positions[i]], self.leaves[self.call.positions[i]]
             if isinstance(leaf, Tensor):
-                self.do(f"{how}_tensor", word, place, self.hold(k), *size)
+                self.do(f"{how}_tensor", word, place, self.hold(k), *kinds, *size)
             elif isinstance(leaf, np.ndarray):
                 if taken:
                     raise Rare
@@ -125,14 +127,13 @@ class Course:
         if kind == "cell gradient":
             assert isinstance(cell, TensorCell)
             word = self.recipe.value()
-            self.gradient(cell.tensor, self.plan.inputs[k].dtype, self.plan.inputs[k].shape, word)
-            self.do("take_gradient" if taken else "feed_tensor", word, place, self.hold(k), *size)
+            self.gradient(cell.tensor, view.dtype, view.shape, word)
+            self.do("take_gradient" if taken else "feed_tensor", word, place, self.hold(k), *kinds, *size)
         elif kind != "cell":
             raise Rare
         elif isinstance(cell, TensorCell):
-            self.do(f"{how}_tensor", self.recipe.value(Object(cell.tensor)), place, self.hold(k), *size)
+            self.do(f"{how}_tensor", self.recipe.value(Object(cell.tensor)), place, self.hold(k), *kinds, *size)
         elif isinstance(cell, ArrayCell) and type(cell.items) is dict:
-            kinds = kinds_of(cell.spec.dtype, cell.spec.shape)
             self.do(f"{how}_item", Object(cell.items), Object(cell.name), place, self.hold(k), *kinds, *size)
         elif numbers := _numbers(cell):
             memory = self.copied[k] = self.memory(self.seat.inputs[k], len(numbers))
@@ -143,7 +144,6 @@ class Course:
         elif taken:
             raise Rare
         else:
-            kinds = kinds_of(cell.spec.dtype, cell.spec.shape)
             self.do("feed_call", Object(cell.get), place, self.hold(k), *kinds)
 
     def hold(self, k: int) -> Word:
@@ -195,7 +195,7 @@ class Course:
                     old, fresh = self.recipe.value(), Label()
                     owner = self.around.cells[gradients[k]].tensor  # type: ignore[attr-defined]
                     self.gradient(owner, view.dtype, view.shape, old, fresh)
-                    self.do("reuse", old, place, word, otherwise=fresh)
+                    self.do("reuse", old, place, word, *kinds_of(view.dtype, view.shape), otherwise=fresh)
                     self.do("jump", otherwise=end)
                     self.recipe.place(fresh)
                 dtype, axes, sizes = kinds_of(view.dtype, view.shape)
@@ -330,7 +330,7 @@ _LEAF = Structure(None, None, (), None)
 
 def kinds_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Operand, Operand, Operand]:
     """A dtype and a shape as three operands."""
-    return Object(dtype), len(shape), Memory(np.array(shape, np.int64))
+    return Object(as_dtype(dtype)), len(shape), Memory(np.array(shape, np.int64))
 
 
 def plain_key(key: Any) -> Any:

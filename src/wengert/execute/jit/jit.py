@@ -396,7 +396,7 @@ def _argument(index: int, name: str, leaf: Any) -> Argument:
     if isinstance(leaf, Tensor):
         collects = leaf.node is not None and leaf.node.op is LEAF
         tracked = leaf.requires_grad and not collects
-        value = np.asarray(leaf._data)
+        value = leaf._data
         return Argument(index, name, value, leaf.spec, type(leaf), collects, tracked, False, leaf.grad, leaf)
     value = as_array(leaf)
     weakly = not isinstance(leaf, (np.ndarray, np.generic))

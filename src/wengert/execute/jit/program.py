@@ -11,6 +11,7 @@ from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.tensor import Tensor, wrap
+from ...ops.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
 from .executor import CompileGraph, Executor
@@ -56,7 +57,11 @@ class Path:
         return not isinstance(self.executor, Compiled) or self.executor.program.is_settled
 
     def feeds(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Any]:
-        """The values of the inputs now: arrays, in the graph's order."""
+        """The values of the inputs now: arrays, in the graph's order. Raises WriteError for an argument that it may
+        not write to.
+        """
+        if not self.decisions:  # else it is not known yet whether the call takes this course
+            self._check_writes(leaves, positions)
         out = []
         for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
             if kind == "argument":
@@ -127,11 +132,14 @@ class Path:
     ) -> None:
         """Give everything outside that the program writes to its new value."""
         traced = self.traced
+        if self.decisions:
+            self._check_writes(leaves, positions)
         for i, k in traced.cell_writes:
             around.cells[i].put(np.asarray(outputs[k]))
         for i, k in traced.argument_writes:
             owner = leaves[positions[i]]
             owner._data = np.asarray(outputs[k])
+            owner._base = None
             if carried is not None and not owner.is_leaf:
                 owner.node = carried[k].node
         for i, g in traced.cell_grads:
@@ -144,6 +152,10 @@ class Path:
                 donation.kill(leaf, where)
         for place, structure, found in traced.place_writes:
             place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
+
+    def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
+        for i, _ in self.traced.argument_writes:
+            check_reaches(leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})")
 
     def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
         """What the function returns."""

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from ...core import tree
-from ...core.capture import Capture, reset_capture, set_capture
+from ...core.capture import Capture, no_writes, reset_capture, reset_writes, set_capture
 from ...core.cells import Cell, TensorCell
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
@@ -239,6 +239,7 @@ def run_trace(
     mode = get_mode()
     mode_token = set_mode(Mode(mode.grad, None, tracing=True))
     token = set_capture(recorder)
+    writes_token = no_writes()
     epoch[0] += 1
     try:
         held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
@@ -246,6 +247,7 @@ def run_trace(
         args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
         traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
     finally:
+        reset_writes(writes_token)
         reset_capture(token)
         reset_mode(mode_token)
         recorder.undo()
@@ -305,6 +307,7 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
         return _Held(input, weak(input), None)
     shown: Tensor = new(a.kind)
     shown._data, shown.node = None, input.node
+    shown._base = getattr(a.owner, "_base", None)
     if not a.collects:
         return _Held(input, shown, None)
     leaf = leaf_node(shown)

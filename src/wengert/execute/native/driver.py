@@ -15,22 +15,30 @@ import ctypes
 import hashlib
 import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.spec import as_dtype
 from . import kernel, machine, notes, sharing
 from .plan import FIRST
 from .types import Target
 
 # The words of a call: the steps, the first to run, their number, the table of addresses, the team
 # (0: alone), where to note the least time of each step in nanoseconds (0: take no times), how many
-# turns of loops to run before Python has its say (signals are seen to there), and where to note who runs
-# what, when (0: nowhere; see notes.py).
-CALL_WORDS = CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS, CALL_NOTES = range(8)
+# turns of loops to run before Python has its say (signals are seen to there), where to note who runs
+# what, when (0: nowhere; see notes.py), and how many arrays the caller gives, of which kinds (`KIND_WORDS` each).
+CALL_WORDS = range(10)
+CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS, CALL_NOTES, *_given = CALL_WORDS
+CALL_GIVEN, CALL_KINDS = _given
+# What an array that a caller gives has to be: its dtype (the object), the number of its axes, where their sizes stand,
+# and where their strides in bytes stand (0: it is contiguous).
+KIND_WORDS = KIND_DTYPE, KIND_AXES, KIND_SIZES, KIND_STRIDES = range(4)
+# What `start` returns where an array is of another kind.
+WRONG_KIND = -1
 # The words of a step: the kernel's address (0: it is Python's, or a jump), its record, its units (of a
 # jump: the step to go on with), the units of a chunk (0: it is not shared out; of a jump: 1). The record
 # of a step of Python's or a jump (0: there is none) names a buffer and a number of words in it: it is
@@ -45,8 +53,9 @@ class Driver(NamedTuple):
     `run(call)` runs steps until the end or one of Python's (or a jump that Python is asked before), and
     returns that step's number;
     `start(call, arrays)` puts the addresses of a tuple's arrays into the table's entries after the
-    first ones, then does the same. `held_start` keeps the interpreter's lock: for programs of
-    microseconds, where giving it up and waiting for it again would take longer than they do.
+    first ones, then does the same; `WRONG_KIND` where one of them is not what the call says.
+    `held_start` keeps the interpreter's lock: for programs of microseconds, where giving it up and
+    waiting for it again would take longer than they do.
     `helper` is the address of a helper's main function, `dismiss(team)` makes helpers return (None
     where there can be none).
     """
@@ -81,6 +90,7 @@ def driver() -> Driver:
     """The driver, made at first use and the same for all programs."""
     helpers = has_threads()
     names = ["wengert_run", "wengert_start"] + (["wengert_helper", "wengert_dismiss"] if helpers else [])
+    machine.llvm().add_symbol("wengert_ndarray", id(np.ndarray))
     code, _ = kernel.code(_Source(ir(machine.host(), helpers), machine.host()))
     run, start, *rest = machine.load_all([code], names)
     plain, with_arrays = (ctypes.c_int64, ctypes.c_void_p), (ctypes.c_int64, ctypes.c_void_p, ctypes.py_object)
@@ -95,29 +105,77 @@ def _reads_arrays(start: Any) -> bool:
     """Whether objects are laid out as `start` takes them to be; tried on some, with nothing to run.
 
     CPython keeps a tuple's length after its header and its items after that, NumPy an array's
-    address after the header.
+    address, axes, dtype and flags after the header.
     """
     if platform.python_implementation() != "CPython":
         return False
     base = np.arange(24.0)
     arrays = (base, base[3:], base[::-1], np.empty(0, np.int8), np.array(7), base.reshape(4, 6).T[1:])
-    table = np.zeros(FIRST + len(arrays), np.int64)
     call = np.zeros(len(CALL_WORDS), np.int64)
-    call[CALL_TABLE] = table.ctypes.data
-    start(call.ctypes.data, arrays)
-    return bool(table[FIRST:].tolist() == [a.ctypes.data for a in arrays])
+
+    def fed(*given: Any) -> list[int] | None:
+        table = np.zeros(FIRST + len(given), np.int64)
+        call[CALL_TABLE] = table.ctypes.data
+        return None if start(call.ctypes.data, given) == WRONG_KIND else table[FIRST:].tolist()
+
+    if fed(*arrays) != [a.ctypes.data for a in arrays] or fed(np.float64(1.0)) is not None:
+        return False
+    words = kinds([(a.dtype, a.shape, None if a.flags.c_contiguous else a.strides) for a in arrays])
+    call[CALL_GIVEN], call[CALL_KINDS] = len(arrays), words.ctypes.data
+    if fed(*arrays) is None:
+        return False
+    wrong = (base.astype("f4"), base[4:], base, np.empty((0, 1), np.int8), np.array([7]), base.reshape(6, 4)[:5])
+    return all(fed(*arrays[:i], other, *arrays[i + 1 :]) is None for i, other in enumerate(wrong))
+
+
+class _Kinds(np.ndarray[Any, np.dtype[np.int64]]):
+    """The words of kinds, which keep by them what they point to."""
+
+    kept: list[Any]
+
+
+def kinds(arrays: Sequence[tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...] | None]]) -> _Kinds:
+    """The words for arrays of these dtypes, shapes and strides in bytes (None: contiguous)."""
+    words = np.zeros((len(arrays), len(KIND_WORDS)), np.int64).view(_Kinds)
+    words.kept = []
+    for row, (dtype, shape, strides) in zip(words, arrays):
+        dtype = as_dtype(dtype)
+        sizes = np.array(shape, np.int64)
+        steps = None if strides is None else np.array(strides, np.int64)
+        row[:] = id(dtype), len(shape), sizes.ctypes.data, 0 if steps is None else steps.ctypes.data
+        words.kept += [dtype, sizes, steps]
+    return words
 
 
 def _slow_start(run: Callable[[int], int]) -> Any:
     """`start`, by what NumPy says of its arrays."""
 
     def start(call: int, arrays: tuple[Any, ...]) -> int:
-        table = ctypes.c_int64.from_address(call + 8 * CALL_TABLE).value
+        words = (ctypes.c_int64 * len(CALL_WORDS)).from_address(call)
+        table = words[CALL_TABLE]
+        if any(type(a) is not np.ndarray for a in arrays):
+            return WRONG_KIND
+        if not _are_of_kinds(arrays, words[CALL_GIVEN], words[CALL_KINDS]):
+            return WRONG_KIND
         for i, array in enumerate(arrays):
             ctypes.c_int64.from_address(table + 8 * (FIRST + i)).value = array.ctypes.data
         return run(call)
 
     return start
+
+
+def _are_of_kinds(arrays: tuple[Any, ...], count: int, address: int) -> bool:
+    for i, a in enumerate(arrays[:count]):
+        kind = (ctypes.c_int64 * len(KIND_WORDS)).from_address(address + 8 * len(KIND_WORDS) * i)
+        axes = kind[KIND_AXES]
+        if id(a.dtype) != kind[KIND_DTYPE] or a.ndim != axes or not a.flags.aligned:
+            return False
+        if axes and a.shape != tuple((ctypes.c_int64 * axes).from_address(kind[KIND_SIZES])):
+            return False
+        steps = kind[KIND_STRIDES]
+        if not (a.strides == tuple((ctypes.c_int64 * axes).from_address(steps)) if steps else a.flags.c_contiguous):
+            return False
+    return len(arrays) >= count
 
 
 def ir(target: Target, helpers: bool) -> str:
@@ -132,11 +190,18 @@ def ir(target: Target, helpers: bool) -> str:
     return Template("\n".join(parts)).substitute(
         numbers,
         FIRST=FIRST,
+        WRONG_KIND=WRONG_KIND,
         PAUSE="call void @llvm.x86.sse2.pause()" if x86 else "call void @llvm.aarch64.hint(i32 1)",
         FUTEX_CALL=sharing.FUTEX.get(processor, 0),
         TUPLE_SIZE=object.__basicsize__,
         TUPLE_ITEMS=tuple.__basicsize__,
         ARRAY_DATA=object.__basicsize__,
+        TYPE=object.__basicsize__ - 8,
+        ARRAY_AXES=object.__basicsize__ + 8,
+        ARRAY_SIZES=object.__basicsize__ + 16,
+        ARRAY_STRIDES=object.__basicsize__ + 24,
+        ARRAY_DTYPE=object.__basicsize__ + 40,
+        ARRAY_FLAGS=object.__basicsize__ + 48,
     )
 
 
@@ -196,7 +261,7 @@ define internal void @set_mode(i64 %old) {
 
 _RUN = """
 %Step = type { ptr, ptr, i64, i64, i64, i64, i64, i64 }
-%Call = type { ptr, i64, i64, ptr, ptr, ptr, i64, ptr }
+%Call = type { ptr, i64, i64, ptr, ptr, ptr, i64, ptr, i64, ptr }
 
 define i64 @wengert_run(ptr %call) {
   %steps = load ptr, ptr %call
@@ -320,6 +385,68 @@ end:
 """
 
 _START = """
+@wengert_ndarray = external global i8
+
+; Whether an array is of a kind: dtype, sizes, and strides or (where none are said) C order; aligned in any case.
+define internal i1 @is_kind(ptr %array, ptr %kind) {
+  %dtype.p = getelementptr i8, ptr %array, i64 $ARRAY_DTYPE
+  %dtype = load ptr, ptr %dtype.p
+  %wanted = load ptr, ptr %kind
+  %same.dtype = icmp eq ptr %dtype, %wanted
+  %axes.p = getelementptr i8, ptr %array, i64 $ARRAY_AXES
+  %axes.32 = load i32, ptr %axes.p
+  %axes = zext i32 %axes.32 to i64
+  %wanted.axes.p = getelementptr i64, ptr %kind, i64 1
+  %wanted.axes = load i64, ptr %wanted.axes.p
+  %same.axes = icmp eq i64 %axes, %wanted.axes
+  %wanted.sizes.p = getelementptr i64, ptr %kind, i64 2
+  %wanted.sizes = load ptr, ptr %wanted.sizes.p
+  %wanted.strides.p = getelementptr i64, ptr %kind, i64 3
+  %wanted.strides = load ptr, ptr %wanted.strides.p
+  %plain = icmp eq ptr %wanted.strides, null
+  %flags.p = getelementptr i8, ptr %array, i64 $ARRAY_FLAGS
+  %flags = load i32, ptr %flags.p
+  %needed = select i1 %plain, i32 257, i32 256       ; C order, aligned
+  %have = and i32 %flags, %needed
+  %fit = icmp eq i32 %have, %needed
+  %a = and i1 %same.dtype, %same.axes
+  %b = and i1 %a, %fit
+  br i1 %b, label %look, label %no
+look:
+  %sizes.p = getelementptr i8, ptr %array, i64 $ARRAY_SIZES
+  %sizes = load ptr, ptr %sizes.p
+  %strides.p = getelementptr i8, ptr %array, i64 $ARRAY_STRIDES
+  %strides = load ptr, ptr %strides.p
+  br label %next
+next:
+  %k = phi i64 [ 0, %look ], [ %k.next, %right ]
+  %more = icmp slt i64 %k, %axes
+  br i1 %more, label %compare, label %yes
+compare:
+  %size.p = getelementptr i64, ptr %sizes, i64 %k
+  %size = load i64, ptr %size.p
+  %wanted.size.p = getelementptr i64, ptr %wanted.sizes, i64 %k
+  %wanted.size = load i64, ptr %wanted.size.p
+  %same.size = icmp eq i64 %size, %wanted.size
+  br i1 %same.size, label %stride, label %no
+stride:
+  br i1 %plain, label %right, label %compare.stride
+compare.stride:
+  %stride.p = getelementptr i64, ptr %strides, i64 %k
+  %stride.now = load i64, ptr %stride.p
+  %wanted.stride.p = getelementptr i64, ptr %wanted.strides, i64 %k
+  %wanted.stride = load i64, ptr %wanted.stride.p
+  %same.stride = icmp eq i64 %stride.now, %wanted.stride
+  br i1 %same.stride, label %right, label %no
+right:
+  %k.next = add i64 %k, 1
+  br label %next
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
 define i64 @wengert_start(ptr %call, ptr %arrays) {
   %size.p = getelementptr i8, ptr %arrays, i64 $TUPLE_SIZE
   %size = load i64, ptr %size.p
@@ -327,14 +454,32 @@ define i64 @wengert_start(ptr %call, ptr %arrays) {
   %table.p = getelementptr %Call, ptr %call, i64 0, i32 3
   %table = load ptr, ptr %table.p
   %entries = getelementptr ptr, ptr %table, i64 $FIRST
-  br label %next
+  %given.p = getelementptr %Call, ptr %call, i64 0, i32 8
+  %given = load i64, ptr %given.p
+  %kinds.p = getelementptr %Call, ptr %call, i64 0, i32 9
+  %kinds = load ptr, ptr %kinds.p
+  %enough = icmp sge i64 %size, %given
+  br i1 %enough, label %next, label %wrong
 next:
   %i = phi i64 [ 0, %0 ], [ %i.next, %put ]
   %more = icmp slt i64 %i, %size
-  br i1 %more, label %put, label %done
-put:
+  br i1 %more, label %look, label %done
+look:
   %item.p = getelementptr ptr, ptr %items, i64 %i
   %item = load ptr, ptr %item.p
+  %type.p = getelementptr i8, ptr %item, i64 $TYPE
+  %type = load ptr, ptr %type.p
+  %array = icmp eq ptr %type, @wengert_ndarray
+  br i1 %array, label %typed, label %wrong
+typed:
+  %is.given = icmp slt i64 %i, %given
+  br i1 %is.given, label %ask, label %put
+ask:
+  %first.word = mul i64 %i, 4
+  %kind = getelementptr i64, ptr %kinds, i64 %first.word
+  %fits = call i1 @is_kind(ptr %item, ptr %kind)
+  br i1 %fits, label %put, label %wrong
+put:
   %data.p = getelementptr i8, ptr %item, i64 $ARRAY_DATA
   %data = load ptr, ptr %data.p
   %entry = getelementptr ptr, ptr %entries, i64 %i
@@ -344,5 +489,7 @@ put:
 done:
   %at = call i64 @wengert_run(ptr %call)
   ret i64 %at
+wrong:
+  ret i64 $WRONG_KIND
 }
 """

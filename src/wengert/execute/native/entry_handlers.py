@@ -194,9 +194,10 @@ def _has_gradient(c: Handler) -> None:
 
 @_handler
 def _feed_tensor(c: Handler) -> None:
-    """(word of a tensor, entry, word)"""
+    """(word of a tensor, entry, word, dtype, axes, sizes)"""
     array = c.field(c.held_at(0), c.at.tensor_data)
     c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
     c.feed(array, 1, 2)
 
 
@@ -228,19 +229,21 @@ def _feed_call(c: Handler) -> None:
 
 @_handler
 def _take_tensor(c: Handler) -> None:
-    """(word of a tensor, entry, word, bytes): to be written into."""
+    """(word of a tensor, entry, word, dtype, axes, sizes, bytes): to be written into."""
     array = c.field(c.held_at(0), c.at.tensor_data)
     c.plain(array)
-    c.take(array, "true", 1, 2, 3)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.take(array, "true", 1, 2, 6)
 
 
 @_handler
 def _take_gradient(c: Handler) -> None:
-    """(word of a gradient, entry, word, bytes): the same, if nothing but the leaf refers to the gradient."""
+    """(word of a gradient, entry, word, dtype, axes, sizes, bytes): the same, if nothing but the leaf refers to it."""
     tensor = c.held_at(0)
     array = c.field(tensor, c.at.tensor_data)
     c.plain(array)
-    c.take(array, c.test("eq", c.references(tensor), "1", "i32"), 1, 2, 3)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.take(array, c.test("eq", c.references(tensor), "1", "i32"), 1, 2, 6)
 
 
 @_handler
@@ -265,11 +268,12 @@ def _all_equal(c: Handler) -> None:
 
 @_handler
 def _reuse(c: Handler) -> None:
-    """(word of a gradient, entry, word): its array for the new one, if nothing refers to either."""
+    """(word of a gradient, entry, word, dtype, axes, sizes): its array for the new one, if nothing refers to either."""
     tensor = c.held_at(0)
     c.same(c.references(tensor), "1", "i32")
     array = c.field(tensor, c.at.tensor_data)
     c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
     c.need(c.free(array))
     c.feed(array, 1, 2)
 
@@ -288,7 +292,7 @@ def _pooled(c: Handler) -> None:
     next.
     """
     for array in _tried(c):
-        c.need_here(c.free(array))
+        _need_free_like(c, array)
         c.feed(array, 4, 5)
     made = _new_array(c)
     _remember(c, made, 6)
@@ -305,7 +309,7 @@ def _pooled_tensor(c: Handler) -> None:
         c.need_here(c.test("eq", c.field(tensor, c.at.type), c.operand(7)))
         c.need_here(c.unused(tensor, c.operand(8)))
         array = c.field(tensor, c.at.tensor_data)
-        c.need_here(c.free(array))
+        _need_free_like(c, array)
         c.feed(array, 4, 5)
         c.incref(tensor)
         c.put(tensor, c.operand(9))
@@ -321,6 +325,16 @@ def _tried(c: Handler) -> Iterator[str]:
             c.need_here(c.test("ne", found, c.object("none")))
             yield found
             c.do(f"ret i64 {GO_ON}")
+
+
+def _need_free_like(c: Handler, array: str) -> None:
+    """Go on in an attempt only with an array that nobody refers to, of the dtype and sizes of the new one."""
+    c.need_here(c.test("eq", c.field(array, c.at.type), c.object("ndarray")))
+    c.need_here(c.free(array))
+    c.need_here(c.test("eq", c.field(array, c.at.array_descr), c.operand(0)))
+    axes = c.operand(1, "i64")
+    c.need_here(c.test("eq", c.axes(array), axes, "i64"))
+    c.need_here(c.same_sizes(array, axes, c.operand(2)))
 
 
 def _remember(c: Handler, made: str, k: int) -> None:

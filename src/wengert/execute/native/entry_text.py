@@ -138,9 +138,14 @@ class Handler:
     def like(self, array: str, descr: str, nd: str, dims: str) -> None:
         """Whether an array has a dtype and a shape."""
         self.same(self.field(array, self.at.array_descr), descr)
-        self.same(self.new(f"zext i32 {self.field(array, self.at.array_nd, 'i32')} to i64"), nd, "i64")
-        equal = self.new(f"call i1 @same_words(ptr {self.field(array, self.at.array_dims)}, ptr {dims}, i64 {nd})")
-        self.need(equal)
+        self.same(self.axes(array), nd, "i64")
+        self.need(self.same_sizes(array, nd, dims))
+
+    def axes(self, array: str) -> str:
+        return self.new(f"zext i32 {self.field(array, self.at.array_nd, 'i32')} to i64")
+
+    def same_sizes(self, array: str, nd: str, dims: str) -> str:
+        return self.new(f"call i1 @same_words(ptr {self.field(array, self.at.array_dims)}, ptr {dims}, i64 {nd})")
 
     def incref(self, a: str) -> None:
         if not self.at.plain_counts:

@@ -16,10 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.errors import GraphError, fail
+from ...core.spec import as_dtype, show
 from . import cache, sharing, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
+    CALL_GIVEN,
+    CALL_KINDS,
     CALL_NOTES,
     CALL_STEPS,
     CALL_TABLE,
@@ -30,9 +34,11 @@ from .driver import (
     STEP_CHUNK,
     STEP_UNITS,
     STEP_WORDS,
+    WRONG_KIND,
     Driver,
     driver,
     has_threads,
+    kinds,
 )
 from .kernel import Kernel, keep_in, prepare
 from .plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
@@ -101,6 +107,7 @@ class Program:
             _maker(v) if v.buffer.kind == "output" and v.buffer.index == i else None for i, v in enumerate(plan.outputs)
         ]
         self._all_direct = None not in self._makers
+        self._kinds = kinds([(v.dtype, v.shape, _byte_strides(v)) for v in plan.inputs])
         self._entries: dict[Buffer, int] = {view.buffer: FIRST + i for i, view in enumerate(plan.inputs)}
         for view, make in zip(plan.outputs, self._makers):
             if make is not None:
@@ -202,6 +209,9 @@ class Program:
             if instance.own is None:
                 block = instance.borrow()
             at = layout.start(instance.address, arrays)
+            if at == WRONG_KIND:
+                arrays = (*self._fitting(inputs), *arrays[len(inputs) :])
+                at = layout.start(instance.address, arrays)
             if at < len(self._starts):
                 self._go_on(instance, at)
             if outputs is not None or not self._all_direct:
@@ -230,7 +240,7 @@ class Program:
             self.run(self._own(inputs))
         if self._layout.generation != threads.generation:
             self._layout = self._divided()
-        layout, own = self._layout, self._own(inputs)
+        layout, own = self._layout, self._own(self._fitting(inputs))
         instance = _Instance(self)
         instance.adopt(layout)
         chunked = layout.steps[:, [STEP_UNITS, STEP_CHUNK]].tolist()
@@ -252,6 +262,22 @@ class Program:
             if block is not None:
                 _give_back(block, instance.nbytes)
         return notes.trace(self.plan, layout.steps, begin, end)
+
+    def _fitting(self, inputs: Sequence[Any]) -> list[Array]:
+        """Inputs as arrays of the very kinds that the plan was made for. Raises GraphError where they are of others."""
+        found = []
+        for i, (view, given) in enumerate(zip(self.plan.inputs, inputs, strict=True)):
+            a, strides = np.asarray(given), _byte_strides(view)
+            if a.shape != view.shape or a.dtype != view.dtype or (strides is not None and a.strides != strides):
+                fail(
+                    GraphError,
+                    f"input {i} of a program is {show(a.shape, a.dtype)}, not {show(view.shape, view.dtype)}",
+                    "A compiled program runs on arrays of the shapes, dtypes and strides that it was made for.",
+                )
+            found.append(
+                a if strides is not None else np.require(a, requirements=("C", "A")).view(as_dtype(view.dtype))
+            )
+        return found
 
     def _own(self, inputs: Sequence[Array]) -> list[Array]:
         """Inputs for a run of which nothing is to be seen: those that it may write into are copies."""
@@ -415,6 +441,8 @@ class _Instance:
         self.address: int = self._words.ctypes.data
         self.call[CALL_TABLE] = self.table.ctypes.data
         self.call[CALL_COUNT] = len(program.plan.steps)
+        self.call[CALL_GIVEN] = len(program.plan.inputs)
+        self.call[CALL_KINDS] = program._kinds.ctypes.data
         for i, buffer in enumerate(program.plan.constants):
             self.table[FIRST + program._given + i] = buffer.array.ctypes.data
         self._program = program
@@ -548,6 +576,11 @@ def _maker(view: View) -> Callable[[], Array]:
         return partial(np.empty, shape, view.dtype)
     axes = tuple(np.argsort(order).tolist())
     return lambda: np.empty(shape, view.dtype).transpose(axes)
+
+
+def _byte_strides(view: View) -> tuple[int, ...] | None:
+    """The strides in bytes of a view that is not contiguous."""
+    return None if view.is_contiguous else tuple(s * view.dtype.itemsize for s in view.strides)
 
 
 def _lies_as(array: Array, view: View) -> bool:
