@@ -363,6 +363,23 @@ def test_searchsorted_agrees_with_numpy(row: list[int], values: list[int], side:
     assert wg.searchsorted(have, want, side=side).tolist() == np.searchsorted(have, want, side).tolist()
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+def test_searchsorted_where_there_are_nans(dtype: Any) -> None:
+    """NaN stands at the end: also of bfloat16, whose order in NumPy has no place for it."""
+    row = np.array([-np.inf, 0.0, 1.0, 2.0, 2.0, np.nan, np.nan])
+    values = np.array([np.nan, 2.0, -1.0, np.inf, 1.5])
+    for side in ("left", "right"):
+        want = np.searchsorted(row, values, side)
+        found = wg.searchsorted(as_tensor(row.astype(dtype)), as_tensor(values.astype(dtype)), side=side)
+        assert found.tolist() == want.tolist()
+
+
+def test_norms_of_half_precision_leave_its_range_on_the_way_only() -> None:
+    x = as_tensor(np.array([50.0, 60.0, 100.0], np.float16))
+    assert wg.vector_norm(x, 3).item() == pytest.approx((50.0**3 + 60.0**3 + 100.0**3) ** (1 / 3), rel=1e-3)
+    assert gradient(lambda v: wg.vector_norm(v, 3), np.array([50.0, 60.0], np.float16)).dtype == np.float16
+
+
 def test_searchsorted_by_rows_with_a_sorter_and_bad_input() -> None:
     rows = wg.tensor([[1.0, 3.0, 5.0], [2.0, 4.0, 6.0]])
     assert wg.searchsorted(rows, wg.tensor([[3.0], [3.0]]), right=True).tolist() == [[2], [1]]

@@ -22,6 +22,8 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 BOOL, INTS = [np.dtype("?")], [np.dtype(k + n) for k in "iu" for n in "1248"]
 FLOATS, COMPLEX = [np.dtype("f2"), BFLOAT16, np.dtype("f4"), np.dtype("f8")], [np.dtype("c8"), np.dtype("c16")]
+# Integers that become floats first do so in one way: these stand for all.
+CASTED = [*BOOL, np.dtype("i1"), np.dtype("u8"), *FLOATS, *COMPLEX]
 REAL, ALL = [*BOOL, *INTS, *FLOATS], [*BOOL, *INTS, *FLOATS, *COMPLEX]
 
 # Shapes and axes: nothing, one number, one axis of size 1, rows and columns shorter and longer than vectors, and
@@ -36,9 +38,9 @@ PLACES: list[tuple[tuple[int, ...], Any]] = [
     ((33, 5), None),
     ((3, 4, 5), (0, 2)),
     ((2, 3, 17), 1),
-    ((400, 70), 0),
-    ((70, 400), 1),
-    ((130, 257), None),
+    ((300, 70), 0),
+    ((70, 300), 1),
+    ((70, 257), None),
 ]
 EMPTY: list[tuple[tuple[int, ...], Any]] = [((0,), None), ((0, 3), 0), ((0, 3), 1), ((2, 0, 3), (1, 2))]
 
@@ -103,7 +105,7 @@ def norm(ord: float) -> Reduction:
         return np.sum(size**ord, axis) ** (1 / ord)
 
     return Reduction(
-        lambda t, axis: wg.vector_norm(t, ord, axis=axis), want, ALL, want, of_nothing=ord != -math.inf, tame=True
+        lambda t, axis: wg.vector_norm(t, ord, axis=axis), want, CASTED, want, not math.isinf(ord), tame=True
     )
 
 
@@ -115,22 +117,22 @@ CASES: dict[str, Reduction] = {
     "sum": Reduction(wg.sum, lambda x, axis: np.sum(summed(x), axis), ALL, absolute(np.sum)),
     "prod": Reduction(wg.prod, lambda x, axis: np.prod(summed(x), axis), ALL, absolute(np.prod)),
     "mean": Reduction(wg.mean, np.mean, ALL, absolute(np.mean)),
-    "var": Reduction(wg.var, np.var, ALL, spread, tame=True),
-    "std": Reduction(wg.std, np.std, ALL, lambda x, axis: np.sqrt(spread(x, axis)), tame=True),
+    "var": Reduction(wg.var, np.var, CASTED, spread, tame=True),
+    "std": Reduction(wg.std, np.std, CASTED, lambda x, axis: np.sqrt(spread(x, axis)), tame=True),
     "unbiased": Reduction(
-        lambda t, axis: wg.var(t, axis=axis, correction=1), lambda x, axis: np.var(x, axis, ddof=1), ALL, spread,
+        lambda t, axis: wg.var(t, axis=axis, correction=1), lambda x, axis: np.var(x, axis, ddof=1), FLOATS, spread,
         tame=True,
     ),
     "max": Reduction(wg.max, np.max, REAL, None, False),
     "min": Reduction(wg.min, np.min, REAL, None, False),
-    "amax": Reduction(wg.amax, np.max, REAL, None, False),
-    "amin": Reduction(wg.amin, np.min, REAL, None, False),
     "argmax": Reduction(one_axis(wg.argmax), one_axis(np.argmax), REAL, None, False),
     "argmin": Reduction(one_axis(wg.argmin), one_axis(np.argmin), REAL, None, False),
     "any": Reduction(wg.any, np.any, ALL),
     "all": Reduction(wg.all, np.all, ALL),
     "count_nonzero": Reduction(wg.count_nonzero, counted, ALL),
-    "logsumexp": Reduction(wg.logsumexp, logsumexp, REAL, lambda x, axis: np.abs(logsumexp(x, axis)) + 1, tame=True),
+    "logsumexp": Reduction(
+        wg.logsumexp, logsumexp, CASTED[:-2], lambda x, axis: np.abs(logsumexp(x, axis)) + 1, tame=True
+    ),
     "median": Reduction(one_axis(wg.median), one_axis(np.median), REAL, absolute(np.max), False),
     "norm": norm(2),
     "norm of 0": norm(0),
@@ -167,7 +169,9 @@ CASES: dict[str, Reduction] = {
 }  # fmt: skip
 IDS = [(name, dtype) for name, case in CASES.items() for dtype in case.dtypes]
 # Of equal elements these take one or the other zero.
-_ZEROS_APART = {"max", "min", "amax", "amin", "sort", "sort downwards", "top", "bottom"}
+_ZEROS_APART = {"max", "min", "sort", "sort downwards", "top", "bottom"}
+# What loops compute along with what they are computed from.
+_FUSED = {"sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "count_nonzero", "logsumexp", "norm"}
 
 
 # -- data
@@ -186,8 +190,9 @@ def numbers(dtype: np.dtype, shape: tuple[int, ...], seed: int, tame: bool) -> n
             some = rng.integers(0, size, size // 4 + 1)
             x[some] = rng.choice(np.array([info.min, info.max, 0, 1], dtype), some.size)
         return x.reshape(shape)
-    x = rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.6, shape)
-    return (x + 1j * rng.uniform(-1, 1, shape) if dtype.kind == "c" else x).astype(dtype)
+    # Of magnitudes about 1: long products stay in the range of half precision.
+    x = rng.choice([-1.0, 1.0], shape) * np.exp(rng.normal(size=shape) / 50)
+    return (x * np.exp(1j * rng.uniform(-3, 3, shape)) if dtype.kind == "c" else x).astype(dtype)
 
 
 def specials(dtype: np.dtype) -> np.ndarray:
@@ -225,7 +230,9 @@ def expected(case: Reduction, x: np.ndarray, axis: Any) -> tuple[np.ndarray, Any
         wide = x.astype(np.float64)
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         want = np.asarray(case.want(wide, axis=axis))
-        return want, None if case.scale is None else case.scale(wide if wide.dtype.kind in "fc" else wide.astype(float), axis) + np.abs(want)
+        if case.scale is None:
+            return want, None
+        return want, case.scale(wide if wide.dtype.kind in "fc" else wide.astype(float), axis) + np.abs(want)
 
 
 def check(name: str, found: Any, x: np.ndarray, axis: Any, judged: tuple[np.ndarray, Any], what: str) -> None:
@@ -242,7 +249,9 @@ def check(name: str, found: Any, x: np.ndarray, axis: Any, judged: tuple[np.ndar
         if name not in _ZEROS_APART:
             np.testing.assert_array_equal(np.signbit(exact.real), np.signbit(want.real), err_msg=str(shown))
         return
-    n = x.size // max(1, want.size) if want.shape != x.shape else max(x.shape, default=1)
+    n = x.size // max(1, want.size)
+    if want.size == x.size:
+        n = x.size if axis is None else max(x.shape, default=1)
     narrow = got.dtype.itemsize == 2
     eps = {"c": 2.0**-23 if got.dtype.itemsize == 8 else 2.0**-52}.get(got.dtype.kind, 2.0**-23)
     eps = 2.0**-52 if got.dtype == np.float64 else eps
@@ -283,7 +292,7 @@ def test_against_numpy(name: str, dtype: np.dtype) -> None:
         kind = number == 5
         ts = [tensors[number] for tensors in made[kind]]
         ways = {"eager": all_of, f"call {number + 1}": compiled}
-        if number in (0, 5):
+        if number in (0, 5) and name in _FUSED:
             ways["fused"] = lambda *ts: inner(wg.tensor(True), *ts)
         for what, f in ways.items():
             for found, (x, axis), want in zip(f(*ts), rounds[kind], judged[kind], strict=True):

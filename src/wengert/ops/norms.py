@@ -30,6 +30,7 @@ from .reduction import (
     reduced_axes,
     reductions,
     row_by_row,
+    running_dtype,
     widened,
 )
 from .selection import where_op
@@ -166,7 +167,9 @@ def _norm(x: Any, ord: Any, axis: Axis, keepdims: bool) -> Tensor:
     elif ord == 0:
         out = casted(bind(count_nonzero_op, (x,), attrs), real_dtype(x.dtype))
     else:
-        out = p_norm.front(x, ord=float(ord), **attrs)
+        # Powers leave the range of half precision long before their root does.
+        wide = casted(x, running_dtype(x.dtype))
+        out = casted(p_norm.front(wide, ord=float(ord), **attrs), real_dtype(x.dtype))
     return out
 
 

@@ -32,7 +32,5 @@ def extremes(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:
     """The smallest and the largest element along axes, which are kept; anything where one of them is NaN."""
     spec = spec_of(reduced_shape(x.spec.shape, axis, True), x.spec.dtype)
     attrs = {"axis": axis, "keepdims": True}
-    least, greatest = (
-        located(op, (x,), attrs, spec, like.code, like.offset, like.scope) for op in (_LEAST, _GREATEST)
-    )
+    least, greatest = (located(op, (x,), attrs, spec, like.code, like.offset, like.scope) for op in (_LEAST, _GREATEST))
     return least, greatest
