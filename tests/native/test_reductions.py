@@ -272,6 +272,17 @@ def arguments(case: Reduction, dtype: np.dtype, seed: int) -> list[tuple[np.ndar
     return given
 
 
+@pytest.mark.parametrize("dtype", [*FLOATS, *COMPLEX], ids=str)
+def test_sums_of_negative_zeros_are_positive(dtype: np.dtype) -> None:
+    """They begin at 0.0, also where they are of one number."""
+    for shape, axis in (((), ()), ((1,), 0), ((1, 3), 0), ((3, 1), None), ((4,), ()), ((2, 3), 1), ((40,), None)):
+        x = wg.tensor(np.full(shape, -0.0, dtype))
+        for f in (wg.sum, wg.mean):
+            eager, compiled = f(x, axis=axis).numpy(), wg.jit(f, static_argnames="axis")(x, axis=axis).numpy()
+            for found in (eager, compiled):
+                assert not np.signbit(found.astype(np.complex128).real).any(), (shape, axis)
+
+
 @pytest.mark.parametrize(("name", "dtype"), IDS, ids=[f"{n}-{d}" for n, d in IDS])
 def test_against_numpy(name: str, dtype: np.dtype) -> None:
     case = CASES[name]

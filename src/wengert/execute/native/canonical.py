@@ -97,7 +97,7 @@ def _mean(node: Node) -> Node | None:
     if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
         return None
     total = build("sum", (x,), node, axis=axis, keepdims=node.attrs["keepdims"])
-    return build("divide", (total, float(_count(x, axis))), node)
+    return build("divide", (_over_single_axes(total) or total, float(_count(x, axis))), node)
 
 
 def _logsumexp(node: Node) -> Node | None:
@@ -199,10 +199,12 @@ def _count_nonzero(node: Node) -> Node | None:
 
 
 def _over_single_axes(node: Node) -> Node | None:
-    """A reduction over axes of size 1 only drops them."""
+    """A reduction over axes of size 1 only drops them; but sums begin at 0.0, and 0.0 plus -0.0 is 0.0."""
     (x,) = node.inputs
     if not isinstance(x, Node) or _count(x, node.attrs["axis"]) != 1 or x.spec.dtype != node.spec.dtype:
         return None
+    if node.op.name == "sum" and x.spec.inexact:
+        x = build("add", (x, 0.0), node)
     return build("reshape", (x,), node, shape=node.spec.shape)
 
 
