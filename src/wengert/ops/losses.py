@@ -17,7 +17,7 @@ from ..core.tensor import Tensor, asarray
 from .activations import operand, softplus_op
 from .axes import permute_op
 from .composites import log_softmax, log_softmax_op, softmax_numpy, softmax_op
-from .elementwise import log, log1p, negative, sigmoid
+from .elementwise import exp, log, log1p, negative, sigmoid
 from .gather import gather_op, one_hot_op
 from .reduction import divided, narrowed, running_dtype, widened
 from .selection import abs, maximum, minimum, where
@@ -483,7 +483,8 @@ def _bce_numpy(x: Any, y: Any) -> Any:
     onnx=Missing("no such operator"),
 )
 def bce_logits_op(x: Any, y: Any) -> Any:
-    return softplus_op.front(x, beta=1.0) - x * y
+    # Not softplus(x) - x y: where y is 1 and x large what is left of the difference would be rounding.
+    return maximum.front(x, 0.0) - x * y + log1p.front(exp.front(negative.front(abs.front(x))))
 
 
 @public
