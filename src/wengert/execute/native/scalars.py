@@ -464,7 +464,12 @@ def _place(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(inside, b.cast("trunc", at, I32), b.const(I32.vector(x.type.lanes), -1))
 
 
-_CODE_ATTRS: dict[str, tuple[str, ...]] = {"one_hot": (), "place": (), "class_index": ("ignore_index",)}
+_CODE_ATTRS: dict[str, tuple[str, ...]] = {
+    "one_hot": (),
+    "place": (),
+    "probability": (),
+    "class_index": ("ignore_index",),
+}
 
 
 def code_attrs(node: Node) -> dict[str, Any]:
@@ -477,7 +482,7 @@ def code_attrs(node: Node) -> dict[str, Any]:
 
 _PASSES = (
     "positive copy stop_gradient scale_gradient straight_through clip_gradient clip_gradient_norm checkpoint_name "
-    "conj real"
+    "probability conj real"
 )
 
 
