@@ -127,11 +127,11 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 def _huber_numpy(x: Any, y: Any, delta: float) -> Any:
-    size = np.abs(x - y)
-    near = np.minimum(size, x.dtype.type(delta))
-    size -= near * x.dtype.type(0.5)
+    size = np.abs(widened(x) - y)
+    near = np.minimum(size, size.dtype.type(delta))
+    size -= near * size.dtype.type(0.5)
     size *= near
-    return size
+    return narrowed(size, x.dtype)
 
 
 def _clipped(x: Any, y: Any, delta: float) -> Any:
@@ -152,8 +152,9 @@ def _clipped(x: Any, y: Any, delta: float) -> Any:
     onnx=Missing("no such operator"),
 )
 def huber_op(x: Any, y: Any, *, delta: float) -> Any:
-    size = abs.front(x - y)
-    return where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+    wide = running_dtype(x.dtype)
+    size = abs.front(casted(x, wide) - casted(y, wide))
+    return casted(where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)), x.dtype)
 
 
 @public
