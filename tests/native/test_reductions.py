@@ -283,6 +283,22 @@ def test_sums_of_negative_zeros_are_positive(dtype: np.dtype) -> None:
                 assert not np.signbit(found.astype(np.complex128).real).any(), (shape, axis)
 
 
+def test_half_precision_leaves_its_range_on_the_way_only() -> None:
+    """Squares and powers are computed in float32."""
+    values = np.array([[0.0, 1000.0], [-300.0, 300.0]], np.float16)
+    wide, x = values.astype(np.float64), wg.tensor(values)
+    ways = {
+        "std": (lambda t: wg.std(t, axis=1), np.std(wide, 1)),
+        "norm": (lambda t: wg.vector_norm(t, axis=1), np.sqrt(np.sum(wide**2, 1))),
+        "norm of 3": (lambda t: wg.vector_norm(t, 3, axis=1), np.sum(np.abs(wide) ** 3, 1) ** (1 / 3)),
+        "mean": (lambda t: wg.mean(t * 60, axis=1), [30000.0, 0.0]),
+    }
+    for f, want in ways.values():
+        for found in (f(x), wg.jit(f)(x)):
+            assert found.dtype == wg.float16
+            np.testing.assert_allclose(found.numpy().astype(np.float64), want, rtol=1e-3)
+
+
 @pytest.mark.parametrize(("name", "dtype"), IDS, ids=[f"{n}-{d}" for n, d in IDS])
 def test_against_numpy(name: str, dtype: np.dtype) -> None:
     case = CASES[name]

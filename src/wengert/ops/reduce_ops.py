@@ -238,9 +238,13 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
     onnx=Missing("ONNX writes it as Sqrt of a mean"),
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    dtype = real_dtype(x.dtype)
+    if running_dtype(x.dtype) != x.dtype:  # squares leave the range of half precision
+        x = cast.front(x, dtype=running_dtype(x.dtype))
     variance = var_op(x, axis=axis, correction=correction, keepdims=keepdims)
     # Where all elements are equal nothing flows, instead of the infinite slope of sqrt at 0.
-    return where_op(variance != 0.0, sqrt(variance), 0.0)
+    found = where_op(variance != 0.0, sqrt(variance), 0.0)
+    return found if found.dtype == dtype else cast.front(found, dtype=dtype)
 
 
 # -- extremes
