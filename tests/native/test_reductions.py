@@ -283,6 +283,22 @@ def test_sums_of_negative_zeros_are_positive(dtype: np.dtype) -> None:
                 assert not np.signbit(found.astype(np.complex128).real).any(), (shape, axis)
 
 
+@pytest.mark.parametrize("dtype", INTS, ids=str)
+def test_moments_of_integers_of_which_large_ones_cancel(dtype: np.dtype) -> None:
+    """What float32 would round before it is added: the mean of the ends of int32 and a few small numbers, say."""
+    info = np.iinfo(dtype)
+    low, high = (info.min, info.max) if dtype.itemsize < 8 else (-(2**52) * (info.min < 0), 2**52 - 1)
+    x = np.array([high, 5, low, 3, 2, 0, high - 3, high - 1, low + 2, 1] * 3, dtype)
+    for f, want in ((wg.mean, np.mean), (wg.var, np.var), (wg.std, np.std)):
+        true = want(x.astype(np.longdouble))
+        compiled = wg.jit(f)
+        for found in (f(wg.tensor(x)), *(compiled(wg.tensor(x)) for _ in range(3))):
+            assert found.dtype == wg.float32
+            assert found.item() == pytest.approx(float(true), rel=1e-6)
+    close = wg.tensor(np.array([high, high - 1, high - 2], dtype))
+    assert wg.std(close).item() == wg.jit(wg.std)(close).item() == pytest.approx(math.sqrt(2 / 3), rel=1e-6)
+
+
 def test_half_precision_leaves_its_range_on_the_way_only() -> None:
     """Squares and powers are computed in float32."""
     values = np.array([[0.0, 1000.0], [-300.0, 300.0]], np.float16)
