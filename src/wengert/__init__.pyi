@@ -37,10 +37,12 @@ from .core.spec import complex128 as complex128
 from .core.spec import float16 as float16
 from .core.spec import float32 as float32
 from .core.spec import float64 as float64
+from .core.spec import get_default_dtype as get_default_dtype
 from .core.spec import int8 as int8
 from .core.spec import int16 as int16
 from .core.spec import int32 as int32
 from .core.spec import int64 as int64
+from .core.spec import set_default_dtype as set_default_dtype
 from .core.spec import uint8 as uint8
 from .core.spec import uint16 as uint16
 from .core.spec import uint32 as uint32

@@ -19,7 +19,7 @@ from wengert.core import evaluate
 from wengert.core.capture import Capture, reset_capture, set_capture
 from wengert.core.cells import Cell, TensorCell
 from wengert.core.graph import Graph
-from wengert.core.mode import Mode, get_mode, reset_mode, set_mode
+from wengert.core.mode import get_mode, reset_mode, set_mode
 from wengert.core.record import abstract_input
 from wengert.core.snapshot import Given
 from wengert.core.tensor import Tensor, asarray
@@ -59,7 +59,7 @@ class Program:
         inputs = [abstract_input(c.spec, f"c{i}") for i, c in enumerate(self.cells)]
         given = [abstract_input(asarray(x).spec, f"x{i}") for i, x in enumerate(examples)]
         saved = []
-        mode = set_mode(Mode(get_mode().grad, None, tracing=True))
+        mode = set_mode(get_mode().traced(None, get_mode().grad))
         looker = Looker()
         token = set_capture(looker)
         try:

@@ -22,8 +22,6 @@ def to_numpy(data: Any) -> Array:
             f"a masked array {data.shape} of which some elements are masked",
             "A tensor has a value everywhere: give those elements one, data.filled(0.0), and keep data.mask beside it.",
         )
-    if isinstance(data, (list, tuple)):
-        data = _plain(data)
     try:
         return np.asarray(data)
     except ValueError as e:
@@ -48,15 +46,6 @@ def is_frozen(a: Array) -> bool:
     return base is None or type(base) is bytes
 
 
-def _plain(data: Any) -> Any:
-    """Nested lists with the tensors in them replaced by arrays."""
-    if hasattr(data, "_value"):
-        return np.asarray(data._value("asarray"))
-    if isinstance(data, (list, tuple)) and any(isinstance(d, (list, tuple)) or hasattr(d, "_value") for d in data):
-        return [_plain(d) for d in data]
-    return data
-
-
 def _ragged(data: Any) -> str:
     lengths = [len(d) if hasattr(d, "__len__") else None for d in data]
     if len(set(lengths)) > 1:
@@ -79,7 +68,7 @@ def dtype_for(data: Any, value: Array) -> DType:
         )
     if isinstance(data, (bool, int, float, complex, list, tuple)) and not _has_numpy(data):
         kind = category(value.dtype)
-        return (value.dtype, default_int, default_float, default_complex)[kind] if kind else value.dtype
+        return (value.dtype, default_int, default_float(), default_complex())[kind] if kind else value.dtype
     return as_dtype(value.dtype)
 
 
@@ -186,7 +175,8 @@ def format_tensor(x: Any) -> str:
             body = "[]"
             if value.shape != (0,):
                 tail.append(f"shape={x.shape}")
-        if x.dtype not in (default_float, default_int, default_complex) and x.dtype.kind != "b":
+        known = (default_float(), default_int, default_complex())
+        if x.dtype not in known and x.dtype.kind != "b" and not x.is_weak:
             tail.append(f"dtype={x.dtype.name}")
     if x.grad_fn is not None and x.requires_grad:
         tail.append(f"grad_fn={x.grad_fn}")

@@ -56,6 +56,10 @@ set_capture = _capture.set
 reset_capture = _capture.reset
 
 
+# The variables of transforms at work, by their nodes, with their values (None: abstract).
+open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+
+
 # -- writes
 
 

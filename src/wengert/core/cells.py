@@ -120,8 +120,8 @@ class TensorCell(Cell):
     def restore(self, saved: Any) -> None:
         t = self.tensor
         t._data, t.node = saved
-        if t._data is not None:
-            t._spec = spec_of(np.shape(t._data), t._data.dtype)
+        if t._data is not None and not t.is_weak:
+            t._spec = spec_of(t._data.shape, t._data.dtype)
 
     def hold(self, tensor: Tensor) -> None:
         become(self.tensor, tensor)

@@ -30,7 +30,7 @@ from .operands import (
     elementwise_general,
     result_dtype,
 )
-from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed
+from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 from .spec import (
     Spec,
     broadcast_shapes,
@@ -38,24 +38,24 @@ from .spec import (
     show,
     spec_of,
 )
+from .standins import WeakTensor
 from .tensor import Tensor, asarray, base_of, ndarray, new, wrap
 
 _FAST = """
 def front({params}, /):
     try:
         spec = {x}._spec
-        if {same}spec.{accepts}:
-            {load}
+        if {same}(takes := spec.{accepts}):
             out = new(Tensor)
-            data = forward({values})
-            if type(data) is not ndarray:
-                data = asarray(data)
+            {compute}
             out._data = data
             out._spec = result = spec{result}
-            {nodes}{taken}
+            out._base = {base}
+            {nodes}
             if {untracked} or not (mode := get_mode()).grad:
                 out.node = None
                 return out
+            {load}
             {record}
             return out
     except (AttributeError, RuntimeWarning):
@@ -63,9 +63,19 @@ def front({params}, /):
     return general(op, ({params},))
 """
 
-_TAKEN = """
-            frame = getframe(1)
-            out._base = base_of({x}, frame.f_code, frame.f_lasti)"""
+# NumPy gives scalars where there are no axes. Its ufuncs can be told not to, from NumPy 2.3 on.
+_COMPUTE = """data = forward({values})
+            if type(data) is not ndarray:
+                data = asarray(data)"""
+_COMPUTE_UFUNC = """data = forward({values}) if takes is True else forward({values}, out=...)"""
+
+
+def _gives_arrays() -> bool:
+    try:
+        return type(np.negative(np.ones(()), out=...)) is np.ndarray
+    except TypeError:
+        return False
+
 
 _RECORD = """frame = getframe(1)
             out.node = node = Node()
@@ -99,17 +109,18 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         )
     else:
         record = "out.node = None"
+    is_ufunc = isinstance(op.forward, np.ufunc) and _gives_arrays()
     source = _FAST.format(
         params=", ".join(params),
         x=params[0],
         same="".join(f"{p}._spec is spec and " for p in params[1:]),
         accepts=op.accepts,
         load="; ".join(f"{v} = {p}._data" for v, p in zip(values, params, strict=True)),
-        values=", ".join(values),
+        compute=(_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(values=", ".join(f"{p}._data" for p in params)),
         result="" if op.result == "same" else f".{op.result}",
         nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
         untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
-        taken=_TAKEN.format(x=params[0]) if op.view else "",
+        base=f"base_of({params[0]}, (f := getframe(1)).f_code, f.f_lasti)" if op.view else "None",
         record=record,
     )
     namespace: dict[str, Any] = {
@@ -428,6 +439,8 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
             _refuse_complex(op, args)
         mode = get_mode()
         tensors = [a for a in args if isinstance(a, Tensor)]
+        if any(type(a) is WeakTensor for a in tensors):
+            return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
         if any(a._data is None for a in tensors):
             if (
                 op.joint is not None

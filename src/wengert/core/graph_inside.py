@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .graph_values import encode, opaque
-from .mode import Mode, Scope, reset_mode, set_mode
+from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import Node
 from .op import spec_of_input
 from .record import abstract_input
@@ -34,7 +34,7 @@ def inside(node: Node) -> Closed:
 def _trace_body(node: Node) -> Closed:
     assert node.op.body is not None
     args = [abstract_input(e.spec) if isinstance(e, Node) else e for e in node.inputs]
-    token = set_mode(Mode(True, None))
+    token = set_mode(get_mode().traced(None, tracing=False))
     try:
         out = node.op.body(*args, **node.attrs)
     finally:

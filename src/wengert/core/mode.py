@@ -12,6 +12,8 @@ from contextvars import ContextVar, Token
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+import numpy as np
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from .source import Source
 
 F = TypeVar("F", bound="Callable[..., Any]")
+_FLOAT32 = np.dtype(np.float32)
 ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint", "trace"]
 
 
@@ -75,25 +78,41 @@ class Scope:
 
 
 class Mode:
-    """Whether gradients are recorded, the innermost scope, and whether a function is being traced.
+    """Whether gradients are recorded, the innermost scope, whether a function is being traced, and the default dtype.
 
-    While tracing, ops without inputs (random numbers) are recorded instead of run.
+    While tracing, ops without inputs (random numbers) are recorded instead of run. `floats` is the dtype of
+    floating numbers that bring none of their own.
     """
 
-    __slots__ = ("grad", "scope", "tracing")
+    __slots__ = ("grad", "scope", "tracing", "floats")
 
-    def __init__(self, grad: bool, scope: Scope | None, tracing: bool = False) -> None:
+    def __init__(
+        self, grad: bool, scope: Scope | None, tracing: bool = False, floats: np.dtype[Any] = _FLOAT32
+    ) -> None:
         self.grad = grad
         self.scope = scope
         self.tracing = tracing
+        self.floats = floats
 
     def with_grad(self, grad: bool) -> Mode:
         """This mode with recording on or off."""
-        return Mode(grad, self.scope, self.tracing)
+        return Mode(grad, self.scope, self.tracing, self.floats)
 
     def within(self, scope: Scope | None) -> Mode:
         """This mode inside another scope."""
-        return Mode(self.grad, scope, self.tracing)
+        return Mode(self.grad, scope, self.tracing, self.floats)
+
+    def recording(self, scope: Scope | None) -> Mode:
+        """This mode with recording on, inside another scope."""
+        return Mode(True, scope, self.tracing, self.floats)
+
+    def traced(self, scope: Scope | None, grad: bool = True, tracing: bool = True) -> Mode:
+        """The mode of a trace that begins in this one, inside a scope of its own."""
+        return Mode(grad, scope, tracing, self.floats)
+
+    def with_floats(self, floats: np.dtype[Any]) -> Mode:
+        """This mode with another default dtype."""
+        return Mode(self.grad, self.scope, self.tracing, floats)
 
 
 _mode: ContextVar[Mode] = ContextVar("wengert_mode", default=Mode(True, None))  # noqa: B039

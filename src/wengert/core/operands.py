@@ -17,12 +17,22 @@ from .errors import (
 from .mode import Scope, get_mode
 from .node import EMPTY_ATTRS, Node, make_node
 from .op import TABLE, Op
-from .record import SCALARS, argument_spec, caller, describe, forward_values, graph_input, kept_values, mixed, resumed
+from .record import (
+    EXAMPLES,
+    SCALARS,
+    argument_spec,
+    caller,
+    describe,
+    forward_values,
+    graph_input,
+    kept_values,
+    mixed,
+    resumed,
+)
 from .spec import (
     DType,
     Spec,
     category,
-    complex128,
     default_float,
     default_int,
     float64,
@@ -34,13 +44,17 @@ from .spec import (
     show,
     spec_of,
 )
-from .standins import WeakScalar, weak
-from .tensor import Tensor, abstract, abstract_like, asarray, base_of, wrap
+from .standins import PYTHON_DTYPES, WeakTensor, weak
+from .tensor import Tensor, abstract, asarray, base_of, wrap
 
 
 def to_operand(value: Any, op: str) -> Any:
     """A tensor, or a weak Python scalar as it is."""
-    if isinstance(value, Tensor) or type(value) in SCALARS:
+    if isinstance(value, Tensor):
+        if type(value) is WeakTensor and value.node is None and value._data.shape == ():
+            return value._data.item()  # the Python number itself: a literal of the graph
+        return value
+    if type(value) in SCALARS:
         return value
     if isinstance(value, Dim):
         node = make_node(
@@ -107,26 +121,24 @@ def check_operands(op: Op, args: Sequence[Any]) -> None:
             )
 
 
-# A Python number of every category, whose dtype is weak.
-_EXAMPLES: tuple[Any, ...] = (False, 0, 0.0, 0j)
-
-
 def common_dtype(op: Op, args: Sequence[Any]) -> DType:
     """The dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
     dtype: DType | None = None
     for a in args:
-        if isinstance(a, Tensor) and type(a) is not WeakScalar:
+        if isinstance(a, Tensor) and type(a) is not WeakTensor:
             dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
     for a in args:
-        if type(a) is WeakScalar:
-            number = _EXAMPLES[category(a.dtype)]
-            dtype = asarray(number).dtype if dtype is None else promote_scalar(dtype, number)
-        elif not isinstance(a, Tensor):
-            if dtype is None:
-                dtype = asarray(a).dtype
-            else:
-                dtype = promote_scalar(dtype, a)
+        if isinstance(a, Tensor):
+            if type(a) is WeakTensor:
+                dtype = promote_scalar(dtype or PYTHON_DTYPES[0], EXAMPLES[category(a.dtype)])
+        else:
+            dtype = promote_scalar(dtype or PYTHON_DTYPES[0], a)
     assert dtype is not None
+    return accepted_dtype(op, dtype, args, default_float())
+
+
+def accepted_dtype(op: Op, dtype: DType, args: Sequence[Any], floats: DType) -> DType:
+    """The dtype in which an elementwise op takes `dtype`; integers become `floats` where it takes no others."""
     kind, accepts = category(dtype), op.accepts
     if accepts == "anything":
         return dtype
@@ -145,7 +157,7 @@ def common_dtype(op: Op, args: Sequence[Any]) -> DType:
     if kind == 0 and accepts in ("numeric", "real"):
         return default_int
     if kind < 2 and accepts in ("inexact", "real_inexact"):
-        return default_float
+        return floats
     return dtype
 
 
@@ -164,44 +176,46 @@ def literal(value: Any, dtype: DType) -> Any:
 
 def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
     """The general path of every elementwise front door."""
-    if get_capture() is not None and any(type(a) is WeakScalar for a in args):
-        return _with_weak(op, args)
     dtype: DType | None = None
     for a in args:
-        if not isinstance(a, Tensor) or (dtype is not None and a.dtype is not dtype):
+        if not isinstance(a, Tensor) or type(a) is WeakTensor or (dtype is not None and a.dtype is not dtype):
             break
         dtype = a.dtype
     else:
         if getattr(args[0].spec, op.accepts):
             return run_elementwise(op, args)
-    return run_elementwise(op, promote_operands(op, args))
-
-
-# What Python computes on numbers without making a tensor of them.
-_PYTHON_OPS = frozenset(
-    {"add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "negative", "abs"}
-)
-
-
-def _with_weak(op: Op, args: Sequence[Any]) -> Tensor:
-    """An elementwise op where abstract scalars stand for Python numbers: the dtypes are those of the numbers."""
     operands = [to_operand(a, op.name) for a in args]
-    dtypes = [a.dtype for a in operands if isinstance(a, Tensor) and type(a) is not WeakScalar]
-    cast = TABLE["cast"].front
-    if dtypes:
-        dtype = dtypes[0]
-        for other in dtypes[1:]:
-            dtype = promote(dtype, other)
-        for a in operands:
-            if type(a) is WeakScalar:
-                dtype = promote_scalar(dtype, _EXAMPLES[category(a.dtype)])
-        return elementwise_general(op, [cast(a, dtype=dtype) if type(a) is WeakScalar else a for a in operands])
-    if op.name not in _PYTHON_OPS:
-        return elementwise_general(op, [a.strong() if type(a) is WeakScalar else a for a in operands])
-    kind = max(category(a.dtype) if isinstance(a, Tensor) else scalar_category(a) for a in operands)
-    python = (default_int, default_int, float64, complex128)[max(kind, 2) if op.accepts == "inexact" else kind]
-    plain = [cast(abstract_like(a), dtype=python) if isinstance(a, Tensor) else literal(a, python) for a in operands]
-    return weak(run_elementwise(op, plain))
+    if are_numbers(operands):
+        return of_numbers(op, operands)
+    return run_elementwise(op, promote_operands(op, operands))
+
+
+def are_numbers(operands: Sequence[Any]) -> bool:
+    """Whether all operands are Python numbers, or stand for such."""
+    return not any(isinstance(a, Tensor) and type(a) is not WeakTensor for a in operands)
+
+
+def max_category(operands: Sequence[Any]) -> int:
+    """The category that Python numbers, and what stands for them, have together."""
+    return max(category(a.dtype) if isinstance(a, Tensor) else scalar_category(a) for a in operands)
+
+
+def of_numbers(op: Op, operands: Sequence[Any], before: Sequence[Tensor] = ()) -> Tensor:
+    """An elementwise op on Python numbers: a number, but for comparisons and the like.
+
+    `before` are operands of a dtype of their own that stand before them.
+    """
+    kind = max_category(operands)
+    dtype = accepted_dtype(op, PYTHON_DTYPES[kind], operands, float64)
+    plain = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else _literal(op, a, dtype) for a in operands]
+    if not any(isinstance(a, Tensor) for a in plain):
+        plain[0] = wrap(np.asarray(plain[0], dtype))
+    out = run_elementwise(op, [*before, *plain])
+    return out if category(out.dtype) == 0 else weak(out)
+
+
+def _in_dtype(x: Tensor, dtype: DType) -> Tensor:
+    return x if x.dtype == dtype else TABLE["cast"].front(x, dtype=dtype)
 
 
 def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
@@ -212,14 +226,13 @@ def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
         operands[0] = asarray(operands[0], dtype=dtype)
     for i, a in enumerate(operands):
         if isinstance(a, Tensor):
-            if a.dtype != dtype:
-                operands[i] = TABLE["cast"].front(a, dtype=dtype)
+            operands[i] = _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype)
         else:
-            operands[i] = _weak(op, a, dtype)
+            operands[i] = _literal(op, a, dtype)
     return operands
 
 
-def _weak(op: Op, number: Any, dtype: DType) -> Any:
+def _literal(op: Op, number: Any, dtype: DType) -> Any:
     if is_bfloat16(dtype):  # NumPy's own weak promotion does not know it
         return asarray(number, dtype=dtype)
     if op.result == "boolean" and type(number) is int and dtype.kind in "iu":
@@ -327,7 +340,7 @@ _LEFT, _RIGHT = (True, False), (False, True)
 
 def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     """`x op number` where the number changes neither dtype nor shape; None where it might."""
-    if not isinstance(x, Tensor) or x._data is None:
+    if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor:
         return None
     spec = x._spec
     if spec.real_inexact:
@@ -379,18 +392,24 @@ def promote_tensors(op: str, *args: Any) -> list[Tensor]:
     operands = [to_operand(a, op) for a in args]
     dtype: DType | None = None
     for a in operands:
-        if isinstance(a, Tensor) and type(a) is not WeakScalar:
+        if isinstance(a, Tensor) and type(a) is not WeakTensor:
             dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
-    for i, a in enumerate(operands):
-        if type(a) is WeakScalar:
-            if dtype is None:
-                operands[i] = a = a.strong()
-            dtype = a.dtype if dtype is None else promote_scalar(dtype, _EXAMPLES[category(a.dtype)])
+    if dtype is None:
+        return _promote_numbers(operands)
+    for a in operands:
+        if type(a) is WeakTensor:
+            dtype = promote_scalar(dtype, EXAMPLES[category(a.dtype)])
         elif not isinstance(a, Tensor):
-            dtype = asarray(a).dtype if dtype is None else promote_scalar(dtype, a)
-    assert dtype is not None
-    cast = TABLE["cast"].front
+            dtype = promote_scalar(dtype, a)
     return [
-        (a if a.dtype == dtype else cast(a, dtype=dtype)) if isinstance(a, Tensor) else asarray(a, dtype=dtype)
+        _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype) if isinstance(a, Tensor) else asarray(a, dtype=dtype)
         for a in operands
     ]
+
+
+def _promote_numbers(operands: Sequence[Any]) -> list[Tensor]:
+    """Python numbers, and what stands for them, as tensors that do."""
+    kind = max_category(operands)
+    dtype = PYTHON_DTYPES[kind]
+    wide = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else wrap(np.asarray(a, dtype)) for a in operands]
+    return [weak(x) for x in wide] if kind else wide

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -25,13 +26,20 @@ from .mode import get_mode
 from .node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node
 from .op import TABLE, Op
 from .spec import (
+    DType,
     Spec,
+    category,
+    promote,
+    promote_scalar,
     show,
     spec_of,
 )
+from .standins import PYTHON_DTYPES, WeakTensor, weak
 from .tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
 
 SCALARS = frozenset({bool, int, float, complex})
+# A Python number of every category, whose dtype is weak.
+EXAMPLES: tuple[Any, ...] = (False, 0, 0.0, 0j)
 
 
 def caller() -> tuple[CodeType | None, int]:
@@ -48,8 +56,13 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 
     Returns a tensor, or a tuple of them for an op with several results.
     """
-    if len(args) == 1 and op.results == 1 and isinstance(args[0], Tensor) and args[0]._data is not None:
-        return _bind_one(op, args[0], attrs)
+    if len(args) == 1 and op.results == 1:
+        x = args[0]
+        kind = type(x)
+        if (kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor)) and x._data is not None:
+            return _bind_one(op, x, attrs)
+    if any(type(a) is WeakTensor for a in args):
+        return run_weak(op, args, attrs, bind)
     if op.kind == "source" and get_mode().tracing:
         return _bind_abstract(op, args, attrs)
     values = []
@@ -71,6 +84,37 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
             return _bind_abstract(op, args, attrs)
         raise
     return record(op, args, values, data, attrs, tracked and op.differentiable and get_mode().grad)
+
+
+def run_weak(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], run: Callable[..., Any]) -> Any:
+    """Run an op by `run(op, args, attrs)` where some arguments stand for Python numbers.
+
+    Where all floating arguments do, so does the result; else they take the dtype that the others have together.
+    """
+    others = [a.dtype for a in args if isinstance(a, Tensor) and type(a) is not WeakTensor and category(a.dtype) >= 2]
+    if others:
+        dtype = functools.reduce(promote, others)
+        return run(op, [in_dtype_of(dtype, a) for a in args], attrs)
+    out = run(op, [a.wide() if type(a) is WeakTensor else a for a in args], attrs)
+    if op.name == "cast":
+        return out
+    before = {a.dtype for a in args if type(a) is WeakTensor}
+    if isinstance(out, tuple):
+        return tuple(_as_weak(o, op, before) for o in out)
+    return _as_weak(out, op, before)
+
+
+def in_dtype_of(dtype: DType, x: Any) -> Any:
+    """An argument that stands for Python numbers in the dtype in which these meet `dtype`; any other as it is."""
+    if type(x) is not WeakTensor:
+        return x
+    return TABLE["cast"].front(x.wide(), dtype=promote_scalar(dtype, EXAMPLES[category(x.dtype)]))
+
+
+def _as_weak(out: Tensor, op: Op, before: set[DType]) -> Tensor:
+    # Counts and indices that an op makes of numbers are no such numbers.
+    is_number = out.dtype in PYTHON_DTYPES[2:] or (out.dtype in before and op.kind in ("linear", "elementwise"))
+    return weak(out) if is_number and category(out.dtype) else out
 
 
 def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Mapping[str, Any], tracked: bool) -> Any:
@@ -120,7 +164,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     out = new(Tensor)
     out._data = data
     out._spec = spec = spec_of(data.shape, data.dtype)
-    out.node = None
+    out.node = out._base = None
     node = x.node
     tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
     if not (tracked or op.view):
@@ -168,8 +212,6 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
     capture = get_capture()
     if capture is not None:
         capture.meet(args)
-        if op.name != "cast":
-            args = [a.strong() if isinstance(a, Tensor) and a.is_weak else a for a in args]
         if any(isinstance(v, Tensor) for v in attrs.values()):  # a number among the attributes is part of the program
             attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, Tensor) else v for k, v in attrs.items()}
     specs = op.infer(*(argument_spec(a) for a in args), **attrs)
@@ -215,8 +257,10 @@ def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 def same_value(x: Tensor) -> Tensor:
     """A tensor of the same value and node: writing to `x` does not change it."""
+    if type(x) is WeakTensor:
+        return weak(x)
     if x._data is None:
-        return x if x.is_weak else abstract(x.node)  # type: ignore[arg-type]
+        return abstract(x.node)  # type: ignore[arg-type]
     out = wrap(x._data, x._spec)
     out.node = x.node
     return out
@@ -235,13 +279,10 @@ def another(x: Tensor) -> Tensor:
     is_recorded = node is not None and node.requires_grad and get_mode().grad
     if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
         node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
-    if x._data is None:
-        assert node is not None
-        return abstract(node)
-    out = wrap(x._data, x._spec)
-    if is_recorded:
+    out = abstract(x.node) if x._data is None else wrap(x._data, x.spec)  # type: ignore[arg-type]
+    if is_recorded or x._data is None:
         out.node = node
-    return out
+    return weak(out) if type(x) is WeakTensor else out
 
 
 def graph_input(arg: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .dims import Dim
 from .errors import DTypeError, ShapeError, fail
+from .mode import get_mode, set_mode
 
 Shape = tuple[int, ...]
 DType = np.dtype[Any]
@@ -19,7 +20,19 @@ uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.u
 float16, float32, float64 = (np.dtype(t) for t in (np.float16, np.float32, np.float64))
 complex64, complex128 = (np.dtype(t) for t in (np.complex64, np.complex128))
 
-default_int, default_float, default_complex = int64, float32, complex64
+# Integers that bring no dtype of their own have this one.
+default_int = int64
+
+
+def default_float() -> DType:
+    """The dtype of floating numbers that bring none of their own; see :func:`set_default_dtype`."""
+    return get_mode().floats
+
+
+def default_complex() -> DType:
+    """The dtype of complex numbers that bring none of their own: with parts of the default float where there is one."""
+    return complex_dtype(get_mode().floats)
+
 
 _STANDARD = {
     d.name: d
@@ -63,9 +76,9 @@ def as_dtype(value: Any) -> DType:
     Raises DTypeError for anything that tensors cannot hold (object, str, datetime64, ...).
     """
     if value is float:
-        return default_float
+        return default_float()
     if value is complex:
-        return default_complex
+        return default_complex()
     if isinstance(value, str):
         value = _LONG.get(value, value)
         if value == "bfloat16":
@@ -115,7 +128,7 @@ def complex_dtype(dtype: DType) -> DType:
 
 def inexact_dtype(dtype: DType) -> DType:
     """The dtype itself where it is floating, else the default float."""
-    return dtype if category(dtype) >= 2 else default_float
+    return dtype if category(dtype) >= 2 else default_float()
 
 
 def promote(a: DType, b: DType) -> DType:
@@ -148,7 +161,7 @@ def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
         return dtype
     if need == 3:
         return complex_dtype(dtype)
-    return default_float if need == 2 else default_int
+    return default_float() if need == 2 else default_int
 
 
 def scalar_category(value: bool | int | float | complex) -> int:
@@ -156,17 +169,22 @@ def scalar_category(value: bool | int | float | complex) -> int:
     return 0 if kind is bool else 1 if kind is int else 2 if kind is float else 3
 
 
+# What a flag of a spec without axes is instead of True.
+SCALAR = 2
+
+
 class Spec:
     """Shape and dtype of a value. Interned by :func:`spec_of`, so fast paths compare by identity.
 
-    The flags say which ops take the dtype as it is (see `Op.accepts`); `boolean` and
-    `magnitude`, the specs of a comparison's and of an absolute value's result, are set when
-    first needed.
+    The flags say which ops take the dtype as it is (see `Op.accepts`): True, or where there are no
+    axes `SCALAR`, which is true too. `boolean` and `magnitude`, the specs of a comparison's and of an
+    absolute value's result, are set when first needed. `family` has the specs of the dtype by shape.
     """
 
     __slots__ = (
         "shape",
         "dtype",
+        "family",
         "numeric",
         "inexact",
         "real",
@@ -183,17 +201,19 @@ class Spec:
     boolean: Spec
     magnitude: Spec
 
-    def __init__(self, shape: Shape, dtype: DType) -> None:
+    def __init__(self, shape: Shape, dtype: DType, family: dict[Shape, Spec]) -> None:
         self.shape = shape
         self.dtype = dtype
+        self.family = family
         kind = category(dtype)
-        self.numeric = kind >= 1
-        self.inexact = kind >= 2
-        self.real = kind in (1, 2)
-        self.real_inexact = kind == 2
-        self.bitwise = kind <= 1
-        self.logical = kind == 0
-        self.anything = True
+        yes: Any = True if shape else SCALAR
+        self.numeric = kind >= 1 and yes
+        self.inexact = kind >= 2 and yes
+        self.real = kind in (1, 2) and yes
+        self.real_inexact = kind == 2 and yes
+        self.bitwise = kind <= 1 and yes
+        self.logical = kind == 0 and yes
+        self.anything = yes
 
     @property
     def ndim(self) -> int:
@@ -229,19 +249,22 @@ class Spec:
         return spec_of, (self.shape, self.dtype)
 
 
-_interned: dict[tuple[Shape, DType], Spec] = {}
-_INTERNED_LIMIT = 1 << 16
+_families: dict[DType, dict[Shape, Spec]] = {}
+_FAMILY_LIMIT = 1 << 14
 
 
 def spec_of(shape: Shape, dtype: DType) -> Spec:
     """The one `Spec` with this shape and dtype."""
-    spec = _interned.get((shape, dtype))
+    family = _families.get(dtype)
+    if family is None:
+        family = _families.setdefault(dtype, {})
+    spec = family.get(shape)
     if spec is None:
-        if len(_interned) >= _INTERNED_LIMIT:
+        if len(family) >= _FAMILY_LIMIT:
             # Identity only speeds comparisons up: forgetting is always safe, hoarding is not.
-            _interned.clear()
+            family.clear()
         # Of equal dtypes the one that all others are compared with by identity.
-        spec = _interned[shape, dtype] = Spec(shape, _STANDARD.get(dtype.name, dtype))
+        spec = family[shape] = Spec(shape, _STANDARD.get(dtype.name, dtype), family)
     return spec
 
 
@@ -301,3 +324,61 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
                 elif out[i] != n:
                     return None
     return tuple(out)
+
+
+# -- the default dtype
+
+
+class _DefaultDtype:
+    """Takes effect when made, so that it is a statement too; leaving its block restores what was before."""
+
+    __slots__ = ("_before", "_dtype")
+
+    def __init__(self, dtype: DType) -> None:
+        mode = get_mode()
+        self._before, self._dtype = mode.floats, dtype
+        set_mode(mode.with_floats(dtype))
+
+    def __enter__(self) -> None:
+        set_mode(get_mode().with_floats(self._dtype))
+
+    def __exit__(self, *exc: object) -> None:
+        set_mode(get_mode().with_floats(self._before))
+
+
+def set_default_dtype(dtype: Any) -> _DefaultDtype:
+    """Set the dtype of floating numbers that bring none of their own, in this thread.
+
+    `wg.set_default_dtype(wg.float64)` for a whole program, `with wg.set_default_dtype(wg.float64):` for a block. It is
+    float32 in the beginning, also in a new thread. Python numbers and lists of them, creation functions (`zeros`,
+    `linspace`, `randn`, ...) and the parameters of modules have this dtype, and so have results of operations that make
+    floating numbers of integers; complex numbers have parts of it (complex64 for what is narrower than float64).
+    Compiled functions are traced anew under another default.
+
+    Parameters
+    ----------
+    dtype: a real floating dtype: float16, bfloat16, float32 or float64.
+
+    Raises DTypeError for any other.
+
+    >>> import wengert as wg
+    >>> with wg.set_default_dtype(wg.float64):
+    ...     wg.tensor([1.5]).dtype, wg.linspace(0, 1, 3).dtype
+    (dtype('float64'), dtype('float64'))
+    >>> wg.tensor([1.5]).dtype
+    dtype('float32')
+    """
+    found = as_dtype(dtype)
+    if category(found) != 2:
+        fail(DTypeError, f"a default dtype of {found}", "It is the dtype of floating numbers: float32 or float64.")
+    return _DefaultDtype(found)
+
+
+def get_default_dtype() -> DType:
+    """The dtype of floating numbers that bring none of their own, in this thread; see :func:`set_default_dtype`.
+
+    >>> import wengert as wg
+    >>> wg.get_default_dtype()
+    dtype('float32')
+    """
+    return get_mode().floats

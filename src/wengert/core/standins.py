@@ -1,4 +1,7 @@
-"""Tensors in a compiler's trace: abstract ones that stand for Python numbers, and tensors that change their value.
+"""Tensors that stand for something else: for Python numbers, and for one value after the other in a trace.
+
+A function of Python numbers gives a number: a tensor in Python's own precision that is *weak*, that is, takes the
+dtype of what it meets, as the number does.
 
 A compiled function may write to what it finds outside. While it is traced the same object then stands
 for one abstract value after the other; a leaf that collects gradients goes on being a leaf, whose node
@@ -7,36 +10,94 @@ names the node of its value.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from .capture import note_write
 from .errors import GraphError, fail
 from .op import TABLE
-from .spec import bool_, category, default_complex, default_float, default_int
-from .tensor import LEAF, Tensor, abstract, abstract_like, bind_detach, leaf_node, new, wrap
+from .spec import (
+    DType,
+    Spec,
+    bool_,
+    category,
+    complex128,
+    default_complex,
+    default_float,
+    default_int,
+    float64,
+    spec_of,
+)
+from .tensor import LEAF, Tensor, abstract, bind_detach, leaf_node, new, wrap
 
-_PYTHON_DTYPES = (bool_, default_int, default_float, default_complex)
+# What Python computes in, by category.
+PYTHON_DTYPES: tuple[DType, ...] = (bool_, default_int, float64, complex128)
 
 
-class WeakScalar(Tensor):
-    """An abstract scalar that stands for a Python number: like one, it takes the dtype of what it meets.
+class WeakTensor(Tensor):
+    """What a function of Python numbers alone gives: float64, int64 or complex128, until it meets another dtype.
 
-    Its own dtype is what Python computes in: float64, int64, complex128.
+    Its slot for the spec is empty: so the fast paths of operations, which look there first, leave it to the
+    general ones.
     """
 
     __slots__ = ()
     is_weak = True
 
-    def strong(self) -> Tensor:
-        """The tensor that the Python number would be made into."""
-        out: Tensor = TABLE["cast"].front(abstract_like(self), dtype=_PYTHON_DTYPES[category(self.dtype)])
+    @property
+    def spec(self) -> Spec:
+        """Shape and dtype: what it has been computed in."""
+        if self._data is None:
+            assert self.node is not None
+            return self.node.spec
+        return spec_of(self._data.shape, self._data.dtype)
+
+    def wide(self) -> Tensor:
+        """The same value as a tensor of the dtype that it has been computed in."""
+        if self._data is None:
+            assert self.node is not None
+            return abstract(self.node)
+        out = wrap(self._data)
+        out.node = self.node
         return out
 
+    def strong(self) -> Tensor:
+        """The tensor that the numbers would be made into, in the default dtype of their category."""
+        dtype = (bool_, default_int, default_float(), default_complex())[category(self.dtype)]
+        out: Tensor = TABLE["cast"].front(self.wide(), dtype=dtype)
+        return out
 
-def weak(x: Tensor) -> WeakScalar:
-    """An abstract scalar that stands for a Python number."""
-    out = new(WeakScalar)
-    out._data = None
-    out.node = x.node
+    def detach(self) -> Tensor:
+        """The same value without history: gradients do not flow through it."""
+        return weak(super().detach() if self._data is None else wrap(self._data))
+
+    def __copy__(self) -> Tensor:
+        return weak(self.wide())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        memo[id(self)] = out = weak(self.wide().__deepcopy__(memo))
+        return out
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _weak_of, (super().__reduce__()[1][1],)
+
+
+def weak(x: Tensor) -> WeakTensor:
+    """A tensor of Python numbers' dtype as one that takes the dtype of what it meets."""
+    out = new(WeakTensor)
+    out._data, out.node, out._base = x._data, x.node, x._base
     return out
+
+
+def weak_number(number: Any) -> WeakTensor:
+    """A Python number (float, int, complex) as a tensor."""
+    kind = PYTHON_DTYPES[1 if type(number) is int else 3 if type(number) is complex else 2]
+    return _weak_of(np.asarray(number, kind))
+
+
+def _weak_of(value: Any) -> WeakTensor:
+    return weak(wrap(value))
 
 
 # -- values that change while a function is traced
@@ -62,7 +123,9 @@ def replace(t: Tensor, value: Tensor) -> None:
         return
     note_write(t, False)
     node = leaf_node(t) if t.node is not None and t.node.op is LEAF else None
-    t._data, t._spec, t.node = value._data, value._spec, node
+    t._data, t.node = value._data, node
+    if not t.is_weak:
+        t._spec = value.spec
 
 
 def become(t: Tensor, value: Tensor) -> None:
@@ -74,14 +137,15 @@ def become(t: Tensor, value: Tensor) -> None:
         node.inputs = (value.node,)
     if t._data is not None:
         t._data = None
-        del t._spec
+        if not t.is_weak:
+            del t._spec
     t.node = node
 
 
 def present(t: Tensor) -> Tensor:
     """The value of a tensor as another tensor, without its history as a leaf."""
     if t._data is not None:
-        return wrap(t._data, t._spec)
+        return wrap(t._data, t.spec)
     node = t.node
     assert node is not None
     return abstract(node.inputs[0] if node.op is LEAF else node)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .capture import get_capture
+from .capture import get_capture, open_variables
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
 from .op import TABLE, Linear, Op
 from .source import Source
-from .spec import DType, Shape, Spec, as_dtype, category, spec_of
+from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
 
 Scalar = bool | int | float | complex
 
@@ -29,16 +29,6 @@ INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a grap
 ALIAS = Op(
     "alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)}
 )
-
-# NumPy functions whose op has another name and does more than the NumPy function.
-_NUMPY_NAMES = {
-    "power": "pow",
-    "absolute": "abs",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-}
 
 new = object.__new__
 ndarray = np.ndarray
@@ -63,7 +53,7 @@ class Tensor:
     _spec: Spec
     node: Node | None
     _grad: Any  # a tensor, None, or what is Unread
-    _base: Any  # of a value taken from another tensor, how (see `taken_from`); unset for others
+    _base: Any  # of a value taken from another tensor, how (see `taken_from`); None for others
 
     __array_priority__ = 1000.0
 
@@ -72,7 +62,7 @@ class Tensor:
 
     def __init__(self, data: Any, dtype: Any = None, requires_grad: bool = False) -> None:
         made = tensor(data, dtype, requires_grad=False)
-        self._data, self._spec, self.node = made._data, made._spec, None
+        self._data, self._spec, self.node, self._base = made._value("a tensor of its own"), made.spec, made.node, None
         if requires_grad:
             self.requires_grad_()
 
@@ -202,21 +192,6 @@ class Tensor:
             return value.astype(dtype)
         return value.copy() if copy else value
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's elementwise functions on tensors are Wengert's: `np.sin(t)` is `wg.sin(t)`."""
-        op = next((op for op in TABLE.values() if op.forward is ufunc), None)
-        name = _NUMPY_NAMES.get(ufunc.__name__, ufunc.__name__)
-        function = getattr(Tensor, name, None) if op is None else op.front
-        if function is None or method != "__call__" or kwargs:
-            call = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
-            extra = f" with {', '.join(kwargs)}" if kwargs else ""
-            fail(
-                DTypeError,
-                f"np.{call}{extra} of a tensor, {self.spec}",
-                "Use Wengert's function where there is one, or convert first: np.asarray(t.detach()).",
-            )
-        return function(*inputs)
-
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
@@ -243,6 +218,7 @@ class Tensor:
 
         Raises ShapeError when it has more or fewer.
         """
+        refuse_cut(self, "item()")
         if self.size != 1:
             fail(
                 ShapeError,
@@ -253,6 +229,7 @@ class Tensor:
 
     def tolist(self) -> Any:
         """The value as a Python scalar or nested lists of them."""
+        refuse_cut(self, "tolist()")
         return self._value("tolist()").tolist()
 
     def __bool__(self) -> bool:
@@ -274,7 +251,11 @@ class Tensor:
         return complex(self._scalar("complex()"))
 
     def _scalar(self, what: str) -> Any:
-        return self.item() if self._data is not None or self.size != 1 else np.asarray(self._decided(what)).item()
+        if what != "int()":  # which is constant but for its steps
+            refuse_cut(self, what)
+        if self._data is not None and self.size == 1:
+            return self._data.item()
+        return self.item() if self.size != 1 else np.asarray(self._decided(what)).item()
 
     def __index__(self) -> int:
         if self.dtype.kind not in "iu" or self.shape != ():
@@ -282,7 +263,7 @@ class Tensor:
         return int(self._decided("an index"))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.size == 1 else format(str(self), spec)
+        return format(self._value("format()").item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -292,7 +273,9 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self.shape:
             fail(DTypeError, "iteration over a 0-d tensor", "Use item() for its value.")
-        return (self[i] for i in range(self.shape[0]))
+        frame = user_frame(1)
+        place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+        return (_at(self[i], self, place) for i in range(self.shape[0]))
 
     def __contains__(self, value: Any) -> bool:
         return bool(np.any(np.asarray(self._value("`in`")) == np.asarray(value)))
@@ -383,7 +366,7 @@ class Tensor:
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
-        return data_view(self)
+        return self.detach() if self.is_weak else data_view(self)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -498,7 +481,7 @@ class Tensor:
 class DataView(Tensor):
     """What `x.data` and a state dict give: a detached tensor that has whatever value its owner has.
 
-    It stands for the owner in reading and in writing; `_base` holds it.
+    It stands for the owner in reading and in writing; its slot for a gradient holds it.
     """
 
     __slots__ = ()
@@ -506,8 +489,10 @@ class DataView(Tensor):
     @property
     def owner(self) -> Tensor:
         """The tensor that it stands for."""
-        found: Tensor = self._base
+        found: Tensor = self._grad
         return found
+
+    grad = property(lambda self: None)
 
     # No slots of its own: a value is always read off the owner. (Properties in the place of slots.)
     _data = property(lambda self: self.owner._data)
@@ -531,7 +516,8 @@ class DataView(Tensor):
 def data_view(owner: Tensor) -> DataView:
     """A tensor's value under another name; see :class:`DataView`."""
     out = new(DataView)
-    out._base = owner.owner if isinstance(owner, DataView) else owner
+    out._grad = owner.owner if isinstance(owner, DataView) else owner
+    out._base = base_of(out._grad, None, 0)
     return out
 
 
@@ -543,22 +529,21 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
     """What a value that is taken from `x` at a place keeps in `_base`."""
-    if type(x) is DataView:
-        x = x.owner
-    data = x._data
-    # What is a view of another tensor's array, or abstract, may have been taken itself.
-    parent = getattr(x, "_base", None) if data is None or data.base is not None else None
-    return (weakref.ref(x), code, offset, parent)
+    return (weakref.ref(x), code, offset, x._base)
 
 
 def taken_from(x: Tensor) -> Base | None:
     """How `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
-    base = getattr(x, "_base", None)
-    if type(x) is DataView:
-        return None
+    base = x._base if type(x) is not DataView else None
     while base is not None and base[0]() is None:
         base = base[3]
     return base
+
+
+def _at(part: Tensor, whole: Tensor, place: tuple[CodeType | None, int]) -> Tensor:
+    """A value taken from a tensor, with the user's place where that is not the caller's."""
+    part._base = base_of(whole, *place)
+    return part
 
 
 def _table(name: str) -> Any:
@@ -569,6 +554,35 @@ def bind_detach(x: Tensor) -> Tensor:
     """An abstract tensor's `stop_gradient` node."""
     out: Tensor = _table("stop_gradient").front(x)
     return out
+
+
+def refuse_cut(x: Tensor, what: str) -> None:
+    """Raise GradientError where a value would leave a computation that a transform is differentiating."""
+    node = x.node
+    if not open_variables or node is None or not node.requires_grad or not _hangs_on_open(node):
+        return
+    fail(
+        GradientError,
+        f"{what} of a value that is being differentiated, {x.spec}",
+        "As a Python number it would be a constant, and its derivative lost: write wg.sin(x) for math.sin(x), and "
+        "wg.stack([a, b]) for an array that is filled number by number. Where only the value is meant (to print, to "
+        "log), write x.detach().item().",
+    )
+
+
+def _hangs_on_open(root: Node) -> bool:
+    """Whether a node depends on a variable of a transform at work."""
+    seen, stack = {root}, [root]
+    while stack:
+        node = stack.pop()
+        if node in open_variables:
+            return True
+        for entry in node.inputs:
+            source = entry.node if isinstance(entry, Tensor) else entry
+            if isinstance(source, Node) and source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return False
 
 
 def leaf_node(owner: Tensor) -> Node:
@@ -583,14 +597,14 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
         data = np.asarray(data)
     out._data = data
     out._spec = spec if spec is not None else spec_of(data.shape, data.dtype)
-    out.node = None
+    out.node = out._base = None
     return out
 
 
 def abstract(node: Node) -> Tensor:
     """The abstract tensor that `node` computes."""
     out = new(Tensor)
-    out._data = None
+    out._data = out._base = None
     out.node = node
     return out
 
@@ -604,7 +618,7 @@ def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor 
     out = new(cls)
     out._data = value
     out._spec = spec_of(value.shape, value.dtype)
-    out.node = None
+    out.node = out._base = None
     if requires_grad:
         out.requires_grad_()
     if grad is not None:
@@ -616,7 +630,7 @@ def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor 
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new leaf tensor with a copy of `data`.
+    """A tensor with a copy of `data`: a new leaf, unless it is made of tensors that require gradients.
 
     Parameters
     ----------
@@ -626,7 +640,10 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
         and NumPy arrays and scalars keep their own.
     requires_grad: collect gradients for it.
 
-    Raises ShapeError for ragged nests, DTypeError for data that is not numeric.
+    Gradients flow to tensors in `data`, as to those in :func:`wengert.stack`; `x.detach()` gives the value alone.
+
+    Raises ShapeError for ragged nests, DTypeError for data that is not numeric, GradientError where `requires_grad`
+    would make a leaf of what a transform differentiates.
 
     >>> import wengert as wg
     >>> wg.tensor([1.0, 2.0])
@@ -634,17 +651,79 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     """
     out = asarray(data, dtype=dtype, copy=True)
     if requires_grad:
+        if not out.is_leaf:
+            refuse_cut(out, "a leaf, tensor(..., requires_grad=True),")
+            out = wrap(out._value("a leaf"), out.spec)
         out.requires_grad_()
+    return out
+
+
+def _holds_tensor(nest: Any) -> bool:
+    """Whether there are tensors in a nest of lists and tuples."""
+    stack = [nest]
+    while stack:
+        items = stack.pop()
+        kinds = set(map(type, items))
+        if any(issubclass(kind, Tensor) for kind in kinds):
+            return True
+        if not kinds.isdisjoint((list, tuple)):
+            stack += [item for item in items if type(item) in (list, tuple)]
+    return False
+
+
+def _leaves(nest: Any) -> Iterator[Any]:
+    stack = [nest]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, tuple)):
+            stack += item
+        else:
+            yield item
+
+
+def _dtype_of_nest(nest: Any) -> DType:
+    """The common dtype of the tensors in a nest, and of the numbers among them."""
+    found: DType | None = None
+    numbers = []
+    for leaf in _leaves(nest):
+        if isinstance(leaf, (Tensor, np.ndarray, np.generic)) and not getattr(leaf, "is_weak", False):
+            dtype = as_dtype(leaf.dtype)
+            found = dtype if found is None else promote(found, dtype)
+        else:
+            numbers.append((False, 0, 0.0, 0j)[category(leaf.dtype)] if isinstance(leaf, Tensor) else leaf)
+    for number in numbers:
+        if type(number) not in (bool, int, float, complex):
+            fail(DTypeError, f"a {type(number).__name__} among tensors", "Tensors hold numbers.")
+        found = promote_scalar(found if found is not None else np.dtype(bool), number)
+    assert found is not None
+    return found
+
+
+def _stacked(nest: Any, dtype: DType) -> Tensor:
+    """The tensors and numbers in nested lists side by side, as one tensor."""
+    parts = [_stacked(x, dtype) if isinstance(x, (list, tuple)) else asarray(x, dtype=dtype) for x in nest]
+    if not parts:
+        return wrap(np.zeros((0,), dtype))
+    for i, part in enumerate(parts):
+        if part.shape != parts[0].shape:
+            fail(
+                ShapeError,
+                f"a ragged nest: element 0 has shape {parts[0].shape}, element {i} has shape {part.shape}",
+                "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
+            )
+    out: Tensor = _table("stack").front(*parts, axis=-1 - parts[0].ndim)
     return out
 
 
 def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any = None) -> Tensor:
     """A tensor of `data` (Array API).
 
-    A tensor is returned as it is where nothing has to change. A NumPy array is copied unless nobody
-    can write to its memory (it is read-only, and not a view of what is not) or `copy=False`: a tensor is a value,
-    and a writeable array could change it behind its back. With `copy=False` you promise not to
-    write to it any more.
+    A tensor is returned as it is where nothing has to change. Tensors in nested lists are put side by
+    side as :func:`wengert.stack` does, so gradients flow to them; numbers among them take their dtype.
+
+    A NumPy array is copied unless nobody can write to its memory (it is read-only, and not a view of
+    what is not) or `copy=False`: a tensor is a value, and a writeable array could change it behind its
+    back. With `copy=False` you promise not to write to it any more.
 
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
     """
@@ -655,15 +734,20 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
         given: Tensor = data
         if given.is_weak:
             number: Any = given
-            given = number.strong() if want is None else abstract_like(given)
+            given = number.strong() if want is None else number.wide()
         if want is None or want == given.dtype:
             if not copy:
                 return given
-            return wrap(np.array(given._value("a copy")), given._spec)
+            copied: Tensor = _table("copy")(given)
+            return copied
         if copy is False:
             raise ValueError(f"a copy is needed to convert {given.dtype} to {want}")
         out: Tensor = _table("cast").front(given, dtype=want)
         return out
+    if isinstance(data, (list, tuple)) and _holds_tensor(data):
+        if copy is False:
+            raise ValueError("a copy is needed to put tensors side by side")
+        return _stacked(data, want if want is not None else _dtype_of_nest(data))
     value = to_numpy(data)
     native = want if want is not None else dtype_for(data, value)
     if value.dtype != native:

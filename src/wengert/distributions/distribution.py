@@ -118,7 +118,7 @@ class Distribution:
         if kind == 3:
             fail(DTypeError, f"{name}: parameters of dtype {tensors[0].dtype}", "They must be real.")
         if kind < 2:
-            tensors = [t.astype(default_float) for t in tensors]
+            tensors = [t.astype(default_float()) for t in tensors]
         self.dtype = tensors[0].dtype
         return tensors
 

@@ -8,6 +8,7 @@ import wengert as wg
 
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.tensor import Tensor
+from ..ops.structure import as_operand
 
 
 def score_function(log_prob: Any, reward: Any, baseline: Any = None, *, axis: int = 0) -> Tensor:
@@ -38,7 +39,7 @@ def score_function(log_prob: Any, reward: Any, baseline: Any = None, *, axis: in
     >>> abs(float(logit.grad) - 0.75) < 0.02  # 3 p (1 - p)
     True
     """
-    log_prob, reward = wg.asarray(log_prob), wg.asarray(reward)
+    log_prob, reward = as_operand(log_prob), as_operand(reward)
     # 1 in value; its derivative is that of log_prob, at every order.
     box = wg.exp(log_prob - log_prob.detach())
     surrogate: Tensor = reward * box

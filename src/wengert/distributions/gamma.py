@@ -15,6 +15,7 @@ import wengert as wg
 from ..core.errors import ShapeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
+from ..ops.structure import as_operand
 from .distribution import Distribution, inside, log1p_square, outside_is_impossible, sources
 
 
@@ -69,7 +70,7 @@ class Chi2(Gamma):
     """The chi-square distribution of `df` degrees of freedom."""
 
     def __init__(self, df: Any) -> None:
-        super().__init__(0.5 * wg.asarray(df), 0.5)
+        super().__init__(0.5 * as_operand(df), 0.5)
 
     @property
     def df(self) -> Tensor:

@@ -11,6 +11,7 @@ import wengert as wg
 from ..core.errors import DTypeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
+from ..ops.structure import as_operand
 from .distribution import Distribution, inside, sum_last
 
 
@@ -48,11 +49,11 @@ class AffineTransform(Transform):
         self.loc, self.scale = loc, scale
 
     def __call__(self, x: Any) -> Tensor:
-        out: Tensor = self.loc + self.scale * wg.asarray(x)
+        out: Tensor = self.loc + self.scale * as_operand(x)
         return out
 
     def inv(self, y: Any) -> Tensor:
-        out: Tensor = (wg.asarray(y) - self.loc) / self.scale
+        out: Tensor = (as_operand(y) - self.loc) / self.scale
         return out
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
@@ -119,7 +120,7 @@ class SoftplusTransform(Transform):
         return wg.softplus(x)
 
     def inv(self, y: Any) -> Tensor:
-        y = wg.asarray(y)
+        y = as_operand(y)
         out: Tensor = y + wg.log(-wg.expm1(-y))
         return out
 
@@ -137,11 +138,11 @@ class PowerTransform(Transform):
         self.exponent = exponent
 
     def __call__(self, x: Any) -> Tensor:
-        out: Tensor = wg.asarray(x) ** self.exponent
+        out: Tensor = as_operand(x) ** self.exponent
         return out
 
     def inv(self, y: Any) -> Tensor:
-        out: Tensor = wg.asarray(y) ** (1.0 / self.exponent)
+        out: Tensor = as_operand(y) ** (1.0 / self.exponent)
         return out
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core import tree
 from ..core.graph import Graph, is_parameter
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Node
 from ..core.record import abstract_input, resumed
 from ..core.snapshot import Given
@@ -199,7 +199,7 @@ class Call:
     def _run(self, stand_ins: list[Any], tracing: bool) -> Run:
         watch = Watch(self.model, self.modules, self.paths)
         args, keywords = tree.unflatten(self.structure, stand_ins)
-        token = set_mode(Mode(True, None, tracing=tracing))
+        token = set_mode(get_mode().traced(None, tracing=tracing))
         try:
             with _watched(self.modules.values(), watch):
                 result = self.model(*args, **keywords)

@@ -119,6 +119,7 @@ class Module:
             or scope.code is not frame.f_code
             or mode.grad is not outer.grad
             or mode.tracing is not outer.tracing
+            or mode.floats is not outer.floats
         ):
             mode = self._enter(outer, frame.f_code, frame.f_lasti)
         token = set_mode(mode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.spec import DType
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor, refuse_cut, wrap
 
 
 class Parameter(Tensor):
@@ -28,7 +28,10 @@ class Parameter(Tensor):
     __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: bool = True, dtype: Any = None) -> None:
-        source = data.detach() if isinstance(data, Tensor) else data
+        source = data
+        if isinstance(data, Tensor):
+            refuse_cut(data, "a parameter, nn.Parameter(x),")
+            source = data.detach()
         super().__init__(source, dtype=dtype, requires_grad=requires_grad)
 
 

@@ -31,6 +31,7 @@ from . import (  # noqa: F401
     normal_functions,
     normalization,
     norms,
+    numpy_protocol,
     pool,
     products,
     random,

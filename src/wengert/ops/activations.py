@@ -13,7 +13,7 @@ from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
 from ..core.spec import category, float32, float64, normalize_axis
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor
 from .aliases import dim_alias
 from .assemble import chunk
 from .blocks import blockwise
@@ -22,7 +22,7 @@ from .reduction import running_dtype
 from .sampling import unary
 from .selection import maximum, minimum, where, where_op
 from .special import erfc
-from .structure import casted
+from .structure import as_operand, casted
 
 _ROOT_HALF = math.sqrt(0.5)
 _GAUSS = 1 / math.sqrt(2 * math.pi)
@@ -39,7 +39,7 @@ _SELU_SCALE = 1.0507009873554805
 
 def operand(x: Any, name: str) -> Tensor:
     """A real floating tensor; integers become the default float. Raises DTypeError."""
-    t = x if isinstance(x, Tensor) else asarray(x)
+    t = as_operand(x)
     if category(t.dtype) == 3:
         fail(DTypeError, f"{name} of complex numbers, {t.spec}", "Take wg.real(x) or wg.abs(x) first.")
     return t if category(t.dtype) == 2 else casted(t, float32)

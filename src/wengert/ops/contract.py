@@ -231,9 +231,12 @@ def matmul(x: Any, y: Any, /) -> Tensor:
         if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2):
             out = new(Tensor)
             data = np.matmul(x._data, y._data)
-            out._data = data if type(data) is ndarray else np.asarray(data)
+            if type(data) is not ndarray:  # of two vectors
+                data = np.asarray(data)
+            out._data = data
             out._spec = made = spec_of(data.shape, spec.dtype)
             n_x, n_y = x.node, y.node
+            out._base = None
             if (n_x is None and n_y is None) or not (mode := get_mode()).grad:
                 out.node = None
                 return out

@@ -16,6 +16,8 @@ from ..core.arrays import converted
 from ..core.declare import public
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, ShapeError, fail
+from ..core.mode import get_mode
+from ..core.op import TABLE
 from ..core.record import filled
 from ..core.spec import (
     DType,
@@ -30,7 +32,7 @@ from ..core.spec import (
 from ..core.tensor import Tensor, asarray, wrap
 from .aliases import alias
 from .dtypes import result_type
-from .structure import as_operand, check_device
+from .structure import as_operand, broadcast_to, casted, check_device
 
 Number = bool | int | float | complex
 
@@ -62,17 +64,30 @@ def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
     return normalize_shape(sizes)
 
 
-def _dtype(dtype: Any, default: DType = default_float) -> DType:
-    return default if dtype is None else as_dtype(dtype)
+def _dtype(dtype: Any, default: DType | None = None) -> DType:
+    if dtype is not None:
+        return as_dtype(dtype)
+    return default if default is not None else default_float()
 
 
 def _python_number(value: Any, what: str) -> Number:
     """A Python number from one, or from a NumPy scalar or a tensor with one element."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
-        value = value.item()
+        value = value.item()  # of a value that is being differentiated an error, which says so
     if not isinstance(value, (bool, int, float, complex)):
         fail(DTypeError, f"{what} must be a number, not {type(value).__name__}")
     return value
+
+
+def _is_recorded(value: Any) -> bool:
+    """Whether it is a tensor that gradients flow to, or one without a value."""
+    return isinstance(value, Tensor) and (value.is_abstract or (value.requires_grad and get_mode().grad))
+
+
+def _one_element(x: Tensor, what: str) -> Tensor:
+    if x.size != 1:
+        fail(DTypeError, f"{what} must be one number, not {show(x.shape, x.dtype)}")
+    return x if x.shape == () else x.reshape(())
 
 
 # -- filled
@@ -131,7 +146,7 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, 
     Parameters
     ----------
     shape: an int or a tuple of ints.
-    fill_value: a number, or a tensor with one element, taken as a constant.
+    fill_value: a number, or a tensor with one element, to which gradients flow.
     dtype: else float32, int64, bool or complex64 after the number's type.
     device, requires_grad: as in :func:`wengert.zeros`.
 
@@ -146,6 +161,9 @@ def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, 
 
 
 def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Tensor:
+    if _is_recorded(fill_value):
+        one = _one_element(fill_value, "fill_value")
+        return _made(broadcast_to(one if dtype is None else casted(one, as_dtype(dtype)), shape), requires_grad)
     number = _python_number(fill_value, "fill_value")
     wanted = _dtype(dtype, result_type(fill_value))
     try:
@@ -305,9 +323,9 @@ def linspace(
 
     Parameters
     ----------
-    start, stop: numbers; PyTorch's `end` is `stop`.
+    start, stop: numbers, or tensors with one element, to which gradients flow; PyTorch's `end` is `stop`.
     num: how many; PyTorch's `steps`.
-    dtype: float32 (complex64 for complex numbers) unless given. Computed in float64.
+    dtype: the default dtype (complex for complex numbers) unless given. Numbers are computed in float64.
     endpoint: whether `stop` is the last of them.
     device, requires_grad: as in :func:`wengert.zeros`.
 
@@ -318,11 +336,22 @@ def linspace(
     tensor([0.  , 0.25, 0.5 , 0.75, 1.  ])
     """
     check_device(device)
-    first, last = _python_number(start, "start"), _python_number(stop, "stop")
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
+    if _is_recorded(start) or _is_recorded(stop):
+        return _made(_between(start, stop, count, endpoint, wanted), requires_grad)
+    first, last = _python_number(start, "start"), _python_number(stop, "stop")
     values = np.linspace(first, last, count, endpoint=endpoint)
     return _made(converted(values, wanted), requires_grad)
+
+
+def _between(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType) -> Tensor:
+    """Evenly spaced numbers from tensors, recorded: a share of each, so that both ends are met exactly."""
+    first, last = (casted(_one_element(as_operand(v), "start and stop"), dtype) for v in (start, stop))
+    steps = max(count - 1 if endpoint else count, 1)
+    share = np.arange(count, dtype=np.float64) / steps
+    near, far = (asarray(w.astype(dtype), copy=False) for w in (1.0 - share, share))
+    return first * near + last * far
 
 
 @public
@@ -346,9 +375,11 @@ def logspace(
     tensor([  1.,  10., 100.])
     """
     check_device(device)
-    first, last = _python_number(start, "start"), _python_number(stop, "stop")
     wanted = _dtype(dtype, inexact_dtype(result_type(start, stop)))
     (count,) = normalize_shape(num, "num")
+    if _is_recorded(start) or _is_recorded(stop) or _is_recorded(base):
+        return _made(TABLE["pow"].front(base, _between(start, stop, count, True, wanted)), requires_grad)
+    first, last = _python_number(start, "start"), _python_number(stop, "stop")
     return _made(converted(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad)
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from ..core import spec
 from ..core.declare import public
 from ..core.errors import DTypeError, fail
-from ..core.record import SCALARS
+from ..core.record import EXAMPLES, SCALARS
 from ..core.spec import DType, as_dtype, category, is_bfloat16, promote, promote_scalar, real_dtype
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray
 from .structure import check_device
 
@@ -68,8 +69,9 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """
     if not arrays_and_dtypes:
         fail(DTypeError, "result_type of nothing", "Give at least one tensor, dtype or number.")
-    numbers = [v for v in arrays_and_dtypes if type(v) in SCALARS]
-    dtypes = [_dtype_of(v) for v in arrays_and_dtypes if type(v) not in SCALARS]
+    given = [EXAMPLES[category(v.dtype)] if type(v) is WeakTensor else v for v in arrays_and_dtypes]
+    numbers = [v for v in given if type(v) in SCALARS]
+    dtypes = [_dtype_of(v) for v in given if type(v) not in SCALARS]
     out = dtypes[0] if dtypes else asarray(numbers[0]).dtype
     for dtype in dtypes[1:]:
         out = promote(out, dtype)
@@ -225,8 +227,8 @@ class NamespaceInfo:
         """The dtypes of tensors that are made without one."""
         check_device(device)
         return {
-            "real floating": spec.default_float,
-            "complex floating": spec.default_complex,
+            "real floating": spec.default_float(),
+            "complex floating": spec.default_complex(),
             "integral": spec.default_int,
             "indexing": spec.default_int,
         }

@@ -245,7 +245,7 @@ def _normalization(norm: Any) -> Norm:
 
 def _as_complex(x: Any) -> Tensor:
     x = as_operand(x)
-    return casted(x, default_complex if category(x.dtype) < 2 else complex_dtype(x.dtype))
+    return casted(x, default_complex() if category(x.dtype) < 2 else complex_dtype(x.dtype))
 
 
 def _as_real(name: str, x: Any) -> Tensor:
@@ -522,7 +522,7 @@ def _opposite(norm: Any) -> Norm:
 
 def _frequencies(name: str, n: int, values: Any, d: float, dtype: Any, device: Any) -> Tensor:
     check_device(device)
-    found = default_float if dtype is None else as_dtype(dtype)
+    found = default_float() if dtype is None else as_dtype(dtype)
     if category(found) != 2:
         fail(DTypeError, f"{name} in {found}", "Frequencies are real: use a real floating dtype.")
     return wrap((values / (n * d)).astype(found))

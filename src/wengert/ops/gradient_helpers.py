@@ -12,8 +12,9 @@ from ..core.declare import elementwise, op, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
 from ..core.spec import category
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor
 from .elementwise import stop_gradient
+from .structure import as_operand
 
 _NO_ONNX = Missing("ONNX models carry no derivatives")
 
@@ -21,7 +22,7 @@ _NO_ONNX = Missing("ONNX models carry no derivatives")
 def _tensor(x: Any, what: str) -> Tensor:
     if not isinstance(x, (Tensor, np.ndarray, np.generic, bool, int, float, complex, list)):
         fail(DTypeError, f"{what} of a {type(x).__name__}, which is not a tensor")
-    return x if isinstance(x, Tensor) else asarray(x)
+    return as_operand(x)
 
 
 # -- scaled and reversed

@@ -8,14 +8,14 @@ slices, new axes), a permutation where NumPy would move separated index arrays t
 from __future__ import annotations
 
 import operator
-import sys
-from types import FrameType
+from sys import _getframe as getframe
 from typing import Any, NamedTuple, NoReturn
+from weakref import ref
 
 import numpy as np
 
 from ..core.declare import METHODS
-from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail, is_internal
+from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import make_node
 from ..core.op import Op
@@ -26,9 +26,11 @@ from ..core.spec import (
     category,
     int64,
     show,
+    spec_of,
     uint64,
 )
-from ..core.tensor import Base, Tensor, asarray, base_of, ndarray, wrap
+from ..core.standins import WeakTensor
+from ..core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from .axes import permute_op
 from .index_ops import ALL, Entries, Entry, check_range, index_op, index_update, slice_op, slice_update
 from .inplace import check_write, old_version, value_for, write
@@ -287,14 +289,31 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     tensor([2, 3, 3])
     """
     data = x._data
-    if data is not None:
+    if data is not None and type(x) is not WeakTensor:
         if x.node is None or not (mode := get_mode()).grad:
+            kind = type(index)
+            if kind in _BASIC or (kind is tuple and _BASIC.issuperset(map(type, index))):
+                try:
+                    found = data[index]
+                except (IndexError, ValueError, TypeError) as e:
+                    _not_indexable(x, index, e)
+                if type(found) is not ndarray:
+                    found = np.asarray(found)
+                out = new(Tensor)
+                out._data = found
+                shape = found.shape
+                out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
+                out.node = None
+                frame = getframe(1)
+                out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
+                return out
             plain = _plain(index, x)
             if plain is not None:
                 try:
                     out = wrap(_pick(data, plain))
-                    if type(index) in _BASIC or not any(type(i) is ndarray for i in plain):
-                        out._base = _taken(x, sys._getframe(1))
+                    if not any(type(i) is ndarray for i in plain):
+                        frame = getframe(1)
+                        out._base = base_of(x, frame.f_code, frame.f_lasti)
                     return out
                 except (IndexError, ValueError, TypeError) as e:
                     _not_indexable(x, index, e)
@@ -302,21 +321,13 @@ def getitem(x: Tensor, index: Any) -> Tensor:
             found = _recorded(x, index)
             if found is not None:
                 out, op, inputs, attrs, saved = found
-                frame = sys._getframe(1)
+                frame = getframe(1)
                 code, offset = frame.f_code, frame.f_lasti
                 out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)
                 if op.view:
-                    out._base = _taken(x, frame)
+                    out._base = base_of(x, code, offset)
                 return out
     return _indexed(x, _parse(x, index))
-
-
-def _taken(x: Tensor, frame: FrameType) -> Base:
-    """What a value taken from `x` keeps of that; `frame` is the caller's."""
-    found: FrameType | None = frame
-    while found is not None and is_internal(found.f_code.co_filename):
-        found = found.f_back
-    return base_of(x, None, 0) if found is None else base_of(x, found.f_code, found.f_lasti)
 
 
 def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[str, Any], tuple[Any, ...]] | None:
@@ -421,7 +432,7 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
                 data[plain] = v._data
             except (IndexError, ValueError, TypeError) as e:
                 _not_writable(x, index, v, e)
-            write(x, wrap(data, x._spec))
+            write(x, wrap(data))
             return
     write(x, _updated(old_version(x), index, v))
 

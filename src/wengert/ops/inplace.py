@@ -19,15 +19,15 @@ import numpy as np
 
 from ..core.capture import note_write
 from ..core.declare import METHODS, public
-from ..core.errors import DTypeError, GradientError, ShapeError, WriteError, fail
+from ..core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ..core.mode import get_mode
 from ..core.op import Op
 from ..core.operands import elementwise_general
-from ..core.record import caller
+from ..core.record import caller, same_value
 from ..core.source import is_stored_back, resolve
 from ..core.spec import broadcast_shapes, category, show
 from ..core.standins import replace
-from ..core.tensor import LEAF, DataView, Tensor, abstract, asarray, taken_from, wrap
+from ..core.tensor import LEAF, DataView, Tensor, asarray, taken_from, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -37,7 +37,7 @@ from .structure import broadcast, cast
 
 def check_write(x: Tensor, what: str) -> None:
     """Raise WriteError where a write would be lost, GradientError where it would lose a leaf's gradient."""
-    if getattr(x, "_base", None) is not None:
+    if x._base is not None:
         check_reaches(x, what)
     node = x.node
     if node is not None and node.op is LEAF and get_mode().grad:
@@ -55,7 +55,7 @@ def check_reaches(x: Tensor, what: str) -> None:
     if base is None:
         return
     owner, code, offset, _ = base
-    place = resolve(code, offset) if code is not None else None
+    place = resolve(code, offset) if code is not None and not is_internal(code.co_filename) else None
     taken = f" at {place}" + (f" ({place.text})" if place is not None and place.text else "") if place else ""
     fail(
         WriteError,
@@ -69,12 +69,7 @@ def check_reaches(x: Tensor, what: str) -> None:
 
 def old_version(x: Tensor) -> Tensor:
     """The present version of `x` as an object of its own, which a write to `x` leaves alone."""
-    if x._data is None:
-        assert x.node is not None
-        return abstract(x.node)
-    out = wrap(x._data, x._spec)
-    out.node = x.node
-    return out
+    return same_value(x)
 
 
 def write(x: Tensor, new: Tensor) -> None:
@@ -91,10 +86,11 @@ def write(x: Tensor, new: Tensor) -> None:
             x._data = new._data
         return
     note_write(x, new._data is None)
-    if new._data is not None:
-        x._spec = new._spec
-    elif x._data is not None:
-        del x._spec
+    if not x.is_weak:
+        if new._data is not None:
+            x._spec = new.spec
+        elif x._data is not None:
+            del x._spec
     x._data = new._data
     x.node = new.node
     x._base = None
@@ -320,7 +316,7 @@ def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
     def augmented(self: Tensor, other: Any) -> Any:
         if self.is_weak:  # a Python number, whose name is bound anew
             return compute(self, other)
-        base = taken_from(self) if getattr(self, "_base", None) is not None else None
+        base = taken_from(self) if self._base is not None else None
         frame = sys._getframe(1)
         if base is not None and base[1] is frame.f_code and is_stored_back(frame.f_code, base[2], frame.f_lasti):
             return compute(self, other)  # x[i] += y: x takes it

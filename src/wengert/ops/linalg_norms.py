@@ -13,7 +13,7 @@ from ..core.operands import promote_tensors
 from ..core.record import bind
 from ..core.spec import normalize_axis, show
 from ..core.tensor import Tensor, asarray
-from .aliases import dim_alias
+from .aliases import alias, dim_alias
 from .axes import moveaxis, roll
 from .contract import matmul
 from .diagonals import diagonal_op
@@ -40,7 +40,8 @@ class LstsqResult(NamedTuple):
     singular_values: Tensor
 
 
-def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> LstsqResult:
+@alias(rcond="rtol")
+def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
     """The shortest x of those that make a x - b shortest (NumPy, PyTorch).
 
     Parameters
@@ -48,7 +49,7 @@ def lstsq(a: Any, b: Any, /, *, rtol: float | None = None) -> LstsqResult:
     a: (..., m, n), real or complex, of any rank; integers become float32.
     b: (..., m, k), or one vector (m,); leading axes broadcast.
     rtol: singular values up to this fraction of the largest count as 0; None for max(m, n) times
-        the precision of the dtype.
+        the precision of the dtype. NumPy's and PyTorch's `rcond`.
 
     Returns `solution` (..., n, k), or (..., n) for a vector; `residuals` (..., k), or (...), the squared
     lengths of a x - b, whatever the rank; `rank` (...) and `singular_values` (..., min(m, n)) of a. The

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..core.declare import op
 from ..core.errors import DTypeError, ShapeError, fail
-from ..core.op import Call, Linear, Op, Vjp
+from ..core.op import TABLE, Call, Linear, Op, Vjp
 from ..core.operands import promote_tensors
 from ..core.record import bind
 from ..core.spec import Spec, broadcast_shapes, show
 from ..core.tensor import Tensor
+from .aliases import alias
 from .axes import moveaxis
 from .contract import matmul_op
 from .diagonals import tril_op, triu_op
@@ -446,21 +448,41 @@ def inv(x: Any, /) -> Tensor:
 
 
 def tolerance(rtol: Any, name: str) -> float | None:
+    """A fraction of the largest singular value as a number; None for the default."""
     if rtol is None:
         return None
+    if isinstance(rtol, (Tensor, np.ndarray)) and rtol.size == 1 and rtol.dtype.kind in "fiu":
+        return float(rtol)
     if isinstance(rtol, bool) or not isinstance(rtol, (int, float, np.floating)):
         fail(DTypeError, f"{name}: rtol={rtol!r} is a {type(rtol).__name__}", "The tolerance is a number, or None.")
     return float(rtol)
 
 
-def pinv(x: Any, /, *, rtol: float | None = None) -> Tensor:
+def one_by_one(fn: Callable[[Tensor, float], Tensor], x: Tensor, rtol: Any) -> Tensor:
+    """A function of matrices with a tolerance for each of them."""
+    lead = x.shape[:-2]
+    fractions = np.broadcast_to(np.asarray(rtol.tolist() if isinstance(rtol, Tensor) else rtol), lead)
+    if not lead or 0 in lead:
+        return fn(x, 0.0)
+    flat = x.reshape((-1, *x.shape[-2:]))
+    found = [fn(flat[i], float(f)) for i, f in enumerate(fractions.ravel())]
+    out: Tensor = TABLE["stack"].front(*found, axis=-1 - found[0].ndim)
+    return reshaped(out, (*lead, *found[0].shape))
+
+
+def is_tolerance_of_each(rtol: Any) -> bool:
+    return isinstance(rtol, (Tensor, np.ndarray)) and rtol.size != 1
+
+
+@alias(rcond="rtol")
+def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverse of matrices (Array API, NumPy).
 
     Parameters
     ----------
     x: (..., m, n), real or complex; integers become float32.
-    rtol: singular values up to this fraction of the largest count as 0; None for max(m, n) times
-        the precision of the dtype.
+    rtol: singular values up to this fraction of the largest count as 0, a number or one for each matrix (...);
+        None for max(m, n) times the precision of the dtype. NumPy's `rcond`.
 
     Returns (..., n, m). The derivative is that among matrices of the same rank: where the rank is
     not full, the pseudo-inverse jumps in other directions. Singular values that are not 0 and yet fall
@@ -473,5 +495,8 @@ def pinv(x: Any, /, *, rtol: float | None = None) -> Tensor:
     tensor([[0.5, 0. ],
             [0. , 0. ]])
     """
-    out: Tensor = bind(pinv_op, (matrices(x, "pinv"),), {"rtol": tolerance(rtol, "pinv")})
+    a = matrices(x, "pinv")
+    if is_tolerance_of_each(rtol):
+        return one_by_one(lambda m, fraction: bind(pinv_op, (m,), {"rtol": fraction}), a, rtol)
+    out: Tensor = bind(pinv_op, (a,), {"rtol": tolerance(rtol, "pinv")})
     return out

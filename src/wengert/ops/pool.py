@@ -411,7 +411,7 @@ def _avg(
     name = f"avg_pool{ndim}d"
     x = _input(name, x, ndim)
     if category(x.dtype) < 2:
-        x = asarray(x, dtype=default_float)
+        x = asarray(x, dtype=default_float())
     attrs = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode, ndim)
     del attrs["dilation"]
     total: Tensor = bind(sum_pool, (x,), attrs)
@@ -546,7 +546,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) 
     """
     x = _input("adaptive_avg_pool2d", x, 2)
     if category(x.dtype) < 2:
-        x = asarray(x, dtype=default_float)
+        x = asarray(x, dtype=default_float())
     wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size, output_size)
     if len(wanted) != 2:
         fail(ShapeError, f"adaptive_avg_pool2d: output_size={output_size!r} has {len(wanted)} entries for 2 dimensions")

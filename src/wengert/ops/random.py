@@ -186,7 +186,7 @@ def _shape_of(shape: tuple[Any, ...]) -> Shape:
 
 
 def _floating(dtype: Any, name: str) -> DType:
-    found = default_float if dtype is None else as_dtype(dtype)
+    found = default_float() if dtype is None else as_dtype(dtype)
     if category(found) != 2:
         fail(DTypeError, f"{name}: dtype={found} is not real floating", "Use wg.randint for integers.")
     return found
@@ -452,7 +452,7 @@ def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Gene
     if logits.shape[axis] == 0:
         fail(ShapeError, f"categorical: logits of shape {logits.shape} have no classes along axis {axis}")
     if category(logits.dtype) < 2:
-        logits = asarray(logits, dtype=default_float)
+        logits = asarray(logits, dtype=default_float())
     if axis != -1:
         axes = [a for a in range(-logits.ndim, 0) if a != axis]
         logits = permute_op.front(logits, axes=(*axes, axis))

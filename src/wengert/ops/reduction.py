@@ -168,7 +168,7 @@ def exact_float(dtype: DType, wanted: DType) -> DType:
 def inexact(x: Any) -> Tensor:
     """An operand as floating or complex numbers: integers and booleans become the default float."""
     operand = as_operand(x)
-    return operand if operand.spec.inexact else casted(operand, default_float)
+    return operand if operand.spec.inexact else casted(operand, default_float())
 
 
 def ordered(x: Any, name: str) -> Tensor:

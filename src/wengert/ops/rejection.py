@@ -299,7 +299,7 @@ def _drawn(made: Op, name: str, parameters: tuple[Any, ...], shape: Any, generat
     if category(tensors[0].dtype) == 3:
         fail(DTypeError, f"{name}: parameters of dtype {tensors[0].dtype}", "They must be real.")
     if category(tensors[0].dtype) < 2:
-        tensors = [TABLE["cast"].front(t, dtype=default_float) for t in tensors]
+        tensors = [TABLE["cast"].front(t, dtype=default_float()) for t in tensors]
     spread = _spread(name, tensors, None if shape is None else normalize_shape(shape))
     found = spread[0].shape
     out: Tensor = draw_with(made, spread, draw(generator, BLOCK * prod(found)), {"shape": found})

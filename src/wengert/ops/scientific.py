@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from ..core.operands import promote_tensors
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor
 from .elementwise import atanh, exp, log, log1p, negative
 from .incomplete_beta import betainc_op, betaln_op
 from .incomplete_gamma import gammainc_op, gammaincc_op
@@ -15,6 +15,7 @@ from .products import xlog1py as xlog1py_op
 from .products import xlogy as xlogy_op
 from .selection import abs as absolute
 from .selection import where
+from .structure import as_operand
 
 
 def gammainc(a: Any, x: Any) -> Tensor:
@@ -123,7 +124,7 @@ def erfcinv(x: Any) -> Tensor:
     >>> wg.special.erfcinv(wg.tensor(1e-30))
     tensor(8.1486)
     """
-    out: Tensor = ndtri_op.front(asarray(x) * 0.5) * (-1.0 / math.sqrt(2.0))
+    out: Tensor = ndtri_op.front(as_operand(x) * 0.5) * (-1.0 / math.sqrt(2.0))
     return out
 
 
@@ -146,14 +147,14 @@ def i0(x: Any) -> Tensor:
     >>> wg.special.i0(wg.tensor([0.0, 1.0]))
     tensor([1.    , 1.2661])
     """
-    x = asarray(x)
+    x = as_operand(x)
     out: Tensor = i0e_op.front(x) * exp.front(absolute.front(x))
     return out
 
 
 def i1(x: Any) -> Tensor:
     """The modified Bessel function of the first kind of order 1: the derivative of :func:`i0`."""
-    x = asarray(x)
+    x = as_operand(x)
     out: Tensor = i1e_op.front(x) * exp.front(absolute.front(x))
     return out
 

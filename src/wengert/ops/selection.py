@@ -13,12 +13,22 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import EMPTY_ATTRS, make_node
 from ..core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
-from ..core.operands import check_operands, promote_operands, run_elementwise
+from ..core.operands import (
+    are_numbers,
+    check_operands,
+    max_category,
+    of_numbers,
+    promote_operands,
+    run_elementwise,
+    to_operand,
+)
 from ..core.record import SCALARS, caller
 from ..core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
+from ..core.standins import PYTHON_DTYPES
 from ..core.tensor import Tensor, asarray, wrap
 from .complex_cases import careful, complex_sign
 from .sampling import and_complex, apart, binary, each, unary
+from .structure import as_operand
 
 # A derivative that is 0 everywhere is structural: nothing flows, whatever the cotangent.
 NOWHERE = np.zeros((), np.bool_)
@@ -109,6 +119,9 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
         )
     if _of_one_dtype(x, y):
         return run_elementwise(where_op, (mask, x, y))
+    choices = [to_operand(x, "where"), to_operand(y, "where")]
+    if are_numbers(choices):
+        return of_numbers(where_op, choices, [mask])
     return run_elementwise(where_op, (mask, *promote_operands(where_op, (x, y))))
 
 
@@ -248,8 +261,12 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     >>> wg.tensor([-2, 5]).clip(max=3)
     tensor([-2,  3])
     """
-    x = x if isinstance(x, Tensor) else asarray(x)
-    x, *given = promote_operands(clip_op, [x, *(b for b in (min, max) if b is not None)])
+    x = as_operand(x)
+    bounds = [to_operand(b, "clip") for b in (min, max) if b is not None]
+    if are_numbers([x, *bounds]):
+        lowest, highest = _limits(PYTHON_DTYPES[max_category([x, *bounds])])
+        return of_numbers(clip_op, [x, lowest if min is None else bounds[0], highest if max is None else bounds[-1]])
+    x, *given = promote_operands(clip_op, [x, *bounds])
     lowest, highest = _limits(x.dtype)
     low = lowest if min is None else given.pop(0)
     high = highest if max is None else given.pop(0)

@@ -18,10 +18,10 @@ from ..core.errors import DTypeError, GraphError, fail
 from ..core.op import Algebra, Call, Missing, Op, Partial
 from ..core.record import bind
 from ..core.spec import Spec, category, inexact_dtype
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import Tensor
 from .elementwise import exp
 from .sampling import unary
-from .structure import cast
+from .structure import as_operand, cast
 
 Array = np.ndarray[Any, Any]
 
@@ -419,7 +419,7 @@ def polygamma(n: int, x: Any) -> Tensor:
         )
     if n == 0:
         return digamma.front(x)  # type: ignore[no-any-return]
-    x = x if isinstance(x, Tensor) else asarray(x)
+    x = as_operand(x)
     if category(x.dtype) == 3:
         fail(DTypeError, f"polygamma takes real numbers, not {x.shape} {x.dtype}")
     dtype = inexact_dtype(x.dtype)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from sys import _getframe as getframe
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -13,6 +15,7 @@ from ..core.arrays import to_integers
 from ..core.declare import linear, public
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.mode import get_mode
 from ..core.op import TABLE, Call, Missing, Op
 from ..core.record import another, bind, record_one
 from ..core.spec import (
@@ -36,15 +39,21 @@ from ..core.spec import (
     spec_of,
 )
 from ..core.spec import broadcast_shapes as common_shape
-from ..core.tensor import Tensor, asarray
+from ..core.standins import WeakTensor, weak_number
+from ..core.tensor import Tensor, asarray, new
 from .aliases import dim_alias
 
 MOVES = Missing("it moves data and computes nothing")
 
 
 def as_operand(x: Any) -> Tensor:
-    """`x` itself if it is a tensor, else :func:`wengert.asarray` of it."""
-    return x if isinstance(x, Tensor) else asarray(x)
+    """`x` itself if it is a tensor, what stands for it if it is a Python number, else :func:`wengert.asarray` of it."""
+    if isinstance(x, Tensor):
+        return x
+    return weak_number(x) if type(x) in _NUMBERS else asarray(x)
+
+
+_NUMBERS = frozenset({int, float, complex})
 
 
 def int_args(args: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
@@ -139,7 +148,7 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
 def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
     """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
     sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
-    if x._data is not None:
+    if x._data is not None and type(x) is not WeakTensor:
         try:
             # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
             data = x._data.reshape(sizes)
@@ -147,6 +156,14 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
             pass
         else:
             if data.shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
+                if x.node is None or not get_mode().grad:
+                    out = new(Tensor)
+                    out._data, out.node = data, None
+                    shape = data.shape
+                    out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
+                    frame = getframe(1)
+                    out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
+                    return out
                 return record_one(reshape_op, x, data, {"shape": data.shape})
     return reshaped(x, _resolve_shape(x, int_args(shape)))
 
@@ -425,6 +442,8 @@ cast: Op = linear(
 
 
 def casted(x: Tensor, dtype: DType) -> Tensor:
+    if type(x) is WeakTensor:
+        x = x.wide()
     if x.dtype == dtype:
         return x
     out: Tensor = bind(cast, (x,), {"dtype": dtype})

@@ -11,10 +11,12 @@ import numpy as np
 from .. import concat, where
 from ..core import tree
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, WengertError, fail
-from ..core.mode import Mode, get_mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.spec import DType, Spec, category, default_float, promote, spec_of
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.generator import default_generator
+from ..ops.structure import as_operand
 from ..transforms.flow import while_loop
 from ..transforms.open_trace import open_trace
 from ..transforms.replay import replay
@@ -115,20 +117,18 @@ class Packing:
 def unknowns(nest: Any, what: str) -> tuple[list[Tensor], Any, DType]:
     """The leaves of a first guess, its structure and their common dtype; numbers and integers become floating."""
     leaves, structure = tree.flatten(nest)
-    tensors: list[Tensor] = []
     strong: list[DType] = []
     for leaf in leaves:
         if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
             fail(DTypeError, f"{what}: a {type(leaf).__name__} among the unknowns", "They are tensors or numbers.")
-        t = leaf if isinstance(leaf, Tensor) else asarray(leaf)
-        tensors.append(t.detach())
-        if type(leaf) not in (int, float) and category(t.dtype) >= 2:
-            strong.append(t.dtype)
-    dtype: DType = default_float
+        if not isinstance(leaf, (int, float, complex)) and category(asarray(leaf).dtype) >= 2:
+            strong.append(asarray(leaf).dtype)
+    dtype: DType = default_float()
     for i, d in enumerate(strong):
         dtype = d if i == 0 else promote(dtype, d)
     refuse_dtype(dtype, what)
-    return [t.astype(dtype) for t in tensors], structure, dtype
+    found = [leaf.detach().astype(dtype) if isinstance(leaf, Tensor) else asarray(leaf, dtype=dtype) for leaf in leaves]
+    return found, structure, dtype
 
 
 def refuse_dtype(dtype: DType, what: str) -> None:
@@ -157,7 +157,7 @@ class Closed:
     def __init__(self, fn: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, args: Any, what: str) -> None:
         given, arguments = tree.flatten(tuple(args))
         places = [i for i, a in enumerate(given) if isinstance(a, (Tensor, np.ndarray, np.generic))]
-        self.tensors = [given[i] if isinstance(given[i], Tensor) else asarray(given[i]) for i in places]
+        self.tensors = [as_operand(given[i]) for i in places]
         self.traced = True
 
         def arranged(tensors: Sequence[Tensor]) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
@@ -173,10 +173,11 @@ class Closed:
         own = [*leaves, *self.tensors]
         outer = get_mode()
         before = default_generator.mark()
-        token = set_mode(Mode(True, outer.scope, outer.tracing))
+        token = set_mode(outer.recording(outer.scope))
         try:
             specs = [t.spec for t in own]
-            opened = open_trace(fn, specs, arranged, [category(t.dtype) >= 2 for t in own])
+            numbers = [type(t) is WeakTensor for t in own]
+            opened = open_trace(fn, specs, arranged, [category(t.dtype) >= 2 for t in own], numbers)
             graph, captured = opened.close()
             self.structure, self.specs = opened.structure, [o.spec for o in opened.outs]
             self.tensors += captured

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from .. import linalg
 from ..core import tree
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
-from ..core.spec import category, float32, float64, promote
+from ..core.spec import category, default_float, float32, float64, promote
 from ..core.tensor import Tensor, asarray
 from .common import Closed, Packing
 from .implicit import info_of
@@ -115,7 +115,7 @@ def _matrix_free(
     given = [x if isinstance(x, Tensor) else asarray(x) for x in leaves]
     for x in given:
         dtype = x.dtype if dtype is None else promote(dtype, x.dtype)
-    dtype = float32 if dtype is None else dtype
+    dtype = default_float() if dtype is None else dtype
     while True:
         if category(dtype) < 2 or (category(dtype) == 2 and dtype not in (float32, float64)):
             fail(DTypeError, f"linear_solve by {method} in {dtype}", "Solve in float32, float64 or a complex dtype.")

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.declare import PUBLIC
 from ..core.errors import GraphError, WengertError, fail, first_line
 from ..core.graph import Graph
-from ..core.mode import Mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.op import TABLE
 from ..core.record import abstract_input, bind
 from ..core.snapshot import Given
@@ -84,7 +84,7 @@ def parse(text: str, inputs: Sequence[str] | Mapping[str, Spec] | None = None, *
         fail(GraphError, f"no expression in {text!r}", "The last line is the result.")
     specs = _specs(body, inputs, as_dtype(dtype))
     given = [Given(abstract_input(s, name), name, False) for name, s in specs.items()]
-    token = set_mode(Mode(True, None, tracing=True))
+    token = set_mode(get_mode().traced(None))
     try:
         results = _Reader({g.name: g.tensor for g in given}, as_dtype(dtype)).run(body)
         outputs = [r if isinstance(r, Tensor) else asarray(r, dtype=as_dtype(dtype)) for r in results]

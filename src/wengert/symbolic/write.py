@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..core.graph import Graph
-from ..core.mode import Mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.op import TABLE
 from ..core.record import OUTPUT, abstract_input, bind
 from ..core.snapshot import CONSTANT, PARAMETER, Given
@@ -28,7 +28,7 @@ def write(exprs: Sequence[Expr], like: Graph, specs: Sequence[Spec], name: str =
     """The graph of expressions in the inputs of `like`, with outputs of these specs."""
     given = [Given(abstract_input(n.spec, like.names[n]), like.names[n], n.op is PARAMETER) for n in like.inputs]
     symbols = {g.name: g.tensor for g in given}
-    token = set_mode(Mode(True, None, tracing=True))
+    token = set_mode(get_mode().traced(None))
     try:
         values = _Writer(symbols, specs[0].dtype if specs else None).run(exprs)
         outputs = [_fitted(v, s) for v, s in zip(values, specs, strict=True)]

@@ -22,6 +22,7 @@ from ..core.op import TABLE
 from ..core.record import OUTPUT, bind
 from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
+from ..core.standins import WeakTensor
 from ..core.tensor import ALIAS, Tensor, asarray, wrap
 from ..ops.draws import takes_position
 from ..ops.keys import is_key
@@ -101,7 +102,8 @@ def vmap(
             inner: tuple[tuple[Any, ...], Mapping[str, Any]] = tree.unflatten(structure, filled)
             return inner
 
-        opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds])
+        numbers = [type(t) is WeakTensor for t, _ in feeds]
+        opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds], numbers)
         found = _run_trace(opened, feeds, size, randomness)
         outs = _place(found, out_axes, opened, size, name)
         return tree.unflatten(opened.structure, outs)

@@ -20,10 +20,13 @@ from ..core.mode import get_mode
 from ..core.node import Node
 from ..core.op import TABLE
 from ..core.record import bind, same_value
-from ..core.spec import Spec, bool_, category, int64, promote, spec_of
+from ..core.spec import DType, Spec, bool_, category, int64, spec_of
+from ..core.standins import PYTHON_DTYPES, WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
 from ..core.tree import Structure
 from ..ops.draws import takes_position
+from ..ops.dtypes import result_type
+from ..ops.structure import as_operand, casted
 from .control_ops import PARTIAL_SCAN, SCAN, SWITCH, WHILE, siblings, stack_tensors
 from .open_trace import OpenTrace, open_trace
 from .variables import own_copies, run_apart
@@ -104,14 +107,14 @@ def _choose(what: str, index: Tensor, branches: Sequence[Callable[..., Any]], op
     inputs, opened = _alike(what, *_traced(branches, operands))
     structure = opened[0].structure
     graphs, captured = siblings(opened, len(inputs))
-    specs = [[n.spec for n in g.outputs] for g in graphs]
-    common = [_common(what, i, [row[i] for row in specs]) for i in range(len(specs[0]))]
-    if any(row != common for row in specs):
+    common = [_common(what, i, outs) for i, outs in enumerate(zip(*(o.outs for o in opened), strict=True))]
+    if any([n.spec for n in g.outputs] != common for g in graphs):
         cast_to = [_casting(fn, common) for fn in branches]
         inputs, opened = _alike(what, *_traced(cast_to, operands))
         graphs, captured = siblings(opened, len(inputs))
-    outs = SWITCH.front(index, *inputs, *captured, branches=tuple(graphs))
-    return tree.unflatten(structure, outs)
+    outs = SWITCH.front(index, *[_wide(t) for t in (*inputs, *captured)], branches=tuple(graphs))
+    numbers = [all(type(t) is WeakTensor for t in outs) for outs in zip(*(o.outs for o in opened), strict=True)]
+    return tree.unflatten(structure, [weak(o) if n else o for o, n in zip(outs, numbers, strict=True)])
 
 
 def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[list[Tensor], list[OpenTrace]]:
@@ -129,17 +132,19 @@ def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[li
     return inputs, alike
 
 
-def _common(what: str, i: int, specs: Sequence[Spec]) -> Spec:
-    first = specs[0]
-    for k, other in enumerate(specs[1:], 1):
-        if other.shape != first.shape:
+def _common(what: str, i: int, outs: Sequence[Tensor]) -> Spec:
+    for k, other in enumerate(outs[1:], 1):
+        if other.shape != outs[0].shape:
             fail(
                 GraphError,
-                f"{what}: result {i} of branch 0 is {specs[0]}, of branch {k} {other}",
+                f"{what}: result {i} of branch 0 is {outs[0].spec}, of branch {k} {other.spec}",
                 "The branches must return the same shapes.",
             )
-        first = spec_of(first.shape, promote(first.dtype, other.dtype))
-    return first
+    return spec_of(outs[0].shape, result_type(*outs) if any(type(t) is not WeakTensor for t in outs) else _widest(outs))
+
+
+def _widest(numbers: Sequence[Tensor]) -> DType:
+    return PYTHON_DTYPES[max(category(t.dtype) for t in numbers)]
 
 
 def _casting(fn: Callable[..., Any], specs: Sequence[Spec]) -> Callable[..., Any]:
@@ -163,7 +168,8 @@ def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[l
         return tree.unflatten(structure, filled), {}
 
     specs, tracked = [t.spec for t in inputs], [t.requires_grad for t in inputs]
-    return inputs, [open_trace(fn, specs, arguments, tracked) for fn in fns]
+    numbers = [type(t) is WeakTensor for t in inputs]
+    return inputs, [open_trace(fn, specs, arguments, tracked, numbers) for fn in fns]
 
 
 def _operand(leaf: Any) -> Tensor | None:
@@ -212,8 +218,19 @@ def _traced_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None)
     test, body, captured = _while_graphs(cond_fn, opened, carry)
     if not any(t.is_abstract for t in (*leaves, *captured)):
         return _native_while(cond_fn, body_fn, carry, max_steps)
-    outs = WHILE.front(*leaves, *captured, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
-    return tree.unflatten(structure, outs)
+    given = [_wide(t) for t in (*leaves, *captured)]
+    outs = WHILE.front(*given, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
+    return tree.unflatten(structure, _as_in(opened, outs))
+
+
+def _wide(t: Tensor) -> Tensor:
+    """A tensor as an argument of a loop's node."""
+    return t.wide() if type(t) is WeakTensor else t
+
+
+def _as_in(opened: OpenTrace, outs: Sequence[Tensor]) -> list[Tensor]:
+    """Results of a node, numbers where the traced body gave such."""
+    return [weak(o) if type(t) is WeakTensor else o for o, t in zip(outs, opened.outs, strict=True)]
 
 
 def _while_graphs(cond_fn: Any, opened: OpenTrace, carry: Any) -> tuple[Graph, Graph, list[Tensor]]:
@@ -236,8 +253,9 @@ def while_rows(cond_fn: Any, body_fn: Any, init: Any, max_steps: int) -> tuple[A
     carry, opened = _settled(body_fn, _as_state(init), (), 2)
     leaves = tree.leaves(carry)
     test, body, captured = _while_graphs(cond_fn, opened, carry)
-    *outs, turns = WHILE.front(*leaves, *captured, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
-    carry, ys = tree.unflatten(opened.structure, outs)
+    given = [_wide(t) for t in (*leaves, *captured)]
+    *outs, turns = WHILE.front(*given, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
+    carry, ys = tree.unflatten(opened.structure, _as_in(opened, outs))
     return carry, ys, turns
 
 
@@ -338,7 +356,7 @@ def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, turn
     op, first_args = (SCAN, []) if turns is None else (PARTIAL_SCAN, [turns])
     outs = op.front(
         *first_args,
-        *tensors,
+        *[_wide(t) for t in tensors],
         body=graph,
         carries=carries,
         sequences=len(sequences),
@@ -347,7 +365,7 @@ def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, turn
         keeps=keeps,
     )
     shown = outs[: len(outs) - carries] if keeps else outs
-    return tree.unflatten(opened.structure, shown)  # type: ignore[no-any-return]
+    return tree.unflatten(opened.structure, _as_in(opened, shown))  # type: ignore[no-any-return]
 
 
 def map(fn: Callable[[Any], Any], xs: Any) -> Any:
@@ -376,8 +394,19 @@ def _native_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool) -> t
     if reverse:
         found.reverse()
     assert shape is not None
-    stacked = [stack_tensors(list(column), column[0].spec, count) for column in zip(*found, strict=True)]
+    stacked = [_stacked(column, count) for column in zip(*found, strict=True)]
     return carry, tree.unflatten(shape, stacked)
+
+
+def _stacked(column: Sequence[Tensor], count: int) -> Tensor:
+    """What the steps gave, along a new axis; numbers of the first ones take the dtype of the later ones."""
+    dtypes = [t.dtype for t in column if type(t) is not WeakTensor]
+    if len(dtypes) == len(column) or not dtypes:
+        out: Tensor = stack_tensors([_wide(t) for t in column], column[0].spec, count)
+        return out if dtypes else weak(out)
+    rows = [casted(t, dtypes[-1]) if type(t) is WeakTensor else t for t in column]
+    stacked: Tensor = stack_tensors(rows, rows[0].spec, count)
+    return stacked
 
 
 def _pair(found: Any) -> tuple[Any, Any]:
@@ -405,21 +434,9 @@ def _as_state(init: Any) -> Any:
     return tree.map(_state_leaf, init)
 
 
-class _Number(Tensor):
-    """A Python number in a first state: its dtype is what the loop makes of it."""
-
-    __slots__ = ()
-
-
 def _state_leaf(leaf: Any) -> Tensor:
-    if isinstance(leaf, Tensor):
-        return leaf
-    t = asarray(leaf)
-    if type(leaf) in (int, float, complex):
-        number = object.__new__(_Number)
-        number._data, number._spec, number.node = t._data, t._spec, None
-        return number
-    return t
+    # The dtype of a Python number is what the loop makes of it.
+    return leaf if isinstance(leaf, Tensor) else as_operand(leaf)
 
 
 def _same_state(before: Any, after: Any, what: str) -> Any:
@@ -429,15 +446,23 @@ def _same_state(before: Any, after: Any, what: str) -> Any:
     new = tree.arranged(leaves, found, structure)
     if new is None:
         fail(GraphError, f"{what}: the state {structure} became {found}", "A step must return a state like its own.")
-    leaves = [n if isinstance(n, Tensor) else asarray(n, dtype=o.dtype) for o, n in zip(old, new, strict=True)]
+    leaves = [_next_leaf(o, n) for o, n in zip(old, new, strict=True)]
     for o, n in zip(old, leaves, strict=True):
-        if n.shape != o.shape or (n.dtype != o.dtype and not isinstance(o, _Number)):
+        if n.shape != o.shape or (n.dtype != o.dtype and type(o) is not WeakTensor):
             fail(
                 GraphError,
                 f"{what}: a state of {o.spec} became {n.spec}",
                 "Every step keeps shapes and dtypes. Give the first state the dtype of the others: x.astype(...).",
             )
     return tree.unflatten(structure, leaves)
+
+
+def _next_leaf(old: Tensor, new: Any) -> Tensor:
+    """A part of the new state; a number where the old one has a dtype takes that."""
+    leaf = as_operand(new)
+    if type(leaf) is WeakTensor and type(old) is not WeakTensor and category(leaf.dtype) <= category(old.dtype):
+        return casted(leaf, old.dtype)
+    return leaf
 
 
 def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int) -> tuple[Any, OpenTrace]:
@@ -456,12 +481,15 @@ def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: i
         else:
             fail(GraphError, f"{what}: the state {expected} became {state}", "A step must return a state like its own.")
         found = [o.spec for o in opened.outs][: len(old)]
-        if all(f == o.spec for f, o in zip(found, old, strict=True)):
-            return tree.unflatten(expected, [_plain(o) for o in old]), opened
+        # A number stays one where a step makes a number of it; else it takes the dtype that the step gives it.
+        still = [(type(f) is WeakTensor) == (type(o) is WeakTensor) for f, o in zip(opened.outs, old)]
+        if all(f == o.spec and s for f, o, s in zip(found, old, still, strict=True)):
+            return carry, opened
         new = []
-        for o, f in zip(old, found, strict=True):
-            if isinstance(o, _Number) and f.shape == o.shape:
-                new.append(asarray(o._data, dtype=f.dtype))
+        for o, f, s in zip(old, found, still, strict=True):
+            if type(o) is WeakTensor and f.shape == o.shape:
+                wide = casted(o, f.dtype)
+                new.append(weak(wide) if s else wide)
             elif f == o.spec:
                 new.append(o)
             else:
@@ -472,10 +500,6 @@ def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: i
                 )
         carry = tree.unflatten(expected, new)
     fail(GraphError, "the dtype of the state never settles", "Give the first state as tensors of one dtype.")
-
-
-def _plain(t: Tensor) -> Tensor:
-    return wrap(t._data, t._spec) if isinstance(t, _Number) else t
 
 
 def _no_draws(graph: Any, own: int) -> None:

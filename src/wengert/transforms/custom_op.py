@@ -21,6 +21,7 @@ from ..core.op import Joint, Op
 from ..core.record import abstract_input, caller, filled, graph_input, mixed, pick
 from ..core.snapshot import Given, close
 from ..core.spec import Spec, category
+from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, abstract, asarray, wrap
 from ..ops.generator import default_generator
 
@@ -144,7 +145,8 @@ def specs_for(body: Flat, specs: Sequence[Spec]) -> Any:
 
 def value_of(x: Tensor) -> Tensor:
     """An argument as a plain value, or as an abstract input of its own: what is done with it is not recorded."""
-    return abstract_input(x.spec) if x._data is None else wrap(x._data, x._spec)
+    out = abstract_input(x.spec) if x._data is None else wrap(x._data, x.spec)
+    return weak(out) if type(x) is WeakTensor else out
 
 
 def is_tracked(x: Any) -> bool:
@@ -245,7 +247,7 @@ def record(op: Op, args: Sequence[Tensor], outs: Sequence[Tensor], saved: Any, f
 def _of_node(node: Node, out: Tensor) -> Tensor:
     if out._data is None:
         return abstract(node)
-    made = wrap(out._data, out._spec)
+    made = wrap(out._data, out.spec)
     made.node = node
     return made
 

@@ -15,6 +15,7 @@ from ..core.mode import get_mode
 from ..core.spec import Spec, category
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
+from ..ops.structure import as_operand
 from .custom_flat import call_with_jvp, call_with_vjp, jvp_op, vjp_op
 from .custom_op import CustomOp, definition, tensors_of, zero_tangent
 from .reverse import as_gradient
@@ -45,7 +46,7 @@ class _Layout:
 
     def tensors(self, args: Sequence[Any]) -> list[Tensor]:
         leaves = tree.flatten(tuple(args), is_leaf=_is_none)[0]
-        return [leaves[i] if isinstance(leaves[i], Tensor) else asarray(leaves[i]) for i in self.places]
+        return [as_operand(leaves[i]) for i in self.places]
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments with these tensors in their places."""

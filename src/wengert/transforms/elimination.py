@@ -23,6 +23,7 @@ from ..core.op import Linear, Vjp, spec_of_input
 from ..core.record import OUTPUT
 from ..core.spec import Spec
 from ..core.tensor import ALIAS, Tensor, asarray
+from ..ops.structure import as_operand
 from .arithmetic import Arrays
 from .coloring import color_columns
 from .dependence import apply, patterns, sparse
@@ -85,7 +86,7 @@ def elimination_cost(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -
     for leaf in leaves:
         if not differentiable(leaf):
             fail(DTypeError, f"elimination_cost of {name} in a {describe_leaf(leaf)}", "Give floating values.")
-    inputs = [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
+    inputs = [as_operand(leaf) for leaf in leaves]
 
     def inner(values: list[Tensor]) -> Any:
         replaced = list(args)

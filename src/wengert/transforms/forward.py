@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GradientError, fail
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node, Recomputed
 from ..core.op import Joint, Linear, Missing, Op, Partial, Route, spec_of_input
 from ..core.record import OUTPUT, SCALARS, abstract_input
@@ -73,7 +73,7 @@ class Track:
                             saved = saved.take(node)
                     if record:
                         scope = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
-                        set_mode(Mode(True, scope, mode.tracing))
+                        set_mode(mode.recording(scope))
                     push_node(lib, node, saved, found, masks)
             finally:
                 reset_mode(token)

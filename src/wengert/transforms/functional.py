@@ -18,7 +18,7 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from .backward import seed
 from .reverse import Reachable, backward_pass, reach
-from .variables import Nest, close, plain, reaches_others, recorded, split_aux
+from .variables import Nest, close, of_number, plain, reaches_others, recorded, split_aux
 
 Argnums = int | Sequence[int]
 
@@ -100,7 +100,7 @@ def value_and_grad(
                 if category(t.dtype) != 3:
                     fail(DTypeError, f"the holomorphic derivative of {name} with {t.spec}", "Make it complex first.")
         if out.size == 1 and (holomorphic or category(out.dtype) == 2) and not out.requires_grad:
-            grads: list[Any] = [_zeros(t) for t in inputs]
+            grads: list[Any] = [of_number(_zeros(t), t, [out]) for t in inputs]
             connected = out.is_abstract
         else:
             ct = wrap(np.ones((), out.dtype)) if holomorphic else None
@@ -190,7 +190,8 @@ def pull_back(
     out: list[Any] = []
     for t in inputs:
         ct = found.get(t.node)  # type: ignore[arg-type]
-        out.append(_zeros(t) if ct is None else ct if isinstance(ct, Tensor) else wrap(ct))
+        g = _zeros(t) if ct is None else ct if isinstance(ct, Tensor) else wrap(ct)
+        out.append(of_number(g, t, [o for o, _ in pairs]))
     return out
 
 

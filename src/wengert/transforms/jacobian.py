@@ -12,12 +12,13 @@ from ..core import tree
 from ..core.errors import DTypeError, GradientError, fail
 from ..core.op import TABLE
 from ..core.spec import category
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor, wrap
+from ..ops.structure import as_operand
 from .batch import vmap
 from .elimination import eliminated
 from .functional import Argnums, argument_numbers, grad, vjp
 from .tangents import Recording, jvp
-from .variables import describe_leaf, differentiable
+from .variables import describe_leaf, differentiable, of_number
 
 JacobianMode = Literal["auto", "forward", "reverse", "elimination"]
 
@@ -73,6 +74,7 @@ def jacobian(
             blocks = _forward(flat, chunk_size)
         else:
             blocks = _reverse(flat, chunk_size, holomorphic)
+        blocks = [[of_number(b, x, flat.outs) for b, x in zip(row, flat.inputs, strict=True)] for row in blocks]
         found = tree.unflatten(flat.out_structure, [flat.like_arguments(row) for row in blocks])
         return (found, flat.aux) if has_aux else found
 
@@ -138,7 +140,7 @@ def _argument(leaf: Any, holomorphic: bool, name: str) -> Tensor:
             f"the Jacobian of {name} in a {describe_leaf(leaf)}",
             "Jacobians exist for floating values: write 3.0 instead of 3, or choose other arguments with argnums=.",
         )
-    t = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    t = as_operand(leaf)
     if category(t.dtype) == 3 and not holomorphic:
         fail(
             DTypeError,

@@ -16,11 +16,12 @@ import numpy as np
 from ..core import tree
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Mixed, Node
 from ..core.record import abstract_input, resumed, same_value
 from ..core.snapshot import Given, close
 from ..core.spec import Spec
+from ..core.standins import weak
 from ..core.tensor import LEAF, Tensor, abstract, wrap
 from ..core.tree import Structure
 from .trace import as_result
@@ -101,20 +102,22 @@ def open_trace(
     specs: Sequence[Spec],
     arguments: Callable[[Sequence[Tensor]], tuple[tuple[Any, ...], Mapping[str, Any]]],
     tracked: Sequence[bool] | None = None,
+    numbers: Sequence[bool] | None = None,
 ) -> OpenTrace:
     """Run `fn` on abstract tensors of `specs`, which `arguments` arranges as its arguments.
 
-    `tracked` says which of them gradients will be asked for.
+    `tracked` says which of them gradients will be asked for, `numbers` which stand for Python numbers.
     """
     name = getattr(fn, "__name__", type(fn).__name__)
     inputs = [abstract_input(s, "", bool(tracked and tracked[i])) for i, s in enumerate(specs)]
     # The function's own objects: a write to one leaves the inputs.
-    args, kwargs = arguments(list(map(same_value, inputs)))
+    given = [weak(x) if numbers and numbers[i] else same_value(x) for i, x in enumerate(inputs)]
+    args, kwargs = arguments(given)
     outer = get_mode()
     # What is drawn inside is known by this scope.
     mark = Scope("trace", "", outer.scope)
     own = {t.node for t in inputs}
-    token = set_mode(Mode(outer.grad, mark, tracing=True))
+    token = set_mode(outer.traced(mark, outer.grad))
     try:
         result = run_once(fn, args, kwargs, lambda node: node in own or _under(node.scope, mark))
     finally:

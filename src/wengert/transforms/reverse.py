@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core import kernels
 from ..core.errors import GradientError, ShapeError, fail, user_location
-from ..core.mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node, Recomputed
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ..core.record import OUTPUT
@@ -87,11 +87,8 @@ def _walk(
                         results[node] = ct
                 elif ct is not None and (needed is None or node in needed):
                     if lib.recording:
-                        set_mode(
-                            Mode(
-                                True, Scope("gradient", node.op.name, node.scope, node.code, node.offset), mode.tracing
-                            )
-                        )
+                        inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
+                        set_mode(mode.recording(inside))
                     _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
                     if freed is not None and saved:
                         if type(node.saved) is Hooked:

@@ -15,7 +15,9 @@ from ..core.node import Node
 from ..core.op import TABLE
 from ..core.record import abstract_input, filled, same_value
 from ..core.spec import Spec, category
+from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
+from ..ops.structure import as_operand
 from .backward import seed
 from .forward import Track
 from .functional import pull_back
@@ -147,9 +149,8 @@ class Recording:
 def _tangent(out: Tensor, t: Any) -> Tensor | None:
     if category(out.dtype) < 2:
         return None
-    if t is None:
-        return filled(0, out.spec)
-    return t if isinstance(t, Tensor) else wrap(t)
+    found = filled(0, out.spec) if t is None else t if isinstance(t, Tensor) else wrap(t)
+    return weak(found) if type(out) is WeakTensor else found
 
 
 def _pairs(nest: Nest, tangents: Any, what: str) -> list[tuple[Tensor, Tensor]]:
@@ -296,7 +297,7 @@ def make_dual(primal: Any, tangent: Any) -> Tensor:
     Raises GradientError outside :class:`dual_level`, ShapeError, DTypeError.
     """
     level = _current("make_dual()")
-    x = primal if isinstance(primal, Tensor) else asarray(primal)
+    x = as_operand(primal)
     if category(x.dtype) < 2:
         fail(DTypeError, f"make_dual() of {x.spec}", "Only floating and complex values have tangents.")
     t = _fitting(tangent, x.spec, "make_dual()")

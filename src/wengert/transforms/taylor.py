@@ -28,6 +28,7 @@ from ..core.record import OUTPUT, SCALARS, abstract_input, same_value
 from ..core.snapshot import CONSTANT, Given, close
 from ..core.spec import category
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
+from ..ops.structure import as_operand
 from .arithmetic import Tensors
 from .custom_op import CustomOp
 from .forward import _linear_together, _push_facts, _push_linear, push_node
@@ -94,7 +95,7 @@ class _Program:
         leaves, self.structure = tree.flatten(result)
         self.outs = [same_value(o) if isinstance(o, Tensor) else asarray(o) for o in leaves]
         self.moving = [i for i, o in enumerate(self.outs) if o.requires_grad]
-        self.points = [p if isinstance(p, Tensor) else asarray(p) for _, p in self.nest_in.beside(x, self.what)]
+        self.points = [as_operand(p) for _, p in self.nest_in.beside(x, self.what)]
         roots = [self.outs[i] for i in self.moving]
         others = _outer_variables([o.node for o in roots], {v.node for v in variables})  # type: ignore[misc]
         # As abstract tensors: a constant that is the same array as an input is no input.

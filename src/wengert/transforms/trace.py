@@ -13,16 +13,17 @@ from ..core import tree
 from ..core.dims import Dim
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph, is_parameter
-from ..core.mode import Mode, reset_mode, set_mode
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.record import abstract_input, resumed
 from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
-from .variables import open_variables, own_object, run_once
+from .variables import outer_variables, own_object, run_once
 
 
-def spec(shape: Any, dtype: Any = default_float) -> Spec:
+def spec(shape: Any, dtype: Any = None) -> Spec:
     """A shape and a dtype, to trace a function with where there is no tensor yet.
 
     As in :func:`wengert.placeholder` a size may be None or a name, where it is not known.
@@ -35,7 +36,7 @@ def spec(shape: Any, dtype: Any = default_float) -> Spec:
     >>> wg.spec((None, 4))
     f32[axis0,4]
     """
-    return spec_of(normalize_shape(unknown_sizes(shape)), as_dtype(dtype))
+    return spec_of(normalize_shape(unknown_sizes(shape)), default_float() if dtype is None else as_dtype(dtype))
 
 
 def unknown_sizes(shape: Any) -> Any:
@@ -94,16 +95,16 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
             given.append(Given(leaves[i], path, is_parameter(leaf)))
     # The function's own objects: a write to one leaves the graph's inputs.
     inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
-    token = set_mode(Mode(True, None, tracing=True))
+    token = set_mode(get_mode().traced(None))
     try:
         # An abstract value that is there before is of a trace around, which sees to writes itself.
         result = run_once(fn, inner_args, inner_kwargs, lambda node: True)
     finally:
         reset_mode(token)
     out_leaves, out_structure = tree.flatten(result)
-    outputs = [resumed(as_result(name, leaf)) for leaf in out_leaves]
+    outputs = [resumed(strong(as_result(name, leaf))) for leaf in out_leaves]
     # A variable that a transform around differentiates in is a parameter, bound to it.
-    around = open_variables(outputs)
+    around = outer_variables(outputs)
     made = Graph.closed(
         outputs,
         [*given, *(Given(v, "", True, bound=True) for v in around)],
@@ -139,6 +140,11 @@ def as_result(name: str, leaf: Any) -> Tensor:
             "Return tensors, arrays or numbers, in any nest.",
         )
     return asarray(leaf)
+
+
+def strong(x: Tensor) -> Tensor:
+    """A result as a graph has it: numbers in the default dtype."""
+    return x.strong() if type(x) is WeakTensor else x
 
 
 def _no_strangers(made: Graph, count: int, name: str) -> None:

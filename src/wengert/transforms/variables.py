@@ -6,8 +6,8 @@ so do the transform's: what it differentiates in are nodes, which no write chang
 
 from __future__ import annotations
 
+import functools
 import gc
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,12 +15,15 @@ import numpy as np
 
 from ..core import tree
 from ..core.capture import Writes, Written
+from ..core.capture import open_variables as _open
 from ..core.errors import DTypeError, GradientError, GraphError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
 from ..core.record import another, caller, resumed, same_value, stopped
-from ..core.spec import category, spec_of
-from ..core.tensor import ALIAS, Tensor, abstract, asarray, wrap
+from ..core.spec import category, complex_dtype, promote, real_dtype, spec_of
+from ..core.standins import WeakTensor, weak
+from ..core.tensor import ALIAS, Tensor, abstract, wrap
+from ..ops.structure import as_operand, casted
 from .reverse import Reachable, reach
 
 
@@ -116,32 +119,37 @@ def describe_leaf(leaf: Any) -> str:
 
 def variable(leaf: Any) -> Tensor:
     """A new variable with the leaf's value, connected to it where something outside tracks it."""
-    x = resumed(leaf) if isinstance(leaf, Tensor) else asarray(leaf)
+    x = resumed(leaf) if isinstance(leaf, Tensor) else as_operand(leaf)
     connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
     code, offset = caller()
     # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
     source = x.node if connected else x
     node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
-    if x.is_abstract:
-        return abstract(node)
-    out = wrap(x._data, x._spec)
+    out = abstract(node) if x.is_abstract else wrap(x._data, x.spec)
     out.node = node
     _open[node] = x._data
-    return out
+    return weak(out) if type(x) is WeakTensor else out
 
 
-# The variables of transforms at work, and their values.
-_open: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+def of_number(g: Any, variable: Tensor, outs: Sequence[Tensor]) -> Any:
+    """The gradient in a variable; in one that stands for a Python number, in the dtype of the function's results."""
+    if type(variable) is not WeakTensor:
+        return g
+    found = [o.dtype for o in outs if type(o) is not WeakTensor and category(o.dtype) >= 2]
+    if not found:
+        return weak(g)
+    together = functools.reduce(promote, found)
+    return casted(g, complex_dtype(together) if category(g.dtype) == 3 else real_dtype(together))
 
 
-def open_variables(outs: Sequence[Tensor]) -> list[Tensor]:
+def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
     """The variables of transforms at work, with values, that results hang on."""
     found: dict[Node, Tensor] = {}
     stack = [o.node for o in outs if o.node is not None]
     seen = set(stack) if _open else None
     while seen is not None and stack:
         node = stack.pop()
-        if node in _open:
+        if _open.get(node) is not None:
             found[node] = alias = wrap(_open[node], node.spec)
             alias.node = node
             continue

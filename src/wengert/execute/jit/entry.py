@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.mode import get_mode
+from ...core.standins import WeakTensor
 from ...core.tensor import Tensor
 from ...core.tree import Structure
 from ..native import entry, threads
@@ -65,7 +66,8 @@ class _Cook:
                 if path is paths[0]:
                     raise
         self.asked([c.seat for c in courses])
-        self.do("mode", Object(get_mode.__self__), Object(get_mode().grad))  # type: ignore[attr-defined]
+        mode = get_mode()
+        self.do("mode", Object(get_mode.__self__), Object(mode.grad), Object(mode.floats))  # type: ignore[attr-defined]
         for i, child in enumerate(positional.children):
             self.argument(child, Word("values", i))
         self.guards()
@@ -118,7 +120,10 @@ class _Cook:
             if first < index:  # one input for both
                 self.do("same", word, self.leaves[first])
                 return
-            self.do("is_tensor", word, Object(type(leaf)), Object(leaf._spec))
+            if type(leaf) is WeakTensor:  # its array is looked at where it is fed
+                self.do("is_number", word, Object(WeakTensor))
+            else:
+                self.do("is_tensor", word, Object(type(leaf)), Object(leaf._spec))
         elif type(leaf) is np.ndarray:
             if not leaf.dtype.isnative:
                 raise Rare
@@ -257,7 +262,8 @@ class _Cook:
             self.do("word", Object(c.holder), self.at.cell_contents, Object(c.value))
         else:
             spec, node = c.value
-            self.do("word", Object(c.holder), self.at.tensor_spec, Object(spec))
+            if spec is not None:
+                self.do("word", Object(c.holder), self.at.tensor_spec, Object(spec))
             self.do("word", Object(c.holder), self.at.tensor_node, Object(node))
 
 

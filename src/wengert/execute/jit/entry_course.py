@@ -13,6 +13,7 @@ import numpy as np
 
 from ...core.cells import ArrayCell, Cell, TensorCell
 from ...core.spec import Spec, as_dtype, spec_of
+from ...core.standins import WeakTensor
 from ...core.tensor import Tensor
 from ...core.tree import Structure, unflatten
 from ..native.compile import Compiled
@@ -22,7 +23,7 @@ from . import donation
 from .program import Path
 from .signature import Call
 from .surroundings import Surroundings
-from .tracing import Constant
+from .tracing import Constant, Number, output_of
 
 # Arrays of at most so many bytes are used again when nobody has them any more: making one takes longer than
 # computing what is in it.
@@ -165,7 +166,8 @@ class Course:
 
     def outputs(self) -> None:
         """Where each output goes: into the memory of an input, the place of an old gradient, a new array."""
-        arrays = {r for r in self.traced.results if type(r) is not Constant}
+        arrays = {output_of(r) for r in self.traced.results}
+        weakly = {r.output for r in self.traced.results if type(r) is Number}
         numbers = {
             k: cell
             for i, k in self.traced.cell_writes
@@ -203,7 +205,8 @@ class Course:
                 by = 0 if view.is_contiguous else Memory(strides)
                 # Results of a call that is given its arguments are mostly given back to the next one: then they are
                 # tensors no more, but their arrays are free. And what a tensor has come to since may lie otherwise.
-                if view.buffer.nbytes <= _POOLED and view.is_contiguous and k in arrays and not self.path.given:
+                whole = view.is_contiguous and k in arrays and k not in weakly
+                if view.buffer.nbytes <= _POOLED and whole and not self.path.given:
                     pool, again = Object([None, None]), self.recipe.hold()
                     self.again[k] = pool, again
                     spec = Object(self.spec(k))
@@ -293,7 +296,9 @@ class Course:
         """Make a nest of results, held by a word."""
         if structure.kind is None:
             r = next(results)
-            if type(r) is not Constant and r in self.again:
+            if type(r) is Number:
+                self.do("made_number", Object(WeakTensor), self.results[r.output], to)
+            elif type(r) is not Constant and r in self.again:
                 pool, again = self.again.pop(r)
                 self.do("made_again", Object(Tensor), Object(self.spec(r)), self.results[r], to, again, pool)
             elif type(r) is not Constant:

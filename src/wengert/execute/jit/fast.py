@@ -16,13 +16,14 @@ import numpy as np
 from ...core.cells import TensorCell
 from ...core.mode import get_mode
 from ...core.spec import Spec
+from ...core.standins import WeakTensor, weak
 from ...core.tensor import LEAF, Tensor, new, wrap
 from ...core.tree import Structure, unflatten
 from . import donation
 from .program import Path
 from .signature import PLAIN, Call, Static, as_array
 from .surroundings import Surroundings
-from .tracing import Constant, epoch
+from .tracing import Constant, Number, epoch
 
 MISS: Any = object()
 
@@ -43,7 +44,7 @@ def _made(data: Any, spec: Spec) -> Tensor:
     out: Tensor = new(Tensor)
     out._data = data
     out._spec = spec
-    out.node = None
+    out.node = out._base = None
     return out
 
 
@@ -56,6 +57,7 @@ class _Writer:
             "MISS": MISS,
             "mode": get_mode,
             "grad": get_mode().grad,
+            "floats": get_mode().floats,
             "epoch": epoch,
             "holds": around.holds,
             "run": path.executor.run,
@@ -65,6 +67,7 @@ class _Writer:
             "of_cell": donation.of_cell,
             "kill": donation.kill,
             "made": _made,
+            "weak": weak,
             "as_array": as_array,
             "wrap": wrap,
             "LEAF": LEAF,
@@ -102,7 +105,7 @@ class _Writer:
         lines = [
             "def call(*args):",
             "    m = mode()",
-            "    if m.tracing or m.grad is not grad: return MISS",
+            "    if m.tracing or m.grad is not grad or m.floats is not floats: return MISS",
             "    e = epoch[0]",
             "    try:",
             *(f"        {line}" for line in self.moves_and_checks()),
@@ -158,7 +161,12 @@ class _Writer:
             if first < index:  # one input for both
                 self.checks.append(f"{name} is {self.leaf_names[first]}")
                 return
-            found = f"type({name}) is {self.value(kind)} and {name}._spec is {self.value(leaf._spec)}"
+            found = f"type({name}) is {self.value(kind)}"
+            if kind is WeakTensor:
+                dtype = self.value(leaf.dtype)
+                found += f" and {name}._data.shape == {leaf.shape!r} and {name}._data.dtype is {dtype}"
+            else:
+                found += f" and {name}._spec is {self.value(leaf._spec)}"
             if leaf.node is not None and leaf.requires_grad:
                 collects = leaf.node.op is LEAF
                 found += f" and (n := {name}.node) is not None and n.requires_grad and (n.op is LEAF) is {collects}"
@@ -268,8 +276,10 @@ class _Writer:
                     raise _Rare
                 leaves.append(self.value(r.value))
             else:
-                carried = self.path.carries and r in traced.tracked
-                leaves.append(f"c[{r}]" if carried else f"made(o[{r}], {self.value(specs[r])})")
+                out = r.output if type(r) is Number else r
+                carried = self.path.carries and out in traced.tracked
+                made = f"c[{out}]" if carried else f"made(o[{out}], {self.value(specs[out])})"
+                leaves.append(f"weak({made})" if type(r) is Number else made)
         lines.append(f"return {self.build(traced.structure, iter(leaves))}")
         return lines
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ...core.mode import Mode
 from ...core.spec import show
 
 _MOST = 64
@@ -74,7 +75,7 @@ def _shown(value: Any) -> str:
 
 
 def facts_of(
-    names: Sequence[str], call_key: Sequence[Any], around: Sequence[tuple[str, Any]], grad: bool
+    names: Sequence[str], call_key: Sequence[Any], around: Sequence[tuple[str, Any]], mode: Mode
 ) -> dict[str, Any]:
     """The facts that a program depends on, by name: of the arguments' leaves, then of what is around."""
     facts: dict[str, Any] = {"the structure of the arguments": call_key[0]}
@@ -88,5 +89,6 @@ def facts_of(
         else:
             facts[name] = entry[1] if isinstance(entry, tuple) else entry
     facts.update(around)
-    facts["gradients are recorded"] = grad
+    facts["gradients are recorded"] = mode.grad
+    facts["the default dtype"] = mode.floats
     return facts

@@ -136,7 +136,7 @@ class Jit(Inspected, Native):
         mode = get_mode()
         leaves = [call.leaves[i] for i in call.positions]
         shared = tuple(around.numbers.get((id(x),), -1) for x in leaves) if around.numbers else ()
-        key = (call.key, around.key, shared, mode.grad)
+        key = (call.key, around.key, shared, mode.grad, mode.floats)
         bucket = self._programs.get(key)
         if bucket is not None:
             for program in bucket:
@@ -331,7 +331,7 @@ class Jit(Inspected, Native):
                     raise CallAgain from None
                 raise
             self._numbers.succeeded()
-            facts = facts_of(names, call.key, around.facts, get_mode().grad)
+            facts = facts_of(names, call.key, around.facts, get_mode())
             self._history.add(
                 Record(user_location(), facts, tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards))
             )

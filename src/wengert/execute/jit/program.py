@@ -10,6 +10,7 @@ import numpy as np
 from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
+from ...core.standins import weak
 from ...core.tensor import Tensor, wrap
 from ...ops.inplace import check_reaches
 from ..native.compile import Compiled
@@ -18,7 +19,7 @@ from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
 from .surroundings import Surroundings
-from .tracing import Constant, Traced
+from .tracing import Constant, Number, Traced, output_of
 
 
 class Path:
@@ -168,9 +169,10 @@ class Path:
         if type(result) is Constant:
             # The caller may write into an array.
             return result.value.copy() if isinstance(result.value, np.ndarray) else result.value
-        if carried is not None and result in self.traced.tracked:
-            return carried[result]
-        return wrap(np.asarray(outputs[result]))
+        k = output_of(result)
+        assert k is not None
+        found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
+        return weak(found) if type(result) is Number else found
 
 
 def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:

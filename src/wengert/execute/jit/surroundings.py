@@ -92,7 +92,8 @@ class Check(NamedTuple):
             return f"len({h}) == {self.value}"
         if self.kind == "tensor":
             spec, node = self.value
-            return f"{h}._spec is {name(spec)} and {h}.node is {name(node)}"
+            same = f"{h}._spec is {name(spec)} and " if spec is not None else ""
+            return f"{same}{h}.node is {name(node)}"
         return f"{h}.__jit_static__() == {v}"
 
 
@@ -258,7 +259,7 @@ class _Walk:
         collects = t.node is not None and t.node.op is LEAF
         self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad))
         if t._data is not None:
-            self.check("tensor", t, None, (t._spec, t.node))
+            self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
 
     def container(self, value: Any, place: Place) -> None:
         self.note(place, type(value).__name__, len(value))

@@ -13,13 +13,13 @@ from ...core.capture import Capture, no_writes, reset_capture, reset_writes, set
 from ...core.cells import Cell, TensorCell
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
-from ...core.mode import Mode, get_mode, reset_mode, set_mode
+from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node, Unread
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
 from ...core.snapshot import Given
 from ...core.spec import Spec, bool_, spec_of
-from ...core.standins import WeakScalar, present, weak
+from ...core.standins import WeakTensor, present, weak
 from ...core.tensor import LEAF, Tensor, abstract, leaf_node, new
 from ...transforms.reverse import reachable
 from ...transforms.variables import is_live
@@ -91,9 +91,9 @@ class Source(NamedTuple):
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
-    A result is the number of an output, or a constant in a `Constant`. `tracked` has the outputs
-    that gradients flow back from. `grads_read` are the gradients that the program looked at on
-    entry, by what they belong to, with whether there was one.
+    A result is the number of an output, in a `Number` where it is weak, or a constant in a `Constant`.
+    `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
+    program looked at on entry, by what they belong to, with whether there was one.
     """
 
     graph: Graph
@@ -115,6 +115,17 @@ class Constant(NamedTuple):
     """A result that is not a tensor."""
 
     value: Any
+
+
+class Number(NamedTuple):
+    """A result that stands for a Python number (a weak tensor): the graph's output that has it."""
+
+    output: int
+
+
+def output_of(result: Any) -> int | None:
+    """The number of the output that a result is, None for a constant."""
+    return None if type(result) is Constant else result.output if type(result) is Number else result
 
 
 class Recorder(Capture):
@@ -186,7 +197,8 @@ class Recorder(Capture):
             t = ref()
             if t is not None:
                 t._data, t.node = data, node
-                t._spec = spec_of(np.shape(data), data.dtype)
+                if not t.is_weak:
+                    t._spec = spec_of(data.shape, data.dtype)
 
     def strangers(self, around: Surroundings) -> list[Tensor]:
         """Tensors that the program met, that outlive it, and that the search had not found: state all the same."""
@@ -237,7 +249,7 @@ def run_trace(
     saved_cells: list[tuple[Cell, Any]] = []
     saved_grads: list[tuple[Tensor, Any]] = []
     mode = get_mode()
-    mode_token = set_mode(Mode(mode.grad, None, tracing=True))
+    mode_token = set_mode(mode.traced(None, mode.grad))
     token = set_capture(recorder)
     writes_token = no_writes()
     epoch[0] += 1
@@ -307,7 +319,7 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
         return _Held(input, weak(input), None)
     shown: Tensor = new(a.kind)
     shown._data, shown.node = None, input.node
-    shown._base = getattr(a.owner, "_base", None)
+    shown._base = a.owner._base if a.owner is not None else None
     if not a.collects:
         return _Held(input, shown, None)
     leaf = leaf_node(shown)
@@ -368,15 +380,13 @@ def _finish(
     dead: set[Node] = set()
 
     def output(leaf: Any) -> Any:
-        if isinstance(leaf, WeakScalar):
-            leaf = leaf.strong()
         if not isinstance(leaf, Tensor):
             return Constant(leaf)
         number = outs.add(resumed(leaf))
         node = leaf.node
         if node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead):
             tracked.add(number)
-        return number
+        return Number(number) if type(leaf) is WeakTensor else number
 
     results = [output(leaf) for leaf in leaves]
     cell_writes: list[Write] = []
@@ -386,7 +396,7 @@ def _finish(
             cell_writes.append(Write(i, outs.add(_cast(now, cell.spec.dtype))))
     argument_writes = []
     for i, held in enumerate(held_arguments):
-        if held.tensor is None or isinstance(held.tensor, WeakScalar):
+        if held.tensor is None or (type(held.tensor) is WeakTensor and arguments[i].weakly):
             continue
         now = present(held.tensor)
         if now._data is not None or now.node is not held.input.node:
@@ -449,7 +459,7 @@ def _finish(
 
 def _cast(t: Tensor, dtype: Any) -> Tensor:
     if t.dtype == dtype:
-        return abstract(t.node) if isinstance(t, WeakScalar) and t.node is not None else t
+        return t.wide() if type(t) is WeakTensor else t
     out: Tensor = TABLE["cast"].front(t, dtype=dtype)
     return out
 

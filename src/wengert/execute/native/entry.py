@@ -276,9 +276,11 @@ def _layout() -> Layout | None:
         tensor_spec=_slot(t, "_spec", object()),
         tensor_node=_slot(t, "node", object()),
         tensor_grad=_slot(t, "_grad", object()),
+        tensor_base=_slot(t, "_base", object()),
         tensor_weakrefs=Tensor.__weakrefoffset__,
         mode_grad=_slot(mode, "grad", object()),
         mode_tracing=_slot(mode, "tracing", object()),
+        mode_floats=_slot(mode, "floats", object()),
         plain_counts=_counts_plainly(),
     )
     return layout if min(layout) >= 0 and _is_right(layout) else None

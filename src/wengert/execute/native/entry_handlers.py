@@ -24,14 +24,15 @@ def _jump(c: Handler) -> None:
 
 @_handler
 def _mode(c: Handler) -> None:
-    """The context variable's mode does not trace, and records gradients or does not."""
+    """(variable, grad, floats): the context variable's mode does not trace, and is otherwise as it was."""
     p = c.new("alloca ptr")
     failed = c.new(f"call i32 @PyContextVar_Get(ptr {c.operand(0)}, ptr null, ptr {p})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
     mode = c.field(p, 0)
-    grad, tracing = c.field(mode, c.at.mode_grad), c.field(mode, c.at.mode_tracing)
+    grad, tracing, floats = (c.field(mode, at) for at in (c.at.mode_grad, c.at.mode_tracing, c.at.mode_floats))
     c.decref(mode)  # the context keeps it
     c.same(grad, c.operand(1))
+    c.same(floats, c.operand(2))
     c.same(tracing, c.object("false"))
 
 
@@ -110,6 +111,14 @@ def _is_tensor(c: Handler) -> None:
     value = c.held_at(0)
     c.of_type(value, c.operand(1))
     c.same(c.field(value, c.at.tensor_spec), c.operand(2))
+    c.same(c.field(value, c.at.tensor_node), c.object("none"))
+
+
+@_handler
+def _is_number(c: Handler) -> None:
+    """(word, type): a weak tensor that requires no gradients; its array is looked at where it is fed."""
+    value = c.held_at(0)
+    c.of_type(value, c.operand(1))
     c.same(c.field(value, c.at.tensor_node), c.object("none"))
 
 
@@ -502,6 +511,12 @@ def _kill(c: Handler) -> None:
 def _made(c: Handler) -> None:
     """(type, spec, word of an array, word): a tensor."""
     c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1)), c.operand(3))
+
+
+@_handler
+def _made_number(c: Handler) -> None:
+    """(type, word of an array, word): a weak tensor, which has no spec."""
+    c.put(c.tensor(c.operand(0), c.held_at(1), None), c.operand(2))
 
 
 @_handler

@@ -34,9 +34,11 @@ class Layout(NamedTuple):
     tensor_spec: int
     tensor_node: int
     tensor_grad: int
+    tensor_base: int
     tensor_weakrefs: int
     mode_grad: int
     mode_tracing: int
+    mode_floats: int
     # Whether references are counted in the first word, of every object, and nowhere else.
     plain_counts: bool
 
@@ -250,14 +252,15 @@ class Handler:
         self.do(f"br label %{end}")
         self.place(end)
 
-    def tensor(self, type: str, array: str, spec: str) -> str:
-        """A new tensor."""
+    def tensor(self, type: str, array: str, spec: str | None) -> str:
+        """A new tensor, with a spec or without."""
         made = self.new(f"call ptr @PyType_GenericAlloc(ptr {type}, i64 0)")
         self.there(made, ERROR)
         for value, offset in (
             (array, self.at.tensor_data),
-            (spec, self.at.tensor_spec),
+            *([(spec, self.at.tensor_spec)] if spec is not None else []),
             (self.object("none"), self.at.tensor_node),
+            (self.object("none"), self.at.tensor_base),
         ):
             self.incref(value)
             self.put(value, made, offset)
