@@ -150,10 +150,15 @@ def to_integers(x: Array, dtype: DType) -> Array:
 
 def _saturated(x: Array, dtype: DType) -> Array:
     lowest, beyond = _bounds(dtype)
-    low, high = x <= lowest, x >= beyond
-    out = np.where(low | high | (x != x), x.dtype.type(0), x).astype(dtype)
-    info = np.iinfo(dtype)
-    return np.where(low, dtype.type(info.min), np.where(high, dtype.type(info.max), out))
+    greatest = int(beyond) - 1
+    # The largest integer, or where that is no number of x's dtype the largest number below it.
+    held = min(float(greatest), float(np.nextafter(x.dtype.type(beyond), x.dtype.type(0))))
+    inside = np.asarray(np.minimum(np.maximum(x, lowest), held))
+    np.copyto(inside, 0, where=inside != inside)
+    out: Array = inside.astype(dtype)
+    if int(held) != greatest:
+        np.copyto(out, greatest, where=np.asarray(x >= beyond))
+    return out
 
 
 # -- showing

@@ -79,8 +79,11 @@ def _normal_tail(x: Any) -> tuple[Any, Any]:
 def _gelu_numpy(x: Any, approximate: str) -> Any:
     if approximate == "none":
         # x (1 - tail) on the right and x tail on the left; beyond 40 the tail is 0 in every dtype.
-        right = (x > 0).astype(x.dtype)
-        return np.maximum(x, -40) * (right + (1 - 2 * right) * _normal_tail(x)[0])
+        below = (x > 0).astype(x.dtype)
+        below -= _normal_tail(x)[0]
+        np.abs(below, out=below)
+        below *= np.maximum(x, -40)
+        return below
     # (1 + tanh(u)) / 2 is the sigmoid of 2 u, which keeps its digits on the left.
     inner = x * x
     inner *= x * (-2 * _TANH_SCALE * _TANH_CUBE)

@@ -467,7 +467,7 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
 
 def _bce_numpy(x: Any, y: Any) -> Any:
     z, goal = widened(x), widened(y)
-    return narrowed((1 - goal) * z + np.maximum(-z, 0) + np.log1p(np.exp(-np.abs(z))), x.dtype)
+    return narrowed((1 - goal) * z - np.minimum(z, 0) + np.log1p(np.exp(-np.abs(z))), x.dtype)
 
 
 @composite(
@@ -486,7 +486,7 @@ def _bce_numpy(x: Any, y: Any) -> Any:
 def bce_logits_op(x: Any, y: Any) -> Any:
     # Not softplus(x) - x y: where y is 1 and x large what is left of the difference would be rounding.
     small = log1p.front(exp.front(negative.front(abs.front(x))))
-    return (1.0 - y) * x + maximum.front(negative.front(x), 0.0) + small
+    return (1.0 - y) * x - minimum.front(x, 0.0) + small
 
 
 @public

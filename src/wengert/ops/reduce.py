@@ -12,7 +12,7 @@ from ..core.declare import public
 from ..core.errors import DTypeError, fail
 from ..core.op import Op
 from ..core.record import bind
-from ..core.spec import DType, as_dtype, category, inexact_dtype, normalize_axis, real_dtype
+from ..core.spec import DType, as_dtype, category, inexact_dtype, normalize_axis
 from ..core.tensor import Tensor
 from .aliases import dim_alias
 from .reduce_ops import (
@@ -146,8 +146,10 @@ def _floating(name: str, dtype: DType) -> DType:
 
 def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool, unbiased: bool | None) -> Tensor:
     x = as_operand(x)
-    wanted = inexact_dtype(x.dtype)
-    x = casted(x, exact_float(x.dtype, wanted))
+    wanted = None
+    if not x.spec.inexact:
+        wanted = inexact_dtype(x.dtype)
+        x = casted(x, exact_float(x.dtype, wanted))
     if unbiased is not None:
         correction = 1 if unbiased else 0
     if not isinstance(correction, (int, float)):
@@ -155,7 +157,7 @@ def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool
     whole = int(correction) if correction == correction // 1 else correction
     attrs = {"axis": reduced_axes(axis, x.ndim), "correction": whole, "keepdims": bool(keepdims)}
     out: Tensor = bind(reduction, (x,), attrs)
-    return casted(out, real_dtype(wanted))
+    return out if wanted is None else casted(out, wanted)
 
 
 @public(method=True)

@@ -30,7 +30,6 @@ from .reduction import (
     multiply_up,
     narrowed,
     present_where_nonzero,
-    reduced_shape,
     reductions,
     row_by_row,
     running_dtype,
@@ -151,17 +150,16 @@ def _variance(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) 
     wide = widened(x)
     n = count(x.shape, axis)
     mean = add_up(wide, axis, None, None, True) / (n or math.nan)
-    total = _squared_deviations(wide, mean, axis)
+    total = _squared_deviations(wide, mean, axis, keepdims)
     if _is_within_rounding(total, mean, n):
-        total = _squared_deviations(wide, _between_extremes(mean, wide, axis), axis)
-    found = total / _freedom(x.shape, axis, correction)
-    return found if keepdims else found.reshape(reduced_shape(x.shape, axis, False))
+        total = _squared_deviations(wide, _between_extremes(mean, wide, axis), axis, keepdims)
+    return total / _freedom(x.shape, axis, correction)
 
 
-def _squared_deviations(x: Any, mean: Any, axis: tuple[int, ...]) -> Any:
+def _squared_deviations(x: Any, mean: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     deviation = x - mean
     squares = np.square(deviation) if x.dtype.kind != "c" else np.square(deviation.real) + np.square(deviation.imag)
-    return add_up(squares, axis, None, None, True)
+    return add_up(squares, axis, None, None, keepdims)
 
 
 def _is_within_rounding(total: Any, mean: Any, n: int) -> bool:
@@ -169,11 +167,13 @@ def _is_within_rounding(total: Any, mean: Any, n: int) -> bool:
 
     The squares of what rounding leaves of large numbers may overflow.
     """
-    rounding = n**1.5 * float(np.finfo(mean.dtype).eps)
+    rounding = n**1.5 * (2.0**-23 if total.dtype.itemsize == 4 else 2.0**-52)
     if mean.size == 1:
         found = float(total.item())
-        return found == math.inf or math.sqrt(found) < rounding * abs(mean.item())
-    return bool(some((np.sqrt(total) < rounding * np.abs(mean)) | (total == math.inf), None))
+        return found == math.inf or 0.0 < math.sqrt(found) < rounding * abs(mean.item())
+    root = np.sqrt(total)
+    near = root < rounding * np.abs(mean).reshape(total.shape)
+    return bool((some(near, None) and some(near & (total != 0), None)) or some(root == math.inf, None))
 
 
 def _between_extremes(mean: Any, x: Any, axis: tuple[int, ...]) -> Any:
