@@ -223,8 +223,8 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     axis: an axis or several; None for all.
     keepdims: keep the reduced axes, with size 1.
 
-    NaN if there is one. The gradient is shared equally among the largest elements. Raises
-    ShapeError for an axis of size 0, DTypeError for complex numbers.
+    NaN if there is one; of zeros of both signs either. The gradient is shared equally among the
+    largest elements. Raises ShapeError for an axis of size 0, DTypeError for complex numbers.
 
     >>> import wengert as wg
     >>> wg.max(wg.tensor([[1, 5], [7, 3]]), axis=1)
