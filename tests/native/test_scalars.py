@@ -209,7 +209,7 @@ FUNCTIONS = {
     "xlog1py", "xlogy",
 }  # fmt: skip
 # What is checked apart from being computed: see test_checks.
-INDICES = {"class_index", "place"}
+INDICES = {"class_index", "place", "probability"}
 EXACT = sorted(set(scalars.EMITTERS) - FUNCTIONS - INDICES - {"cast"})
 ATTRS: dict[str, dict[str, Any]] = {
     "clip_gradient": {"low": None, "high": None},
