@@ -22,7 +22,14 @@ from .errors import (
 from .mode import Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
-from .operands import WANTED, binary_general, elementwise_general, result_dtype
+from .operands import (
+    WANTED,
+    binary_general,
+    check_dtypes,
+    check_operands,
+    elementwise_general,
+    result_dtype,
+)
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 from .spec import (
     Spec,
@@ -258,7 +265,19 @@ def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
             "Aligned from the right, each pair of sizes must be equal or contain a 1. "
             "Reshape one of them, for instance x[:, None] or x.reshape(...).",
         )
+    check_dtypes(op, specs)
+    check_operands(op, specs)
     return spec_of(shape, result_dtype(op, real[0].dtype))
+
+
+def _taking(op: Op, infer: Rule) -> Rule:
+    """A shape rule that also says which dtypes the op takes."""
+
+    def checked(*args: Any, **attrs: Any) -> Any:
+        check_dtypes(op, args)
+        return infer(*args, **attrs)
+
+    return infer if op.accepts == "anything" else checked
 
 
 def op(
@@ -276,7 +295,8 @@ def op(
     Spec and words the shape errors. Its front door takes tensors that a public function (written
     beside the declaration) has already promoted and checked.
     """
-    made = Op(signature, kind, forward, facts=facts, infer=infer, **declared)
+    made = Op(signature, kind, forward, facts=facts, **declared)
+    made.infer = _taking(made, infer)
     real = made.accepts in _REAL
 
     def front(*args: Any, **attrs: Any) -> Any:
@@ -377,10 +397,10 @@ def composite(
             "composite",
             forward if forward is not None else _raw_body(body),
             facts=facts,
-            infer=infer,
             body=body,
             **declared,
         )
+        made.infer = _taking(made, infer)
         made.front = _composite_front(made, forward is not None, check)
         return made
 

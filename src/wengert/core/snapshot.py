@@ -369,6 +369,7 @@ def checked_node(
         fail(GraphError, f"{name} takes at least one node among its inputs")
     try:
         inferred = op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
+        _check_one_dtype(op, inputs)
     except WengertError as e:
         fail(GraphError, first_line(e))
     except (TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError) as e:
@@ -376,3 +377,21 @@ def checked_node(
     if inferred != spec:
         fail(GraphError, f"{name} gives {inferred}, not {spec}")
     return located(op, inputs, attrs, spec, source, 0, scope)
+
+
+def _check_one_dtype(op: Op, inputs: tuple[Any, ...]) -> None:
+    """Raise GraphError where an op's operands are of several dtypes: a front door would have cast them to one.
+
+    Indices, keys and masks are no operands in this sense, and graphs inside an op have inputs of any dtypes.
+    """
+    if op.kind == "control":
+        return
+    specs = [e.spec for i, e in enumerate(inputs) if isinstance(e, Node) and _is_operand(op, i, e)]
+    if any(s.dtype != specs[0].dtype for s in specs[1:]):
+        fail(GraphError, f"{op.name} of {' and '.join(map(repr, specs))}, which are not of one dtype")
+
+
+def _is_operand(op: Op, index: int, node: Node) -> bool:
+    if isinstance(node.spec, tuple):
+        return False
+    return op.fact(index).differentiable or (node.spec.inexact and op.kind != "elementwise")

@@ -97,6 +97,7 @@ def _by_hand(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 cumulative_sum_op: Op = linear(
     "cumulative_sum(x; axis, reverse)",
     lambda x, axis, reverse: _running(np.add, x, axis, reverse),
+    accepts="numeric",
     infer=_same,
     transpose=lambda ct, axis, reverse: cumulative_sum_op(ct, axis=axis, reverse=not reverse),
     fills=True,
@@ -190,6 +191,7 @@ def _cumulative_prod_pull(ct: Any, x: Any, axis: int, exclusive: bool, reverse: 
 cumulative_prod_op: Op = op(
     "cumulative_prod(x; axis, exclusive, reverse)",
     _cumulative_prod,
+    accepts="numeric",
     infer=_same,
     facts={"x": Vjp(_cumulative_prod_pull)},
     doc="Running products along an axis; an exclusive one leaves the element at its own place out.",

@@ -26,6 +26,7 @@ from ..core.tensor import Tensor
 from .axes import permute_op
 from .diagonals import diagonal, diagonal_op
 from .elementwise import conj, multiply
+from .reduce import sum as sum_along
 from .structure import as_operand, broadcast, reshaped
 
 # -- the op
@@ -408,15 +409,14 @@ def kron(x: Any, y: Any) -> Tensor:
 
 
 @public(method=True)
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
     """The sum of a diagonal of the matrices in two axes (NumPy, PyTorch).
 
-    Raises ShapeError.
+    `dtype` is that of the sum, as in :func:`wengert.sum`: else that of `x`, but booleans and small integers
+    widen to 64 bits. Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.trace(wg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
-    found = diagonal(as_operand(x), offset, axis1, axis2)
-    letters = string.ascii_letters[: found.ndim]
-    return _contract((found,), (letters,), letters[:-1])
+    return sum_along(diagonal(as_operand(x), offset, axis1, axis2), axis=-1, dtype=dtype)

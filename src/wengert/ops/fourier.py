@@ -188,6 +188,7 @@ def _whole_spectrum(x: Any, axis: int, size: int) -> Any:
 rfft_op: Op = op(
     "rfft(x; axis, norm)",
     _rfft,
+    accepts="real_inexact",
     infer=lambda x, axis, norm: _resized(x, axis, _halved(x, axis), complex_dtype(x.dtype)),
     facts={"x": Linear(_rfft_transpose)},
     kind="linear",

@@ -61,6 +61,7 @@ def _cholesky_by_columns(x: Any) -> Any:
 cholesky_op: Op = op(
     "cholesky(x)",
     _cholesky,
+    accepts="inexact",
     infer=infer_same,
     facts={"x": Vjp(_cholesky_pull)},
     doc="The lower triangular L with L L^H = x, of the Hermitian part of matrices.",
@@ -177,6 +178,7 @@ def _householder(x: Any, complete: bool) -> tuple[Any, Any]:
 qr_op: Op = op(
     "qr(x; complete)",
     _qr,
+    accepts="inexact",
     infer=_infer_qr,
     results=2,
     facts=Joint(_qr_pull, absent=True),

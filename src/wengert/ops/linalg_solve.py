@@ -89,6 +89,7 @@ def _by_elimination(a: Any, b: Any) -> Any:
 solve_op: Op = op(
     "solve(a, b)",
     lapack("solve", _SINGULAR, _MEND_SINGULAR)(lambda a, b: np.linalg.solve(a, b)),
+    accepts="inexact",
     infer=_infer_solve,
     facts={
         "a": Vjp(lambda ct, a, out: -matmul_op(solve_op(adjoint(a), ct), adjoint(out))),
@@ -156,6 +157,7 @@ def _solve_triangular_reference(a: Any, b: Any, upper: bool, unit: bool) -> Any:
 solve_triangular_op: Op = op(
     "solve_triangular(a, b; upper, unit)",
     _solve_triangular,
+    accepts="inexact",
     infer=_infer_solve,
     facts={
         "a": Vjp(_solve_triangular_in_a),
@@ -181,6 +183,7 @@ solve_triangular_op: Op = op(
 inv_op: Op = op(
     "inv(x)",
     lapack("inv", _SINGULAR, _MEND_SINGULAR)(lambda x: np.linalg.inv(x)),
+    accepts="inexact",
     infer=infer_same,
     facts={"x": Vjp(lambda ct, out: -matmul_op(adjoint(out), matmul_op(ct, adjoint(out))))},
     doc="The inverse of square matrices.",
@@ -245,6 +248,7 @@ def _pinv_reference(x: Any, rtol: float | None) -> Any:
 pinv_op: Op = op(
     "pinv(x; rtol)",
     _pinv,
+    accepts="inexact",
     infer=lambda x, rtol: x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2])),
     facts={"x": Vjp(_pinv_pull)},
     doc="The Moore-Penrose inverse of matrices.",
@@ -291,6 +295,7 @@ def _lstsq_in_a(ct: Any, a: Any, b: Any, out: Any, rtol: float | None) -> Any:
 lstsq_op: Op = op(
     "lstsq(a, b; rtol)",
     _lstsq,
+    accepts="inexact",
     infer=_infer_lstsq,
     facts={
         "a": Vjp(_lstsq_in_a),

@@ -332,13 +332,14 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     onnx="BatchNormalization",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
-    scale = rsqrt.front(variance + eps)
+    wide = running_dtype(x.dtype)
+    scale = rsqrt.front(casted(variance, wide) + eps)
     if params:
-        scale = scale * params[0]
-    shift = negative.front(mean * scale)
+        scale = scale * casted(params[0], wide)
+    shift = negative.front(casted(mean, wide) * scale)
     if len(params) > 1:
-        shift = shift + params[1]
-    return x * _beside(scale, axis) + _beside(shift, axis)
+        shift = shift + casted(params[1], wide)
+    return casted(casted(x, wide) * _beside(scale, axis) + _beside(shift, axis), x.dtype)
 
 
 @public
@@ -417,6 +418,7 @@ def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: flo
 
 @composite(
     "group_norm(x, *params; groups, axis, eps)",
+    accepts="real_inexact",
     doc="Groups of channels standardised for each member of a batch, times a weight, plus a bias.",
     source="Wu and He 2018, arXiv:1803.08494",
     samples=lambda rng: [

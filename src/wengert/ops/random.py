@@ -150,6 +150,7 @@ random_permutation = op(
 random_categorical = op(
     "random_categorical(logits; key, counter, shape)",
     philox.categorical,
+    accepts="real_inexact",
     infer=_infer_categorical,
     doc="Class numbers drawn with probabilities softmax(logits) over the last axis.",
     source="Gumbel 1954, Statistical theory of extreme values and some practical applications",

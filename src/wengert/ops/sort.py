@@ -29,7 +29,7 @@ from .structure import as_operand, casted, reshaped
 
 
 def _comparable(x: Any) -> Any:
-    """`x` in a dtype that NumPy sorts with NaN last."""
+    """`x` in a dtype in whose order NumPy has NaN last."""
     return x.astype(float32) if is_bfloat16(x.dtype) else x
 
 
@@ -278,6 +278,7 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
 def _searchsorted(sorted: Any, values: Any, right: bool) -> Any:
     side: Literal["left", "right"] = "right" if right else "left"
+    sorted, values = _comparable(sorted), _comparable(values)
     if sorted.ndim == 1:
         return np.asarray(np.searchsorted(sorted, values, side), int64)
     out = np.empty(values.shape, int64)
