@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from . import kernels
+from .attributes import without_kinds
 from .errors import (
     DTypeError,
     ShapeError,
@@ -213,7 +214,8 @@ def elementwise(
 
 
 def _params(signature: str) -> list[str]:
-    return signature[signature.index("(") + 1 : signature.index(")")].split(",")
+    plain = without_kinds(signature)
+    return plain[plain.index("(") + 1 : plain.index(")")].split(",")
 
 
 def _reflected(op: Op) -> Callable[..., Any]:

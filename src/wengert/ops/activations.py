@@ -114,7 +114,7 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
 
 
 @composite(
-    "gelu(x; approximate)",
+    'gelu(x; approximate: "none"|"tanh")',
     forward=_gelu_numpy,
     facts={"x": Partial(_gelu_slope)},
     doc="x times the normal distribution function at x, exact or by tanh.",

@@ -259,7 +259,7 @@ def _infer_stack(*xs: Spec, axis: int) -> Spec:
 
 
 stack_op: Op = linear(
-    "stack(*xs; axis)",
+    "stack(*xs; axis: new_axis)",
     lambda *xs, axis: np.stack(xs, axis),
     infer=_infer_stack,
     transpose=lambda ct, index, axis: ct[along(axis, index)],

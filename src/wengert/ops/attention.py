@@ -208,7 +208,7 @@ def _gradients_reference(
 
 
 @composite(
-    "attention(q, k, v, *mask; causal, scale)",
+    "attention(q, k, v, *mask: any; causal, scale)",
     accepts="real_inexact",
     forward=attention_forward,
     facts=Joint(_attention_pull, _attention_push, absent=True),
@@ -228,7 +228,7 @@ def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float)
 
 
 @composite(
-    "attention_gradients(q, k, v, y, lse, dy, *mask; causal, scale)",
+    "attention_gradients(q, k, v, y, lse: any, dy, *mask: any; causal, scale)",
     accepts="real_inexact",
     forward=attention_backward,
     facts=Joint(_gradients_pull),

@@ -45,7 +45,7 @@ def _infer_permute(x: Spec, axes: tuple[int, ...]) -> Spec:
 
 
 permute_op: Op = linear(
-    "permute(x; axes)",
+    "permute(x; axes: permutation)",
     _permute,
     infer=_infer_permute,
     transpose=lambda ct, axes: permute_op(ct, axes=_inverse(axes)),
@@ -211,7 +211,7 @@ def _infer_squeeze(x: Spec, axis: tuple[int, ...]) -> Spec:
 
 
 squeeze_op: Op = linear(
-    "squeeze(x; axis)",
+    "squeeze(x; axis: axes)",
     lambda x, axis: np.squeeze(x, axis),
     infer=_infer_squeeze,
     transpose=lambda ct, x_shape: ct.reshape(x_shape),
@@ -230,7 +230,7 @@ squeeze_op: Op = linear(
 )
 
 expand_dims_op: Op = linear(
-    "expand_dims(x; axis)",
+    "expand_dims(x; axis: new_axis)",
     lambda x, axis: np.expand_dims(x, axis),
     infer=lambda x, axis: spec_of(_with_axis(x.shape, axis), x.dtype),
     transpose=lambda ct, x_shape: ct.reshape(x_shape),
@@ -322,7 +322,7 @@ def atleast_2d(*xs: Any) -> Any:
 # -- flip and roll
 
 flip_op: Op = linear(
-    "flip(x; axis)",
+    "flip(x; axis: axes)",
     lambda x, axis: np.flip(x, axis),
     infer=lambda x, axis: x,
     transpose=lambda ct, axis: flip_op(ct, axis=axis),
@@ -341,7 +341,7 @@ flip_op: Op = linear(
 )
 
 roll_op: Op = linear(
-    "roll(x; shift, axis)",
+    "roll(x; shift, axis: listed_axes)",
     lambda x, shift, axis: np.roll(x, shift, axis),
     infer=lambda x, shift, axis: x,
     transpose=lambda ct, shift, axis: roll_op(ct, shift=tuple(-s for s in shift), axis=axis),

@@ -175,7 +175,7 @@ def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
 
 
 einsum_op: Op = op(
-    "einsum(*xs; subscripts)",
+    "einsum(*xs; subscripts: text)",
     _einsum,
     infer=_infer_einsum,
     facts={"xs": Linear(_einsum_transpose)},

@@ -78,7 +78,7 @@ def _spectrum(inverse: bool) -> Op:
         return x
 
     return op(
-        f"{name}(x; axes, norm)",
+        f'{name}(x; axes, norm: "backward"|"ortho"|"forward")',
         run,
         infer=lambda x, axes, norm: _infer_complex(name, x, axes),
         facts={
@@ -186,7 +186,7 @@ def _whole_spectrum(x: Any, axis: int, size: int) -> Any:
 
 
 rfft_op: Op = op(
-    "rfft(x; axis, norm)",
+    'rfft(x; axis, norm: "backward"|"ortho"|"forward")',
     _rfft,
     infer=lambda x, axis, norm: _resized(x, axis, _halved(x, axis), complex_dtype(x.dtype)),
     facts={"x": Linear(_rfft_transpose)},
@@ -209,7 +209,7 @@ rfft_op: Op = op(
 )
 
 irfft_op: Op = op(
-    "irfft(x; axis, size, norm)",
+    'irfft(x; axis, size, norm: "backward"|"ortho"|"forward")',
     lambda x, axis, size, norm: np.fft.irfft(x, size, axis=axis, norm=norm),
     infer=lambda x, axis, size, norm: _infer_irfft(x, axis, size),
     facts={"x": Linear(_irfft_transpose)},

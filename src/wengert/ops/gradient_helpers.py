@@ -115,7 +115,7 @@ def _like(ct: Any, number: float) -> Any:
 
 
 _clipped = op(
-    "clip_gradient(x; low, high)",
+    "clip_gradient(x; low: number?, high: number?)",
     lambda x, low, high: x,
     infer=lambda x, low, high: x,
     facts=Joint(_clipped_between, push=lambda ts: ts[0]),
@@ -144,7 +144,7 @@ def _clipped_to_norm(ct: Any, norm: float, axis: tuple[int, ...]) -> tuple[Any]:
 
 
 _clipped_norm = op(
-    "clip_gradient_norm(x; norm, axis)",
+    "clip_gradient_norm(x; norm, axis: axes)",
     lambda x, norm, axis: x,
     infer=lambda x, norm, axis: x,
     facts=Joint(_clipped_to_norm, push=lambda ts: ts[0]),

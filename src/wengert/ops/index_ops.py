@@ -395,7 +395,7 @@ index_op: Op = op(
 )
 
 index_transpose: Op = op(
-    "index_transpose(ct, *indices; axis, sizes)",
+    "index_transpose(ct, *indices; axis: result_axis, sizes)",
     _index_transpose,
     infer=lambda ct, *indices, axis, sizes: spec_of(
         (split := _split_transposed(ct, indices, axis, sizes))[0] + sizes + split[2], ct.dtype

@@ -69,7 +69,7 @@ def _standardize_reference(x: Any, axis: tuple[int, ...], eps: float) -> Any:
 
 
 standardize_op = op(
-    "standardize(x; axis, eps)",
+    "standardize(x; axis: axes, eps)",
     _standardize,
     accepts="real_inexact",
     infer=_infer_standardize,
@@ -144,7 +144,7 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
 
 
 @composite(
-    "layer_norm(x, *params; axes, eps)",
+    "layer_norm(x, *params; axes: count, eps)",
     accepts="real_inexact",
     forward=partial(rows_forward, centred=True),
     facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, True)),
@@ -206,7 +206,7 @@ def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: 
 
 
 @composite(
-    "rms_norm(x, *params; axes, eps)",
+    "rms_norm(x, *params; axes: count, eps)",
     accepts="real_inexact",
     forward=partial(rows_forward, centred=False),
     facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, False)),

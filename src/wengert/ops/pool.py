@@ -300,7 +300,7 @@ pool_select: Op = op(
 )
 
 pool_scatter: Op = op(
-    "pool_scatter(y, winners; size, kernel, stride, padding, dilation)",
+    "pool_scatter(y, winners; size: sizes, kernel, stride, padding, dilation)",
     _pool_scatter,
     infer=_infer_scatter,
     facts={
@@ -340,7 +340,7 @@ sum_pool: Op = op(
 )
 
 spread_pool: Op = op(
-    "spread_pool(y; size, kernel, stride, padding)",
+    "spread_pool(y; size: sizes, kernel, stride, padding)",
     _spread_pool,
     infer=_infer_spread,
     kind="linear",

@@ -124,7 +124,7 @@ random_bernoulli = op(
 )
 
 random_integers = op(
-    "random_integers(; key, counter, shape, dtype, low, high)",
+    "random_integers(; key, counter, shape, dtype, low: integer, high: integer)",
     philox.integers,
     infer=_infer_drawn,
     kind="source",

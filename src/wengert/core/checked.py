@@ -1,0 +1,129 @@
+"""Nodes from outside: each is what its op could have recorded, or it is refused.
+
+A document (a text, a JSON file, a pickled graph) says of every node what it is given and what it gives. Nothing of
+that is taken on trust: compiled code reads and writes memory by it. The same questions are asked of a
+graph whose sizes were unknown when they are filled in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .attributes import ROLES, check_attribute
+from .errors import DTypeError, GraphError, WengertError, fail, first_line
+from .mode import Scope
+from .node import Node
+from .op import Op, find_op
+from .record import OUTPUT, SCALARS
+from .snapshot import located
+from .source import Source
+from .spec import Spec, category, check_size, is_bfloat16, scalar_category
+
+
+def checked_node(
+    name: str,
+    inputs: tuple[Any, ...],
+    attrs: dict[str, Any],
+    spec: Any,
+    source: Source | None = None,
+    scope: Scope | None = None,
+) -> Node:
+    """A computation node from outside. Raises GraphError where it cannot be one."""
+    op = find_op(name)
+    if op is None or op.kind == "leaf":
+        fail(GraphError, f"{name!r} is not an op of the table")
+    try:
+        found = inferred(op, [e.spec if isinstance(e, Node) else e for e in inputs], attrs)
+    except WengertError as e:
+        fail(GraphError, first_line(e))
+    except Exception as e:  # a rule that fails in any other way has not said what the node gives
+        fail(GraphError, f"{name} does not take these inputs and attributes: {type(e).__name__}: {shortened(e)}")
+    if found != spec:
+        fail(GraphError, f"{name} gives {shortened(found)}, not {shortened(spec)}")
+    return located(op, inputs, attrs, spec, source, 0, scope)
+
+
+def shortened(value: Any) -> str:
+    """What an error says of something that may be as long as a document."""
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+_SHOWN = 300
+
+
+def inferred(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """What a node of an op gives: its spec, or a tuple of them. Raises where there can be no such node.
+
+    `operands` are specs (a tuple of them for a node with several results) and literals.
+    """
+    if set(attrs) != set(op.attr_names):
+        fail(GraphError, f"{op.name} takes the attributes {list(op.attr_names)}, not {list(attrs)}")
+    fixed = len(op.params) - op.variadic
+    if len(operands) < fixed or (len(operands) > fixed and not op.variadic):
+        fail(GraphError, f"{op.name} takes {fixed}{' or more' if op.variadic else ''} inputs, not {len(operands)}")
+    if operands and not any(isinstance(x, (Spec, tuple)) for x in operands):
+        fail(GraphError, f"{op.name} takes at least one node among its inputs")
+    if op is not OUTPUT:
+        _check_operands(op, operands)
+    elif not isinstance(operands[0], tuple):
+        fail(GraphError, f"output takes a node with several results, not {operands[0]}")
+    first = operands[0] if operands and isinstance(operands[0], Spec) else None
+    for key, kind in op.kinds.items():
+        check_attribute(op.name, key, kind, attrs[key], first)
+    found = op.infer(*operands, **attrs)
+    for spec in found if isinstance(found, tuple) else (found,):
+        check_size(spec.shape, f"{op.name}: the result's shape")
+    return found
+
+
+def _check_operands(op: Op, operands: Sequence[Any]) -> None:
+    """Raise unless each operand is one result with a dtype that the op takes, or a literal for such a one."""
+    common: Spec | None = None
+    for i, x in enumerate(operands):
+        if isinstance(x, tuple):
+            fail(GraphError, f"{op.name} takes one of several results, which `output` picks, not {x}")
+        role = op.roles[op.params[min(i, len(op.params) - 1)]]
+        if not isinstance(x, Spec):
+            continue
+        if role == "same":
+            if common is not None and x.dtype != common.dtype:
+                fail(DTypeError, f"{op.name} of {common} and {x}: cast one of them")
+            common = x
+        elif category(x.dtype) not in ROLES[role][1]:
+            fail(DTypeError, f"{op.name}: input {i} has {ROLES[role][0]}, not {x}")
+    if common is not None and not getattr(common, op.accepts):
+        fail(DTypeError, f"{op.name} does not take {common}")
+    for x in operands:
+        if not isinstance(x, Spec):
+            _check_literal(op, x, common)
+
+
+def _check_literal(op: Op, value: Any, beside: Spec | None) -> None:
+    """Raise unless a literal stands for a number of the dtype that the operands beside it have."""
+    if type(value) not in SCALARS or op.kind not in ("elementwise", "linear"):
+        fail(GraphError, f"{op.name} does not take the literal {value!r}")
+    if beside is None:
+        fail(GraphError, f"{op.name} takes no literal here: nothing beside it has a dtype")
+    dtype = beside.dtype
+    if scalar_category(value) > category(dtype) or (op.kind == "elementwise" and is_bfloat16(dtype)):
+        fail(DTypeError, f"{op.name} of {beside} and the literal {value!r}: make it a constant, or cast")
+    if type(value) is int:
+        if dtype.kind in "iu" and op.result != "boolean":
+            info = np.iinfo(dtype)
+            fits = info.min <= value <= info.max
+        else:
+            fits = dtype.kind in "iu" or not math.isinf(_as_float(value))
+        if not fits:
+            fail(DTypeError, f"the number {value} does not fit {dtype}")
+
+
+def _as_float(value: int) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
