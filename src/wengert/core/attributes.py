@@ -20,7 +20,7 @@ import numpy as np
 from .dims import Dim
 from .errors import GraphError, fail
 from .graph_values import Subgraph
-from .spec import MOST_AXES, MOST_ELEMENTS, Spec, as_dtype
+from .spec import MOST_AXES, MOST_ELEMENTS, Spec, as_dtype, category, uint32, uint64
 
 # Whether a value is of a kind, for the op's first operand (None for an op without one).
 Test = Callable[[Any, Spec | None], bool]
@@ -118,6 +118,7 @@ def _is_dtype(value: Any, _: Spec | None) -> bool:
 
 # By kind: what the error calls it, and the test.
 KINDS: dict[str, tuple[str, Test]] = {
+    "bound": ("an integer of 64 bits", lambda value, _: type(value) is int and -(1 << 63) <= value <= 1 << 64),
     "anything": ("anything", lambda value, _: True),
     "flag": ("True or False", lambda value, _: type(value) is bool),
     "integer": ("an integer", _each(_is_integer)),
@@ -126,6 +127,11 @@ KINDS: dict[str, tuple[str, Test]] = {
     "probability": ("a number from 0 to 1", lambda value, _: _is_number(value) and 0 <= value <= 1),
     "text": ("a string", _each(_is_text)),
     "dtype": ("a dtype", _is_dtype),
+    "floating_dtype": ("a real floating dtype", lambda value, _: _is_dtype(value, _) and category(value) == 2),
+    "integer_dtype": ("an integer dtype", lambda value, _: _is_dtype(value, _) and category(value) == 1),
+    "word_dtype": ("uint32 or uint64", lambda value, _: _is_dtype(value, _) and value in (uint32, uint64)),
+    # Factorials of more are no numbers of a float.
+    "order": ("an order of a derivative, from 0 to 170", lambda value, _: type(value) is int and 0 <= value <= 170),
     "size": ("a size", _each(_is_size)),
     "sizes": ("a tuple of sizes", _all(_is_size)),
     "count": ("a positive integer", _each(_is_count)),
@@ -133,6 +139,7 @@ KINDS: dict[str, tuple[str, Test]] = {
     "shape": ("a shape", _is_shape),
     "axis": ("an axis, counted from the right", _is_axis),
     "new_axis": ("the place of an axis, counted from the right", _is_new_axis),
+    "last_axes": ("a number of the last axes", lambda value, x: type(value) is int and 0 < value <= _ndim(x)),
     "result_axis": ("an axis of the result, counted from the right", _each(lambda v: _is_integer(v) and v < 0)),
     "axes": ("a sorted tuple of axes, counted from the right", _are_axes),
     "listed_axes": ("a tuple of axes, counted from the right", _are_listed_axes),
@@ -182,10 +189,10 @@ KIND_OF_NAME = {
     "full": "flag",
     "groups": "count",
     "high": "number",
-    "i": "size",
+    "i": "order",
     "ignore_index": "integer",
     "index": "size",
-    "j": "size",
+    "j": "order",
     "k": "integer",
     "keepdims": "flag",
     "keeps": "flag",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .attributes import ROLES, check_attribute
-from .errors import DTypeError, GraphError, WengertError, fail, first_line
+from .errors import DTypeError, GraphError, ShapeError, WengertError, fail, first_line
 from .mode import Scope
 from .node import Node
 from .op import Op, find_op
@@ -84,12 +84,15 @@ def inferred(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 def _check_operands(op: Op, operands: Sequence[Any]) -> None:
     """Raise unless each operand is one result with a dtype that the op takes, or a literal for such a one."""
     common: Spec | None = None
+    shape = next((x.shape for x in operands if isinstance(x, Spec)), ())
     for i, x in enumerate(operands):
         if isinstance(x, tuple):
             fail(GraphError, f"{op.name} takes one of several results, which `output` picks, not {x}")
         role = op.roles[op.params[min(i, len(op.params) - 1)]]
         if not isinstance(x, Spec):
             continue
+        if op.kind == "elementwise" and x.shape != shape:
+            fail(ShapeError, f"{op.name} of {shape} and {x.shape}: a broadcast is a node of its own")
         if role == "same":
             if common is not None and x.dtype != common.dtype:
                 fail(DTypeError, f"{op.name} of {common} and {x}: cast one of them")

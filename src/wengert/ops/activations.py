@@ -115,6 +115,7 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
 
 @composite(
     'gelu(x; approximate: "none"|"tanh")',
+    accepts="real_inexact",
     forward=_gelu_numpy,
     facts={"x": Partial(_gelu_slope)},
     doc="x times the normal distribution function at x, exact or by tanh.",
@@ -174,6 +175,7 @@ def _silu_slope(x: Any) -> Any:
 
 @composite(
     "silu(x)",
+    accepts="inexact",
     forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
     doc="x times its sigmoid.",
@@ -268,6 +270,7 @@ def _elementwise(
     fact = slope if isinstance(slope, Fact) or slope is None else Partial(slope)
     return composite(
         signature,
+        accepts="real_inexact",
         forward=forward,
         facts=None if fact is None else {"x": fact},
         doc=doc,

@@ -340,10 +340,17 @@ flip_op: Op = linear(
     onnx=Missing("no operator; Slice with a step of -1 does it"),
 )
 
+
+def _infer_roll(x: Spec, shift: tuple[int, ...], axis: tuple[int, ...]) -> Spec:
+    if len(shift) != len(axis):
+        fail(ShapeError, f"roll: {len(shift)} shifts for {len(axis)} axes")
+    return x
+
+
 roll_op: Op = linear(
     "roll(x; shift, axis: listed_axes)",
     lambda x, shift, axis: np.roll(x, shift, axis),
-    infer=lambda x, shift, axis: x,
+    infer=_infer_roll,
     transpose=lambda ct, shift, axis: roll_op(ct, shift=tuple(-s for s in shift), axis=axis),
     fills=True,
     selects=True,

@@ -59,7 +59,15 @@ def _check_points(name: str, x: Spec, n: int) -> None:
         fail(ShapeError, f"{name} of {show(x.shape, x.dtype)} to {n} points", "Give n, at least 1.")
 
 
+def _check_category(name: str, x: Spec, wanted: int) -> None:
+    if category(x.dtype) != wanted:
+        fail(DTypeError, f"{name} of {show(x.shape, x.dtype)}", f"It takes {('real', 'complex')[wanted - 2]} numbers.")
+
+
 def _infer_complex(name: str, x: Spec, axes: tuple[int, ...]) -> Spec:
+    _check_category(name, x, 3)
+    if not axes:
+        fail(ShapeError, f"{name} of {show(x.shape, x.dtype)} along no axis")
     for axis in axes:
         if not isinstance(x.shape[axis], Dim):
             _check_points(name, x, x.shape[axis])
@@ -122,6 +130,7 @@ ifft_op: Op = _spectrum(True)
 
 def _halved(x: Spec, axis: int) -> int:
     n = x.shape[axis]
+    _check_category("rfft", x, 2)
     if isinstance(n, Dim):
         fail(
             GraphError,
@@ -140,6 +149,7 @@ def _resized(x: Spec, axis: int, size: int, dtype: Any) -> Spec:
 
 def _infer_irfft(x: Spec, axis: int, size: int) -> Spec:
     _check_points("irfft", x, size)
+    _check_category("irfft", x, 3)
     if x.shape[axis] != size // 2 + 1:
         fail(
             ShapeError,

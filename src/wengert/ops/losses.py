@@ -139,6 +139,7 @@ def _clipped(x: Any, y: Any, delta: float) -> Any:
 
 @composite(
     "huber(x, y; delta)",
+    accepts="real_inexact",
     forward=_huber_numpy,
     facts={"x": Partial(_clipped), "y": Partial(lambda x, y, delta: -_clipped(x, y, delta))},
     doc="Half the squared difference, linear beyond delta.",

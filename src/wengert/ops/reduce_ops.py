@@ -127,6 +127,7 @@ def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 mean_op: Op = op(
     "mean(x; axis: axes, keepdims)",
     _mean,
+    accepts="inexact",
     kind="linear",
     infer=infer,
     # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.
@@ -174,6 +175,7 @@ def _variance_of(row: list[float], correction: float) -> float:
 var_op: Op = op(
     "var(x; axis: axes, correction, keepdims)",
     lambda x, axis, correction, keepdims: narrowed(_variance(x, axis, correction, keepdims), real_dtype(x.dtype)),
+    accepts="inexact",
     infer=infer_as(real_dtype),
     facts={"x": Vjp(_var_pull)},
     doc="The mean squared distance from the mean along axes, over `correction` fewer than all.",
@@ -197,6 +199,7 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
 
 @composite(
     "std(x; axis: axes, correction, keepdims)",
+    accepts="inexact",
     forward=_std,
     facts={"x": Vjp(_std_pull, present=present_where_nonzero)},
     doc="The square root of var. No gradient flows where it is 0.",

@@ -139,10 +139,22 @@ def _arg_top_k(x: Any, k: int, axis: int, largest: bool) -> Any:
         return _argsort(x, axis, largest, True)[along(axis, slice(k))]
     # Only the chosen are sorted; from the start in the order of their indices, so that equals stay in it.
     x = _comparable(x)
-    part = slice(n - k, None) if largest else slice(k)
-    chosen = np.sort(np.argpartition(x, n - k if largest else k, axis)[along(axis, part)], axis)
+    chosen = _first_chosen(np.moveaxis(x, axis, -1), k, largest)
+    chosen = np.moveaxis(chosen, -1, axis)
     order = _argsort(np.take_along_axis(x, chosen, axis), axis, largest, True)
     return np.take_along_axis(chosen, order, axis).astype(int64, copy=False)
+
+
+def _first_chosen(x: Any, k: int, largest: bool) -> Any:
+    """The indices, in order, of the k largest (or smallest) along the last axis; the first of equals."""
+    at = x.shape[-1] - k if largest else k - 1
+    edge = np.partition(x, at, -1)[..., at : at + 1]
+    nan, nan_edge = x != x, edge != edge  # NaN is largest
+    equal = (x == edge) | (nan & nan_edge)
+    better = (x > edge) | (nan & ~nan_edge) if largest else (x < edge) | (~nan & nan_edge)
+    room = k - better.sum(-1, keepdims=True)
+    taken = better | (equal & (equal.cumsum(-1) <= room))
+    return taken.nonzero()[-1].reshape((*x.shape[:-1], k))
 
 
 def _infer_top_k(x: Spec, k: int, axis: int, largest: bool) -> Spec:
