@@ -104,7 +104,7 @@ def _is_width(value: Any) -> bool:
 def _is_entry(value: Any) -> bool:
     """An integer, (start, stop, step), or None for a new axis."""
     if type(value) is not tuple:
-        return value is None or _is_integer(value)
+        return value is None or _is_offset(value)
     return len(value) == 3 and all(v is None or _is_offset(v) for v in value) and value[2] != 0
 
 

@@ -45,7 +45,7 @@ def _consumed(entries: Entries) -> int:
 
 def _kept(entries: Entries) -> int:
     """How many axes of the result come from it."""
-    return sum(not isinstance(e, int) for e in entries)
+    return sum(e is None or isinstance(e, tuple) for e in entries)
 
 
 def _slice_shape(shape: Shape, entries: Entries) -> Shape:
@@ -61,7 +61,7 @@ def _slice_shape(shape: Shape, entries: Entries) -> Shape:
         n = next(sizes)
         if isinstance(e, tuple):
             out.append(_length(n, e))
-        elif not isinstance(n, Dim) and not -n <= e < n:
+        elif e < 0 or (not isinstance(n, Dim) and e >= n):  # canonical ones count from the start
             fail(RangeError, f"index {e} is out of range for an axis of size {n}")
     return tuple(out)
 
