@@ -8,7 +8,8 @@ graph whose sizes were unknown when they are filled in.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,25 @@ def checked_node(
         fail(GraphError, f"{name} does not take these inputs and attributes: {type(e).__name__}: {shortened(e)}")
     if found != spec:
         fail(GraphError, f"{name} gives {shortened(found)}, not {shortened(spec)}")
-    return located(op, inputs, attrs, spec, source, 0, scope)
+    return located(op, _with_literals(op, inputs), attrs, spec, source, 0, scope)
+
+
+def _with_literals(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs with literals of the category that a front door gives them: `multiply x 2` is by 2.0 in floats."""
+    if op.kind != "elementwise" or all(isinstance(e, Node) for e in inputs):
+        return inputs
+    operands = [e.spec if isinstance(e, Node) else e for e in inputs]
+    dtype = next(x.dtype for x, role in zip(operands, _roles(op)) if isinstance(x, Spec) and role == "same")
+    return tuple(e if isinstance(e, Node) else _NUMBERS[category(dtype)](e) for e in inputs)
+
+
+_NUMBERS: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex)
+
+
+def _roles(op: Op) -> Iterator[str]:
+    """The role of each operand, the last one's again and again."""
+    roles = [op.roles[p] for p in op.params]
+    return chain(roles, repeat(roles[-1]))
 
 
 def shortened(value: Any) -> str:
@@ -85,10 +104,9 @@ def _check_operands(op: Op, operands: Sequence[Any]) -> None:
     """Raise unless each operand is one result with a dtype that the op takes, or a literal for such a one."""
     common: Spec | None = None
     shape = next((x.shape for x in operands if isinstance(x, Spec)), ())
-    for i, x in enumerate(operands):
+    for i, (x, role) in enumerate(zip(operands, _roles(op) if op.params else ())):
         if isinstance(x, tuple):
             fail(GraphError, f"{op.name} takes one of several results, which `output` picks, not {x}")
-        role = op.roles[op.params[min(i, len(op.params) - 1)]]
         if not isinstance(x, Spec):
             continue
         if op.kind == "elementwise" and x.shape != shape:

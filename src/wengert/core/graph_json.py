@@ -34,7 +34,7 @@ from .mode import Scope
 from .node import Node
 from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
 from .source import Source
-from .spec import Spec, as_dtype, check_size, spec_of
+from .spec import Spec, check_size, from_name, spec_of
 from .tensor import INPUT
 
 if TYPE_CHECKING:
@@ -220,7 +220,7 @@ class _Reader:
         if kind == "size" and isinstance(found, str):
             return parse_size(found)
         if kind == "dtype" and isinstance(found, str):
-            return as_dtype(found)
+            return from_name(found)
         fail(GraphError, f"{what}: {shortened(value)} is not a value")
 
     def inner(self, document: Any, what: str) -> Any:
@@ -258,7 +258,7 @@ _SOURCE_FIELDS = (("file", str), ("line", int), ("function", str), ("text", str)
 def _spec_of(entry: Any, what: str) -> Spec:
     shape = tuple(_size(n, what) for n in _field(entry, "shape", what, list))
     check_size(shape)
-    return spec_of(shape, as_dtype(_field(entry, "dtype", what, str)))
+    return spec_of(shape, from_name(_field(entry, "dtype", what, str)))
 
 
 def _size(value: Any, what: str) -> Any:

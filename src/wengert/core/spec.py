@@ -76,7 +76,7 @@ def as_dtype(value: Any) -> DType:
             return bfloat16()
     try:
         dtype = np.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads some texts as Python
         fail(DTypeError, f"{value!r} is not a dtype", "Use one of: " + ", ".join(_STANDARD) + ", bfloat16.")
     found = _STANDARD.get(dtype.name)
     if found is None:
@@ -103,6 +103,13 @@ def is_short_name(name: str) -> bool:
 
 def from_short_name(name: str) -> DType:
     return as_dtype(_LONG[name])
+
+
+def from_name(name: str) -> DType:
+    """The dtype with this name and no other spelling. Raises DTypeError."""
+    if name not in _SHORT:
+        fail(DTypeError, f"{name[:100]!r} is not the name of a dtype", "Use one of: " + ", ".join(_SHORT) + ".")
+    return as_dtype(name)
 
 
 def real_dtype(dtype: DType) -> DType:
