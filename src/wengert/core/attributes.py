@@ -235,7 +235,7 @@ KIND_OF_NAME = {
 }
 
 # The role of an operand that is called so, unless its op's signature says another; of all others it is "same": they
-# have one dtype, which the op accepts.
+# have one dtype, which the op accepts. A "value" is of that dtype too, or a literal.
 ROLE_OF_NAME = {
     "condition": "boolean",
     "counter": "integer",
@@ -262,7 +262,7 @@ def without_kinds(signature: str) -> str:
 
 def is_role(role: str) -> bool:
     """Whether a signature may say that an operand has this role."""
-    return role == "same" or role in ROLES
+    return role in ("same", "value") or role in ROLES
 
 
 def is_kind(kind: str) -> bool:

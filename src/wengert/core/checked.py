@@ -91,13 +91,17 @@ def inferred(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         _check_operands(op, operands)
     elif not isinstance(operands[0], tuple):
         fail(GraphError, f"output takes a node with several results, not {operands[0]}")
-    first = operands[0] if operands and isinstance(operands[0], Spec) else None
-    for key, kind in op.kinds.items():
-        check_attribute(op.name, key, kind, attrs[key], first)
+    check_attributes(op, attrs, operands[0] if operands and isinstance(operands[0], Spec) else None)
     found = op.infer(*operands, **attrs)
     for spec in found if isinstance(found, tuple) else (found,):
         check_size(spec.shape, f"{op.name}: the result's shape")
     return found
+
+
+def check_attributes(op: Op, attrs: Mapping[str, Any], first: Spec | None) -> None:
+    """Raise GraphError unless each attribute is of its kind, for an op whose first operand is `first`."""
+    for key, kind in op.kinds.items():
+        check_attribute(op.name, key, kind, attrs[key], first)
 
 
 def _check_operands(op: Op, operands: Sequence[Any]) -> None:
@@ -108,10 +112,12 @@ def _check_operands(op: Op, operands: Sequence[Any]) -> None:
         if isinstance(x, tuple):
             fail(GraphError, f"{op.name} takes one of several results, which `output` picks, not {x}")
         if not isinstance(x, Spec):
+            if type(x) not in SCALARS or not (role == "value" or op.kind == "elementwise"):
+                fail(GraphError, f"{op.name} does not take the literal {x!r}")
             continue
         if op.kind == "elementwise" and x.shape != shape:
             fail(ShapeError, f"{op.name} of {shape} and {x.shape}: a broadcast is a node of its own")
-        if role == "same":
+        if role in ("same", "value"):
             if common is not None and x.dtype != common.dtype:
                 fail(DTypeError, f"{op.name} of {common} and {x}: cast one of them")
             common = x
@@ -126,8 +132,6 @@ def _check_operands(op: Op, operands: Sequence[Any]) -> None:
 
 def _check_literal(op: Op, value: Any, beside: Spec | None) -> None:
     """Raise unless a literal stands for a number of the dtype that the operands beside it have."""
-    if type(value) not in SCALARS or op.kind not in ("elementwise", "linear"):
-        fail(GraphError, f"{op.name} does not take the literal {value!r}")
     if beside is None:
         fail(GraphError, f"{op.name} takes no literal here: nothing beside it has a dtype")
     dtype = beside.dtype
@@ -140,7 +144,7 @@ def _check_literal(op: Op, value: Any, beside: Spec | None) -> None:
         else:
             fits = dtype.kind in "iu" or not math.isinf(_as_float(value))
         if not fits:
-            fail(DTypeError, f"the number {value} does not fit {dtype}")
+            fail(DTypeError, f"the number {shortened(value)} does not fit {dtype}")
 
 
 def _as_float(value: int) -> float:

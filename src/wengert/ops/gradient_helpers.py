@@ -242,7 +242,8 @@ def checkpoint_name(x: Any, name: str) -> Tensor:
 
 _through = elementwise(
     "straight_through(hard, soft)",
-    lambda hard, soft: hard,
+    # A number is one for each element.
+    lambda hard, soft: hard if isinstance(hard, (np.ndarray, np.generic)) else np.full_like(soft, hard),
     partials={
         "hard": NoDerivative("its derivative is replaced by that of the other argument"),
         "soft": Partial(lambda: 1.0),

@@ -182,7 +182,7 @@ slice_transpose: Op = linear(
 )
 
 slice_update: Op = op(
-    "slice_update(x, v; entries)",
+    "slice_update(x, v: value; entries)",
     _slice_update,
     infer=_infer_slice_update,
     facts={
@@ -466,7 +466,7 @@ index_is_last: Op = op(
 )
 
 index_update: Op = op(
-    "index_update(x, v, *indices; axis)",
+    "index_update(x, v: value, *indices; axis)",
     _index_update,
     infer=_infer_index_update,
     facts={
