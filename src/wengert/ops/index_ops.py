@@ -157,7 +157,10 @@ def _infer_slice_transpose(ct: Spec, entries: Entries, sizes: Shape) -> Spec:
 
 def _infer_slice_update(x: Spec, v: Any, entries: Entries) -> Spec:
     place = _slice_shape(x.shape, entries)
-    if isinstance(v, Spec) and broadcast_shapes(v.shape, place) != place:
+    shape = v.shape if isinstance(v, Spec) else ()
+    while len(shape) > len(place) and shape[0] == 1:  # NumPy takes more axes in front, of size 1
+        shape = shape[1:]
+    if broadcast_shapes(shape, place) != place:
         fail(ShapeError, f"an update of {place}, of {show(x.shape, x.dtype)}, by {show(v.shape, v.dtype)}")
     return x
 
