@@ -203,6 +203,32 @@ def test_literals_are_read_in_the_category_of_what_stands_beside_them() -> None:
     assert "multiply x 2.0" in str(graph)
 
 
+NUMBERS = {
+    "int8": (1, -1, 0),
+    "float16": (1.0, -1.0, 0.5, 0.0),
+    "float32": (1.0, -1.0, 0.5, 0.0),
+    "complex64": (1j, 0j),
+}
+
+
+@pytest.mark.parametrize("name", sorted(n for n, op in TABLE.items() if op.kind == "elementwise" and not op.attr_names))
+def test_a_number_beside_a_tensor_changes_no_dtype(name: str) -> None:
+    op = TABLE[name]
+    for dtype, numbers in NUMBERS.items():
+        spec = spec_of((3,), np.dtype(dtype))
+        for i, role in enumerate(op.roles.values()):
+            if len(op.roles) == 1 or role != "same" or not getattr(spec, op.accepts):
+                continue
+            for number in numbers:
+                boolean = np.array([True, False, True])
+                args: list[Any] = [np.array([1, 2, 3], dtype) if r == "same" else boolean for r in op.roles.values()]
+                args[i] = number
+                specs = [a if type(a) in SCALARS else spec_of(a.shape, a.dtype) for a in args]
+                with np.errstate(all="ignore"):
+                    out = op.forward(*args)
+                assert spec_of(out.shape, out.dtype) == inferred(op, specs, {})
+
+
 def _tables() -> list[str]:
     for name in DEFERRED:
         find_op(name)

@@ -11,6 +11,7 @@ from ..core import tree
 from ..core.declare import elementwise, op, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
+from ..core.record import SCALARS
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from .elementwise import stop_gradient
@@ -26,9 +27,15 @@ def _tensor(x: Any, what: str) -> Tensor:
 
 # -- scaled and reversed
 
+
+def _as_array(x: Any, like: Any) -> Any:
+    """`x` itself, or for a number an array of it."""
+    return np.full_like(like, x) if type(x) in SCALARS else x
+
+
 _scaled = elementwise(
     "scale_gradient(x, scale)",
-    lambda x, scale: x,
+    _as_array,
     partials={"x": Partial(lambda scale: scale), "scale": NoDerivative("it weighs gradients, not the value")},
     doc="x; its derivative is multiplied by scale.",
     public="",
@@ -242,8 +249,7 @@ def checkpoint_name(x: Any, name: str) -> Tensor:
 
 _through = elementwise(
     "straight_through(hard, soft)",
-    # A number is one for each element.
-    lambda hard, soft: hard if isinstance(hard, (np.ndarray, np.generic)) else np.full_like(soft, hard),
+    _as_array,
     partials={
         "hard": NoDerivative("its derivative is replaced by that of the other argument"),
         "soft": Partial(lambda: 1.0),
