@@ -44,18 +44,18 @@ class TooLong(Exception):
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise TooLong when what is inside takes longer."""
+    """Raise TooLong when what is inside takes longer on the processor, however busy that is with other things."""
 
     def stop(*_: Any) -> None:
         raise TooLong
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 class Outcome(NamedTuple):

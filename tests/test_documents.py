@@ -203,12 +203,8 @@ def test_literals_are_read_in_the_category_of_what_stands_beside_them() -> None:
     assert "multiply x 2.0" in str(graph)
 
 
-NUMBERS = {
-    "int8": (1, -1, 0),
-    "float16": (1.0, -1.0, 0.5, 0.0),
-    "float32": (1.0, -1.0, 0.5, 0.0),
-    "complex64": (1j, 0j),
-}
+FLOATS = (1.0, -1.0, 0.5, 0.0)
+NUMBERS = {"int8": (1, 0, 2), "float16": FLOATS, "float32": FLOATS, "complex64": (1j, 0j)}
 
 
 @pytest.mark.parametrize("name", sorted(n for n, op in TABLE.items() if op.kind == "elementwise" and not op.attr_names))

@@ -175,7 +175,7 @@ def _silu_slope(x: Any) -> Any:
 
 @composite(
     "silu(x)",
-    accepts="inexact",
+    accepts="real_inexact",
     forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
     doc="x times its sigmoid.",
