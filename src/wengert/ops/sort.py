@@ -139,10 +139,20 @@ def _arg_top_k(x: Any, k: int, axis: int, largest: bool) -> Any:
         return _argsort(x, axis, largest, True)[along(axis, slice(k))]
     # Only the chosen are sorted; from the start in the order of their indices, so that equals stay in it.
     x = _comparable(x)
-    chosen = _first_chosen(np.moveaxis(x, axis, -1), k, largest)
-    chosen = np.moveaxis(chosen, -1, axis)
+    part = slice(n - k, None) if largest else slice(k)
+    chosen = np.sort(np.argpartition(x, n - k if largest else k - 1, axis)[along(axis, part)], axis)
+    if _has_rivals(x, np.take_along_axis(x, chosen, axis), axis, largest):
+        chosen = np.moveaxis(_first_chosen(np.moveaxis(x, axis, -1), k, largest), -1, axis)
     order = _argsort(np.take_along_axis(x, chosen, axis), axis, largest, True)
     return np.take_along_axis(chosen, order, axis).astype(int64, copy=False)
+
+
+def _has_rivals(x: Any, taken: Any, axis: int, largest: bool) -> bool:
+    """Whether elements that were not taken are equal to the last that were; any NaN may have such ones."""
+    edge = taken.min(axis, keepdims=True) if largest else taken.max(axis, keepdims=True)
+    if (edge != edge).any():
+        return True
+    return bool(((x == edge).sum(axis) != (taken == edge).sum(axis)).any())
 
 
 def _first_chosen(x: Any, k: int, largest: bool) -> Any:
