@@ -310,7 +310,8 @@ def check_range(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> N
 def flat_index(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> Any:
     """Index arrays over axes of `sizes` as one array over those axes flattened. Raises RangeError."""
     indices = tuple(indices)
-    check_range(what, indices, sizes, axis)
+    if all(i.size for i in indices):  # beside one without elements no place is named
+        check_range(what, indices, sizes, axis)
     flat: Any = 0
     for i, n in zip(indices, sizes, strict=True):
         i = i.astype(int64, copy=False)  # a narrow one would wrap around
