@@ -334,6 +334,16 @@ def test_nan_sorts_as_the_largest(dtype: Any) -> None:
     assert wg.top_k(x, 1).indices.tolist() == [1]
 
 
+@pytest.mark.parametrize("nan", [False, True])
+def test_top_k_takes_the_first_of_equals(nan: bool) -> None:
+    x = np.array([0.0, 5, 5, 1, 5, 5, 2, 5, 5, 3, 5, 5])
+    x[x == 5] = np.nan if nan else 5
+    assert wg.top_k(x, 2).indices.tolist() == [1, 2]
+    assert wg.top_k(np.where(x == 0, 1.0, x), 1, largest=False).indices.tolist() == [0]
+    rows = wg.top_k(np.stack([x, x[::-1]], 1), 2, axis=0).indices
+    assert rows.tolist() == [[1, 0], [2, 1]]
+
+
 @given(st.integers(1, 40), st.data())
 @settings(max_examples=60, deadline=None)
 def test_top_k_agrees_with_sorting(n: int, data: Any) -> None:

@@ -14,12 +14,13 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from . import kernels
+from .attributes import without_kinds
 from .errors import (
     DTypeError,
     ShapeError,
     fail,
 )
-from .mode import Scope, get_mode, reset_mode, set_mode
+from .mode import Mode, Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import (
@@ -244,7 +245,8 @@ def elementwise(
 
 
 def _params(signature: str) -> list[str]:
-    return signature[signature.index("(") + 1 : signature.index(")")].split(",")
+    plain = without_kinds(signature)
+    return plain[plain.index("(") + 1 : plain.index(")")].split(",")
 
 
 def _reflected(op: Op) -> Callable[..., Any]:
@@ -370,6 +372,7 @@ def composite(
     forward: Callable[..., Any] | None = None,
     facts: Mapping[str, Fact] | Joint | None = None,
     check: Callable[..., None] | None = None,
+    fits: Callable[..., None] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare a composite: a plain function of ops that stays one node in graphs.
@@ -378,7 +381,8 @@ def composite(
     attributes by name. With `forward` (NumPy) and `facts` eager execution runs those, fused; without
     them it runs the body, and its nodes are folded into one when a graph is closed. Where there are
     kernels (see :mod:`wengert.core.kernels`) they stand in for `forward`; `check` raises for the
-    values, given as to `forward`, that it refuses.
+    values, given as to `forward`, that it refuses; `fits` for the specs that `forward` and kernels are not
+    written for, though the body would broadcast them.
     """
 
     def register(body: Callable[..., Any]) -> Op:
@@ -387,6 +391,8 @@ def composite(
         def infer(*args: Any, **attrs: Any) -> Any:
             key = (args, tuple(sorted(attrs.items())))
             if key not in specs:
+                if fits is not None:
+                    fits(*args, **attrs)
                 if len(specs) >= 4096:
                     specs.clear()
                 specs[key] = _infer_body(body, args, attrs)
@@ -408,7 +414,12 @@ def composite(
 
 
 def _infer_body(body: Callable[..., Any], args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    out = body(*(abstract_input(a) if isinstance(a, Spec) else a for a in args), **attrs)
+    # Sources are not to draw their numbers for it.
+    token = set_mode(Mode(True, None, tracing=True))
+    try:
+        out = body(*(abstract_input(a) if isinstance(a, Spec) else a for a in args), **attrs)
+    finally:
+        reset_mode(token)
     return tuple(o.spec for o in out) if isinstance(out, tuple) else out.spec
 
 

@@ -136,7 +136,7 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
 
 
 @composite(
-    "gelu(x; approximate)",
+    'gelu(x; approximate: "none"|"tanh")',
     accepts="real_inexact",
     forward=_gelu_numpy,
     facts={"x": Partial(_gelu_slope)},

@@ -11,7 +11,7 @@ from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Linear, Route, Vjp
 from ..core.operands import promote_tensors
-from ..core.spec import float32, normalize_axis, show
+from ..core.spec import Spec, float32, normalize_axis, show
 from ..core.tensor import Tensor
 from .activations import operand
 from .aliases import dim_alias
@@ -180,10 +180,16 @@ def _linear_samples(rng: Any) -> list[Call]:
     ]
 
 
+def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
+    if not x.shape or len(weight.shape) != 2 or len(bias) > 1 or any(b.shape != weight.shape[:1] for b in bias):
+        fail(ShapeError, f"linear of {' and '.join(map(str, (x, weight, *bias)))}")
+
+
 @composite(
     "linear(x, weight, *bias)",
     accepts="numeric",
     forward=_linear_numpy,
+    fits=_linear_fits,
     facts={
         "x": Linear(lambda ct, weight, x_shape: matmul_op(_as_rows(ct), conjugate(weight)).reshape(x_shape)),
         "weight": Linear(lambda ct, x: matmul_op(_as_rows(ct).mT, _as_rows(conjugate(x)))),

@@ -145,10 +145,16 @@ def _recur_in_b(ct: Any, a: Any, axis: int, reverse: bool) -> Any:
     return linear_recurrence(factors, ct, axis=axis, reverse=not reverse)
 
 
+def _infer_recurrence(a: Spec, b: Spec, **attrs: Any) -> Spec:
+    if a.shape != b.shape:
+        fail(ShapeError, f"linear_recurrence of {show(a.shape, a.dtype)} and {show(b.shape, b.dtype)}")
+    return b
+
+
 linear_recurrence: Op = op(
     "linear_recurrence(a, b; axis, reverse)",
     _recur,
-    infer=lambda a, b, **attrs: b,
+    infer=_infer_recurrence,
     facts={"a": Vjp(_recur_in_a), "b": Linear(_recur_in_b)},
     doc="y with y[t] = a[t] y[t-1] + b[t] along an axis (t+1 instead of t-1 reversed), starting from y = 0.",
     samples=lambda rng: [

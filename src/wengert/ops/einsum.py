@@ -45,6 +45,12 @@ def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int]:
 def _infer_einsum(*xs: Spec, subscripts: str) -> Spec:
     terms, out = _terms(subscripts)
     sizes = _sizes(terms, [x.shape for x in xs])
+    letters = "".join(terms)
+    plain = set(subscripts) <= {*string.ascii_letters, *",->"} and subscripts == f"{','.join(terms)}->{out}"
+    fits = [len(t) == len(x.shape) for t, x in zip(terms, xs, strict=False)] == [True] * max(len(terms), len(xs))
+    fits = fits and all(sizes[a] == n for t, x in zip(terms, xs) for a, n in zip(t, x.shape))
+    if not (plain and fits and set(out) <= set(letters) and all(len(set(t)) == len(t) for t in (*terms, out))):
+        fail(ShapeError, f"einsum: {subscripts!r} of {' and '.join(show(x.shape) for x in xs)}")
     return spec_of(tuple(sizes[letter] for letter in out), xs[0].dtype)
 
 
@@ -176,7 +182,7 @@ def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
 
 
 einsum_op: Op = op(
-    "einsum(*xs; subscripts)",
+    "einsum(*xs; subscripts: text)",
     _einsum,
     infer=_infer_einsum,
     facts={"xs": Linear(_einsum_transpose)},

@@ -23,6 +23,7 @@ from .linalg_base import (
     infer_same,
     lapack,
     matrices,
+    matrix_spec,
     normal,
     positive_definite,
     undetermined,
@@ -110,7 +111,7 @@ def _qr(x: Any, complete: bool) -> tuple[Any, Any]:
 
 
 def _infer_qr(x: Spec, complete: bool) -> tuple[Spec, Spec]:
-    *lead, m, n = x.shape
+    *lead, m, n = matrix_spec(x).shape
     k = m if complete else min(m, n)
     return x.with_shape((*lead, m, k)), x.with_shape((*lead, k, n))
 

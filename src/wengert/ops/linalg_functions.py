@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.declare import op
-from ..core.errors import DTypeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Joint, Linear, Op, Vjp
 from ..core.record import bind
+from ..core.spec import Spec, show
 from ..core.tensor import Tensor, wrap
 from .assemble import concat_op
 from .contract import matmul, matmul_op
@@ -32,6 +33,7 @@ from .linalg_base import (
     normal,
     real_spec,
     row,
+    square_spec,
     well_conditioned,
 )
 from .linalg_solve import inv, inv_op
@@ -393,11 +395,18 @@ expm_op: Op = op(
     source="Higham 2005, SIAM J. Matrix Anal. Appl. 26",
 )
 
+
+def _infer_frechet(x: Spec, e: Spec) -> Spec:
+    if e.shape != square_spec(x).shape:
+        fail(ShapeError, f"expm_frechet of {show(x.shape, x.dtype)} along {show(e.shape, e.dtype)}")
+    return e
+
+
 expm_frechet_op: Op = op(
     "expm_frechet(x, e)",
     lambda x, e: _expm_frechet(x, e),
     accepts="inexact",
-    infer=lambda x, e: e,
+    infer=_infer_frechet,
     facts={
         "x": Vjp(_frechet_in_x),
         "e": Linear(lambda ct, x: expm_frechet_op(adjoint(x), ct)),

@@ -28,7 +28,9 @@ from .linalg_base import (
     infer_same,
     lapack,
     matrices,
+    matrix_spec,
     normal,
+    square_spec,
     well_conditioned,
 )
 from .reduction import inexact
@@ -43,7 +45,7 @@ _MEND_SINGULAR = (
 
 
 def _infer_solve(a: Spec, b: Spec, **attrs: Any) -> Spec:
-    if a.shape[-1] != a.shape[-2] or a.shape[:-1] != b.shape[:-1]:
+    if a.shape[:-1] != b.shape[:-1] or len(square_spec(a).shape) != len(b.shape):
         do_not_fit("solve", a, b)
     return b
 
@@ -249,7 +251,7 @@ pinv_op: Op = op(
     "pinv(x; rtol)",
     _pinv,
     accepts="inexact",
-    infer=lambda x, rtol: x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2])),
+    infer=lambda x, rtol: matrix_spec(x).with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2])),
     facts={"x": Vjp(_pinv_pull)},
     doc="The Moore-Penrose inverse of matrices.",
     layout="(m,n)->(n,m)",
@@ -268,7 +270,7 @@ pinv_op: Op = op(
 
 
 def _infer_lstsq(a: Spec, b: Spec, rtol: float | None) -> Spec:
-    if a.shape[:-1] != b.shape[:-1]:
+    if a.shape[:-1] != b.shape[:-1] or len(matrix_spec(a).shape) != len(b.shape):
         do_not_fit("lstsq", a, b)
     return b.with_shape((*a.shape[:-2], a.shape[-1], b.shape[-1]))
 

@@ -211,7 +211,7 @@ def _class_index(target: Any, classes: int, ignore_index: int, of: str) -> Any:
 
 
 class_index_op: Op = op(
-    "class_index(target; classes, ignore_index, of)",
+    "class_index(target: integer; classes, ignore_index, of)",
     _class_index,
     infer=lambda target, **_: target,
     facts={"target": _AN_INDEX},
@@ -308,7 +308,7 @@ def _class_samples(rng: Any) -> list[Call]:
 
 
 @composite(
-    "cross_entropy(logits, target; ignore_index, smoothing, mean)",
+    "cross_entropy(logits, target: integer; ignore_index, smoothing, mean)",
     accepts="real_inexact",
     forward=_class_numpy,
     check=lambda logits, target, ignore_index, **_: check_classes(

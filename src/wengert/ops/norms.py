@@ -62,7 +62,7 @@ def _logsumexp_samples(rng: Any) -> list[Call]:
 
 
 logsumexp_op: Op = op(
-    "logsumexp(x; axis, keepdims)",
+    "logsumexp(x; axis: axes, keepdims)",
     _logsumexp,
     accepts="real_inexact",
     infer=infer,
@@ -114,7 +114,7 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
 
 
 @composite(
-    "l2_norm(x; axis, keepdims)",
+    "l2_norm(x; axis: axes, keepdims)",
     accepts="inexact",
     forward=_length,
     facts={"x": Vjp(_length_pull, present=present_where_nonzero)},
@@ -130,7 +130,8 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 @composite(
-    "p_norm(x; ord, axis, keepdims)",
+    "p_norm(x; ord, axis: axes, keepdims)",
+    accepts="inexact",
     doc="The root, of order `ord`, of the sum of powers of absolute values along axes. No gradient flows at 0.",
     samples=lambda rng: [*reductions(ord=3.0)(rng)[:3], *reductions(ord=1.5)(rng)[:2], *reductions(ord=-2.0)(rng)[:1]],
     reference=row_by_row(lambda row, ord: math.fsum(abs(v) ** ord for v in row) ** (1 / ord)),

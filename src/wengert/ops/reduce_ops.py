@@ -52,7 +52,7 @@ def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 sum_op: Op = op(
-    "sum(x; axis, keepdims)",
+    "sum(x; axis: axes, keepdims)",
     _sum,
     kind="linear",
     infer=infer_as(summed_dtype),
@@ -94,7 +94,7 @@ def _prod_pull(ct: Any, x: Any, axis: tuple[int, ...]) -> Any:
 
 
 prod_op: Op = op(
-    "prod(x; axis, keepdims)",
+    "prod(x; axis: axes, keepdims)",
     _prod,
     infer=infer_as(summed_dtype),
     facts={"x": Vjp(_prod_pull)},
@@ -125,10 +125,10 @@ def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 
 
 mean_op: Op = op(
-    "mean(x; axis, keepdims)",
+    "mean(x; axis: axes, keepdims)",
     _mean,
-    kind="linear",
     accepts="inexact",
+    kind="linear",
     infer=infer,
     # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.
     facts={"x": Linear(_mean_transpose, fills=True, selects=True, covers=True)},
@@ -203,7 +203,7 @@ def _variance_of(row: list[float], correction: float) -> float:
 
 
 var_op: Op = op(
-    "var(x; axis, correction, keepdims)",
+    "var(x; axis: axes, correction, keepdims)",
     lambda x, axis, correction, keepdims: narrowed(_variance(x, axis, correction, keepdims), real_dtype(x.dtype)),
     accepts="inexact",
     infer=infer_as(real_dtype),
@@ -228,7 +228,7 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
 
 
 @composite(
-    "std(x; axis, correction, keepdims)",
+    "std(x; axis: axes, correction, keepdims)",
     accepts="inexact",
     forward=_std,
     facts={"x": Vjp(_std_pull, present=present_where_nonzero)},
@@ -274,7 +274,7 @@ def _extreme_samples(rng: Any) -> list[Call]:
 
 
 max_op: Op = op(
-    "max(x; axis, keepdims)",
+    "max(x; axis: axes, keepdims)",
     _maximum,
     infer=infer_nonempty("maximum"),
     facts={"x": Vjp(_extreme_pull, present=_picked)},
@@ -284,7 +284,7 @@ max_op: Op = op(
     onnx="ReduceMax",
 )
 min_op: Op = op(
-    "min(x; axis, keepdims)",
+    "min(x; axis: axes, keepdims)",
     _minimum,
     infer=infer_nonempty("minimum"),
     facts={"x": Vjp(_extreme_pull, present=_picked)},
@@ -336,7 +336,7 @@ def _truth_samples(rng: Any) -> list[Call]:
 
 
 any_op: Op = op(
-    "any(x; axis, keepdims)",
+    "any(x; axis: axes, keepdims)",
     lambda x, axis, keepdims: some(x, axis, None, None, keepdims),
     infer=infer_as(lambda _: bool_),
     doc="Whether some element along axes is true (not 0).",
@@ -345,7 +345,7 @@ any_op: Op = op(
     onnx=Missing("no reduction of booleans; ReduceMax of integers says the same"),
 )
 all_op: Op = op(
-    "all(x; axis, keepdims)",
+    "all(x; axis: axes, keepdims)",
     lambda x, axis, keepdims: every(x, axis, None, None, keepdims),
     infer=infer_as(lambda _: bool_),
     doc="Whether every element along axes is true (not 0).",
@@ -354,7 +354,7 @@ all_op: Op = op(
     onnx=Missing("no reduction of booleans; ReduceMin of integers says the same"),
 )
 count_nonzero_op: Op = op(
-    "count_nonzero(x; axis, keepdims)",
+    "count_nonzero(x; axis: axes, keepdims)",
     lambda x, axis, keepdims: add_up(x != 0, axis, int64, None, keepdims),
     infer=infer_as(lambda _: int64),
     doc="How many elements along axes are not 0.",

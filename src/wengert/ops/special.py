@@ -369,7 +369,7 @@ def _polygamma_reference(x: Any, n: int) -> Any:
 
 
 polygamma_op: Op = op(
-    "polygamma(x; n)",
+    "polygamma(x; n: order)",
     _polygamma,
     infer=_infer_polygamma,
     facts={"x": Partial(lambda x, n: polygamma_op(x, n=n + 1))},
