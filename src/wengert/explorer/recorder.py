@@ -24,9 +24,8 @@ from ..core.mode import Mode, get_mode
 from ..core.node import Node
 from ..core.op import Op
 from ..core.tensor import Tensor
-from ..execute.jit.jit import Jit
-from ..execute.native.entry import calls_natively
 from ..explain import observe
+from ..explain.observer import OVER
 from ..optim.optimizer import Optimizer
 from ..transforms import reverse
 
@@ -192,7 +191,7 @@ class Tape:
 
     def close(self) -> None:
         """The recording is over: nothing more is written, no frame is held."""
-        self.quiet = observe.OVER
+        self.quiet = OVER
         self.stack.clear()
         self.known.clear()
         self.frame = None
@@ -256,7 +255,7 @@ class Recorder:
         with self._lock:
             tape = Tape(self, len(self.tapes))
             if self._stopped:
-                tape.quiet = observe.OVER
+                tape.quiet = OVER
             else:
                 self.tapes.append(tape)
         return tape
@@ -280,20 +279,15 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
         """Record what the program does inside the block, in all its threads."""
-        try:
-            with observe.watch(self.join, _WATCHED):
-                self.tapes[0].begin(sys._getframe())
-                self.began = perf_counter()
-                try:
-                    yield self
-                finally:
-                    self.ended = self.ended or perf_counter()
-                    for tape in self.tapes:
-                        tape.close()
-        finally:
-            # Having had another `__call__`, the class has to be told again.
-            if not observe.is_watched():
-                calls_natively(Jit)
+        with observe.watch(self.join, _WATCHED):
+            self.tapes[0].begin(sys._getframe())
+            self.began = perf_counter()
+            try:
+                yield self
+            finally:
+                self.ended = self.ended or perf_counter()
+                for tape in self.tapes:
+                    tape.close()
 
     # -- steps
 
@@ -360,7 +354,7 @@ class Recorder:
         self._stopped = True
         self.ended = self.ended or perf_counter()
         for tape in self.tapes:
-            tape.quiet = observe.OVER
+            tape.quiet = OVER
 
 
 def _adds_up(pulled: Sequence[Pulled]) -> bool:
@@ -446,19 +440,9 @@ def _watch_updates(name: str, original: Any) -> Any:
     return update
 
 
-def _watch_compiled(name: str, original: Any) -> Any:
-    """A compiled function runs as the user wrote it, operation by operation."""
-
-    def call(self: Jit, *args: Any, **kwargs: Any) -> Any:
-        return original(self, *args, **kwargs) if _tape() is None else self._fn(*args, **kwargs)
-
-    return call
-
-
 _WATCHED: tuple[observe.Replacement, ...] = (
     (reverse, "_walk", _watch_passes),
     (Optimizer, "__init__", _watch_optimizers),
     (Optimizer, "step", _watch_steps),
     (Optimizer, "_step_one", _watch_updates),
-    (Jit, "__call__", _watch_compiled),
 )
