@@ -369,7 +369,7 @@ def _watched_setitem(name: str, original: Any) -> Any:
             original(self, index, value)
             return
         before, given = self._data, value._data if isinstance(value, Tensor) else value
-        seen.leak("x[...] = v", before)
+        seen.leak("x[...] = v", before, self.node)
         start = perf_counter()
         seen.quiet += 1
         try:
@@ -425,7 +425,7 @@ def _watched_method(name: str, original: Any) -> Any:
         seen = watching()
         if seen is None:
             return original(self, *args, **kwargs)
-        seen.leak(name, self._data)
+        seen.leak(name, self._data, self.node)
         seen.quiet += 1
         try:
             return original(self, *args, **kwargs)

@@ -129,8 +129,8 @@ class Watcher(Protocol):
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
         """A step of a backward pass: the cotangent of a node became those of its inputs, `own`."""
 
-    def leak(self, what: str, value: Any) -> None:
-        """A value left the graph."""
+    def leak(self, what: str, value: Any, node: Node | None) -> None:
+        """A value left the graph, that of a node; or the tensor that has it is given another one."""
 
 
 @dataclass(eq=False)
@@ -182,7 +182,7 @@ class Observer:
         if node.op is not OUTPUT:
             self.gradients += [(e, g, self.tick()) for e, g in grads.items() if e.op.kind == "leaf"]
 
-    def leak(self, what: str, value: Any) -> None:
+    def leak(self, what: str, value: Any, node: Node | None) -> None:
         self.leaks.append(Leak(what, value, place(*user_place()), self.tick()))
 
 

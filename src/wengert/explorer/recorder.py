@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import CodeType, FrameType
@@ -34,7 +34,7 @@ _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generator
 
 
 # Ways, as leaks are called, in which a program updates parameters by hand.
-_ASSIGNMENTS = frozenset({"assign_", "x[...] = v"})
+ASSIGNMENTS = frozenset({"assign_", "x[...] = v"})
 # Passes without an update between them whose gradients may add up in one step: a program has to end its steps.
 MOST_PASSES = 64
 # Makes a named tuple of a tuple, without the checks of its class.
@@ -108,20 +108,25 @@ class Optimizing(NamedTuple):
 
 
 class Leaked(NamedTuple):
-    """A value that left the graph: `what` is the way out (`item`, `detach`, ...)."""
+    """A value that left the graph: `what` is the way out (`item`, `detach`, ...), `node` the tensor's."""
 
     what: str
     value: Any
+    node: Node | None
     activation: Activation | None
     offset: int
     time: float
 
 
 class Pass(NamedTuple):
-    """A backward pass begins, from these nodes with these cotangents; or ends (no roots)."""
+    """A backward pass begins, from these nodes with these cotangents; or ends (no roots).
+
+    `standing` are the leaves that it comes to and that had a gradient other than 0 already, to which it adds.
+    """
 
     roots: Sequence[tuple[Node, Any]]
     time: float
+    standing: frozenset[Node] = frozenset()
 
 
 Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
@@ -168,16 +173,16 @@ class Tape:
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
         self.append(_tuple(Pulled, (node, ct, saved, own, recording, start, perf_counter())))
 
-    def leak(self, what: str, value: Any) -> None:
+    def leak(self, what: str, value: Any, node: Node | None) -> None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not self.frame:
             self._enter(frame)
         offset = -1 if frame is None else frame.f_lasti
-        if what in _ASSIGNMENTS:
+        if what in ASSIGNMENTS:
             self.recorder.assigned = True
-        self.append(Leaked(what, value, self.activation, offset, perf_counter()))
+        self.append(Leaked(what, value, node, self.activation, offset, perf_counter()))
 
     # -- the call stack
 
@@ -243,6 +248,7 @@ class Recorder:
         self._lock = threading.Lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
         self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
+        self.learned: set[Node] = set()  # the leaves that gradients came to, in steps let go too
         self.variables: dict[str, Any] = {}  # what functions' variables held at the last backward pass
         self._stopped = False
         self._passed: set[Node] | None = None  # the nodes of the backward passes of this step
@@ -297,6 +303,7 @@ class Recorder:
         if any(p.recorded for p in pulled):
             return  # an intermediate value: what is computed from it goes on
         nodes = {e.node for e in pulled}
+        self.learned.update(entry for p in pulled for entry in p.own if entry.op.kind == "leaf")
         if self._updated is not None:
             self._step_ends(self._updated)
         elif self._passed is not None and self._pass_end is not None:
@@ -379,14 +386,21 @@ def _watch_passes(name: str, original: Any) -> Any:
         tape.recorder.variables = _variables(tape)
         first = len(tape.entries)
         tape.append(Pass(tuple(roots), perf_counter()))
+        found: dict[Node, Any] = {}
         try:
             found = original(roots, *more)
         finally:
-            tape.append(Pass((), perf_counter()))
+            tape.append(Pass((), perf_counter(), _standing(found)))
         tape.recorder.passed(tape, first)
         return found
 
     return walk
+
+
+def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
+    """Those of the leaves that have a gradient other than 0, before what came to them now is added."""
+    grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
+    return frozenset(leaf for leaf, grad in grads if grad is not None and grad._data is not None and grad._data.any())
 
 
 def _variables(tape: Tape) -> dict[str, Any]:

@@ -32,8 +32,9 @@ class Row:
 
     `operands` has the row of every operand, None where a Python number stands (`literals` has it, by
     position). `value` is an array, a tuple of arrays for several results, None where it is not known.
-    `gradient` is what arrived in the last backward pass that came by, `left` what went to each operand,
-    `saved` what is kept for it, aligned with the operands, the result last.
+    `unrecorded` says that it ran where nothing is recorded. `gradient` is what arrived in the last backward
+    pass that came by, `left` what went to each operand, `saved` what is kept for it, aligned with the
+    operands, the result last.
     """
 
     op: Op | None
@@ -49,6 +50,7 @@ class Row:
     offset: int = -1
     scope: Scope | None = None
     name: str = ""
+    unrecorded: bool = False
     gradient: Any = None
     left: dict[int, Any] = field(default_factory=dict)
     saved: tuple[Any, ...] = ()
@@ -91,7 +93,9 @@ class Recording:
 
     `passes` counts backward passes, `parameters` are all that the program can reach, with their names. `stepped` are
     those of the optimisers that took a step in it, `optimized` those of all optimisers of the program, `passing` the
-    leaves that this run made when its optimisers were there already.
+    leaves that this run made when its optimisers were there already. `learned` are the leaves that gradients came to,
+    in this or another step of the program; `standing` those that had one when this step's first pass came to them.
+    `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
     """
 
     rows: list[Row]
@@ -111,6 +115,9 @@ class Recording:
     stepped: set[Node] = field(default_factory=set)
     optimized: set[Node] = field(default_factory=set)
     passing: set[Row] = field(default_factory=set)
+    learned: set[Node] = field(default_factory=set)
+    standing: frozenset[Node] = frozenset()
+    touched: set[Node | int] = field(default_factory=set)
 
 
 def raw(value: Any) -> Any:
@@ -263,6 +270,7 @@ class _Assembly:
         self.seeds: list[list[Node]] = []  # what passes began with
         self.passes = 0
         self.again: list[bool] = []  # whether a pass was itself recorded
+        self.standing: frozenset[Node] | None = None  # of the first pass
         self.gradients: list[dict[Row, Any]] = []  # what arrived, pass by pass
         self.last_pass_ended = float("inf")
         items = [item for tape in recorder.tapes for item in self._paired(tape)]
@@ -311,6 +319,8 @@ class _Assembly:
                     self._arrive(self._row(root), raw(ct))
             else:
                 self.last_pass_ended = entry.time
+                if self.standing is None and self.again and not self.again[-1]:
+                    self.standing = entry.standing
         elif type(entry) is Updated and entry.node is not None:
             row = self._row(entry.node, entry.before)
             self.events.append(Event("optimizer", row, thread, entry.start, entry.end, updated=entry))
@@ -355,6 +365,7 @@ class _Assembly:
             if new.op is not None:
                 new.activation, new.offset, new.scope = entry.activation, entry.offset, entry.mode.scope
                 new.code = entry.activation.code if entry.activation is not None else None
+                new.unrecorded = not entry.mode.grad
                 start = entry.start if new is row else entry.end
                 self.events.append(Event("forward", new, thread, start, entry.end))
         if entry.origin is not None and entry.origin.source is not None:
@@ -415,10 +426,14 @@ def recorded(
             made_by.value = tensor._data
     rows = in_order(_kept(builder.rows, roots, made.events, made.last_pass_ended))
     kept = set(rows)
+    touched: set[Node | int] = {id(r.value) for r in builder.rows if r.op is None}
+    touched |= {r.node for r in builder.rows if r.node is not None}
+    touched |= {k.node for k in made.leaks if k.node is not None and id(k.value) in touched}
     events = [e for e in before + made.events if e.row in kept]
     return Recording(
         rows, events, roots, made.leaks, started=began, seconds=recorder.ended - began, step=recorder.number,
-        passes=made.passes, stepped=made.stepped, optimized=recorder.optimized,
+        passes=made.passes, stepped=made.stepped, optimized=recorder.optimized, learned=recorder.learned,
+        standing=made.standing or frozenset(), touched=touched,
         passing={r for r in rows if r.op is None and not made.passing.isdisjoint((r.node, id(r.value)))},
     )  # fmt: skip
 
