@@ -22,6 +22,9 @@ from ..core.spec import spec_of
 from ..core.tensor import ALIAS, Tensor
 from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated
 
+# Leaks by which a program takes values as numbers, to decide by them or to go on with them outside of the graph.
+READS = frozenset({"__bool__", "__float__", "__int__", "__complex__", "item", "tolist", "numpy", "__array__"})
+
 Kind = Literal["input", "param", "const", "op", "root"]
 Phase = Literal["forward", "backward", "optimizer", "recompute"]
 
@@ -96,6 +99,8 @@ class Recording:
     leaves that this run made when its optimisers were there already. `learned` are the leaves that gradients came to,
     in this or another step of the program; `standing` those that had one when this step's first pass came to them.
     `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
+    `reads` are the values that the program took out as Python's or NumPy's numbers before its last operation, or to
+    decide by before its backward pass, with their rows.
     """
 
     rows: list[Row]
@@ -118,6 +123,7 @@ class Recording:
     learned: set[Node] = field(default_factory=set)
     standing: frozenset[Node] = frozenset()
     touched: set[Node | int] = field(default_factory=set)
+    reads: list[tuple[Leaked, Row]] = field(default_factory=list)
 
 
 def raw(value: Any) -> Any:
@@ -137,6 +143,10 @@ class Builder:
         self.made: set[Node] = set()  # the nodes that this run made
         self._of_array: dict[int, Row] = {}
         self._alive: list[Any] = []  # so that no identity is used twice
+
+    def of(self, value: Any) -> Row | None:
+        """The row of an array, or of one that it is a view of."""
+        return self._of_array.get(id(value)) or self._of_array.get(id(getattr(value, "base", None)))
 
     def leaf(self, value: Any, node: Node | None) -> Row:
         """The row of an array that nothing here has computed."""
@@ -265,6 +275,7 @@ class _Assembly:
         self.builder = builder
         self.events: list[Event] = []
         self.leaks: list[Leaked] = []
+        self.reads: list[tuple[Leaked, Row]] = []
         self.stepped: set[Node] = set()
         self.passing: set[Node | int] = set()  # leaves made after the optimisers: nodes, or identities of arrays
         self.seeds: list[list[Node]] = []  # what passes began with
@@ -326,6 +337,10 @@ class _Assembly:
             self.events.append(Event("optimizer", row, thread, entry.start, entry.end, updated=entry))
         elif type(entry) is Leaked:
             self.leaks.append(entry)
+            # Now: the truth values of NumPy are two objects, which come again and again.
+            read = self.builder.of(entry.value) if entry.what in READS else None
+            if read is not None:
+                self.reads.append((entry, read))
         elif type(entry) is Optimizing and entry.steps:
             self.stepped.update(entry.parameters)
 
@@ -430,10 +445,14 @@ def recorded(
     touched |= {r.node for r in builder.rows if r.node is not None}
     touched |= {k.node for k in made.leaks if k.node is not None and id(k.value) in touched}
     events = [e for e in before + made.events if e.row in kept]
+    # A number matters to what is computed after it, a decision also to what is not.
+    end = max((e.start for e in events if e.phase == "forward"), default=0.0)
+    turn = min((e.start for e in events if e.phase == "backward"), default=float("inf"))
     return Recording(
         rows, events, roots, made.leaks, started=began, seconds=recorder.ended - began, step=recorder.number,
         passes=made.passes, stepped=made.stepped, optimized=recorder.optimized, learned=recorder.learned,
         standing=made.standing or frozenset(), touched=touched,
+        reads=[(leak, row) for leak, row in made.reads if leak.time < (turn if leak.what == "__bool__" else end)],
         passing={r for r in rows if r.op is None and not made.passing.isdisjoint((r.node, id(r.value)))},
     )  # fmt: skip
 

@@ -1,5 +1,5 @@
 /** The run as a row of layers: what stands in each column, how large values and gradients are in it, what passes between. */
-import { kindOf, nameOf, opOf, text, type Model } from "../../trace/model";
+import { kindOf, nameOf, opOf, recordedSize, text, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
 import { NODE_KINDS } from "../../trace/types";
 import { elements, NAN, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
@@ -13,6 +13,8 @@ export interface Column {
   ops: number;
   valueSize: number;
   gradientSize: number;
+  /** Made of sizes for drawing. */
+  rough: boolean;
   badValues: boolean;
   badGradients: boolean;
 }
@@ -170,6 +172,7 @@ function scopeColumn(model: Model, t: Totals, scope: number): Column {
     ops: t.ops[scope] as number,
     valueSize: t.valueSize[scope] as number,
     gradientSize: t.gradientSize[scope] as number,
+    rough: (t.roughValues[scope] as number) + (t.roughGradients[scope] as number) > 0,
     badValues: (t.badValues[scope] as number) > 0,
     badGradients: (t.badGradients[scope] as number) > 0,
   };
@@ -185,18 +188,23 @@ function nodesColumn(model: Model, nodes: readonly number[]): Column {
     scopes: [],
     nodes,
     ops: nodes.reduce((sum, m) => sum + ((model.trace.nodes.op[m] as number) >= 0 ? 1 : 0), 0),
-    valueSize: sizeOf(model, nodes, model.valueCode),
-    gradientSize: sizeOf(model, nodes, model.gradientCode),
+    valueSize: sizeOf(model, nodes, false),
+    gradientSize: sizeOf(model, nodes, true),
+    rough: nodes.some((m) => [false, true].some((gradient) => codesOf(model, gradient)[m] !== 0 && recordedSize(model, m, gradient) === null)),
     badValues: nodes.some((m) => hasNaNValue(model, m)),
     badGradients: nodes.some((m) => hasNaNGradient(model, m)),
   };
 }
 
-function sizeOf(model: Model, nodes: readonly number[], codes: Uint8Array): number {
+function codesOf(model: Model, gradient: boolean): Uint8Array {
+  return gradient ? model.gradientCode : model.valueCode;
+}
+
+function sizeOf(model: Model, nodes: readonly number[], gradient: boolean): number {
   let squares = 0;
   let count = 0;
   for (const n of nodes) {
-    const rms = rmsOfCode(codes[n] as number);
+    const rms = recordedSize(model, n, gradient) ?? rmsOfCode(codesOf(model, gradient)[n] as number);
     if (rms === null) continue;
     const many = elements(model.trace.shapes[model.trace.nodes.shape[n] as number] ?? []);
     if (Number.isFinite(rms)) squares += rms * rms * many;
@@ -252,6 +260,7 @@ function together(run: readonly Column[]): Column {
     ops: run.reduce((sum, c) => sum + c.ops, 0),
     valueSize: rms((c) => c.valueSize),
     gradientSize: rms((c) => c.gradientSize),
+    rough: run.some((c) => c.rough),
     badValues: run.some((c) => c.badValues),
     badGradients: run.some((c) => c.badGradients),
   };

@@ -77,7 +77,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
           onClick={() => choose(i)}
           onDblClick={() => enter(i)}
           onKeyDown={(event) => {
-            if (event.key === "Enter" || event.key === " ") enterOrChoose(event, i === chosen ? enter : choose, i);
+            if (event.key === "Enter") enterOrChoose(event, i === chosen ? enter : choose, i);
             if (event.key === "ArrowRight" || event.key === "ArrowLeft") move(event, choose, i, columns.length);
           }}
         >
@@ -184,10 +184,11 @@ function shortened(column: Column, width: number): string {
 }
 
 function said(column: Column): string {
+  const size = (rms: number) => (column.rough ? `about ${shownNumber(rms, 1)}` : shownNumber(rms, 3));
   const parts = [column.label, `${column.ops} operation${column.ops === 1 ? "" : "s"}`];
   if (column.badValues) parts.push("values have NaN");
-  else if (column.valueSize >= 0) parts.push(`values ${shownNumber(column.valueSize, 3)} rms`);
+  else if (column.valueSize >= 0) parts.push(`values ${size(column.valueSize)} rms`);
   if (column.badGradients) parts.push("gradients have NaN");
-  else if (column.gradientSize >= 0) parts.push(`gradients ${shownNumber(column.gradientSize, 3)} rms`);
+  else if (column.gradientSize >= 0) parts.push(`gradients ${size(column.gradientSize)} rms`);
   return parts.join(", ");
 }

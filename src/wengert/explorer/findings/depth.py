@@ -10,7 +10,7 @@ from ...explain.dead_units import ACTIVATIONS
 from ..recording import Row
 from .cuts import listed
 from .facts import Facts, origin, rms
-from .finding import Finding, Severity
+from .finding import Finding
 
 # A weight's gradient that is this much smaller (larger) than that of the weight nearest to the loss.
 VANISHING, EXPLODING = 1e-5, 1e4
@@ -100,11 +100,10 @@ def vanishing_chain(facts: Facts) -> Iterator[Finding]:
     if len(shrinking) < CHAIN or float(np.prod([ratio for ratio, _ in shrinking[2:]])) > 1 / GROWN_STEADILY:
         return
     saturating = sum(row.op is not None and row.op.name in ACTIVATIONS for _, row in shrinking)
-    severity: Severity = "warning" if saturating >= SATURATING else "note"
     first, names = sized[0][0], listed(facts, [row for row, _ in sized])
     yield Finding(
-        "vanishing-gradient", severity, f"gradients vanish before {names}", facts.where(first), first, "backward",
-        facts.source(first),
+        "vanishing-gradient", "warning" if saturating >= SATURATING else "note", f"gradients vanish before {names}",
+        facts.where(first), first, "backward", facts.source(first),
         f"On the way back the gradient shrinks at {len(shrinking)} operations, from {base:.2g} to {small:.2g}: "
         f"{names} hardly {'learns' if len(sized) == 1 else 'learn'}.",
         "ReLU or GELU for sigmoid or tanh, fewer steps, or residual connections: h = h + f(h)",
