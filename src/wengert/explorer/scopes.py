@@ -30,6 +30,8 @@ UNTOLD = frozenset({"key", "counter"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 _ENTRIES = frozenset({"forward", "__call__"})
 _LONGEST = 48
+# A loop over a variable; one that counts from 0 has the numbers of its turns in it.
+_TURNS = re.compile(r"(?:async )?for (?P<variable>\w+) in (?P<counted>range\([^,()]*\)$)?")
 _FOR = re.compile(r"\b(?:async )?for\b")
 # Whole numbers up to here, among operands, tell structures apart.
 _SMALL = 16
@@ -72,6 +74,7 @@ class Tree:
         self._merge_root()
         self._join_lists()
         self._dissolve()
+        self._name_turns()
         self._put_leaves(rows)
         self._split()
         self.places = self._numbered()
@@ -215,6 +218,19 @@ class Tree:
                     self._take(child, only)
                 elif child.kind == "loop" and len(child.rows) + len(child.children) <= 1:
                     self._take(place, child)
+
+    def _name_turns(self) -> None:
+        """Call the turns of a loop by what they do, or by its variable: `cell 3`, `t = 3`, `layer 3`."""
+        for loop in self._walk():
+            header = _TURNS.match(loop.name) if loop.kind == "loop" else None
+            for turn in loop.children.values():
+                if turn.kind != "iteration" or not turn.name.isdigit():
+                    continue
+                parts = [c for c in turn.children.values() if c.kind in ("module", "function", "checkpoint")]
+                if len(parts) == len(turn.children) == 1 and not parts[0].name.isdigit():
+                    turn.name = f"{parts[0].name} {turn.name}"
+                elif header is not None and header["variable"] != "_":
+                    turn.name = f"{header['variable']} {'= ' if header['counted'] else ''}{turn.name}"
 
     def _walk(self) -> list[Place]:
         out, stack = [], [self.root]

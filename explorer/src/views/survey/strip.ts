@@ -1,5 +1,5 @@
 /** The run as a row of layers: what stands in each column, how large values and gradients are in it, what passes between. */
-import { kindOf, nameOf, opOf, recordedSize, text, type Model } from "../../trace/model";
+import { edgesAt, kindOf, nameOf, opOf, recordedSize, text, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
 import { NODE_KINDS } from "../../trace/types";
 import { elements, NAN, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
@@ -7,6 +7,8 @@ import { elements, NAN, hasNaNGradient, hasNaNValue, totalsOf, type Totals } fro
 export interface Column {
   kind: "input" | "scope" | "nodes" | "loss";
   label: string;
+  /** What the columns are numbers of: "cell" over 0, 1, 2. */
+  list?: string;
   /** The scopes and, for what stands between scopes, the nodes that it holds. */
   scopes: readonly number[];
   nodes: readonly number[];
@@ -51,7 +53,7 @@ export function stripOf(model: Model, root = 0, most = MOST_COLUMNS): Strip {
   const totals = totalsOf(model);
   const first = firstNodes(model);
   const groups = expanded(model, totals, first, root);
-  const columns = mergedToFit(numbered(groups.flatMap((group) => columnsOf(model, totals, group))), most);
+  const columns = mergedToFit(numbered(model, groups.flatMap((group) => columnsOf(model, totals, group))), most);
   const columnOf = new Int32Array(model.nodes).fill(-1);
   assign(model, columns, columnOf);
   return { columns, borders: bordersOf(model, columns.length, columnOf), columnOf };
@@ -184,7 +186,7 @@ function nodesColumn(model: Model, nodes: readonly number[]): Column {
   const input = kindOf(model, n) === "input";
   return {
     kind: input ? "input" : "nodes",
-    label: one ? (input ? nameOf(model, n) : opOf(model, n)) : `${nodes.length} ${input ? "inputs" : "ops"}`,
+    label: one ? (input || isSource(model, n) ? nameOf(model, n) : opOf(model, n)) : `${nodes.length} ${input ? "inputs" : "ops"}`,
     scopes: [],
     nodes,
     ops: nodes.reduce((sum, m) => sum + ((model.trace.nodes.op[m] as number) >= 0 ? 1 : 0), 0),
@@ -194,6 +196,11 @@ function nodesColumn(model: Model, nodes: readonly number[]): Column {
     badValues: nodes.some((m) => hasNaNValue(model, m)),
     badGradients: nodes.some((m) => hasNaNGradient(model, m)),
   };
+}
+
+/** Whether an operation makes a value out of nothing, as random draws do, that the program has a name for. */
+function isSource(model: Model, node: number): boolean {
+  return edgesAt(model.operands, node).length === 0 && !/^(v\d+)?$/.test(nameOf(model, node));
 }
 
 function codesOf(model: Model, gradient: boolean): Uint8Array {
@@ -213,15 +220,25 @@ function sizeOf(model: Model, nodes: readonly number[], gradient: boolean): numb
   return count === 0 ? Number.NaN : Math.sqrt(squares / count);
 }
 
-/** Several layers that are told apart by a number alone are called by it: "blocks 0", "blocks 1", ... become 0, 1, ... */
-function numbered(columns: readonly Column[]): Column[] {
-  const split = columns.map((column) => (column.kind === "scope" ? /^(.*?)[\s._[]*(\d+)\]?$/.exec(column.label) : null));
+/** Several layers that are told apart by a number alone are called by it, under the name of what they are numbers of. */
+function numbered(model: Model, columns: readonly Column[]): Column[] {
+  const split = columns.map((column) => {
+    const parts = column.kind === "scope" ? /^(.*?)[\s._[=]*(\d+)\]?$/.exec(column.label) : null;
+    return parts && { list: (parts[1] as string) || above(model, column.scopes[0] as number), number: parts[2] as string };
+  });
   const count = new Map<string, number>();
-  for (const parts of split) if (parts) count.set(parts[1] as string, (count.get(parts[1] as string) ?? 0) + 1);
+  for (const parts of split) if (parts) count.set(parts.list, (count.get(parts.list) ?? 0) + 1);
   return columns.map((column, i) => {
     const parts = split[i];
-    return parts && (count.get(parts[1] as string) as number) > 2 ? { ...column, label: parts[2] as string } : column;
+    if (!parts || (count.get(parts.list) as number) <= 2) return column;
+    return { ...column, label: parts.number, ...(parts.list === "" ? {} : { list: parts.list }) };
   });
+}
+
+/** The name of the scope around a scope, "" for the whole run. */
+function above(model: Model, scope: number): string {
+  const parent = model.trace.scopes.parent[scope] as number;
+  return parent > 0 ? text(model, model.trace.scopes.name[parent]) : "";
 }
 
 /** Where there are more columns than can be told apart, neighbours share one; ends stay what they are. */
@@ -255,6 +272,7 @@ function together(run: readonly Column[]): Column {
   return {
     kind: run.every((c) => c.kind === "scope") ? "scope" : "nodes",
     label: `${(run[0] as Column).label}–${(run[run.length - 1] as Column).label}`,
+    ...(run[0]?.list !== undefined && run.every((c) => c.list === run[0]?.list) ? { list: run[0].list } : {}),
     scopes: run.flatMap((c) => c.scopes),
     nodes: run.flatMap((c) => c.nodes),
     ops: run.reduce((sum, c) => sum + c.ops, 0),
