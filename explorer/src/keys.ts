@@ -86,11 +86,11 @@ export function followPointer(target: EventTarget): { at: () => Element | null; 
     if (!down && event.target !== pressed) pressed = null;
   };
   const listeners: [string, (event: Event) => void][] = [["pointerdown", press], ["pointerup", release], ["pointercancel", release], ["focusin", focus]];
-  for (const [name, listen] of listeners) target.addEventListener(name, listen, true);
+  for (const [name, listen] of listeners) target.addEventListener(name, listen, { capture: true });
   return {
     at: () => pressed,
     stop: () => {
-      for (const [name, listen] of listeners) target.removeEventListener(name, listen, true);
+      for (const [name, listen] of listeners) target.removeEventListener(name, listen, { capture: true });
     },
   };
 }
