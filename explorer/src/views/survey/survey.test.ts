@@ -1,16 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { Sketch } from "../../fixtures/sketch";
 import { transformer } from "../../fixtures/transformer";
-import { modelOf } from "../../trace/model";
+import { fold } from "../../fold/fold";
+import { modelOf, type Model } from "../../trace/model";
 import { pictureOf } from "../../draw/picture";
-import { SURVEY } from "../../draw/looks";
+import { baseLook, SURVEY } from "../../draw/looks";
 import { hullParts } from "../../draw/scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
 import { focusFor, openAlike } from "./focus";
 import { boxesIn, edgeLooks, enoughOpen, hullsOf, nodeLooks } from "./looks";
 import { columnOfScope, stripOf } from "./strip";
-import { placesOf } from "./strip_view";
+import { listsOf, placesOf } from "./strip_view";
 import { logScale, totalsOf, within } from "./totals";
 
 const model = modelOf(transformer({ blocks: 6, heads: 4, broken: 3, extra: 4 }));
@@ -169,5 +170,49 @@ describe("the loupe", () => {
     const [above, , below] = stacked.graph.items.map((item) => item.node) as [number, number, number];
     const kernel = list[0] as (typeof list)[number];
     expect(hullsOf(stacked, [{ ...kernel, nodes: [above, below] }])).toEqual([]);
+  });
+});
+
+describe("names", () => {
+  const cells = (): Model => {
+    const g = new Sketch("rnn");
+    const [x, w] = [g.leaf(0, "input", "x", [8, 4]), g.leaf(0, "param", "cell.weight", [4, 4])];
+    let h = g.op(0, "exp", [x], [8, 4]);
+    for (let t = 0; t < 5; t++) {
+      const s = g.scope(0, `cell ${t}`, "iteration");
+      h = g.op(s, "relu", [g.op(s, "matmul", [g.op(s, "add", [h, x], [8, 4]), w], [8, 4])], [8, 4]);
+    }
+    g.op(0, "sum", [h], []);
+    return modelOf(g.trace(1));
+  };
+
+  it("of a list's columns stand over their numbers", () => {
+    const { columns } = stripOf(cells());
+    expect(columns.map(({ label, list }) => [list, label])).toEqual([
+      [undefined, "x"],
+      [undefined, "exp"],
+      ["cell", "0"],
+      ["cell", "1"],
+      ["cell", "2"],
+      ["cell", "3"],
+      ["cell", "4"],
+      [undefined, "sum"],
+    ]);
+    expect(listsOf(columns)).toEqual([{ name: "cell", first: 2, last: 6 }]);
+    const large = modelOf(transformer({ blocks: 4, heads: 2, broken: -1, extra: 1 }));
+    expect(listsOf(stripOf(large).columns).map(({ name }) => name)).toEqual(["blocks"]);
+  });
+
+  it("of ports say what stands behind the border", () => {
+    const model = cells();
+    const step = model.childScopes[0]?.[2] as number;
+    const { items } = fold(model, { open: new Set([step]), within: step });
+    const looks = items.flatMap((item) => (item.kind === "port" ? [baseLook(model, item)] : []));
+    expect(looks.map(({ shape, label }) => [shape, label])).toEqual([
+      ["port", "cell 1 →"],
+      ["input", "x"],
+      ["param", "weight"],
+      ["port", "→ cell 3"],
+    ]);
   });
 });
