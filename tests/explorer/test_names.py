@@ -147,3 +147,20 @@ def test_turns_are_called_by_what_they_do(tmp_path: Path, text: str, wanted: lis
     scopes = (found := recorded(tmp_path, text))["scopes"]
     names = [found["strings"][n] for n, kind in zip(scopes["name"], scopes["kind"], strict=True) if kind == "iteration"]
     assert names == wanted
+
+
+def test_parts_of_two_modules_are_told_apart(tmp_path: Path) -> None:
+    text = (
+        "G = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 2))\n"
+        "D = nn.Sequential(nn.Linear(2, 6), nn.LeakyReLU(0.2), nn.Linear(6, 1))\n"
+        "og, od = (wg.optim.Adam(m.parameters(), lr=1e-3) for m in (G, D))\n"
+        "for _ in range(3):\n"
+        "    fake = G(wg.tensor(X))\n"
+        "    ld = F.softplus(-D(wg.tensor(X[:, :2]))).mean() + F.softplus(D(fake.detach())).mean()\n"
+        "    od.zero_grad()\n    ld.backward()\n    od.step()\n"
+        "    lg = F.softplus(-D(fake)).mean()\n"
+        "    og.zero_grad()\n    lg.backward()\n    og.step()"
+    )
+    scopes = (found := recorded(tmp_path, text))["scopes"]
+    names = [found["strings"][n] for n, kind in zip(scopes["name"], scopes["kind"], strict=True) if kind == "module"]
+    assert names == ["G.0", "G.1", "G.2", "D.0", "D.1", "D.2"]

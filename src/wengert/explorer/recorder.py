@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import CodeType, FrameType
@@ -305,11 +305,11 @@ class Recorder:
         nodes = {e.node for e in pulled}
         self.learned.update(entry for p in pulled for entry in p.own if entry.op.kind == "leaf")
         if self._updated is not None:
-            self._step_ends(self._updated)
+            self._step_ends(self._updated, nodes)
         elif self._passed is not None and self._pass_end is not None:
             adds_up = self._passes < MOST_PASSES and not self.assigned and _adds_up(pulled)
             if self._passed.isdisjoint(nodes) and not adds_up:
-                self._step_ends(self._pass_end)
+                self._step_ends(self._pass_end, nodes)
             else:
                 nodes |= self._passed
                 self._passes += 1
@@ -340,17 +340,22 @@ class Recorder:
     def _here(self) -> Moment:
         return Moment(perf_counter(), [len(tape.entries) for tape in self.tapes])
 
-    def _step_ends(self, moment: Moment) -> None:
-        """A step is whole, which ended at this moment; if it is not the one to keep it is let go."""
+    def _step_ends(self, moment: Moment, needed: Collection[Node] = ()) -> None:
+        """A step is whole, which ended at this moment; if it is not the one to keep it is let go.
+
+        What made the nodes that are `needed` stays: a generator's forward pass may be older than the critic's step.
+        """
         if self.wanted == self.steps:
             self._keep_until(moment)
             self._stop()
             return
         self.steps += 1
         self._passes = 1
-        self.began = moment.time
-        for tape, length in zip(self.tapes, moment.lengths):
-            del tape.entries[:length]
+        kept = [_makers(tape.entries[:length], needed) for tape, length in zip(self.tapes, moment.lengths)]
+        starts = [entry.start for entries in kept for entry in entries if isinstance(entry, Ran)]
+        self.began = min(starts, default=moment.time)
+        for tape, length, entries in zip(self.tapes, moment.lengths, kept):
+            tape.entries[:length] = entries
 
     def _keep_until(self, moment: Moment) -> None:
         self.ended = moment.time
@@ -362,6 +367,30 @@ class Recorder:
         self.ended = self.ended or perf_counter()
         for tape in self.tapes:
             tape.quiet = OVER
+
+
+def _makers(entries: Sequence[Entry], nodes: Collection[Node]) -> list[Entry]:
+    """The operations that made these nodes, each with the node that follows it."""
+    found: list[Entry] = []
+    if not nodes:
+        return found
+    for i, entry in enumerate(entries):
+        if type(entry) is Ran and (made := made_by(entries, i)) is not None and made in nodes:
+            found += [entry, made] if entry.node is None else [entry]
+    return found
+
+
+def made_by(entries: Sequence[Entry], at: int) -> Node | None:
+    """The node that an operation made: it knows, or the tape has it next."""
+    entry = entries[at]
+    assert isinstance(entry, Ran)
+    node = entry.node
+    at += 1
+    while node is None and at < len(entries) and isinstance(entries[at], Node):
+        follower = entries[at]
+        node = follower if isinstance(follower, Node) and follower.op is entry.op else None
+        at += 1
+    return node
 
 
 def _adds_up(pulled: Sequence[Pulled]) -> bool:

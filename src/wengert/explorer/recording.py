@@ -20,7 +20,7 @@ from ..core.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import ALIAS, Tensor
-from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated
+from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated, made_by
 
 # Leaks by which a program takes values as numbers, to decide by them or to go on with them outside of the graph.
 READS = frozenset({"__bool__", "__float__", "__int__", "__complex__", "item", "tolist", "numpy", "__array__"})
@@ -301,13 +301,7 @@ class _Assembly:
             elif i > ready and type(entry) is Leaked and entry.what == "requires_grad_":
                 self.passing.add(id(entry.value))
             if type(entry) is Ran:
-                node = entry.node
-                j = i + 1
-                while node is None and j < len(entries) and isinstance(entries[j], Node):
-                    follower = entries[j]
-                    node = follower if isinstance(follower, Node) and follower.op is entry.op else None
-                    j += 1
-                yield entry.start, tape.thread, entry, node
+                yield entry.start, tape.thread, entry, made_by(entries, i)
             elif isinstance(entry, Node):
                 self.builder.made.add(entry)
             elif isinstance(entry, (Pass, Leaked, Optimizing)):

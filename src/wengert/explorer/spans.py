@@ -258,6 +258,13 @@ def argument(where: Span) -> str:
     return use.alone if use is not None else ""
 
 
+def called(code: CodeType | Source, offset: int) -> str:
+    """What an instruction calls, by its last name: `net` of `self.net(x)`; "" for anything else."""
+    where = span(code, offset)
+    use = named(where.file).operands.get(where[1:]) if where is not None else None
+    return use.called if use is not None else ""
+
+
 # -- loops
 
 
