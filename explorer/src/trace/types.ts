@@ -241,6 +241,8 @@ export interface Finding {
   where: string; // "blocks.7 › q_norm › sqrt"
   node: number;
   phase: Phase;
+  /** The place in the program that it names, where that is known: the line of a `detach()`, not that of its consumer. */
+  span?: number;
   /** One or two sentences: what and why. May hold `code`. */
   text: string;
   /** What to write instead; "" where there is nothing to say. */

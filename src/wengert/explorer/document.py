@@ -118,8 +118,8 @@ class _Writer:
         out["buffers"] = self._buffers(self.lives)
         if self.exact and recording.reads:
             out["reads"] = self._reads()
+        out["findings"] = [self._finding(finding) for finding in self.findings]
         out["spans"], out["files"] = self._sources()
-        out["findings"] = [finding.entry() for finding in self.findings]
         if recording.values and recording.events:
             out["memory"] = {
                 "resident": self.lives.resident,
@@ -277,6 +277,11 @@ class _Writer:
         if len(row.saved) == len(row.operands) + 1 and row.saved[-1] is not None:
             kept.append((-1, row.index))
         return kept
+
+    def _finding(self, finding: Finding) -> dict[str, Any]:
+        """A finding's entry, with the place that it names: not always that of the node where it shows."""
+        where = spans.span(finding.source, 0) if finding.source is not None else None
+        return finding.entry() if where is None else {**finding.entry(), "span": self.spans[where]}
 
     def _reads(self) -> list[dict[str, Any]]:
         """What the program took out as numbers: nodes, or what was computed of nodes for that alone."""

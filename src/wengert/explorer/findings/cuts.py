@@ -208,7 +208,7 @@ def _cut_off(facts: Facts, together: Sequence[Cut]) -> Finding:
         "missing-gradient", severity, f"no gradient reaches {names}", facts.where(where), where, "backward", source,
         f"The loss is computed from {names}, but {how}.{more}",
         "leave out detach(), item(), numpy() and no_grad() on that way; wg.explain.missing(w, f) tells more",
-        {"count": len(rows)},
+        {"count": len(rows), "names": ", ".join(_all(facts, rows))},
     )  # fmt: skip
 
 
@@ -275,5 +275,9 @@ def _left(facts: Facts, rows: Sequence[Row]) -> Leaked | None:
 
 def listed(facts: Facts, rows: Sequence[Row]) -> str:
     """The names of rows, the first three of many."""
-    names = [facts.name(row) for row in sorted(rows, key=facts.order.__getitem__)]
+    names = _all(facts, rows)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _all(facts: Facts, rows: Sequence[Row]) -> list[str]:
+    return [facts.name(row) for row in sorted(rows, key=facts.order.__getitem__)]
