@@ -39,7 +39,8 @@ function nodeLook(model: Model, item: Item, base: NodeLook, scenery: Scenery): N
     ...(item.open && item.node < 0 ? { subtitle: `${(totalsOf(model).ops[item.scope] as number).toLocaleString("en")} ops` } : {}),
     bad: lost,
     waiting: made >= scenery.cursor,
-    selected: is(selection),
+    // A port at which a value leaves is of an operation that stands inside: that is what is selected.
+    selected: is(selection) && (item.kind !== "port" || item.entering === true),
     hovered: is(hover),
     glow: born !== undefined ? "bad" : now ? (made === scenery.cursor - 1 ? "op" : "grad") : item.node >= 0 && scenery.lit.has(item.node) ? "kernel" : undefined,
   };

@@ -52,7 +52,7 @@ export const MOST_COLUMNS = 48;
 export function stripOf(model: Model, root = 0, most = MOST_COLUMNS): Strip {
   const totals = totalsOf(model);
   const first = firstNodes(model);
-  const groups = expanded(model, totals, first, root);
+  const groups = withInputs(model, grouped(expanded(model, totals, first, root)), root);
   const columns = mergedToFit(numbered(model, groups.flatMap((group) => columnsOf(model, totals, group))), most);
   const columnOf = new Int32Array(model.nodes).fill(-1);
   assign(model, columns, columnOf);
@@ -78,8 +78,7 @@ function partsIn(model: Model, totals: Totals, first: Int32Array, scope: number)
   }
   const { kind } = model.trace.nodes;
   for (const n of model.childNodes[scope] as number[]) {
-    if (kind[n] === INPUT) parts.push({ node: n, first: -1 });
-    else if (kind[n] === OP || kind[n] === ROOT) parts.push({ node: n, first: n });
+    if (kind[n] === OP || kind[n] === ROOT) parts.push({ node: n, first: n });
   }
   return parts.sort((a, b) => a.first - b.first);
 }
@@ -104,7 +103,7 @@ function partsBelow(model: Model, totals: Totals, first: Int32Array, scope: numb
 }
 
 /** The parts of a scope; those that hold lists of like parts, or most of everything, are replaced by their own parts. */
-function expanded(model: Model, totals: Totals, first: Int32Array, root: number): Part[][] {
+function expanded(model: Model, totals: Totals, first: Int32Array, root: number): Part[] {
   const all = totals.ops[root] as number;
   let parts = partsBelow(model, totals, first, root);
   for (;;) {
@@ -120,15 +119,10 @@ function expanded(model: Model, totals: Totals, first: Int32Array, root: number)
         break;
       }
     }
-    if (at < 0) return grouped([...parts.filter(isInput), ...parts.filter((part) => !isInput(part))]);
+    if (at < 0) return parts;
     const part = parts[at] as { scope: number };
     parts = [...parts.slice(0, at), ...partsBelow(model, totals, first, part.scope), ...parts.slice(at + 1)];
   }
-}
-
-/** Inputs stand first wherever they come in. */
-function isInput(part: Part): boolean {
-  return part.first < 0;
 }
 
 /** Whether a scope holds like parts and nothing else: a list of layers. */
@@ -145,10 +139,45 @@ function grouped(parts: readonly Part[]): Part[][] {
   for (const part of parts) {
     const group = groups[groups.length - 1];
     const before = group?.[0];
-    if (group !== undefined && before !== undefined && "node" in part && "node" in before && isInput(part) === isInput(before)) group.push(part);
+    if (group !== undefined && before !== undefined && "node" in part && "node" in before) group.push(part);
     else groups.push([part]);
   }
   return groups;
+}
+
+/** Groups with the inputs before them that they are the first to use: those of the first group, and those that belong to no part. */
+function withInputs(model: Model, groups: readonly Part[][], root: number): Part[][] {
+  const { kind, scope } = model.trace.nodes;
+  const { parent } = model.trace.scopes;
+  const groupOf = new Int32Array(model.nodes).fill(-1);
+  const ofScope = new Int32Array(parent.length).fill(-1);
+  groups.forEach((group, i) => {
+    for (const part of group) {
+      if ("scope" in part) ofScope[part.scope] = i;
+      else groupOf[part.node] = i;
+    }
+  });
+  handDown(parent, ofScope);
+  const user = new Int32Array(model.nodes).fill(groups.length);
+  for (let e = 0; e < model.edges; e++) {
+    const [src, dst] = [model.src[e] as number, model.dst[e] as number];
+    if (kind[src] !== INPUT) continue;
+    const at = (groupOf[dst] as number) >= 0 ? (groupOf[dst] as number) : (ofScope[scope[dst] as number] as number);
+    if (at >= 0) user[src] = Math.min(user[src] as number, at);
+  }
+  const inputs: Part[][] = groups.map(() => []);
+  for (let n = 0; n < model.nodes; n++) {
+    if (kind[n] !== INPUT || !contains(parent, root, scope[n] as number)) continue;
+    const at = user[n] as number;
+    const inPart = (ofScope[scope[n] as number] as number) >= 0;
+    if (at === 0 || !inPart) inputs[at]?.push({ node: n, first: n });
+  }
+  return groups.flatMap((group, i) => [inputs[i] as Part[], group]).filter((group) => group.length > 0);
+}
+
+/** Gives a scope what the one around it has, where it has none of its own. */
+function handDown(parent: readonly number[], ofScope: Int32Array): void {
+  for (let s = 1; s < parent.length; s++) if ((ofScope[s] as number) < 0) ofScope[s] = ofScope[parent[s] as number] as number;
 }
 
 const ALONE = 3;
@@ -290,7 +319,7 @@ function assign(model: Model, columns: readonly Column[], columnOf: Int32Array):
   columns.forEach((column, i) => {
     for (const s of column.scopes) ofScope[s] = i;
   });
-  for (let s = 1; s < parent.length; s++) if ((ofScope[s] as number) < 0) ofScope[s] = ofScope[parent[s] as number] as number;
+  handDown(parent, ofScope);
   for (let n = 0; n < model.nodes; n++) {
     if ((model.trace.nodes.op[n] as number) >= 0) columnOf[n] = ofScope[model.trace.nodes.scope[n] as number] as number;
   }

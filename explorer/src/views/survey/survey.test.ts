@@ -89,6 +89,23 @@ describe("the layer strip", () => {
     expect(stripOf(modelOf(g.trace())).columns.map((c) => c.label)).toEqual(["x", "60 ops", "sum"]);
   });
 
+  it("has an input before what uses it first, however deep it stands: a target is no input of the first layer", () => {
+    const g = new Sketch("trained");
+    const net = g.scope(0, "net");
+    const [first, last] = [g.scope(net, "encoder"), g.scope(net, "decoder")];
+    const x = g.leaf(first, "input", "x", [4]);
+    const [y, mask] = [g.leaf(0, "input", "y", [4]), g.leaf(net, "input", "mask", [4])];
+    const noise = g.leaf(last, "input", "noise", [4]);
+    const hidden = g.op(first, "exp", [g.op(first, "mul", [x, x], [4])], [4]);
+    const out = g.op(last, "mul", [g.op(last, "add", [hidden, mask], [4]), noise], [4]);
+    g.op(0, "sum", [g.op(0, "square", [g.op(0, "sub", [out, y], [4])], [4])], []);
+    const model = modelOf(g.trace(1));
+    const strip = stripOf(model);
+    expect(strip.columns.map((c) => c.label)).toEqual(["x", "encoder", "mask", "decoder", "y", "sub", "square", "sum"]);
+    expect([x, mask, y, noise].map((n) => strip.columnOf[n])).toEqual([0, 2, 4, -1]);
+    expect(stripOf(model, last).columns.map((c) => c.label)).toEqual(["noise", "add", "mul"]);
+  });
+
   it("stands inside the width, with room for the circles at its ends", () => {
     for (const [count, width] of [[3, 800], [17, 822], [48, 560]] as const) {
       const { x } = placesOf(count, width, { first: true, last: true });
@@ -214,5 +231,18 @@ describe("names", () => {
       ["param", "weight"],
       ["port", "→ cell 3"],
     ]);
+  });
+
+  it("ring what is selected once: the operation, not the port at which its value leaves", () => {
+    const model = cells();
+    const step = model.childScopes[0]?.[2] as number;
+    const picture = pictureOf(model, { open: new Set([step]), within: step, metrics: SURVEY, hideConstants: true });
+    const port = picture.graph.items.find((item) => item.kind === "port" && baseLook(model, item).label === "→ cell 3");
+    const scenery = { cursor: model.events, hover: null, born: new Map<number, string>(), lit: new Set<number>() };
+    const selected = (row: number) =>
+      nodeLooks(model, picture, { ...scenery, selection: { kind: "node", row } }).flatMap(({ selected }, i) => (selected ? [picture.graph.items[i]?.kind] : []));
+    expect(selected(port?.node as number)).toEqual(["node"]);
+    const entering = picture.graph.items.find((item) => item.kind === "port" && baseLook(model, item).label === "cell 1 →");
+    expect(selected(entering?.node as number)).toEqual(["port"]);
   });
 });
