@@ -18,7 +18,8 @@ from ..core.tensor import Tensor, asarray
 from ..transforms.reverse import backward_pass
 from ..transforms.variables import variable
 from .arguments import tensors_of
-from .observe import Observer, Pull, Step, observing
+from .observe import observing
+from .observer import Observer, Pull, Step
 
 # Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
 ACTIVATIONS = {
