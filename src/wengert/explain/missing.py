@@ -51,7 +51,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "another tensor with the same values is used in its place (a copy, or a module that was replaced)",
         "use the tensor itself; make the optimiser and copies of a model in the right order",
     ),
-    "detached": ("it is detached here", "leave out .detach() (or .data) where gradients are to flow"),
+    "detached": ("it is detached here", "leave out .detach(), .data or a new nn.Parameter where gradients are to flow"),
     "left_graph": (
         "its value leaves the graph here, as a number or a NumPy array",
         "stay with wengert's functions: wg.exp(w) instead of np.exp(w.detach().numpy()) or math.exp(w.item())",

@@ -29,7 +29,7 @@ def _probability(x: Any, of: str, what: str, mend: str) -> Any:
 
 
 probability_op: Op = op(
-    "probability(x; of, what, mend)",
+    "probability(x; of: text, what: text, mend: text)",
     _probability,
     accepts="real_inexact",
     infer=lambda x, **_: x,
