@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import platform
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn
+from wengert.execute.native import machine
 
 
 class Pair(NamedTuple):
@@ -368,16 +371,26 @@ def test_repeated_calls_take_the_short_way_and_are_still_looked_at() -> None:
         close(fn(p, np.ones(2, np.float32), 3.0)["y"], [11, 11])
 
 
-def test_without_a_code_generator_the_interpreter_runs_and_says_so_once(monkeypatch: Any) -> None:
-    module = importlib.import_module("wengert.execute.jit.executor")
-    monkeypatch.setattr(module, "llvm", lambda: None)
-    module.has_native.cache_clear()
+@pytest.mark.parametrize("kind", ["absent", "old", "processor"])
+def test_without_a_code_generator_the_interpreter_runs_and_says_so_once(monkeypatch: Any, kind: str) -> None:
+    binding = pytest.importorskip("llvmlite.binding")
+    executor = importlib.import_module("wengert.execute.jit.executor")
+    if kind == "absent":
+        monkeypatch.setitem(sys.modules, "llvmlite", None)
+    elif kind == "old":
+        monkeypatch.setattr(binding, "llvm_version_info", (15, 0, 7))
+    else:
+        monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    for cached in (machine.llvm, executor.has_native):
+        cached.cache_clear()
     fn = wg.jit(lambda x: x * 2)
-    with pytest.warns(RuntimeWarning, match="llvmlite") as seen:
+    said = {"absent": "llvmlite is not installed", "old": "is older than 0.45", "processor": "riscv64"}[kind]
+    with pytest.warns(RuntimeWarning, match=said) as seen:
         found = [fn(wg.ones(2)), fn(wg.ones(3))]
+    for cached in (machine.llvm, executor.has_native):
+        cached.cache_clear()
     close(found[0], [2, 2])
     close(found[1], [2, 2, 2])
-    module.has_native.cache_clear()
     assert len(seen) == 1
     with pytest.raises(wg.GraphError, match="interpreter"):
         _ = fn.plan

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.errors import GraphError, fail
 from ...core.graph import Graph
+from ..native.machine import OLDEST_LLVMLITE
 from .program import Path
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Inspected:
             fail(
                 GraphError,
                 f"there is no .{name}: the program runs through the interpreter",
-                "Native code needs llvmlite (pip install llvmlite) and a processor that it knows.",
+                f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
             )
         return getattr(executor, name)
 
