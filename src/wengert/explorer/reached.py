@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.errors import WengertError
 from ..core.tensor import Tensor
-from ..execute.jit.surroundings import explore
+from ..execute.jit.search import explore
 
 
 def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:

@@ -73,6 +73,7 @@ class Module:
     _transient: set[str]
     _path: str
     _mode: Mode | None
+    _compiled: Any
     _pre_hooks: dict[int, Hook]
     _hooks: dict[int, Hook]
 
@@ -87,6 +88,7 @@ class Module:
             _transient=set(),
             _path="",
             _mode=None,
+            _compiled=None,
             _pre_hooks={},
             _hooks={},
         )
@@ -395,7 +397,7 @@ class Module:
         return Incompatible(missing, unexpected)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mode": None}
+        return {**self.__dict__, "_mode": None, "_compiled": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -556,7 +558,7 @@ def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
         for name, value in module.__dict__.items():
             if name in _REGISTRIES:
                 copy.__dict__[name] = dict(value)
-            elif name != "_mode":
+            elif name not in ("_mode", "_compiled"):
                 copy.__dict__[name] = _substitute(value, replaced)
     result: Module = replaced[id(layout.module)]
     return result

@@ -142,8 +142,8 @@ class Path:
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
                 donation.kill(leaf, where)
-        for place, structure, found in traced.place_writes:
-            place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
+        for write in traced.place_writes:
+            write.write(around, [self.shown(r, outputs, carried) for r in write.leaves])
 
     def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
         """What the function returns."""

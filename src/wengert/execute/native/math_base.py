@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from .builder import Builder, Value
-from .types import F32, F64, I32, Target, Type
+from .types import F32, F64, Target, Type
 
 
 class Format:
