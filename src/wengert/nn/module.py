@@ -32,14 +32,16 @@ class Incompatible(NamedTuple):
 class HookHandle:
     """Ends a module's hook: `handle.remove()`."""
 
-    __slots__ = ("_hooks",)
+    __slots__ = ("_hooks", "_number")
 
     def __init__(self, hooks: dict[int, Hook]) -> None:
         self._hooks = hooks
+        self._number = next(reversed(hooks), -1) + 1
 
     def remove(self) -> None:
         """End the hook. A second call does nothing."""
-        self._hooks.pop(id(self), None)
+        self._hooks.pop(self._number, None)
+        self._hooks = {}  # another hook may come to have the number
 
 
 class Module:
@@ -495,7 +497,7 @@ class Module:
 
 def _add_hook(hooks: dict[int, Hook], hook: Hook) -> HookHandle:
     handle = HookHandle(hooks)
-    hooks[id(handle)] = hook
+    hooks[handle._number] = hook
     return handle
 
 

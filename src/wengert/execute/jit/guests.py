@@ -144,29 +144,53 @@ class Keeper:
         return type(None), ()
 
 
+class _Known(NamedTuple):
+    """Where a guest is, weak references to its objects, and who keeps it."""
+
+    find: Callable[[], Guest | None]
+    refs: list[Any]
+    keeper: Callable[[], Keeper | None]
+
+
+def _keeper_of(objects: Sequence[Any]) -> Keeper | None:
+    """What keeps a guest: the last of its modules and optimisers, else of its functions.
+
+    An optimiser comes after its model, and is nothing without it.
+    """
+    own = [(x, x.__dict__) for x in objects if isinstance(getattr(x, "__dict__", None), dict)]
+    functions = [d for x, d in own if isinstance(x, types.FunctionType)]
+    found = [d for x, d in own if "_compiled" in d and not isinstance(x, types.FunctionType)] or functions
+    if not found:
+        return None
+    mine = found[-1]
+    if mine.get("_compiled") is None:
+        mine["_compiled"] = Keeper()
+    keeper: Keeper = mine["_compiled"]
+    return keeper
+
+
 class Guests:
     """The guests of one function."""
 
     def __init__(self, left: Callable[[Name], None]) -> None:
         self._left = weakref.WeakMethod(left)
-        self._known: dict[Name, tuple[Callable[[], Guest | None], list[Any]]] = {}
+        self._known: dict[Name, _Known] = {}
 
     def of(self, objects: Sequence[Any]) -> Guest:
         """The guest of some objects."""
-        objects = parts_of(objects)
-        name = tuple(map(id, objects))
-        found = self._known.pop(name, None)
-        guest = found[0]() if found is not None else None
-        if found is None or guest is None:
-            found = self._welcome(name, objects)
-            guest = found[0]()
+        name = tuple(map(id, parts_of(objects)))
+        known = self._known.pop(name, None)
+        guest = known.find() if known is not None else None
+        if known is None or guest is None:
+            known = self._welcome(name, objects)
+            guest = known.find()
             assert guest is not None
             while len(self._known) >= _GUESTS:
                 self._forget(next(iter(self._known)))
-        self._known[name] = found
+        self._known[name] = known
         return guest
 
-    def _welcome(self, name: Name, objects: Sequence[Any]) -> tuple[Callable[[], Guest | None], list[Any]]:
+    def _welcome(self, name: Name, objects: Sequence[Any]) -> _Known:
         guest = Guest(name)
         refs: list[Any] = []
         me = weakref.ref(self)
@@ -174,44 +198,39 @@ class Guests:
         def gone(_: Any) -> None:
             guests = me()
             if guests is not None:
-                guests._known.pop(name, None)
-                guests._tell(name)
+                guests._lose(name)
 
-        keepers = []
-        for x in objects:
+        for x in parts_of(objects):
             try:
                 refs.append(weakref.ref(x, gone))
             except TypeError:  # it stays as long as it is known
                 guest.alive.append(x)
-            own = getattr(x, "__dict__", None)
-            if isinstance(x, types.FunctionType):
-                x.__dict__.setdefault("_compiled", None)
-            if isinstance(own, dict) and "_compiled" in own:
-                keepers.append(own)
-        if not keepers:
-            return lambda: guest, refs
+        keeper = _keeper_of([x.__self__ if isinstance(x, types.MethodType) else x for x in objects])
+        if keeper is None:
+            return _Known(lambda: guest, refs, lambda: None)
         guest.is_kept_elsewhere = True
-        # The last one: an optimiser comes after its model, and is nothing without it.
-        mine = keepers[-1]
-        if mine["_compiled"] is None:
-            mine["_compiled"] = Keeper()
-        mine["_compiled"].guests.setdefault(self, {})[name] = guest
-        return weakref.ref(guest), refs
+        keeper.guests.setdefault(self, {})[name] = guest
+        return _Known(weakref.ref(guest), refs, weakref.ref(keeper))
 
-    def _tell(self, name: Name) -> None:
+    def _forget(self, name: Name) -> None:
+        """Forget a guest that may be needed still: a native way of it may be under way."""
+        known = self._known.get(name)
+        guest = known.find() if known is not None else None
+        if guest is not None:
+            guest.clear()
+        self._lose(name)
+
+    def _lose(self, name: Name) -> None:
+        known = self._known.pop(name, None)
+        keeper = known.keeper() if known is not None else None
+        if keeper is not None:
+            keeper.guests.get(self, {}).pop(name, None)
         left = self._left()
         if left is not None:
             left(name)
 
-    def _forget(self, name: Name) -> None:
-        found = self._known.pop(name, None)
-        guest = found[0]() if found is not None else None
-        if guest is not None:
-            guest.clear()
-        self._tell(name)
-
     def __iter__(self) -> Iterator[Guest]:
-        return iter([guest for find, _ in list(self._known.values()) if (guest := find()) is not None])
+        return iter([guest for known in list(self._known.values()) if (guest := known.find()) is not None])
 
     def clear(self) -> None:
         """Forget them all."""

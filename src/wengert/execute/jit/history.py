@@ -44,17 +44,15 @@ class History:
 
     def add(self, record: Record) -> str | None:
         """Note a trace. A warning, where it was one more for a reason that there were traces for too often."""
-        found = None
-        if self.records and record.reads is self.records[-1].reads:
-            found = self._reason(record)
+        found = self._reason(record) if self.records else None
         self.count += 1
         self.records.append(record)
         del self.records[:-_MOST]
         return found
 
     def _reason(self, record: Record) -> str | None:
-        late = [r for r in self.records[-_LATE:] if r.reads is record.reads]
-        nearest = min(reversed(late), key=lambda r: len(r.facts.items() ^ record.facts.items()))
+        late = reversed(self.records[-_LATE:])
+        nearest = min(late, key=lambda r: (r.reads is not record.reads, len(r.facts.items() ^ record.facts.items())))
         changed = {name.partition(":")[0].partition("[")[0]: name for name in reversed(changes(nearest, record))}
         warned = None
         for reason, name in changed.items():

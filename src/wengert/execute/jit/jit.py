@@ -17,7 +17,6 @@ import numpy as np
 
 from ...core.capture import get_capture
 from ...core.errors import DTypeError, GraphError, fail, user_location, warn
-from ...core.graph import Graph
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
@@ -27,7 +26,7 @@ from ...transforms.trace import leaf_names
 from ..native.entry import Native, calls_natively
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
 from .entry import compiled_call
-from .executor import Executor, executor
+from .executor import executor
 from .fast import MISS, shortcut
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
@@ -50,7 +49,7 @@ from .signature import (
 )
 from .surroundings import Surroundings
 from .tracing import Argument, Traced, run_trace
-from .verify import Verified
+from .verify import verified
 
 # Traces of so many courses through one program bring a warning.
 _MANY_PATHS = 16
@@ -91,6 +90,7 @@ class Jit(Inspected, Native):
         self._reads: list[Reads | None] = [None]
         self._watches = True
         self._mentioned: Mentioned | None = None
+        self._compile = verified if options.verify else executor
         self._home = Guest()
         self._guests = Guests(self._left)
         self._programs = Programs()
@@ -446,10 +446,6 @@ class Jit(Inspected, Native):
         else:
             return
         raise CallAgain
-
-    def _compile(self, graph: Graph, donated: Sequence[bool] | None) -> Executor:
-        # What is computed twice needs its inputs twice.
-        return Verified(graph) if self._options.verify else executor(graph, donated)
 
     def _path(self, traced: Traced, call: Call) -> Path:
         """The program for a trace of a call."""

@@ -20,6 +20,8 @@ from weakref import WeakKeyDictionary
 
 from ...core.errors import is_internal
 
+# Among a class's flags: whether it was made by Python code, or could have been.
+HEAP_TYPE = 1 << 9
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTES = {"LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
@@ -249,6 +251,14 @@ def is_library_module(name: str) -> bool:
     if name.partition(".")[0] in sys.stdlib_module_names and name != "__main__":
         return True
     return is_library(getattr(sys.modules.get(name), "__file__", None) or "")
+
+
+def is_library_class(cls: type) -> bool:
+    """The same of a class."""
+    module = cls.__module__
+    if module == "builtins":  # so are classes called that code without a module makes
+        return not cls.__flags__ & HEAP_TYPE
+    return not isinstance(module, str) or is_library_module(module)
 
 
 def is_library_code(code: types.CodeType, globals: Mapping[str, Any]) -> bool:

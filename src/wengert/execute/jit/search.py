@@ -21,8 +21,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...core.cells import Cell, TensorCell
+from ...core.errors import GENERATED
 from ...core.tensor import LEAF, Tensor
-from .reading import Mentioned, Reads, is_library_code, is_library_module, names_of, resolve
+from .reading import (
+    HEAP_TYPE,
+    Mentioned,
+    Reads,
+    is_library_class,
+    is_library_code,
+    is_library_module,
+    names_of,
+    resolve,
+)
 from .surroundings import (
     FUNCTIONS,
     MISSING,
@@ -53,8 +63,9 @@ _REGISTRIES = ("_parameters", "_buffers", "_modules")
 _MODULE_PARTS = ("_pre_hooks", "_hooks", "training")
 # Packages of Wengert's own whose objects are what their attributes are.
 _WITH_STATE = ("wengert.nn", "wengert.optim", "wengert.distributions", "wengert.train", "wengert.data", "wengert.solve")
-# Methods that run without being named, but for those that make an object.
-_MAKERS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__del__", "__set_name__"}
+# Methods that run without being named where an object is made, and those that no compiled function runs by itself.
+_MAKERS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
+_ELSEWHERE = {"__del__", "__dir__", "__sizeof__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__"}
 
 Visit = tuple[Any, Place]
 
@@ -242,7 +253,7 @@ class _Walk:
         else:
             for name, item in entries:
                 yield item, Place(holder, name, f"{place.path}[{name!r}]")
-        if not is_library_module(type(value).__module__):  # a container of a class of the user's
+        if not is_library_class(type(value)):  # a container of a class of the user's
             yield from self.attributes(value, place)
 
     # -- functions
@@ -266,13 +277,14 @@ class _Walk:
 
     def python_function(self, fn: types.FunctionType, place: Place) -> Iterator[Visit]:
         code = fn.__code__
-        self.note(place, "function", Identity(code))
+        # Functions that are made of declarations share their code.
+        self.note(place, "function", Identity(fn if code.co_filename.startswith(GENERATED) else code))
         own = not is_library_code(code, fn.__globals__)
         if own:
             self.check("function", fn, None, (code, fn.__defaults__))
         if not self.may_run(fn):
             return
-        for item in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+        for item in (*(fn.__defaults__ or ()), fn.__kwdefaults__):
             yield item, Place(None, None, f"{place.path}.<default>")
         for name, item in list(fn.__dict__.items()):
             if name == "__wrapped__" or (name != "_compiled" and self.known.wants(name, item)):
@@ -317,12 +329,12 @@ class _Walk:
 
     def members(self, cls: type, is_made: bool = False) -> Iterator[Visit]:
         """The functions of a user's class that may run, and the values in it that they may read."""
-        if (cls, is_made) in self.searched or is_library_module(cls.__module__):
+        if (cls, is_made) in self.searched or is_library_class(cls):
             return
         self.searched.add((cls, is_made))
         taken: set[str] = set()
         for base in cls.__mro__:
-            own = not is_library_module(base.__module__)
+            own = not is_library_class(base)
             for name, value in list(base.__dict__.items()):
                 if name in taken or not name.isidentifier():
                     continue
@@ -344,7 +356,7 @@ class _Walk:
         if self.reads is not None:
             return isinstance(fn, types.FunctionType) and fn.__code__ in self.reads.codes
         if name.startswith("__") and name.endswith("__"):
-            return is_made or name not in _MAKERS
+            return self.known.has(name) or (name not in _ELSEWHERE and (is_made or name not in _MAKERS))
         return self.known.reflects or self.known.has(name) or name in _library_members(cls)
 
     # -- objects
@@ -378,7 +390,7 @@ class _Walk:
             static = value.__jit_static__()
             self.note(place, kind.__name__, static)
             self.check("static", value, None, static)
-        if not is_library_module(kind.__module__):  # rules of the user's own, with attributes of their own
+        if not is_library_class(kind):  # rules of the user's own, with attributes of their own
             yield from self.members(kind)
             known = _library_members(kind)
             for name, item in list(value.__dict__.items()):
@@ -388,7 +400,7 @@ class _Walk:
     def object(self, value: Any, place: Place) -> Iterator[Visit]:
         kind = type(value)
         own = getattr(value, "__dict__", None)
-        users = not is_library_module(kind.__module__)
+        users = not is_library_class(kind)
         # What is not all looked into is known by what it is.
         self.note(place, "object", Identity(kind if _is_looked_into(kind) else value))
         if isinstance(own, dict) and "__wrapped__" in own:
@@ -399,7 +411,7 @@ class _Walk:
 
     def attributes(self, value: Any, place: Place) -> Iterator[Visit]:
         kind = type(value)
-        users = not is_library_module(kind.__module__)
+        users = not is_library_class(kind)
         if users:
             yield from self.members(kind)
         found = getattr(value, "__dict__", None)
@@ -445,7 +457,7 @@ class _Walk:
         """What an object does not have itself counts too: another attribute may hide one of its class's."""
         kind = type(value)
         self.check("length", own, None, len(own))
-        for name in sorted(self.known.read - own.keys()):
+        for name in sorted(n for n in self.known.read - own.keys() if n[:2] != "__"):
             found = getattr(kind, name, MISSING)
             if name in self.known.asked or not (found is MISSING or callable(found) or _is_slot(found)):
                 self.check("absent", own, name, None)
@@ -486,11 +498,10 @@ def _is_slot(value: Any) -> bool:
 
 def _is_looked_into(kind: type) -> bool:
     """Whether an object of this class is what its attributes are: nothing of it lies where Python does not see it."""
-    users = not is_library_module(kind.__module__)
+    users = not is_library_class(kind)
     if not (users or hasattr(kind, "named_parameters") or kind.__module__.startswith(_WITH_STATE)):
         return False
-    heap_type = 1 << 9
-    return all(c.__flags__ & heap_type or c.__basicsize__ == object.__basicsize__ for c in kind.__mro__)
+    return all(c.__flags__ & HEAP_TYPE or c.__basicsize__ == object.__basicsize__ for c in kind.__mro__)
 
 
 def _in_order(values: Any) -> Any:
@@ -526,5 +537,5 @@ def _members_of_bases(bases: tuple[type, ...]) -> frozenset[str]:
 
 def _library_members(cls: type) -> frozenset[str]:
     """Names that a user's class has from classes of the library, or that these read: of its own attributes, perhaps."""
-    bases = tuple(b for b in cls.__mro__ if b is not object and is_library_module(b.__module__))
+    bases = tuple(b for b in cls.__mro__ if b is not object and is_library_class(b))
     return _members_of_bases(bases) if bases else frozenset()
