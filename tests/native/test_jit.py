@@ -6,6 +6,7 @@ import importlib
 import itertools
 import platform
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -369,6 +370,14 @@ def test_repeated_calls_take_the_short_way_and_are_still_looked_at() -> None:
     close(fn(p, np.ones(2, np.float32), 2.0)["y"], [8, 8])
     with wg.no_grad():
         close(fn(p, np.ones(2, np.float32), 3.0)["y"], [11, 11])
+
+
+def test_the_oldest_llvmlite_is_said_in_one_way() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert f'"llvmlite>={machine.OLDEST_LLVMLITE}"' in text
+    assert f"The oldest is {machine.OLDEST_LLVMLITE} " in (
+        Path(__file__).parents[2] / "docs" / "compilation.md"
+    ).read_text().replace("\n", " ")
 
 
 @pytest.mark.parametrize("kind", ["absent", "old", "processor"])

@@ -14,6 +14,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import importlib
 import operator
 import re
 import sys
@@ -22,6 +23,7 @@ import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -893,6 +895,49 @@ def restart() -> None:
     FACTOR = 1.0
     OPTIONS["scale"] = 1.0
     Settings.scale = 1.0
+
+
+# -- whose code it is
+
+TRAINER = """
+import wengert as wg
+from {config} import Config
+
+class Trainer:
+    rate = 1.0
+
+    def __init__(self):
+        self.config = Config()
+
+    def run(self, x):
+        return x * self.config.k * self.rate
+"""
+
+
+@pytest.mark.parametrize("where", ["__main__", "no module", "an installed package"])
+def test_classes_are_the_users_wherever_they_are(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "site-packages" / "some_trainer"
+    package.mkdir(parents=True)
+    # Beside what uses Wengert a part that does not name it.
+    (package / "config.py").write_text("class Config:\n    def __init__(self):\n        self.k = 1.0\n")
+    (package / "trainer.py").write_text(TRAINER.format(config="some_trainer.config"))
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path / "site-packages")
+    names: dict[str, Any] = {"__name__": "__main__"} if where == "__main__" else {}
+    if where == "an installed package":
+        names = vars(importlib.import_module("some_trainer.trainer"))
+    else:
+        exec((package / "config.py").read_text(), names)
+        exec(TRAINER.replace("from {config} import Config", ""), names)
+    trainer = names["Trainer"]()
+    fn = wg.jit(trainer.run)
+    for i in range(4):
+        for _ in range(CALLS):
+            close(fn(wg.ones(2)), wg.full((2,), (1.0 + i) ** 2))
+        trainer.config.k += 1
+        type(trainer).rate += 1
+    for name in [n for n in sys.modules if n.startswith("some_trainer")]:
+        del sys.modules[name]
 
 
 # -- what is not read

@@ -518,9 +518,13 @@ def jit(
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
     may change without a new trace. An `if` or `while` on a tensor's value is decided by the value in
-    each call; every course that the program takes is traced once. Anything else that Python does
-    (print, append to a list) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.
+    each call; every course that the program takes is traced once. Other values outside that its Python code reads
+    (attributes, options, the length of a list) are part of the program, which is traced anew where they change: a
+    fourth trace for one reason warns. What the code puts into attributes and variables outside, every call puts there.
+    Anything else that Python does (print) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.
     NumPy arrays outside are constants of the program: pass what changes as a tensor or an argument.
+
+    Programs are kept by use, in bounded room. Copies and pickles of a compiled function make theirs anew.
 
     Inside `grad`, `vmap`, `scan` and so on, and inside another compiled function, it is traced with the
     rest; gradients flow through it as through the function.

@@ -248,7 +248,11 @@ def _builds_on_wengert(package: str) -> bool:
 @cache
 def is_library_module(name: str) -> bool:
     """The same of a module, by its name."""
-    if name.partition(".")[0] in sys.stdlib_module_names and name != "__main__":
+    if (
+        name == "__main__"
+    ):  # what is called so belongs to the user, whatever runs it (a notebook's kernel, a test runner)
+        return False
+    if name.partition(".")[0] in sys.stdlib_module_names:
         return True
     return is_library(getattr(sys.modules.get(name), "__file__", None) or "")
 
