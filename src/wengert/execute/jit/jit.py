@@ -146,11 +146,13 @@ class Jit(Inspected, Native):
         if any(isinstance(leaf, Tensor) and leaf.is_abstract for leaf in call.leaves):
             return self._fn(*args, **kwargs)
         try:
-            return self._run(call, self._find(call))
+            with _TRACING:
+                found = self._find(call)
+            return self._run(call, found)
         except CallAgain:
             return self(*args, **kwargs)
 
-    # -- finding the program
+    # -- finding the program (while no other thread traces)
 
     def _find(self, call: Call) -> Found:
         """The program for a call; a new one, which is not kept yet, where there is none."""
@@ -172,12 +174,11 @@ class Jit(Inspected, Native):
         found = guest.around(reads)
         if found is not None:
             return found
-        with _TRACING:
-            roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
-            hidden = [t for ref in self._hidden if (t := ref()) is not None]
-            found = explore(roots, [default_generator, *hidden], reads, self._mentioned)
-            self._mentioned = found.mentioned if reads is None else self._mentioned
-            self._drop(guest.learn(reads, found))
+        roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
+        hidden = [t for ref in self._hidden if (t := ref()) is not None]
+        found = explore(roots, [default_generator, *hidden], reads, self._mentioned)
+        self._mentioned = found.mentioned if reads is None else self._mentioned
+        self._drop(guest.learn(reads, found))
         return found
 
     def _key(self, call: Call, around: Surroundings, reads: Reads | None) -> tuple[Any, ...]:
@@ -190,8 +191,9 @@ class Jit(Inspected, Native):
     def _run(self, call: Call, found: Found) -> Any:
         program, around, _ = found
         tried: set[Path] = set()
-        forks = program.fitting(call, around)
-        path = program.latest(forks)
+        with _TRACING:
+            forks = program.fitting(call, around)
+            path = program.latest(forks)
         while path is not None and path not in tried:
             try:
                 with _TRACING:
@@ -205,9 +207,10 @@ class Jit(Inspected, Native):
                     raise
                 break  # perhaps on a course that this call does not take
             if course is path.decisions:
-                self._programs.use(program, path)
-                self._last = path
-                self._shorten(call, found, path)
+                with _TRACING:
+                    self._programs.use(program, path)
+                    self._last = path
+                    self._shorten(call, found, path)
                 path.commit(outputs, carried, call.leaves, call.positions, around)
                 return path.results(outputs, carried)
             tried.add(path)
@@ -246,9 +249,10 @@ class Jit(Inspected, Native):
         program, around, _ = found
         traced = self._trace(call, found)
         course = tuple(g.value for g in traced.guards)
-        for path in program.paths:
-            if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
-                return path
+        with _TRACING:
+            for path in program.paths:
+                if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
+                    return path
         path = self._path(traced, call)
         if traced.is_repeatable:
             self._add(program, path)
@@ -306,9 +310,9 @@ class Jit(Inspected, Native):
             self._called_for = ()
 
     def _add(self, program: Program, path: Path) -> None:
-        gone = self._programs.add(program, path, self._in_use)
-        if gone:
-            for guest in (self._home, *self._guests):
+        with _TRACING:
+            gone = self._programs.add(program, path, self._in_use)
+            for guest in (self._home, *self._guests) if gone else ():
                 self._drop(guest.forget(lambda short: any(p in gone for p in short.paths)))
         if path.traced.guards and len(program.paths) > _MANY_PATHS and not program.warned:
             program.warned = True
@@ -339,7 +343,8 @@ class Jit(Inspected, Native):
         """
         try:
             call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
-            found = self._find(call)
+            with _TRACING:
+                found = self._find(call)
             traced = self._trace(call, found)
         except CallAgain:
             return self.lower(*args, **kwargs)
@@ -361,7 +366,8 @@ class Jit(Inspected, Native):
         if any(isinstance(leaf, Spec) or (isinstance(leaf, Tensor) and leaf.is_abstract) for leaf in call.leaves):
             fail(GraphError, f"a trace of {self._name} for arguments without values", "Give it what a call is given.")
         try:
-            program, around, _ = found = self._find(call)
+            with _TRACING:
+                program, around, _ = found = self._find(call)
             # A program that takes decisions has several courses, of which only a trace says which one it is.
             fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, around))
             path = next(fits, None) or self._new_path(call, found)

@@ -119,15 +119,19 @@ class Programs:
         return None
 
     def use(self, program: Program, path: Path) -> None:
-        """Note that a path was taken."""
-        if next(reversed(self._order)) is not path:
+        """Note that a path was taken, if it is still kept."""
+        program = self._order.get(path, program)
+        if path in self._order and next(reversed(self._order)) is not path:
             self._order[path] = self._order.pop(path)
             program.use(path)
 
     def add(self, program: Program, path: Path, in_use: Callable[[], Iterable[Path]] = tuple) -> set[Path]:
         """Keep a path; those that are forgotten for it. What is `in_use` counts as just used."""
-        if program not in self._by_key.setdefault(program.key, []):
-            self._by_key[program.key].append(program)
+        known = self.find(program.key, program.call)
+        if known is None:
+            self._by_key.setdefault(program.key, []).append(program)
+        else:  # perhaps one that another thread was quicker with
+            program = known
         name = _name(program, path)
         if name in self._forgotten:
             del self._forgotten[name]
