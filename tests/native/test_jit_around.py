@@ -426,6 +426,30 @@ def attribute_that_hides_one_in_place_of_another() -> Made:
     return thing.run, change
 
 
+def method_that_is_overridden() -> Made:
+    class Base:
+        def __init__(self) -> None:
+            self.k = 1.0
+
+        def run(self, x: Any) -> Any:
+            return x * self.k * FACTOR
+
+    class Thing(Base):
+        def run(self, x: Any) -> Any:
+            return super().run(x) + 1
+
+    thing = Thing()
+
+    def change() -> None:
+        global FACTOR
+        thing.k += 1
+        FACTOR += 1
+        if thing.k == 3:
+            Base.run = lambda self, x: x * self.k - 5  # type: ignore[method-assign]
+
+    return thing.run, change
+
+
 def list_of_a_class() -> Made:
     class Thing:
         sizes = [1.0]  # noqa: RUF012
@@ -563,6 +587,38 @@ def global_by_globals() -> Made:
         FACTOR += 1
 
     return lambda x: x * globals()["FACTOR"], change
+
+
+def global_by_a_text() -> Made:
+    def change() -> None:
+        global FACTOR
+        FACTOR += 1
+
+    return lambda x: x * eval("FAC" + "TOR"), change
+
+
+def weak_values() -> Made:
+    box = Box(k=1.0)
+    table: Any = weakref.WeakValueDictionary(a=box)
+
+    def change() -> None:
+        box.k += 1
+
+    return lambda x: x * table["a"].k, change
+
+
+def linked_list() -> Made:
+    first = Box(k=0.0, next=None)
+    for i in range(3000):
+        first = Box(k=float(i), next=first)
+
+    def fn(x: Any) -> Any:
+        node, total = first, 0.0
+        while node is not None:
+            total, node = total + node.k, node.next
+        return x * total
+
+    return fn, lambda: setattr(first.next.next, "k", 7.0)
 
 
 def global_class() -> Made:
@@ -859,9 +915,11 @@ READ = [
     by_vars, by_dict, by_attrgetter, by_copy, by_matching, by_an_operator, by_getattr_method, record, record_as_a_dict,
     record_by_its_fields, record_with_slots, frozen_record, slots_and_dict, private_slots, simple_namespace,
     arguments_of_a_program, thread_local, context_variable, weak_reference, attribute_of_a_class, attribute_of_a_base,
-    attribute_that_hides_that_of_a_class, attribute_that_hides_one_in_place_of_another, list_of_a_class, class_method,
+    attribute_that_hides_that_of_a_class, attribute_that_hides_one_in_place_of_another, method_that_is_overridden,
+    list_of_a_class, class_method,
     static_method_that_is_replaced, method_that_is_replaced, code_that_is_replaced, defaults, keyword_defaults,
     attribute_of_a_function, closure, partial, method_of_a_container, global_variable, global_dict, global_by_globals,
+    global_by_a_text, weak_values, linked_list,
     global_class, global_of_a_module, imported_inside, entry_of_a_list, long_list, list_of_other_numbers_that_are_equal,
     key_of_a_dict, key_that_is_not_there, ordered_and_default_dicts_and_counters, deque_of_numbers, set_of_numbers,
     bytes_and_numbers, view_of_a_dict, chain_of_dicts, user_dict, dict_with_methods, nested_containers,

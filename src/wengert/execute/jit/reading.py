@@ -34,7 +34,8 @@ _OPS = {i: name for name, i in dis.opmap.items() if name in _GLOBALS | _ATTRIBUT
 _EXTENDED, _CACHE = dis.opmap["EXTENDED_ARG"], dis.opmap["CACHE"]
 # Builtins that take an attribute's name, that read names unknown, and modules whose functions do.
 _BY_NAME = {"getattr", "hasattr", "setattr", "delattr"}
-_ANY = {"vars", "dir", "eval", "exec", "locals"}
+_ANY = {"vars", "dir", "eval", "exec"}
+_ANY_GLOBALS = {"globals", "eval", "exec"}
 _EVERY_ERROR = {"AttributeError", "Exception", "BaseException"}
 _ANY_ATTRIBUTES = {"__dict__", "__getattribute__", "__getstate__", "__reduce_ex__"}
 _REFLECTING = {"copy", "dataclasses", "inspect", "operator", "pickle", "pprint"}
@@ -65,7 +66,6 @@ class Names(NamedTuple):
     called: frozenset[str]
     asked: frozenset[str]
     imported: tuple[tuple[str, int], ...]
-    strings: frozenset[str]
     reflects: bool
     tries: bool
     inner: tuple[types.CodeType, ...]
@@ -129,7 +129,6 @@ class _Scan:
             frozenset(self.called - self.read),
             frozenset(self.asked),
             tuple(self.imported),
-            frozenset(c for c in consts if type(c) is str),
             self.reflects,
             tries or not _EVERY_ERROR.isdisjoint(self.code.co_names),
             tuple(c for c in consts if isinstance(c, types.CodeType)),
@@ -290,8 +289,9 @@ def resolve(names: Names, globals: dict[str, Any]) -> Resolved:
     places: dict[tuple[int, str], tuple[dict[str, Any], str, str]] = {}
     read, called, reflects = set(names.read), set(names.called), names.reflects
     chains: Sequence[Chain] = names.chains
-    if any(chain.root == "globals" for chain in chains):
-        chains = (*chains, *(Chain(s, (), False) for s in sorted(names.strings)))
+    if any(chain.root in _ANY_GLOBALS for chain in chains):
+        values = {n: v for n, v in globals.items() if n[:1] != "_" and not isinstance(v, types.ModuleType)}
+        chains = (*chains, *(Chain(name, (), False) for name in sorted(values)))
     for root, attributes, is_called in chains:
         if root not in globals or (root.startswith("__") and root.endswith("__")):
             read.update(attributes[:-1])

@@ -54,6 +54,9 @@ _RECORDS: dict[type, tuple[str, ...]] = {
     collections.UserDict: ("data",),
     collections.UserList: ("data",),
     collections.ChainMap: ("maps",),
+    weakref.WeakValueDictionary: ("data",),
+    weakref.WeakKeyDictionary: ("data",),
+    weakref.WeakSet: ("data",),
 }
 _NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 # What reads attributes by names that are not to be seen.
@@ -334,22 +337,23 @@ class _Walk:
         self.searched.add((cls, is_made))
         taken: set[str] = set()
         for base in cls.__mro__:
-            own = not is_library_class(base)
+            if is_library_class(base):
+                taken.update(base.__dict__)
+                continue
             for name, value in list(base.__dict__.items()):
-                if name in taken or not name.isidentifier():
-                    continue
+                is_first = name not in taken
                 taken.add(name)
-                if not own:
-                    continue
-                path = f"{base.__name__}.{name}"
                 functions = _functions_in(value)
-                if functions:
-                    if any(self.runs(f, name, cls, is_made) for f in functions):
-                        self.classes.setdefault(cls, {})[name] = value
-                        for f in functions:
-                            yield f, Place(None, None, path)
-                elif self.known.wants(name, value) and not inspect.isdatadescriptor(value) and name[:2] != "__":
-                    yield value, Place(cls, name, path)
+                if any(self.runs(f, name, cls, is_made) for f in functions):
+                    # What a class overrides may be called by what overrides it.
+                    if name.isidentifier():
+                        self.classes.setdefault(cls if is_first else base, {})[name] = value
+                    for f in functions:
+                        yield f, Place(None, None, f"{base.__name__}.{name}")
+                    continue
+                is_data = name[:2] != "__" and not functions and not inspect.isdatadescriptor(value)
+                if is_first and is_data and name.isidentifier() and self.known.wants(name, value):
+                    yield value, Place(cls, name, f"{base.__name__}.{name}")
 
     def runs(self, fn: Any, name: str, cls: type, is_made: bool) -> bool:
         """Whether a function in a class may run: by what ran, or because something names it, or an operator does."""
