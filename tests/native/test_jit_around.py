@@ -159,6 +159,24 @@ def by_getattr() -> Made:
     return lambda x: x * getattr(box, "k"), lambda: setattr(box, "k", box.k + 1)  # noqa: B009
 
 
+def by_getattr_of_getattr() -> Made:
+    box, name = Box(inner=Box(k=1.0, other=2.0)), ["other"]
+
+    def change() -> None:
+        box.inner.k += 1
+        box.inner.other *= 3
+
+    return lambda x: x * getattr(getattr(box, "inner"), "k") + getattr(box.inner, name.copy()[0]), change  # noqa: B009
+
+
+ask = getattr
+
+
+def by_getattr_by_another_name() -> Made:
+    box = Box(k=1.0)
+    return lambda x: x * ask(box, "k"), lambda: setattr(box, "k", box.k + 1)
+
+
 def by_getattr_of_a_computed_name() -> Made:
     box = Box(k1=1.0, k2=2.0)
     return (
@@ -911,7 +929,8 @@ def rule_of_the_users_own() -> Made:
 
 READ = [
     attribute, attribute_of_attribute, attribute_by_a_helper, attribute_in_a_list, attribute_of_a_method, by_a_property,
-    by_a_cached_property, by_getattr, by_getattr_of_a_computed_name, by_getattr_with_a_default, by_hasattr, by_trying,
+    by_a_cached_property, by_getattr, by_getattr_of_getattr, by_getattr_of_a_computed_name, by_getattr_by_another_name,
+    by_getattr_with_a_default, by_hasattr, by_trying,
     by_vars, by_dict, by_attrgetter, by_copy, by_matching, by_an_operator, by_getattr_method, record, record_as_a_dict,
     record_by_its_fields, record_with_slots, frozen_record, slots_and_dict, private_slots, simple_namespace,
     arguments_of_a_program, thread_local, context_variable, weak_reference, attribute_of_a_class, attribute_of_a_base,

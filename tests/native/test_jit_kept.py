@@ -86,6 +86,16 @@ def test_what_never_comes_again_has_little_room(monkeypatch: pytest.MonkeyPatch)
     assert values.cache_info().paths < 20
 
 
+def test_constants_take_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "ROOM", 10 * programs.EACH)
+    monkeypatch.setattr(programs, "MOST", 10 * programs.EACH)
+    table = np.ones(3 * programs.EACH * programs.NODE // 4, np.float32)
+    fn = wg.jit(lambda x: x.sum() * table)
+    for i in range(1, 9):
+        assert float(fn(wg.ones(i))[0]) == i
+    assert fn.cache_info().programs == 2
+
+
 @pytest.mark.parametrize("kind", ["shapes", "values"])
 def test_what_comes_again_gets_room(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setattr(programs, "ROOM", 10 * programs.EACH)
@@ -195,6 +205,16 @@ def test_modules_are_freed(kind: str, use: str) -> None:
     if use == "argument":
         assert lasting.cache_info().traces == 1
         assert not lasting._short
+
+
+def test_modules_with_a_decorated_forward_are_freed() -> None:
+    for _ in range(3):
+        net = Decorated()
+        refs = weakref.ref(net), weakref.ref(net.layer.weight)
+        for _ in range(8):
+            net(wg.ones(2, 2))
+        del net
+        assert gone(*refs)
 
 
 @pytest.mark.usefixtures("way")

@@ -58,10 +58,8 @@ _MANY_PATHS = 16
 _SHORT = 8
 _COURSES = 32
 _LATE = 8
-# What traces read is told apart so often: programs by what was read in other traces are forgotten.
+# What is known of what traces read grows so often; after that all that can be reached counts.
 _READS = 8
-# Where more than so many things would have to be looked at before a call, it pays to know what a trace reads.
-_MANY_CHECKS = 500
 # Tracing puts abstract tensors into objects that every thread can see.
 _TRACING = threading.RLock()
 

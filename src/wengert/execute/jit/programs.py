@@ -10,7 +10,9 @@ from .reading import Reads
 from .signature import Call
 from .surroundings import Surroundings
 
-# What programs take up is counted in nodes of their graphs, about 2 kB each, and so much for each program besides.
+# What programs take up is counted in nodes of their graphs, about 2 kB each (and so are constants), and so much for
+# each program besides.
+NODE = 2048
 EACH = 256
 # Programs have room for so many at first; for more, up to `MOST`, once they were seen to be needed again.
 ROOM = 1 << 18
@@ -180,7 +182,8 @@ class Programs:
 
 
 def _size(path: Path) -> int:
-    return len(path.graph.nodes) + EACH
+    constants = sum(int(n.attrs["value"].nbytes) for n in path.graph.constants)
+    return len(path.graph.nodes) + constants // NODE + EACH
 
 
 def _name(program: Program, path: Path) -> int:

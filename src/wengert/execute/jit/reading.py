@@ -27,7 +27,7 @@ _GLOBALS = {"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME", "STORE_
 _ATTRIBUTES = {"LOAD_ATTR", "STORE_ATTR", "DELETE_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"}
 # By how many bits the number of a name is shifted in an instruction's argument: flags are below it.
 _SHIFTS = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 2} | ({"LOAD_ATTR": 1} if sys.version_info >= (3, 12) else {})
-_OTHERS = {"LOAD_CONST", "LOAD_SMALL_INT", "LOAD_DEREF", "PUSH_NULL", "PRECALL", "CALL", "IMPORT_NAME", "MATCH_CLASS"}
+_OTHERS = {"LOAD_CONST", "LOAD_SMALL_INT", "LOAD_DEREF", "PRECALL", "CALL", "IMPORT_NAME", "MATCH_CLASS"}
 _OTHERS |= {"PUSH_EXC_INFO", "WITH_EXCEPT_START", "CHECK_EXC_MATCH"}
 _OTHERS |= {name for name in dis.opmap if name.startswith("LOAD_FAST")}
 _OPS = {i: name for name, i in dis.opmap.items() if name in _GLOBALS | _ATTRIBUTES | _OTHERS}
@@ -38,6 +38,7 @@ _ANY = {"vars", "dir", "eval", "exec"}
 _ANY_GLOBALS = {"globals", "eval", "exec"}
 _EVERY_ERROR = {"AttributeError", "Exception", "BaseException"}
 _ANY_ATTRIBUTES = {"__dict__", "__getattribute__", "__getstate__", "__reduce_ex__"}
+_REFLECTING_BUILTINS = (getattr, hasattr, setattr, delattr, vars, dir, eval, exec)
 _REFLECTING = {"copy", "dataclasses", "inspect", "operator", "pickle", "pprint"}
 # Modules of Python's that look through objects, but only through their own.
 _HARMLESS = {"abc", "contextlib", "enum", "functools", "logging", "random", "re", "threading", "types", "typing"}
@@ -177,18 +178,18 @@ class _Scan:
         return k
 
     def attribute_of_call(self, i: int) -> str | None:
-        """The name that a call of `getattr` and the like is given, where it is written there."""
+        """The name that a call of `getattr` and the like is given, if it stands there, and no call comes before."""
         given: list[Any] = []
         while i < len(self.ops):
             op, arg = self.ops[i]
             if op == "CALL":
-                name = given[-arg + 1] if len(given) >= arg >= 2 else None
+                name = given[1 - arg] if len(given) >= arg >= 2 else None
                 return name if isinstance(name, str) else None
             if op in ("LOAD_CONST", "LOAD_SMALL_INT"):
                 given.append(self.constant(i))
-            elif op.startswith(("LOAD_FAST", "LOAD_DEREF", "LOAD_GLOBAL")):
+            elif op.startswith(("LOAD_FAST", "LOAD_DEREF")) or (op == "LOAD_GLOBAL" and not arg & 1):
                 given += [None] * op.count("LOAD_")
-            elif op not in ("LOAD_ATTR", "PUSH_NULL", "PRECALL"):
+            elif op not in ("LOAD_ATTR", "PRECALL") or self.is_call(i):
                 return None
             i += 1
         return None
@@ -309,6 +310,7 @@ def resolve(names: Names, globals: dict[str, Any]) -> Resolved:
             value = inside.get(attributes[k])
             k += 1
         reflects |= isinstance(value, types.FunctionType) and value.__module__ in _REFLECTING
+        reflects |= isinstance(value, types.BuiltinFunctionType) and value in _REFLECTING_BUILTINS  # by another name
         if k < len(attributes):
             read.update(attributes[k:-1])
             (called if is_called else read).add(attributes[-1])
