@@ -89,7 +89,13 @@ def test_python_numbers_are_weak_and_their_values_no_reason_to_trace_again() -> 
     for dtype in (wg.float32, wg.float64, wg.float16, wg.int32):
         x = wg.arange(1, 4, dtype=dtype)
         for lr in (0.1, 2.5, 7.0):
-            want = (x * lr, x - lr * 2 / (1 + lr), wg.asarray(lr * lr, dtype=wg.float64), x**lr, wg.where(x > lr, lr, x))
+            want = (
+                x * lr,
+                x - lr * 2 / (1 + lr),
+                wg.asarray(lr * lr, dtype=wg.float64),
+                x**lr,
+                wg.where(x > lr, lr, x),
+            )
             for a, b in zip(fn(x, lr), want, strict=True):
                 assert a.dtype == b.dtype
                 close(a, b)
