@@ -146,7 +146,7 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     >>> def f(x):
     ...     c = wg.cos(x)
     ...     return (1.0 - c) / x**2
-    >>> found = wg.explain.precision(f, 1e-3)
+    >>> found = wg.explain.precision(f, wg.tensor(1e-3))
     >>> found.worst.op, found.digits < 2
     ('cos', True)
     """
