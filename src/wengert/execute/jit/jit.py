@@ -49,6 +49,9 @@ _MANY_PATHS = 16
 # Short ways that a call tries, the newest first, and courses that one of them knows.
 _SHORT = 8
 _COURSES = 32
+# Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where courses
+# depend on them.
+_MEETINGS = 4
 # Tracing puts abstract tensors into objects that every thread can see.
 _TRACING = threading.RLock()
 
@@ -93,6 +96,7 @@ class Jit(Inspected, Native):
         self._short: tuple[Callable[..., Any], ...] = ()
         self._shortened: dict[tuple[Any, ...], Short] = {}
         self._hidden: list[Tensor] = []
+        self._met = 0  # how many traces in a row met tensors that no search had found
         functools.update_wrapper(self, fn, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -340,11 +344,22 @@ class Jit(Inspected, Native):
     def _traced(self, call: Call, around: Surroundings, names: Sequence[str]) -> Traced:
         arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
         traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
-        if strangers:
-            self._hidden += strangers
-            self._around.clear()
-            raise CallAgain
-        return traced
+        if not strangers:
+            self._met = 0
+            return traced
+        self._around.clear()
+        self._met += 1
+        if self._met > _MEETINGS:
+            self._met = 0
+            self._hidden.clear()
+            fail(
+                GraphError,
+                f"{self._name} makes a tensor, {strangers[0].spec}, in every trace and keeps it where the compiled "
+                "function does not find it",
+                "It would be kept once, not in every call: return it and keep it outside, or make it outside.",
+            )
+        self._hidden += strangers
+        raise CallAgain
 
     def _compile(self, graph: Graph, donated: Sequence[bool] | None) -> Executor:
         # What is computed twice needs its inputs twice.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -201,9 +203,19 @@ class Recorder(Capture):
                     t._spec = spec_of(data.shape, data.dtype)
 
     def strangers(self, around: Surroundings) -> list[Tensor]:
-        """Tensors that the program met, that outlive it, and that the search had not found: state all the same."""
+        """Tensors that the program met, that outlive it, and that the search had not found: state all the same.
+
+        What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
+        collector does, which nothing waits for where no such tensor is left.
+        """
         refs = {**self.met, **{i: ref for i, (ref, _) in self.written.items()}}
-        return [t for i, ref in refs.items() if (t := ref()) is not None and (i,) not in around.numbers]
+        self.values = Values()
+        for kept in (self.decisions, self.asked, self.consumed, self.effects):
+            kept.clear()
+        unknown = [ref for i, ref in refs.items() if (i,) not in around.numbers]
+        if any(ref() is not None for ref in unknown):
+            gc.collect()
+        return [t for ref in unknown if (t := ref()) is not None]
 
 
 class _Held(NamedTuple):
@@ -329,25 +341,25 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
 
 
 def _put_back(around: Surroundings) -> None:
-    """Nothing abstract stays behind in the containers that the function could reach."""
+    """No tensor that the trace put there stays behind in the containers that the function could reach."""
     for container, before, _ in around.containers:
         if isinstance(container, dict):
             for key in [k for k, v in container.items() if before.get(k, MISSING) is not v]:
-                if _has_abstract(container[key]):
+                if _has_tensors(container[key]):
                     if key in before:
                         container[key] = before[key]
                     else:
                         del container[key]
-        elif any(map(_has_abstract, container)):
+        elif any(_has_tensors(v) for v, old in zip_longest(container, before) if v is not old):
             container[:] = before
     for place, before in around.places:
         now = place.read()
-        if now is not before and _has_abstract(now):
+        if now is not before and _has_tensors(now):
             place.write(before)
 
 
-def _has_abstract(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.leaves(value))
+def _has_tensors(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in tree.leaves(value))
 
 
 class _Outputs:
@@ -382,6 +394,7 @@ def _finish(
     def output(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
             return Constant(leaf)
+        recorder.meet((leaf,))
         number = outs.add(resumed(leaf))
         node = leaf.node
         if node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead):
@@ -493,23 +506,23 @@ def _place_writes(name: str, around: Surroundings, result: Callable[[Any], Any])
     for container, before, path in around.containers:
         if isinstance(container, dict):
             for key, value in container.items():
-                if before.get(key, MISSING) is not value and _has_abstract(value):
+                if before.get(key, MISSING) is not value and _has_tensors(value):
                     put(Place(container, key, f"{path}[{key!r}]"), value)
         elif len(container) != len(before):
-            if any(map(_has_abstract, container)):
+            if any(map(_has_tensors, container)):
                 fail(
                     GraphError,
-                    f"{name} changes the length of the list {path} outside it, which holds computed tensors",
+                    f"{name} changes the length of the list {path} outside it, which holds tensors",
                     "A compiled function runs without its Python code: return what is to be collected, and append it "
                     "outside.",
                 )
         else:
             for i, (value, old) in enumerate(zip(container, before, strict=True)):
-                if value is not old and _has_abstract(value):
+                if value is not old and _has_tensors(value):
                     put(Place(container, i, f"{path}[{i}]"), value)
     for place, before in around.places:
         now = place.read()
-        if now is not before and _has_abstract(now):
+        if now is not before and _has_tensors(now):
             put(place, now)
     return tuple(found.values())
 
