@@ -75,10 +75,16 @@ def _run(
     is_abstract = any(o._data is None or c._data is None for o, c in pairs)
     if is_abstract and not create_graph and not retain_graph and (capture := get_capture()) is not None:
         capture.consume([o.node for o, _ in pairs if o.node is not None])
-    create_graph = create_graph or is_abstract
-    roots = [(o.node, c if create_graph else c._data) for o, c in pairs]
-    retain = create_graph if retain_graph is None else retain_graph
-    return backward_pass(roots, targets, create_graph=create_graph, retain_graph=retain)  # type: ignore[arg-type]
+    recorded = create_graph or is_abstract
+    roots = [(o.node, c if recorded else c._data) for o, c in pairs]
+    retain = recorded if retain_graph is None else retain_graph
+    return backward_pass(
+        roots,  # type: ignore[arg-type]
+        targets,
+        create_graph=create_graph,
+        retain_graph=retain,
+        traced=is_abstract,
+    )
 
 
 def backward(

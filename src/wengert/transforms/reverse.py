@@ -21,7 +21,7 @@ from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, 
 from ..core.record import OUTPUT
 from ..core.spec import DType, bool_, category
 from ..core.tensor import Tensor, wrap
-from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
+from .arithmetic import Arrays, FirstOrder, Mask, Tensors, fitted, once, routed
 
 
 def backward_pass(
@@ -31,14 +31,16 @@ def backward_pass(
     create_graph: bool,
     retain_graph: bool,
     known: Reachable | None = None,
+    traced: bool = False,
 ) -> dict[Node, Any]:
-    """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
+    """Cotangents (arrays, or tensors with `create_graph` or `traced`) of the targets, or of all leaves.
 
     `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
     that consumes it; the walk keeps its own stack. `known` is what is reachable from the roots,
-    where the caller has looked already; it is used up.
+    where the caller has looked already; it is used up. `traced`: some tensor has no value, so that
+    the pass is recorded in any case; without `create_graph` gradients do not flow through it.
     """
-    return _walk(roots, targets, create_graph, retain_graph, known)
+    return _walk(roots, targets, create_graph, retain_graph, known, traced)
 
 
 def _walk(
@@ -47,8 +49,9 @@ def _walk(
     create_graph: bool,
     retain_graph: bool,
     known: Reachable | None,
+    traced: bool,
 ) -> dict[Node, Any]:
-    lib: Any = Tensors if create_graph else Arrays
+    lib: Any = Tensors if create_graph else FirstOrder if traced else Arrays
     freed = None if retain_graph else Freed(user_location())
     needed = None
     pending, ends = known if known is not None else reach([n for n, _ in roots])
@@ -84,7 +87,7 @@ def _walk(
                         saved = saved.take(node)
                 if node.op.kind == "leaf":
                     if wanted is None and ct is not None:
-                        results[node] = ct
+                        results[node] = lib.result(ct)
                 elif ct is not None and (needed is None or node in needed):
                     if lib.recording:
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
@@ -96,7 +99,7 @@ def _walk(
                         else:
                             node.saved = freed
                 if wanted is not None and node in wanted and ct is not None:
-                    results[node] = ct
+                    results[node] = lib.result(ct)
                 for entry in node.inputs:
                     if type(entry) is Node:
                         left = pending[entry] - 1
@@ -302,7 +305,7 @@ def _accumulate(
 def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
     if ct is None or type(ct) is list:
         return ct
-    gradient = ct if isinstance(ct, Tensor) else wrap(np.asarray(ct))
+    gradient = lib.result(ct) if isinstance(ct, Tensor) else wrap(np.asarray(ct))
     for hook in tuple(hooked.hooks.values()):
         replaced = hook(gradient)
         if replaced is not None:
