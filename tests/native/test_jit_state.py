@@ -559,22 +559,3 @@ def test_no_gradient_flows_through_a_first_order_pass(first: Any) -> None:
         close(total, expected[1])
         close(w.grad, expected[1])
         assert not any((flows, g.requires_grad, total.requires_grad, w.grad.requires_grad))
-
-
-def test_no_gradient_flows_through_a_first_order_pass_of_any_trace() -> None:
-    def f(v: Any) -> Any:
-        y = v * 1.0
-        return (y * wg.autograd.grad((y**3).sum(), y, retain_graph=True)[0]).sum()
-
-    def second(v: Any) -> Any:
-        y = v * 1.0
-        return (y * wg.autograd.grad((y**3).sum(), y, create_graph=True)[0]).sum()
-
-    x = wg.tensor([1.0, 2.0])
-    close(wg.grad(f)(x), 3 * x**2)
-    close(wg.grad(second)(x), 9 * x**2)
-    for fn in (f, second):
-        for traced in (wg.jit(wg.grad(fn)), wg.grad(wg.jit(fn))):
-            close(traced(x), wg.grad(fn)(x))
-        rows = wg.stack([x, 2 * x])
-        close(wg.vmap(wg.grad(fn))(rows), wg.stack([wg.grad(fn)(r) for r in rows]))

@@ -20,7 +20,7 @@ from ..core.node import Mixed, Node
 from ..core.op import TABLE
 from ..core.record import SCALARS, filled, pick
 from ..core.spec import Spec
-from ..core.tensor import Tensor, abstract, bind_detach, wrap
+from ..core.tensor import Tensor, abstract, wrap
 
 Mask = Callable[[], Any]  # a thunk of a boolean array (or tensor) in the cotangent's shape
 
@@ -29,11 +29,6 @@ class Arrays:
     """The engine's arithmetic on NumPy arrays: first order, nothing recorded."""
 
     recording = False
-
-    @staticmethod
-    def result(ct: Any) -> Any:
-        """A cotangent as those outside of the pass see it."""
-        return ct
 
     @staticmethod
     def ones(spec: Spec) -> Any:
@@ -110,10 +105,6 @@ class Tensors:
     """The engine's arithmetic on tensors: what it does is recorded in the graph."""
 
     recording = True
-
-    @staticmethod
-    def result(ct: Any) -> Any:
-        return ct
 
     @staticmethod
     def ones(spec: Spec) -> Any:
@@ -193,14 +184,6 @@ class Tensors:
         else:
             kept.append(None)
         return tuple(kept)
-
-
-class FirstOrder(Tensors):
-    """The same for a trace's tensors, in a pass that is not itself differentiated: gradients do not flow through it."""
-
-    @staticmethod
-    def result(ct: Any) -> Any:
-        return bind_detach(ct) if ct.requires_grad else ct
 
 
 def _input_tensor(entry: Any) -> Any:

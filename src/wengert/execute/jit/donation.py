@@ -36,7 +36,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
     """
     if traced.guards or traced.tracked:
         return (False,) * len(traced.sources)
-    cells = {i for i, _ in traced.cell_writes}
+    cells = {w.number for w in traced.cell_writes}
     gradients = {i for i, _ in traced.cell_grads}
     return tuple(
         (kind == "cell" and i in cells)

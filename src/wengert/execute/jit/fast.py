@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ...core.capture import open_variables
 from ...core.cells import TensorCell
 from ...core.mode import get_mode
+from ...core.node import Hooked
 from ...core.spec import Spec
 from ...core.standins import WeakTensor, weak
-from ...core.tensor import LEAF, Tensor, new, wrap
+from ...core.tensor import LEAF, DataView, Tensor, new, wrap
 from ...core.tree import Structure, unflatten
 from . import donation
 from .program import Path
@@ -71,6 +73,8 @@ class _Writer:
             "as_array": as_array,
             "wrap": wrap,
             "LEAF": LEAF,
+            "Hooked": Hooked,
+            "variables": open_variables,
             "unflatten": unflatten,
         }
         self.checks: list[str] = []
@@ -86,7 +90,7 @@ class _Writer:
     def compile(self) -> Callable[..., Any]:
         traced, call = self.path.traced, self.call
         positional, keywords = call.structure.children
-        rare = traced.argument_writes or traced.argument_grads or traced.place_writes or self.path.first
+        rare = not traced.is_plain or self.path.first
         if keywords.children or rare or (self.path.carries and traced.has_effects):
             raise _Rare
         self.checks.append(f"len(args) == {len(positional.children)}")
@@ -153,7 +157,7 @@ class _Writer:
         self.checks.append(f"={name} = {place}")
         kind = type(leaf)
         if isinstance(leaf, Tensor):
-            if leaf._data is None or (id(leaf),) in self.around.numbers:
+            if leaf._data is None or (id(leaf),) in self.around.numbers or isinstance(leaf, DataView):
                 raise _Rare
             if leaf.requires_grad and not self.path.carries:
                 raise _Rare
@@ -169,12 +173,17 @@ class _Writer:
                 found += f" and {name}._spec is {self.value(leaf._spec)}"
             if leaf.node is not None and leaf.requires_grad:
                 collects = leaf.node.op is LEAF
+                if type(leaf.node.saved) is Hooked or (not collects and open_variables):
+                    raise _Rare
+                if not collects:
+                    self.checks.append("not variables")
                 found += f" and (n := {name}.node) is not None and n.requires_grad and (n.op is LEAF) is {collects}"
+                found += " and type(n.saved) is not Hooked"
             else:
                 found += f" and {name}.node is None"
             written = frozenset(
                 id(c.tensor)
-                for i, _ in self.path.traced.cell_writes
+                for i, *_ in self.path.traced.cell_writes
                 if isinstance(c := self.around.cells[i], TensorCell)
             )
             self.checks.append(f"{found} and id({name}) not in {self.value(written)}" if written else found)
@@ -259,7 +268,7 @@ class _Writer:
             f"if o[{g.output}].tobytes() != {self.value(g.value)}: return MISS"  # nothing was written yet
             for g in traced.guards
         ]
-        for i, k in traced.cell_writes:
+        for i, k, _ in traced.cell_writes:
             cell = self.around.cells[i]
             target = self.value(cell.tensor if isinstance(cell, TensorCell) else cell.put)
             lines.append(f"{target}._data = o[{k}]" if isinstance(cell, TensorCell) else f"{target}(o[{k}])")

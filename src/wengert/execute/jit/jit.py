@@ -30,6 +30,7 @@ from .program import Path
 from .signature import (
     Call,
     CallAgain,
+    Fix,
     Numbers,
     Statics,
     argument_numbers,
@@ -97,6 +98,7 @@ class Jit(Inspected, Native):
         self._shortened: dict[tuple[Any, ...], Short] = {}
         self._hidden: list[Tensor] = []
         self._met = 0  # how many traces in a row met tensors that no search had found
+        self._fixed: list[Tensor] = []
         functools.update_wrapper(self, fn, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -130,7 +132,7 @@ class Jit(Inspected, Native):
             return found
         with _TRACING:
             roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
-            found = explore(roots, [default_generator, *self._hidden])
+            found = explore(roots, [default_generator, *self._hidden], self._fixed)
             if len(self._around) >= _PROGRAMS:
                 self._around.clear()
             self._around[owners] = found
@@ -343,7 +345,21 @@ class Jit(Inspected, Native):
 
     def _traced(self, call: Call, around: Surroundings, names: Sequence[str]) -> Traced:
         arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
-        traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
+        before = [t._data for t in self._fixed]
+        try:
+            traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
+        except Fix as found:
+            self._fixed += found.tensors
+            self._around.clear()
+            raise CallAgain from None
+        for t, data in zip(self._fixed, before, strict=True):
+            if t._data is not data or any(t is s for s in strangers):
+                t._data = data
+                fail(
+                    GraphError,
+                    f"{self._name} writes to a tensor from outside by whose value its shapes go, {t.spec}",
+                    "A mask or a count is a constant of a compiled program: write to it outside of the function.",
+                )
         if not strangers:
             self._met = 0
             return traced
@@ -370,7 +386,8 @@ class Jit(Inspected, Native):
         given = {}
         if self._donated:
             numbers = argument_numbers(call.structure, self._statics.parameters)
-            written = {i for i, _ in (*traced.argument_writes, *traced.argument_grads)}
+            written = {i for i, *_ in (*traced.argument_writes, *traced.argument_grads)}
+            written |= {source.number for source, _ in traced.flag_writes if source.kind == "argument"}
             for kind, i in traced.sources:
                 leaf = call.positions[i] if kind == "argument" else -1
                 if kind != "argument" or i in written or numbers[leaf] not in self._donated:

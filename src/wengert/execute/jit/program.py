@@ -11,7 +11,7 @@ from ...core import tree
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.standins import weak
-from ...core.tensor import Tensor, wrap
+from ...core.tensor import DataView, Tensor, wrap
 from ...ops.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
@@ -19,7 +19,7 @@ from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
 from .surroundings import Surroundings
-from .tracing import Constant, Number, Traced, output_of
+from .tracing import Constant, NewLeaf, Number, Traced, output_of
 
 
 class Path:
@@ -102,7 +102,7 @@ class Path:
     def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> bool:
         """Whether there are gradients where, and only where, the trace looked and found some."""
         for (kind, i), there in self.traced.grads_read:
-            owner = around.cells[i].tensor if kind == "cell gradient" else leaves[positions[i]]  # type: ignore[attr-defined]
+            owner = self._tensor(kind.removesuffix(" gradient"), i, leaves, positions, around)
             if (owner.grad is not None) is not there:
                 return False
         return True
@@ -135,18 +135,23 @@ class Path:
         traced = self.traced
         if self.decisions:
             self._check_writes(leaves, positions)
-        for i, k in traced.cell_writes:
+        for (kind, i), collects in traced.flag_writes:
+            self._tensor(kind, i, leaves, positions, around).requires_grad_(collects)
+        for i, k, has_past in traced.cell_writes:
             around.cells[i].put(np.asarray(outputs[k]))
-        for i, k in traced.argument_writes:
-            owner = leaves[positions[i]]
+            if has_past:
+                around.cells[i].tensor.node = self._past(k, carried)  # type: ignore[attr-defined]
+        for i, k, has_past in traced.argument_writes:
+            owner = self._tensor("argument", i, leaves, positions, around)
             owner._data = np.asarray(outputs[k])
             owner._base = None
-            if carried is not None and not owner.is_leaf:
-                owner.node = carried[k].node
+            if has_past:
+                owner.node = self._past(k, carried)
         for i, g in traced.cell_grads:
             around.cells[i].tensor._grad = None if g is None else wrap(np.asarray(outputs[g]))  # type: ignore[attr-defined]
         for i, g in traced.argument_grads:
-            leaves[positions[i]]._grad = None if g is None else wrap(np.asarray(outputs[g]))
+            owner = self._tensor("argument", i, leaves, positions, around)
+            owner._grad = None if g is None else wrap(np.asarray(outputs[g]))
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
@@ -154,9 +159,20 @@ class Path:
         for place, structure, found in traced.place_writes:
             place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
 
+    def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
+        """The node of an output, where gradients flow back from it."""
+        return carried[k].node if carried is not None and k in self.traced.tracked else None
+
     def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
-        for i, _ in self.traced.argument_writes:
+        for i, *_ in self.traced.argument_writes:
             check_reaches(leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})")
+
+    @staticmethod
+    def _tensor(kind: str, i: int, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> Any:
+        if kind == "cell":
+            return around.cells[i].tensor  # type: ignore[attr-defined]
+        leaf = leaves[positions[i]]
+        return leaf.owner if isinstance(leaf, DataView) else leaf
 
     def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
         """What the function returns."""
@@ -171,6 +187,10 @@ class Path:
             return result.value.copy() if isinstance(result.value, np.ndarray) else result.value
         k = output_of(result)
         assert k is not None
+        if type(result) is NewLeaf:
+            leaf = wrap(outputs[k]).requires_grad_()
+            leaf.grad = None if result.grad is None else wrap(outputs[result.grad])
+            return leaf
         found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
         return weak(found) if type(result) is Number else found
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ...core import tree
-from ...core.capture import Capture, no_writes, reset_capture, reset_writes, set_capture
+from ...core.capture import Capture, FreshLeaves, no_writes, open_variables, reset_capture, reset_writes, set_capture
 from ...core.cells import Cell, TensorCell
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
 from ...core.mode import get_mode, reset_mode, set_mode
-from ...core.node import Node, Unread
+from ...core.node import Hooked, Node, Unread
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
 from ...core.snapshot import Given
 from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import WeakTensor, present, weak
-from ...core.tensor import LEAF, Tensor, abstract, leaf_node, new
-from ...transforms.reverse import reachable
+from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
+from ...transforms.reverse import reachable, refuse_hooks
 from ...transforms.variables import is_live
+from .signature import Fix
 from .surroundings import MISSING, Place, Surroundings
 from .values import Unknown, Values
 
@@ -62,10 +63,14 @@ class Decision(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A cell or an argument, by its number, that a run gives another value: the graph's output that has it."""
+    """A cell or an argument, by its number, that a run gives another value: the graph's output that has it.
+
+    Where it `has_past`, in the old value or in the new one, its tensor's history is another afterwards too.
+    """
 
     number: int
     output: int
+    has_past: bool = False
 
 
 class GradientWrite(NamedTuple):
@@ -73,6 +78,13 @@ class GradientWrite(NamedTuple):
 
     number: int
     output: int | None
+
+
+class FlagWrite(NamedTuple):
+    """A cell's or an argument's tensor that collects gradients from this run on, or no longer."""
+
+    source: Source
+    collects: bool
 
 
 class PlaceWrite(NamedTuple):
@@ -93,7 +105,7 @@ class Source(NamedTuple):
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
-    A result is the number of an output, in a `Number` where it is weak, or a constant in a `Constant`.
+    A result is the number of an output, in a `Number` where it is weak, a `NewLeaf`, or a `Constant`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
     program looked at on entry, by what they belong to, with whether there was one.
     """
@@ -110,7 +122,15 @@ class Traced(NamedTuple):
     cell_grads: tuple[GradientWrite, ...]
     argument_grads: tuple[GradientWrite, ...]
     place_writes: tuple[PlaceWrite, ...]
+    flag_writes: tuple[FlagWrite, ...]
     grads_read: tuple[tuple[Source, bool], ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a run only reads its arguments, and writes at most the values and gradients of cells."""
+        writes = self.argument_writes or self.argument_grads or self.place_writes or self.flag_writes
+        pasts = any(w.has_past for w in self.cell_writes)
+        return not (writes or pasts or any(type(r) is NewLeaf for r in self.results))
 
 
 class Constant(NamedTuple):
@@ -125,18 +145,26 @@ class Number(NamedTuple):
     output: int
 
 
+class NewLeaf(NamedTuple):
+    """A result that the function made a leaf: the graph's output that has it, and the one with its gradient."""
+
+    output: int
+    grad: int | None
+
+
 def output_of(result: Any) -> int | None:
     """The number of the output that a result is, None for a constant."""
-    return None if type(result) is Constant else result.output if type(result) is Number else result
+    return None if type(result) is Constant else result if type(result) is int else result.output
 
 
 class Recorder(Capture):
     """What looks on during a trace: takes decisions by value, notes tensors from outside."""
 
-    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed", "effects")
+    __slots__ = ("name", "around", "values", "decisions", "asked", "met", "written", "consumed", "effects", "variables")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
+        self.around = around
         self.values = Values()
         self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
@@ -144,6 +172,16 @@ class Recorder(Capture):
         self.written: dict[int, tuple[weakref.ref[Tensor], Any]] = {}
         self.consumed: set[Node] = set()
         self.effects: list[Tensor] = []
+        self.variables: list[Node] = []
+
+    def hold(self, input: Tensor, owner: Tensor | None, value: Any) -> None:
+        """An input that stands for a value, or for one that is not known; of a transform's variable it is one too."""
+        assert input.node is not None
+        if value is not None:
+            self.values.known[input.node] = value
+        if owner is not None and hangs_on_open(owner):
+            open_variables[input.node] = None
+            self.variables.append(input.node)
 
     def decide(self, x: Tensor, what: str) -> Any:
         truth = what == "a branch on its truth"
@@ -169,6 +207,15 @@ class Recorder(Capture):
         self.decisions.append((watched, answer, what, user_location()))
         self.asked[node, truth] = answer
         return answer
+
+    def fix(self, x: Tensor, what: str) -> None:
+        assert x.node is not None
+        ends = self.values.ends(x.node)
+        cells = {held.node: cell for cell in self.around.cells if (held := cell.held())._data is None}
+        found = [cells.get(node) for node in ends]
+        tensors = [cell.tensor for cell in found if isinstance(cell, TensorCell)]
+        if len(tensors) == len(found):
+            raise Fix(tensors)
 
     def refuse(self, x: Tensor, what: str) -> NoReturn:
         fail(
@@ -208,10 +255,9 @@ class Recorder(Capture):
         What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
         collector does, which nothing waits for where no such tensor is left.
         """
+        for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects):
+            found.clear()
         refs = {**self.met, **{i: ref for i, (ref, _) in self.written.items()}}
-        self.values = Values()
-        for kept in (self.decisions, self.asked, self.consumed, self.effects):
-            kept.clear()
         unknown = [ref for i, ref in refs.items() if (i,) not in around.numbers]
         if any(ref() is not None for ref in unknown):
             gc.collect()
@@ -219,11 +265,15 @@ class Recorder(Capture):
 
 
 class _Held(NamedTuple):
-    """A cell or an argument during a trace: the input that stands there; its tensor and that one's gradient, if any."""
+    """A cell or an argument during a trace: the input that stands there; its tensor and that one's gradient, if any.
+
+    `collects` says whether the tensor collected gradients on entry.
+    """
 
     input: Tensor
     tensor: Tensor | None
     grad: _Gradient | None
+    collects: bool = False
 
 
 class _Gradient:
@@ -257,7 +307,7 @@ def run_trace(
     tensors with values that turned up in it although nothing leads to them from the function: those are
     to be among the cells too.
     """
-    recorder = Recorder(name)
+    recorder = Recorder(name, around)
     saved_cells: list[tuple[Cell, Any]] = []
     saved_grads: list[tuple[Tensor, Any]] = []
     mode = get_mode()
@@ -266,11 +316,15 @@ def run_trace(
     writes_token = no_writes()
     epoch[0] += 1
     try:
-        held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
-        held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
-        args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
-        traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
+        with FreshLeaves():
+            held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
+            held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
+            given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
+            args, kwargs = arrange(given)
+            traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
     finally:
+        for node in recorder.variables:
+            open_variables.pop(node, None)
         reset_writes(writes_token)
         reset_capture(token)
         reset_mode(mode_token)
@@ -295,16 +349,15 @@ def _hold_cell(
     tensor = cell.tensor if isinstance(cell, TensorCell) else None
     tracked = tensor is not None and tensor.requires_grad and not tensor.is_leaf
     input = abstract_input(cell.spec, name, tracked)
-    recorder.values.known[input.node] = cell.get()  # type: ignore[index]
+    recorder.hold(input, tensor, cell.get())
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
     saved_cells.append((cell, cell.save()))
     cell.hold(input)
-    if not collects:
+    if tensor is None or not tensor.spec.inexact:
         return _Held(input, tensor, None)
-    assert tensor is not None
     before = tensor.grad
     saved_grads.append((tensor, before))
-    return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values))
+    return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values), collects)
 
 
 def _hold_arguments(
@@ -312,32 +365,43 @@ def _hold_arguments(
 ) -> list[_Held]:
     """What stands for each argument: one thing for a tensor that is given twice, or also found outside."""
     same = {id(h.tensor): h for h in held_cells if h.tensor is not None}
-    found = []
-    for a in arguments:
-        held = same.get(id(a.owner)) if a.owner is not None else None
+    # Other names of tensors come last: the tensor itself is what collects gradients, if it is there.
+    order = sorted(range(len(arguments)), key=lambda i: isinstance(arguments[i].owner, DataView))
+    found: dict[int, _Held] = {}
+    for i in order:
+        a = arguments[i]
+        owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+        held = same.get(id(owner)) if owner is not None else None
         if held is None:
             held = _hold_argument(a, recorder)
-            if a.owner is not None:
-                same[id(a.owner)] = held
-        found.append(held)
-    return found
+            if owner is not None:
+                same[id(owner)] = held
+        found[i] = held
+    return [found[i] for i in range(len(arguments))]
+
+
+def _given(a: Argument, held: _Held) -> Tensor | None:
+    """What the function is given for an argument."""
+    return data_view(held.tensor) if isinstance(a.owner, DataView) and held.tensor is not None else held.tensor
 
 
 def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     input = abstract_input(a.spec, a.name, a.tracked)
-    if a.value is not None:
-        recorder.values.known[input.node] = a.value  # type: ignore[index]
+    recorder.hold(input, a.owner, a.value)
     if a.weakly:
         return _Held(input, weak(input), None)
-    shown: Tensor = new(a.kind)
+    shown: Tensor = new(Tensor if a.kind is DataView else a.kind)
     shown._data, shown.node = None, input.node
-    shown._base = a.owner._base if a.owner is not None else None
-    if not a.collects:
+    owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+    shown._base = owner._base if owner is not None else None
+    if a.collects:
+        shown.node = leaf_node(shown, input.node)
+        before = owner.node if owner is not None else None
+        if before is not None and type(before.saved) is Hooked:
+            shown.node.saved = Hooked(shown.node.saved, before.saved.hooks)
+    if not a.spec.inexact:
         return _Held(input, shown, None)
-    leaf = leaf_node(shown)
-    leaf.inputs = (input.node,)
-    shown.node = leaf
-    return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values))
+    return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values), a.collects)
 
 
 def _put_back(around: Surroundings) -> None:
@@ -388,34 +452,57 @@ def _finish(
 ) -> Traced:
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
-    tracked: set[int] = set()
+    tracked: dict[int, Node] = {}
     dead: set[Node] = set()
+    own = {id(held.tensor) for held in (*held_cells, *held_arguments)}
 
     def output(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
             return Constant(leaf)
         recorder.meet((leaf,))
-        number = outs.add(resumed(leaf))
         node = leaf.node
-        if node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead):
-            tracked.add(number)
+        if node is not None and node.op is LEAF and id(leaf) not in own:
+            grad = leaf.grad
+            return NewLeaf(outs.add(present(leaf)), None if grad is None else outs.add(resumed(grad)))
+        number = outs.add(resumed(leaf))
+        track(number, node)
         return Number(number) if type(leaf) is WeakTensor else number
 
+    def track(number: int, node: Node | None) -> bool:
+        flows = node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead)
+        if flows:
+            tracked[number] = node  # type: ignore[assignment]
+        return flows
+
+    def written(number: int, held: _Held, now: Tensor) -> Write | None:
+        if now._data is None and now.node is held.input.node:
+            return None
+        k = outs.add(now)
+        flows = not _collects(held.tensor) and track(k, now.node)
+        return Write(number, k, flows or held.input.requires_grad)
+
     results = [output(leaf) for leaf in leaves]
-    cell_writes: list[Write] = []
+    cell_writes, argument_writes = [], []
     for i, (cell, held) in enumerate(zip(around.cells, held_cells, strict=True)):
         now = cell.held()
-        if now._data is not None or now.node is not held.input.node:
-            cell_writes.append(Write(i, outs.add(_cast(now, cell.spec.dtype))))
-    argument_writes = []
+        if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
+            now = _cast(now, cell.spec.dtype)
+        if (found := written(i, held, now)) is not None:
+            cell_writes.append(found)
     for i, held in enumerate(held_arguments):
         if held.tensor is None or (type(held.tensor) is WeakTensor and arguments[i].weakly):
             continue
-        now = present(held.tensor)
-        if now._data is not None or now.node is not held.input.node:
-            argument_writes.append(Write(i, outs.add(now)))
+        if (found := written(i, held, present(held.tensor))) is not None:
+            argument_writes.append(found)
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
     place_writes = _place_writes(recorder.name, around, output)
+    _check_tracked(recorder.name, tracked.values(), own)
+    flag_writes = tuple(
+        FlagWrite(Source(kind, i), not held.collects)
+        for kind, all_held in (("cell", held_cells), ("argument", held_arguments))
+        for i, held in enumerate(all_held)
+        if held.grad is not None and _collects(held.tensor) is not held.collects
+    )
     for t in recorder.effects:
         if t.node is not None and recorder.values.can_be_known(
             t.node
@@ -435,8 +522,9 @@ def _finish(
             if id(held.input) in seen:
                 continue
             seen.add(id(held.input))
-            parameter = kind == "cell" and held.tensor is not None and held.grad is not None
-            name = held.input.node.attrs.get("name", "") if held.input.node is not None else ""
+            assert held.input.node is not None
+            parameter = kind == "cell" and held.collects
+            name = held.input.node.attrs.get("name", "")
             given.append(Given(held.input, name, parameter))
             sources.append(Source(kind, i))
             if held.grad is not None and held.grad.input is not None:
@@ -466,8 +554,27 @@ def _finish(
         cell_grads,
         argument_grads,
         place_writes,
+        flag_writes,
         tuple(reads),
     )
+
+
+def _collects(t: Tensor | None) -> bool:
+    return t is not None and t.node is not None and t.node.op is LEAF
+
+
+def _check_tracked(name: str, tracked: Iterable[Node], own: set[int]) -> None:
+    """Refuse results that gradients flow back from over what the compiled gradient would not know of."""
+    nodes = list(tracked)
+    refuse_hooks(nodes, name)
+    for node in reachable(nodes):
+        if node.op is LEAF and (leaf := node.variable) is not None and id(leaf) not in own and node.inputs:
+            fail(
+                GraphError,
+                f"{name} returns a value and the leaf that it was computed from, {leaf.spec}",
+                "Gradients do not flow from outside to a leaf that is made inside a compiled function: take them "
+                "inside, backward() or autograd.grad, or return what x.detach() gives of one of the two.",
+            )
 
 
 def _cast(t: Tensor, dtype: Any) -> Tensor:
