@@ -2,8 +2,8 @@
 
     cd tests; python -m idioms.make_references [program ...]
 
-needs torch; with names only those programs are run anew, the others kept. The programs are read again with PyTorch in the
-place of Wengert. Random numbers still come from Wengert's generator, so that both see the same ones.
+needs torch; with names only those programs are run anew, the others kept. The programs are read again with PyTorch in
+the place of Wengert. Random numbers still come from Wengert's generator, so that both see the same ones.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ def deep_q(jit: Any) -> Any:
     online = fresh(nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2)))
     target = copy.deepcopy(online)
     target.load_state_dict(online.state_dict())
-    buffer = {k: v for k, v in zip("sart", (data(20, 3), ids(20, high=2), data(20, seed=2), data(20, 3, seed=3)))}
+    buffer = {"s": data(20, 3), "a": ids(20, high=2), "r": data(20, seed=2), "t": data(20, 3, seed=3)}
     opt = optim.Adam(online.parameters(), lr=0.02)
 
     @jit

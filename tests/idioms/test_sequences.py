@@ -548,7 +548,8 @@ def matrix_factorisation(jit: Any) -> Any:
     u, v = fresh(nn.Embedding(6, 3)), fresh(nn.Embedding(8, 3), 1)
     bu, bv = nn.Parameter(wg.zeros(6)), nn.Parameter(wg.zeros(8))
     mean = wg.zeros(())
-    opt = optim.SGD([{"params": [*u.parameters(), *v.parameters()], "weight_decay": 0.02}, {"params": [bu, bv]}], lr=0.2)
+    decayed = {"params": [*u.parameters(), *v.parameters()], "weight_decay": 0.02}
+    opt = optim.SGD([decayed, {"params": [bu, bv]}], lr=0.2)
 
     @jit
     def step(users, items, ratings):
