@@ -92,7 +92,7 @@ def slopes(f: Callable[[np.ndarray], Any], x: np.ndarray, h: float = 1e-6) -> np
         e = np.zeros_like(x)
         e[at] = h
         columns.append((np.asarray(f(x + e), float) - np.asarray(f(x - e), float)) / (2 * h))
-    return np.moveaxis(np.array(columns), 0, -1).reshape(*np.shape(columns[0]), *x.shape)
+    return np.moveaxis(np.array(columns), 0, -1).reshape((*np.shape(columns[0]), *x.shape))
 
 
 def numbers(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:

@@ -506,6 +506,7 @@ def test_energy_based() -> None:
     rows = both(energy_based)
     x = plane()
     for i, (before, row) in enumerate(zip(rows, rows[1:])):
+
         def energy(z: np.ndarray, row: Row = before) -> np.ndarray:
             h = dense(row, "energy.0", z)
             return dense(row, "energy.2", h / (1 + np.exp(-h)))

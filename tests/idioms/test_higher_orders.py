@@ -136,6 +136,7 @@ def neural_ode(jit: Any) -> Any:
 def test_neural_ode() -> None:
     rows = both(neural_ode)
     for before, row in zip(rows, rows[1:]):
+
         def field(z: np.ndarray, w: Row = before) -> np.ndarray:
             return w["field.2.weight"] @ np.tanh(w["field.0.weight"] @ z + w["field.0.bias"]) + w["field.2.bias"]
 

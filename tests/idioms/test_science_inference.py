@@ -192,9 +192,9 @@ def test_gaussian_process() -> None:
 
     for i, (before, row) in enumerate(zip(rows, rows[1:])):
         y = np.sin(2 * x) + row["noise"][i]
-        density = lambda t, y=y: -scipy.stats.multivariate_normal(
-            np.zeros(9), covariance(t) + np.exp(t[2]) * np.eye(9)
-        ).logpdf(y)
+        density = lambda t, y=y: (
+            -scipy.stats.multivariate_normal(np.zeros(9), covariance(t) + np.exp(t[2]) * np.eye(9)).logpdf(y)
+        )
         np.testing.assert_allclose(row["result.0"], density(before["log_theta"]), rtol=1e-9)
         np.testing.assert_allclose(row["log_theta.grad"], slopes(density, before["log_theta"]), rtol=1e-5, atol=1e-6)
         t, at = row["log_theta"], np.array([0.5, 2.5])
@@ -357,8 +357,8 @@ def proportional_hazards(jit: Any) -> Any:
 
 def test_proportional_hazards() -> None:
     rows = both(proportional_hazards)
+    order, event = rows[0]["order"], rows[0]["event"]
     for i, (before, row) in enumerate(zip(rows, rows[1:])):
-        order, event = row["order"], row["event"]
 
         def loss(beta: np.ndarray, x: np.ndarray = row["x"] * (1 + 0.05 * i), i: int = i) -> float:
             eta, total = (x @ beta)[order], 0.1 * i * (beta**2).sum()
