@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
+from ...core.errors import WriteError, fail
 from ...core.graph import Graph
 from ...core.record import another
+from ...core.spec import show
 from ...core.standins import weak
 from ...core.tensor import DataView, Tensor, wrap
 from ...ops.inplace import check_reaches
@@ -143,6 +145,10 @@ class Path:
                 around.cells[i].tensor.node = self._past(k, carried)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, around)
+            if isinstance(owner, np.ndarray):
+                owner[...] = outputs[k]
+            if not isinstance(owner, Tensor):
+                continue  # a NumPy scalar, whose name alone was bound anew
             owner._data = np.asarray(outputs[k])
             owner._base = None
             if has_past:
@@ -165,7 +171,16 @@ class Path:
 
     def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
         for i, *_ in self.traced.argument_writes:
-            check_reaches(leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})")
+            leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"
+            if isinstance(leaf, Tensor):
+                check_reaches(leaf, what)
+            elif isinstance(leaf, np.ndarray) and not leaf.flags.writeable:
+                fail(WriteError, f"{what} that is read-only, {show(leaf.shape, leaf.dtype)}", "Pass it a copy.")
+            elif isinstance(leaf, np.ndarray) and any(
+                np.may_share_memory(leaf, leaves[k]) for k in positions if k != positions[i] and _is_array(leaves[k])
+            ):
+                shared = f"{what} that shares memory with another one, {show(leaf.shape, leaf.dtype)}"
+                fail(WriteError, shared, "The program reads each of them on its own: pass copies.")
 
     @staticmethod
     def _tensor(kind: str, i: int, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> Any:
@@ -193,6 +208,10 @@ class Path:
             return leaf
         found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
         return weak(found) if type(result) is Number else found
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray)
 
 
 def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:
