@@ -167,7 +167,7 @@ def both(program: Program) -> list[Row]:
                 same(f"{where}: {name}, compiled", found[name], value, program.rtol)
     assert compiler.made, f"{program.name} compiles nothing"
     traces = sum(f.cache_info().traces for f in compiler.made)
-    assert traces <= program.traces, "\n".join(str(f.why_recompiled()) for f in compiler.made)
+    assert 0 < traces <= program.traces, "\n".join(str(f.why_recompiled()) for f in compiler.made)
     if program.peer:
         against_peer(program.name, eager, max(program.rtol, 1e-7))
     return eager

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.errors import WengertError
 from ..core.tensor import Tensor
-from ..execute.jit.surroundings import explore
+from ..execute.jit.search import explore
 
 
 def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:

@@ -162,8 +162,8 @@ class Path:
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
                 donation.kill(leaf, where)
-        for place, structure, found in traced.place_writes:
-            place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
+        for write in traced.place_writes:
+            write.write(around, [self.shown(r, outputs, carried) for r in write.leaves])
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """The node of an output, where gradients flow back from it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from itertools import zip_longest
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -25,8 +24,9 @@ from ...core.standins import WeakTensor, present, weak
 from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
 from ...transforms.reverse import reachable, refuse_hooks
 from ...transforms.variables import is_live
+from .outside import Outside, PlaceWrite
 from .signature import Fix
-from .surroundings import MISSING, Place, Surroundings
+from .surroundings import Surroundings
 from .values import Unknown, Values
 
 # How often tracing has put abstract tensors into what all threads can see, and put back what was there:
@@ -87,14 +87,6 @@ class FlagWrite(NamedTuple):
     collects: bool
 
 
-class PlaceWrite(NamedTuple):
-    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs."""
-
-    place: Place
-    structure: Any
-    leaves: tuple[Any, ...]
-
-
 class Source(NamedTuple):
     """Where an input of the graph comes from: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
 
@@ -107,7 +99,8 @@ class Traced(NamedTuple):
 
     A result is the number of an output, in a `Number` where it is weak, a `NewLeaf`, or a `Constant`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
-    program looked at on entry, by what they belong to, with whether there was one.
+    program looked at on entry, by what they belong to, with whether there was one. `is_repeatable`: all that the
+    function's Python code did outside can be done again without it.
     """
 
     graph: Graph
@@ -124,6 +117,7 @@ class Traced(NamedTuple):
     place_writes: tuple[PlaceWrite, ...]
     flag_writes: tuple[FlagWrite, ...]
     grads_read: tuple[tuple[Source, bool], ...]
+    is_repeatable: bool
 
     @property
     def is_plain(self) -> bool:
@@ -299,14 +293,15 @@ def run_trace(
     name: str,
     arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     arguments: Sequence[Argument],
-    around: Surroundings,
+    outside: Outside,
 ) -> tuple[Traced, list[Tensor]]:
-    """Run `fn` on abstract tensors, with abstract tensors in all cells around it; everything is put back after.
+    """Run `fn` on abstract tensors, with abstract tensors in all cells around it; those are put back after.
 
-    `arrange` gives the call's arguments, with those of some positions replaced. Returns the trace, and
-    tensors with values that turned up in it although nothing leads to them from the function: those are
-    to be among the cells too.
+    `outside` is what stood around it before. `arrange` gives the call's arguments, with those of some positions
+    replaced. Returns the trace, and tensors with values that turned up in it although nothing leads to them from the
+    function: those are to be among the cells too.
     """
+    around = outside.around
     recorder = Recorder(name, around)
     saved_cells: list[tuple[Cell, Any]] = []
     saved_grads: list[tuple[Tensor, Any]] = []
@@ -321,7 +316,7 @@ def run_trace(
             held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
-            traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
+            traced = _finish(recorder, fn(*args, **kwargs), outside, arguments, held_cells, held_arguments)
     finally:
         for node in recorder.variables:
             open_variables.pop(node, None)
@@ -333,7 +328,7 @@ def run_trace(
             cell.restore(before)
         for t, before in saved_grads:
             t._grad = before
-        _put_back(around)
+        outside.put_back()
         epoch[0] += 1
     return traced, recorder.strangers(around)
 
@@ -404,28 +399,6 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values), a.collects)
 
 
-def _put_back(around: Surroundings) -> None:
-    """No tensor that the trace put there stays behind in the containers that the function could reach."""
-    for container, before, _ in around.containers:
-        if isinstance(container, dict):
-            for key in [k for k, v in container.items() if before.get(k, MISSING) is not v]:
-                if _has_tensors(container[key]):
-                    if key in before:
-                        container[key] = before[key]
-                    else:
-                        del container[key]
-        elif any(_has_tensors(v) for v, old in zip_longest(container, before) if v is not old):
-            container[:] = before
-    for place, before in around.places:
-        now = place.read()
-        if now is not before and _has_tensors(now):
-            place.write(before)
-
-
-def _has_tensors(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) for leaf in tree.leaves(value))
-
-
 class _Outputs:
     """The outputs of the graph to be, each tensor once."""
 
@@ -445,11 +418,12 @@ class _Outputs:
 def _finish(
     recorder: Recorder,
     result: Any,
-    around: Surroundings,
+    outside: Outside,
     arguments: Sequence[Argument],
     held_cells: Sequence[_Held],
     held_arguments: Sequence[_Held],
 ) -> Traced:
+    around = outside.around
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: dict[int, Node] = {}
@@ -495,7 +469,7 @@ def _finish(
         if (found := written(i, held, present(held.tensor))) is not None:
             argument_writes.append(found)
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
-    place_writes = _place_writes(recorder.name, around, output)
+    place_writes, is_repeatable = outside.writes(recorder.name, output)
     _check_tracked(recorder.name, tracked.values(), own)
     flag_writes = tuple(
         FlagWrite(Source(kind, i), not held.collects)
@@ -556,6 +530,7 @@ def _finish(
         place_writes,
         flag_writes,
         tuple(reads),
+        is_repeatable,
     )
 
 
@@ -599,39 +574,6 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite
         elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
             found.append(GradientWrite(i, outs.add(now)))
     return tuple(found)
-
-
-def _place_writes(name: str, around: Surroundings, result: Callable[[Any], Any]) -> tuple[PlaceWrite, ...]:
-    """The places outside where a tensor now stands that was not there before."""
-    found: dict[tuple[int, Any], PlaceWrite] = {}
-
-    def put(place: Place, value: Any) -> None:
-        leaves, structure = tree.flatten(value)
-        if (id(place.holder), place.name) not in found:
-            found[id(place.holder), place.name] = PlaceWrite(place, structure, tuple(map(result, leaves)))
-
-    for container, before, path in around.containers:
-        if isinstance(container, dict):
-            for key, value in container.items():
-                if before.get(key, MISSING) is not value and _has_tensors(value):
-                    put(Place(container, key, f"{path}[{key!r}]"), value)
-        elif len(container) != len(before):
-            if any(map(_has_tensors, container)):
-                fail(
-                    GraphError,
-                    f"{name} changes the length of the list {path} outside it, which holds tensors",
-                    "A compiled function runs without its Python code: return what is to be collected, and append it "
-                    "outside.",
-                )
-        else:
-            for i, (value, old) in enumerate(zip(container, before, strict=True)):
-                if value is not old and _has_tensors(value):
-                    put(Place(container, i, f"{path}[{i}]"), value)
-    for place, before in around.places:
-        now = place.read()
-        if now is not before and _has_tensors(now):
-            put(place, now)
-    return tuple(found.values())
 
 
 def _no_strangers(made: Graph, count: int, name: str) -> None:
