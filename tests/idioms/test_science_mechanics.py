@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 import scipy.linalg
+from scipy.spatial.transform import Rotation
 
 import wengert as wg
 from wengert import nn
@@ -135,8 +136,7 @@ def test_bundle_adjustment() -> None:
         found = []
         for k in range(12):
             cam, p = unknowns[6 * (k % 2) : 6 * (k % 2) + 6], unknowns[12 + 3 * (k // 2) : 15 + 3 * (k // 2)]
-            cross = np.array([[0, -cam[2], cam[1]], [cam[2], 0, -cam[0]], [-cam[1], cam[0], 0]])
-            q = scipy.linalg.expm(cross) @ p + cam[3:]
+            q = Rotation.from_rotvec(cam[:3]).apply(p) + cam[3:]
             found.append(q[:2] / q[2] - seen[k])
         return np.ravel(found)
 
