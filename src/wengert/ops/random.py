@@ -304,7 +304,8 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
-    return rand(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, generator=generator)
+    dtype = x.dtype if dtype is None and not x.is_weak else dtype
+    return rand(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
 
 
 @public
@@ -312,7 +313,8 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
-    return randn(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, generator=generator)
+    dtype = x.dtype if dtype is None and not x.is_weak else dtype
+    return randn(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
 
 
 @public
