@@ -15,6 +15,7 @@ import dataclasses
 import enum
 import functools
 import importlib
+import math
 import operator
 import re
 import sys
@@ -1611,3 +1612,66 @@ def test_a_warning_that_is_an_error_leaves_what_was_computed() -> None:
         with pytest.raises(RuntimeWarning, match=r"because box\.n changed"):
             compiled(wg.ones(()))
     assert float(total) == 15
+
+
+def test_elements_of_numpy_arrays_outside_are_part_of_the_program() -> None:
+    table = np.arange(6.0).reshape(2, 3)
+    strided, whole = np.arange(20.0)[::2], np.array(3)
+    holder = types.SimpleNamespace(table=np.ones(3))
+
+    def fn(x: Any) -> Any:
+        return (x * table).sum() + strided.sum() * x.sum() + int(whole) * (x * holder.table).sum()
+
+    compiled = wg.jit(fn)
+    x = wg.tensor([1.0, 2.0, 3.0], dtype=wg.float64)
+    for k in range(4):
+        for _ in range(6):
+            np.testing.assert_array_equal(compiled(x), fn(x))
+        table[1, k % 3] = 7.0 + k
+        strided[k] -= 1.0
+        whole[...] = k
+        holder.table[0] = math.nan if k == 2 else k
+        if k == 3:
+            holder.table = np.zeros(3)
+        np.testing.assert_array_equal(compiled(x), fn(x))
+    for _ in range(20):
+        np.testing.assert_array_equal(compiled(x), fn(x))
+    assert compiled.cache_info().traces <= 5
+
+
+def test_numpy_arrays_that_the_function_writes_to_are_written_in_every_call() -> None:
+    flag = np.zeros(1)
+
+    def fn(x: Any) -> Any:
+        flag[0] = 1.0 - flag[0]
+        return x + flag[0]
+
+    compiled = wg.jit(fn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [compiled(wg.zeros(1)).item() for _ in range(6)] == [1.0, 0.0] * 3
+    tensors = np.array([wg.ones(1), None], dtype=object)
+    picked = wg.jit(lambda x: x * tensors[0])
+    assert picked(wg.ones(1)).item() == 1.0
+    tensors[0] = wg.zeros(1)
+    assert picked(wg.ones(1)).item() == 0.0
+
+
+def test_arrays_that_no_trace_reads_are_no_reason_to_trace_again() -> None:
+    class Logged:
+        def __init__(self) -> None:
+            self.history, self.calls = np.zeros(100), 0
+            self.compiled = wg.jit(self.forward)
+
+        def forward(self, x: Any) -> Any:
+            return (x * 2.0).sum()
+
+        def step(self, x: Any) -> None:
+            self.history[self.calls] = self.compiled(x).item()
+            self.calls += 1
+
+    logged = Logged()
+    for k in range(20):
+        logged.step(wg.ones(2) * k)
+    assert logged.history[:20].tolist() == [4.0 * k for k in range(20)]
+    assert logged.compiled.cache_info().traces <= 3

@@ -575,7 +575,8 @@ def jit(
     (attributes, options, the length of a list) are part of the program, which is traced anew where they change: a
     fourth trace for one reason warns. What the code puts into attributes and variables outside, every call puts there.
     Anything else that Python does (print) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.
-    NumPy arrays outside are constants of the program: pass what changes as a tensor or an argument.
+    The elements of NumPy arrays outside are part of the program too: pass what changes often as a tensor or an
+    argument. NumPy arrays among the arguments are written to, where the function does that, as tensors are.
 
     Programs are kept by use, in bounded room. Copies and pickles of a compiled function make theirs anew.
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ...core import tree
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
@@ -133,7 +135,7 @@ def _counts(container: Container, key: Any, value: Any, old: Any) -> bool:
 
 
 def _refuse_abstract(name: str, container: Container) -> None:
-    if not isinstance(container.items, (bytearray, bytes)) and any(map(_has_abstract, container.items)):
+    if not isinstance(container.items, (bytearray, np.ndarray)) and any(map(_has_abstract, container.items)):
         kind = type(container.items).__name__
         what = f"the length of the list {container.path}" if kind == "list" else f"the {kind} {container.path}"
         fail(
@@ -144,7 +146,9 @@ def _refuse_abstract(name: str, container: Container) -> None:
 
 
 def _refill(items: Any, before: Any) -> None:
-    if isinstance(items, (list, bytearray)):
+    if isinstance(items, np.ndarray):
+        items[...] = np.frombuffer(before, items.dtype).reshape(items.shape)
+    elif isinstance(items, (list, bytearray)):
         items[:] = before
     else:
         items.clear()

@@ -20,6 +20,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from ...core.cells import Cell, TensorCell
 from ...core.errors import GENERATED
 from ...core.node import Hooked, hooks_changed
@@ -207,6 +209,8 @@ class _Walk:
             return self.tensor(value, place)
         if isinstance(value, _CONTAINERS):
             return self.container(value, place)
+        if isinstance(value, np.ndarray):
+            return self.array(value, place)
         if isinstance(value, FUNCTIONS):
             return self.function(value, place)
         if isinstance(value, types.CodeType):
@@ -287,6 +291,17 @@ class _Walk:
                 yield item, Place(holder, name, f"{place.path}[{name!r}]")
         if not is_library_class(type(value)):  # a container of a class of the user's
             yield from self.attributes(value, place)
+
+    def array(self, value: Any, place: Place) -> Iterator[Visit] | None:
+        """A NumPy array is data: what the program made of its elements it holds as constants."""
+        elements = contents(value)
+        self.note(place, "array", (value.shape, value.dtype))
+        self.note(place, "contents", elements)
+        self.check("array", value, None, (value.shape, elements))
+        if not value.dtype.hasobject:
+            self.found.containers.append(Container(value, place.path))
+            return None
+        return iter([(item, Place(None, None, f"{place.path}[{i}]")) for i, item in enumerate(value.flat)])
 
     # -- functions
 

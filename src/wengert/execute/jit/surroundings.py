@@ -120,7 +120,7 @@ class Check(NamedTuple):
     kinds: "cell", "item", "entry", "attribute": the contents of a closure's cell, an item of a dict, an
     entry of a list, an attribute; "absent": a dict has no such item; "length", "keys": of a container; "contents": all
     that is in it, by identity; "tensor": `value` its spec (None: any) and node; "value": of a
-    tensor, its array; "function": its code and defaults; "class": a tuple
+    tensor, its array; "array": of an array, its shape and elements; "function": its code and defaults; "class": a tuple
     of attributes; "gives", "context": what a weak reference or a context variable gives; "static": what an object's
     `__jit_static__` gives, by equality; "equal": what is computed for an attribute, by type and equality.
     """
@@ -162,6 +162,9 @@ class Check(NamedTuple):
             return f"{name(same_contents)}({h}, {v})"
         if self.kind == "value":
             return f"{h}._data is {v}"
+        if self.kind == "array":
+            shape, elements = map(name, self.value)
+            return f"{h}.tobytes() == {elements} and {h}.shape == {shape}"
         if self.kind == "gives":
             return f"{h}() is {v}"
         if self.kind == "context":
@@ -183,6 +186,8 @@ def contents(container: Any) -> Any:
     """What is in a container now, to be compared later."""
     if isinstance(container, (dict, types.MappingProxyType)):
         return [*container, *container.values()]
+    if isinstance(container, np.ndarray):
+        return container.tobytes()
     return bytes(container) if isinstance(container, (bytearray, array.array)) else list(container)
 
 
