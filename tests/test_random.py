@@ -437,3 +437,13 @@ def test_errors(call, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text) as caught:
         call()
     assert "test_random.py" in str(caught.value).splitlines()[0]
+
+
+def test_probabilities_are_looked_at_when_compiled_code_runs() -> None:
+    draw = wg.jit(lambda p: wg.random.bernoulli(p))
+    for _ in range(6):
+        assert draw(wg.tensor([0.0, 1.0])).tolist() == [False, True]
+        assert draw(wg.tensor([1, 0])).tolist() == [True, False]
+        for wrong in ([2.0, -1.0], [2, 0]):
+            with pytest.raises(wg.ShapeError, match=r"bernoulli: p .* outside 0..1"):
+                draw(wg.tensor(wrong))

@@ -44,6 +44,7 @@ from .axes import permute_op
 from .draws import at, draw_with
 from .generator import Generator, draw
 from .keys import keyed
+from .probabilities import probability_op
 
 _SOURCE = "Salmon, Moraes, Dror & Shaw 2011, Parallel random numbers: as easy as 1, 2, 3"
 
@@ -473,7 +474,10 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
     p = asarray(p)
     if category(p.dtype) == 3:
         fail(DTypeError, f"bernoulli: probabilities of dtype {p.dtype}", "They must be real.")
-    if not p.is_abstract:
+    if p.is_abstract:
+        floating = p if category(p.dtype) == 2 else p.astype(default_float())
+        p = probability_op.front(floating, of="bernoulli", what="p", mend="Each must lie between 0 and 1.")
+    else:
         value = p._data
         if not ((value >= 0) & (value <= 1)).all():
             fail(
