@@ -18,7 +18,7 @@ import numpy as np
 
 from ...core.errors import GraphError, fail
 from ...core.spec import as_dtype, show
-from . import cache, sharing, threads
+from . import cache, guard, sharing, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
@@ -117,6 +117,7 @@ class Program:
             self._entries[buffer] = FIRST + len(self._entries)
         for buffer in plan.windows:
             self._entries[buffer] = FIRST + len(self._entries)
+        self._guard = guard.Guard(plan, self._entries) if guard.is_on() else None
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
@@ -144,7 +145,7 @@ class Program:
         """A view as two words: the entry of the table of addresses, and bytes from there."""
         start = view.offset * view.dtype.itemsize
         if view.buffer.kind == "temp":
-            return ARENA, view.buffer.place + start
+            return ARENA, (view.buffer.place if self._guard is None else self._guard.place(view.buffer)) + start
         return self._entries[view.buffer], start
 
     def _divided(self) -> _Layout:
@@ -346,15 +347,13 @@ class Program:
 
     def _go_on(self, instance: _Instance, at: int, notes: Notes | None = None) -> None:
         """Do the step of Python's at which the driver stopped, and go on from there."""
+        if self._guard is not None:
+            self._go_guarded(self._guard, instance, notes)
+            return
         steps, go = self.plan.steps, self._driver.run
         try:
             while at < len(steps):
-                host = steps[at].kernel
-                if isinstance(host, HostCall):
-                    begin = now() if notes is not None else 0
-                    host.run(*self._arrays(instance, at))
-                    if notes is not None:
-                        notes.add(at, begin, now())
+                if self._hosted(instance, at, notes):
                     at += 1
                 else:
                     # A loop has run for long: signals were seen to by now, and the jump is still to be done.
@@ -363,6 +362,32 @@ class Program:
                 at = go(instance.address)
         finally:
             instance.call[CALL_FIRST] = 0
+
+    def _hosted(self, instance: _Instance, at: int, notes: Notes | None) -> bool:
+        """Do a step if it is Python's; whether it is."""
+        host = self.plan.steps[at].kernel
+        if not isinstance(host, HostCall):
+            return False
+        begin = now() if notes is not None else 0
+        host.run(*self._arrays(instance, at))
+        if notes is not None:
+            notes.add(at, begin, now())
+        return True
+
+    def _go_guarded(self, guarded: guard.Guard, instance: _Instance, notes: Notes | None) -> None:
+        """Do all steps, one by one, in guarded memory: the driver itself, which is told of none, has only fed them."""
+        call = instance.call
+
+        def step(at: int) -> None:
+            call[CALL_FIRST], call[CALL_COUNT] = at, at + 1
+            if self._driver.run(instance.address) == at:
+                self._hosted(instance, at, notes)
+
+        try:
+            seen = partial(self._seen, instance, writable=False)
+            instance.guarded = guarded.run(guard.Run(instance.table, self._layout.threads, step, seen))
+        finally:
+            call[CALL_FIRST] = call[CALL_COUNT] = 0
 
     def _arrays(self, instance: _Instance, at: int) -> tuple[Array, ...]:
         """What a step of Python's is called with: the arrays of the last time, if they lie where they lay then."""
@@ -440,7 +465,7 @@ class _Instance:
         self.table = self._words[len(CALL_WORDS) :]
         self.address: int = self._words.ctypes.data
         self.call[CALL_TABLE] = self.table.ctypes.data
-        self.call[CALL_COUNT] = len(program.plan.steps)
+        self.call[CALL_COUNT] = len(program.plan.steps) if program._guard is None else 0
         self.call[CALL_GIVEN] = len(program.plan.inputs)
         self.call[CALL_KINDS] = program._kinds.ctypes.data
         for i, buffer in enumerate(program.plan.constants):
@@ -450,6 +475,7 @@ class _Instance:
         # By step of Python's: addresses, and the arrays over them.
         self.seen: dict[int, tuple[list[int], tuple[Array, ...]]] = {}
         self.own: Array | None = None
+        self.guarded: object = None
         self.nbytes = 0
 
     def adopt(self, layout: _Layout) -> None:
