@@ -8,7 +8,7 @@ now and noted, and tensors from outside that the program meets or writes to are 
 from __future__ import annotations
 
 import weakref
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import user_location
@@ -117,9 +117,6 @@ def note_write(x: Tensor, gives_abstract: bool) -> bool:
     return capture is not None
 
 
-def no_writes() -> Token[Writes | None]:
-    """Let nobody look on, until the token is given back to :func:`reset_writes`: a trace of its own begins."""
-    return _writes.set(None)
-
-
-reset_writes = _writes.reset
+# Who looks on at writes; None while a trace of its own begins.
+get_writes = _writes.get
+set_writes = _writes.set

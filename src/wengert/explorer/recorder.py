@@ -12,13 +12,13 @@ shares no node with the last and does not add to its gradients. What lies before
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from ..core import locks
 from ..core.errors import is_internal
 from ..core.mode import Mode, get_mode
 from ..core.node import Node
@@ -233,6 +233,21 @@ class Moment(NamedTuple):
     lengths: list[int]
 
 
+# The recordings in progress.
+_recording: list[Recorder] = []
+
+
+def _call_natively() -> None:
+    """After a recording: having had another `__call__`, the class has to be told again."""
+    if _recording and not observe.is_watched():
+        _recording.clear()
+        calls_natively(Jit)
+
+
+# Where the thread that recorded is not there any more, `observe` has just ended its recording.
+locks.in_child(_call_natively)
+
+
 class Recorder:
     """All threads' tapes of one run. With `step` that step of a training run is kept, else the last whole one."""
 
@@ -241,7 +256,7 @@ class Recorder:
         self.tapes: list[Tape] = []
         self.began = self.ended = 0.0  # of what is kept
         self.steps = 0  # how many whole steps were let go before it
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
         self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
         self.variables: dict[str, Any] = {}  # what functions' variables held at the last backward pass
@@ -281,6 +296,7 @@ class Recorder:
     def recording(self) -> Iterator[Recorder]:
         """Record what the program does inside the block, in all its threads."""
         try:
+            _recording.append(self)
             with observe.watch(self.join, _WATCHED):
                 self.tapes[0].begin(sys._getframe())
                 self.began = perf_counter()
@@ -291,9 +307,7 @@ class Recorder:
                     for tape in self.tapes:
                         tape.close()
         finally:
-            # Having had another `__call__`, the class has to be told again.
-            if not observe.is_watched():
-                calls_natively(Jit)
+            _call_natively()
 
     # -- steps
 

@@ -54,7 +54,7 @@ def fails_after_writing(executor: Executor) -> bool:
     for step in executor.program.plan.steps:
         if written and not isinstance(step.kernel, Kernel):
             return True
-        written = written or any(b.kind == "input" for b in step.writes)
+        written = written or any(b.whole.kind == "input" for b in step.writes)
     return False
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...core import tree
-from ...core.capture import Capture, no_writes, reset_capture, reset_writes, set_capture
-from ...core.cells import Cell, TensorCell
+from ...core import locks, tree
+from ...core.at_once import Call, StoredWhereAlive, at_once, undoing
+from ...core.capture import Capture, get_capture, get_writes, set_capture, set_writes
+from ...core.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
-from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.mode import get_mode, set_mode
 from ...core.node import Node, Unread
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
@@ -26,9 +28,12 @@ from ...transforms.variables import is_live
 from .surroundings import MISSING, Place, Surroundings
 from .values import Unknown, Values
 
-# How often tracing has put abstract tensors into what all threads can see, and put back what was there:
-# odd while they are there.
+# Tracing puts abstract tensors into objects that every thread can see.
+TRACING = locks.lock()
+# How often it has done so, and put back what was there: odd while they are there.
 epoch = [0]
+# Of the traces in progress: their threads, what puts everything back, and the surroundings.
+_open: list[tuple[int, Callable[[], object], Surroundings]] = []
 
 
 class Argument(NamedTuple):
@@ -74,11 +79,23 @@ class GradientWrite(NamedTuple):
 
 
 class PlaceWrite(NamedTuple):
-    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs."""
+    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs.
 
-    place: Place
+    It is an item of one of the `containers` of the surroundings, or one of their `places`, by number: for a program runs
+    in others than those that it was traced in.
+    """
+
+    is_item: bool
+    number: int
+    name: Any
     structure: Any
     leaves: tuple[Any, ...]
+
+    def place(self, around: Surroundings) -> Place:
+        """The place in these surroundings."""
+        if self.is_item:
+            return Place(around.containers[self.number][0], self.name, around.containers[self.number][2])
+        return around.places[self.number][0]
 
 
 class Source(NamedTuple):
@@ -131,7 +148,7 @@ def output_of(result: Any) -> int | None:
 class Recorder(Capture):
     """What looks on during a trace: takes decisions by value, notes tensors from outside."""
 
-    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed", "effects")
+    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed", "effects", "stores", "specs")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -139,7 +156,10 @@ class Recorder(Capture):
         self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
         self.met: dict[int, weakref.ref[Tensor]] = {}
-        self.written: dict[int, tuple[weakref.ref[Tensor], Any]] = {}
+        self.written: dict[int, weakref.ref[Tensor]] = {}
+        # What the tensors held, that the search had not found and that the program writes to.
+        self.stores = StoredWhereAlive(set_data), StoredWhereAlive(set_node)
+        self.specs = StoredWhereAlive(set_spec)
         self.consumed: set[Node] = set()
         self.effects: list[Tensor] = []
 
@@ -189,20 +209,21 @@ class Recorder(Capture):
         self.consumed.update(reachable(roots))
 
     def write(self, x: Tensor) -> None:
-        self.written.setdefault(id(x), (weakref.ref(x), (x._data, x.node)))
+        if id(x) in self.written:
+            return
+        for store, value in zip(self.stores, (x._data, x.node)):
+            store.add(x, value)
+        if not x.is_weak:
+            self.specs.add(x, spec_of(x._data.shape, x._data.dtype))
+        self.written[id(x)] = weakref.ref(x)
 
-    def undo(self) -> None:
-        """Give tensors that the search had not found, and that the program wrote to, their values again."""
-        for ref, (data, node) in self.written.values():
-            t = ref()
-            if t is not None:
-                t._data, t.node = data, node
-                if not t.is_weak:
-                    t._spec = spec_of(data.shape, data.dtype)
+    def undo(self) -> list[Call]:
+        """The calls that give such tensors their values again, those too that are written to later."""
+        return [call for stores in (*self.stores, self.specs) for call in stores.calls]
 
     def strangers(self, around: Surroundings) -> list[Tensor]:
         """Tensors that the program met, that outlive it, and that the search had not found: state all the same."""
-        refs = {**self.met, **{i: ref for i, (ref, _) in self.written.items()}}
+        refs = {**self.met, **self.written}
         return [t for i, ref in refs.items() if (t := ref()) is not None and (i,) not in around.numbers]
 
 
@@ -246,52 +267,53 @@ def run_trace(
     to be among the cells too.
     """
     recorder = Recorder(name)
-    saved_cells: list[tuple[Cell, Any]] = []
-    saved_grads: list[tuple[Tensor, Any]] = []
     mode = get_mode()
-    mode_token = set_mode(mode.traced(None, mode.grad))
-    token = set_capture(recorder)
-    writes_token = no_writes()
-    epoch[0] += 1
+    # What puts everything back is known before anything changes, and is done at once, also in a child process.
+    shared: list[Call] = [(epoch.__setitem__, 0, epoch[0] + 2), *recorder.undo()]
+    put_back = undoing(shared)
+    begin = [
+        (set_mode, mode.traced(None, mode.grad)),
+        (set_capture, recorder),
+        (set_writes, None),
+        (epoch.__setitem__, 0, epoch[0] + 1),
+        (_open.append, (get_ident(), put_back, around)),
+    ]
+    end = [
+        (_open.__delitem__, slice(len(_open), None)),
+        (put_back,),
+        (set_writes, get_writes()),
+        (set_capture, get_capture()),
+        (set_mode, mode),
+    ]
+    begin_all, end_all = at_once(begin), at_once(end)
     try:
-        held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
-        held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
-        args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
-        traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
+        try:
+            begin_all()
+            held_cells = [_hold_cell(c, around, recorder, shared) for c in around.cells]
+            held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
+            args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
+            traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
+        finally:
+            end_all()
     finally:
-        reset_writes(writes_token)
-        reset_capture(token)
-        reset_mode(mode_token)
-        recorder.undo()
-        for cell, before in saved_cells:
-            cell.restore(before)
-        for t, before in saved_grads:
-            t._grad = before
-        _put_back(around)
-        epoch[0] += 1
+        _put_back_all(around)
     return traced, recorder.strangers(around)
 
 
-def _hold_cell(
-    cell: Cell,
-    around: Surroundings,
-    recorder: Recorder,
-    saved_cells: list[tuple[Cell, Any]],
-    saved_grads: list[tuple[Tensor, Any]],
-) -> _Held:
+def _hold_cell(cell: Cell, around: Surroundings, recorder: Recorder, undo: list[Call]) -> _Held:
     name = around.names[cell.key]
     tensor = cell.tensor if isinstance(cell, TensorCell) else None
     tracked = tensor is not None and tensor.requires_grad and not tensor.is_leaf
     input = abstract_input(cell.spec, name, tracked)
     recorder.values.known[input.node] = cell.get()  # type: ignore[index]
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
-    saved_cells.append((cell, cell.save()))
+    undo += cell.undo()
     cell.hold(input)
     if not collects:
         return _Held(input, tensor, None)
     assert tensor is not None
     before = tensor.grad
-    saved_grads.append((tensor, before))
+    undo.append((set_grad, tensor, before))
     return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values))
 
 
@@ -326,6 +348,25 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     leaf.inputs = (input.node,)
     shown.node = leaf
     return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values))
+
+
+def _put_back_all(around: Surroundings) -> None:
+    try:
+        _put_back(around)
+    except BaseException:  # an interruption: what there is to be done is found anew
+        _put_back(around)
+        raise
+
+
+def _end_others() -> None:
+    """In a child process, end the traces of the threads that it does not have."""
+    while _open and _open[-1][0] != get_ident():
+        _, put_back, around = _open.pop()
+        put_back()
+        _put_back(around)
+
+
+locks.in_child(_end_others)
 
 
 def _put_back(around: Surroundings) -> None:
@@ -485,16 +526,16 @@ def _place_writes(name: str, around: Surroundings, result: Callable[[Any], Any])
     """The places outside where a tensor now stands that was not there before."""
     found: dict[tuple[int, Any], PlaceWrite] = {}
 
-    def put(place: Place, value: Any) -> None:
+    def put(is_item: bool, number: int, holder: Any, name: Any, value: Any) -> None:
         leaves, structure = tree.flatten(value)
-        if (id(place.holder), place.name) not in found:
-            found[id(place.holder), place.name] = PlaceWrite(place, structure, tuple(map(result, leaves)))
+        if (id(holder), name) not in found:
+            found[id(holder), name] = PlaceWrite(is_item, number, name, structure, tuple(map(result, leaves)))
 
-    for container, before, path in around.containers:
+    for n, (container, before, path) in enumerate(around.containers):
         if isinstance(container, dict):
             for key, value in container.items():
                 if before.get(key, MISSING) is not value and _has_abstract(value):
-                    put(Place(container, key, f"{path}[{key!r}]"), value)
+                    put(True, n, container, key, value)
         elif len(container) != len(before):
             if any(map(_has_abstract, container)):
                 fail(
@@ -506,11 +547,11 @@ def _place_writes(name: str, around: Surroundings, result: Callable[[Any], Any])
         else:
             for i, (value, old) in enumerate(zip(container, before, strict=True)):
                 if value is not old and _has_abstract(value):
-                    put(Place(container, i, f"{path}[{i}]"), value)
-    for place, before in around.places:
+                    put(True, n, container, i, value)
+    for n, (place, before) in enumerate(around.places):
         now = place.read()
         if now is not before and _has_abstract(now):
-            put(place, now)
+            put(False, n, place.holder, place.name, now)
     return tuple(found.values())
 
 

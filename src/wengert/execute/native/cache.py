@@ -19,7 +19,6 @@ import hashlib
 import itertools
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from functools import cache
@@ -27,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core import locks
 from ...version import __version__
 from .machine import llvm
 from .types import Target
@@ -51,7 +51,7 @@ ABANDONED_AFTER = 3600.0
 
 _numbers = itertools.count()
 _written = 0
-_counting = threading.Lock()
+_counting = locks.lock()
 
 
 def is_on() -> bool:

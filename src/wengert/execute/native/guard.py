@@ -9,8 +9,9 @@ step, so that an element too far to the front shows too, with the step that wrot
 Memory that nothing was written to yet is full of what no computation passes over: signalling NaNs, integers far out
 of range, truth values that are neither. A read before the first write shows in the results.
 
-Steps are run one by one. With `WENGERT_GUARD=steps` each says its name on standard error before it begins: where a
-fault has ended the process, the last one is the culprit.
+Steps are run one by one, the first thousands of a call (a loop goes on as it does elsewhere, in the same memory). With
+`WENGERT_GUARD=steps` each says its name on standard error before it begins: where a fault has ended the process, the
+last one is the culprit.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _FENCE = 0xC9
 _NANS = {2: 0x7D25, 4: 0x7FA5A5A5, 8: 0x7FF4A5A5A5A5A5A5}
 _NAN_BF16 = 0x7FA5
 _OTHER, _ANY = 0xA5, 0xFF
+# How many steps of a call are run one by one.
+_WATCHED = 5_000
 
 
 def is_on() -> bool:
@@ -46,12 +49,13 @@ class Run(NamedTuple):
     """A run of a program as its caller knows it.
 
     `table` is the table of addresses, in which arrays have been put; `threads` are as many as may run a step. `step`
-    runs the step of a number, be it native or Python's; `seen` shows a view as an array.
+    runs the step of a number, be it native or Python's, `rest` all from a number on; `seen` shows a view as an array.
     """
 
     table: np.ndarray[Any, np.dtype[np.int64]]
     threads: int
     step: Callable[[int], None]
+    rest: Callable[[int], None]
     seen: Callable[[View], np.ndarray[Any, Any]]
 
 
@@ -129,8 +133,13 @@ class Guard:
 
     def _steps(self, memory: _Memory, run: Run) -> None:
         tells = os.environ.get("WENGERT_GUARD") == "steps"
-        at = 0
+        at = count = 0
         while at < len(self.plan.steps):
+            count += 1
+            if count > _WATCHED:
+                run.table[SCRATCH] = memory.scratch(self._scratch)
+                run.rest(at)
+                return
             step = self.plan.steps[at]
             if tells:
                 print(f"step {at}: {_named(step)}", file=sys.stderr, flush=True)
@@ -138,7 +147,7 @@ class Guard:
                 asked = step.kernel.when
                 at = step.kernel.target if asked is None or run.seen(asked).any() else at + 1
                 continue
-            run.table[SCRATCH] = memory.scratch(step)
+            run.table[SCRATCH] = memory.scratch(step.scratch)
             run.step(at)
             memory.check_scratch(step)
             for buffer in {b.whole for b in step.writes}:
@@ -193,12 +202,12 @@ class _Memory:
         if (self._before(span) != _FENCE).any():
             _refuse(f"before {buffer}", step)
 
-    def scratch(self, step: Step) -> int:
-        """The address for a step's scratch memory, of the first thread, so that it ends where the room does."""
-        need = -(-step.scratch // ALIGN) * ALIGN
+    def scratch(self, nbytes: int) -> int:
+        """The address for so much scratch memory, of the first thread: it ends where the room does."""
+        need = -(-nbytes // ALIGN) * ALIGN
         for room in self._rooms:
             self._bytes[room] = _FENCE
-            self._bytes[room.stop - need : room.stop - need + step.scratch] = _ANY
+            self._bytes[room.stop - need : room.stop - need + nbytes] = _ANY
         return self.address + self._rooms[0].stop - need
 
     def check_scratch(self, step: Step) -> None:

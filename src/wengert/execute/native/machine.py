@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from ...core import locks
 from .types import Target
 
-# LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it.
 # The LLVM whose form of masked memory accesses kernels are written in (llvmlite 0.50).
 OLDEST = (22, 0, 0)
 
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    # A child process finds no compilation half done by a thread that it does not have.
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+# LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it. A child
+# process finds no compilation half done by a thread that it does not have.
+_lock = locks.lock(awaited=True)
 
 
 @cache

@@ -12,10 +12,12 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import setitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.at_once import Call
 from ...core.errors import GraphError, fail
 from ...core.spec import as_dtype, show
 from . import cache, guard, sharing, threads
@@ -48,6 +50,8 @@ from .trace import NativeTrace, Notes, now
 keep_in(cache.load, cache.keep)
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# What is done with the results of a run: it makes the calls that it is given and its own, all at once.
+Commit = Callable[[list[Array], Sequence[Call]], None]
 
 # A step is shared out if it takes one thread that long (in nanoseconds), and all such steps of the
 # program together so long: handing one over and meeting again costs 1 to 2 microseconds, waking a
@@ -121,6 +125,8 @@ class Program:
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
+        # The steps from here on are kernels, and inputs are written to by no others; the number of steps where by none.
+        self._last = _last_part(plan)
         self._idle: list[_Instance] = []
         # The least time that one thread needed for each step so far, in nanoseconds.
         self.times = np.full(len(plan.steps), UNTIMED, np.int64)
@@ -211,7 +217,8 @@ class Program:
                 block = instance.borrow()
             at = layout.start(instance.address, arrays)
             if at == WRONG_KIND:
-                arrays = (*self._fitting(inputs), *arrays[len(inputs) :])
+                inputs = self._fitting(inputs)
+                arrays = (*inputs, *arrays[len(inputs) :])
                 at = layout.start(instance.address, arrays)
             if at < len(self._starts):
                 self._go_on(instance, at)
@@ -223,9 +230,58 @@ class Program:
             if len(self._idle) < IDLE:
                 self._idle.append(instance)
         if layout.timed:
-            self._timed_calls += 1
-            if self._timed_calls >= TIMED_CALLS and self._layout is layout:
-                self._layout = self._divided()
+            self._timed(layout)
+        return results
+
+    def _timed(self, layout: _Layout) -> None:
+        """After a call in which steps were timed."""
+        self._timed_calls += 1
+        if self._timed_calls >= TIMED_CALLS and self._layout is layout:
+            self._layout = self._divided()
+
+    def run_at_once(self, inputs: Sequence[Array], commit: Commit) -> list[Array]:
+        """Run the program as :meth:`run` does, and what is done with its results, as a whole or not at all.
+
+        Where donated inputs are written to, `commit` is called before that, with arrays in which there are no results
+        yet, and the first of its calls puts them there.
+        """
+        if self._last == len(self._starts) or self._guard is not None:
+            found = self.run(inputs)
+            commit(found, ())
+            return found
+        layout = self._layout
+        if layout.generation != threads.generation:
+            layout = self._layout = self._divided()
+        places = self._places((None,) * len(self._makers))
+        arrays = (*inputs, *(p for p in places if p is not None))
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            instance = _Instance(self)
+        block = None
+        try:
+            if instance.layout is not layout:
+                instance.adopt(layout)
+            if instance.own is None:
+                block = instance.borrow()
+            instance.call[CALL_COUNT] = self._last
+            at = layout.start(instance.address, arrays)
+            if at == WRONG_KIND:
+                inputs = self._fitting(inputs)
+                arrays = (*inputs, *arrays[len(inputs) :])
+                at = layout.start(instance.address, arrays)
+            self._go(instance, at, self._last)
+            results, copies = self._to_answer(instance, inputs, places)
+            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = self._last, len(self._starts)
+            commit(results, [(self._driver.run, instance.address), *copies])
+        finally:
+            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = 0, len(self._starts)
+            if block is not None:
+                _give_back(block, instance.nbytes)
+            if len(self._idle) < IDLE:
+                self._idle.append(instance)
+        if layout.timed:
+            self._timed(layout)
         return results
 
     def trace(
@@ -349,10 +405,13 @@ class Program:
         """Do the step of Python's at which the driver stopped, and go on from there."""
         if self._guard is not None:
             self._go_guarded(self._guard, instance, notes)
-            return
-        steps, go = self.plan.steps, self._driver.run
+        else:
+            self._go(instance, at, len(self.plan.steps), notes)
+
+    def _go(self, instance: _Instance, at: int, stop: int, notes: Notes | None = None) -> None:
+        go = self._driver.run
         try:
-            while at < len(steps):
+            while at < stop:
                 if self._hosted(instance, at, notes):
                     at += 1
                 else:
@@ -383,9 +442,13 @@ class Program:
             if self._driver.run(instance.address) == at:
                 self._hosted(instance, at, notes)
 
+        def rest(at: int) -> None:
+            call[CALL_FIRST], call[CALL_COUNT] = at, len(self.plan.steps)
+            self._go(instance, self._driver.run(instance.address), len(self.plan.steps), notes)
+
         try:
             seen = partial(self._seen, instance, writable=False)
-            instance.guarded = guarded.run(guard.Run(instance.table, self._layout.threads, step, seen))
+            instance.guarded = guarded.run(guard.Run(instance.table, self._layout.threads, step, rest, seen))
         finally:
             call[CALL_FIRST] = call[CALL_COUNT] = 0
 
@@ -418,19 +481,41 @@ class Program:
         handed: set[int] = set()
         for view, result, to in zip(self.plan.outputs, results, given or (None,) * len(results)):
             if result is None:
-                source = view.buffer
-                whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
-                if whole and source.index not in handed:
-                    handed.add(source.index)
-                    result = inputs[source.index]
-                else:
-                    seen = self._seen(instance, view, False)
-                    result = np.array(seen, order="K") if to is None else seen
+                result = self._handed(view, inputs, handed)
+            if result is None:
+                seen = self._seen(instance, view, False)
+                result = np.array(seen, order="K") if to is None else seen
             if to is not None and to is not result:
                 np.copyto(to, result)
                 result = to
             answer.append(result)
         return answer
+
+    def _to_answer(
+        self, instance: _Instance, inputs: Sequence[Array], results: Sequence[Array | None]
+    ) -> tuple[list[Array], list[Call]]:
+        """The arrays of the results before a run, and the calls that copy some of them after it."""
+        answer: list[Array] = []
+        copies: list[Call] = []
+        handed: set[int] = set()
+        for view, result in zip(self.plan.outputs, results):
+            if result is None:
+                result = self._handed(view, inputs, handed)
+            if result is None:
+                seen = self._seen(instance, view, False)
+                result = np.empty_like(seen, order="K")
+                copies.append((setitem, result, ..., seen))
+            answer.append(result)
+        return answer, copies
+
+    def _handed(self, view: View, inputs: Sequence[Array], handed: set[int]) -> Array | None:
+        """The donated input that a result is as a whole, if there is one and it was not handed over already."""
+        source = view.buffer
+        whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
+        if not whole or source.index in handed:
+            return None
+        handed.add(source.index)
+        return inputs[source.index]
 
 
 class Seat(NamedTuple):
@@ -572,6 +657,13 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
         return math.ceil(math.ceil(pieces / size) / count) * size
 
     return grain * min(range(smallest, min(largest, smallest + count, 2 * smallest) + 1), key=rounds)
+
+
+def _last_part(plan: Plan) -> int:
+    """The first of the steps at the end of a plan that are kernels, where one of them writes to an input."""
+    last = max((i + 1 for i, step in enumerate(plan.steps) if not isinstance(step.kernel, Kernel)), default=0)
+    writes = any(b.whole.kind == "input" for step in plan.steps[last:] for b in step.writes)
+    return last if writes else len(plan.steps)
 
 
 def _claim_outputs(plan: Plan) -> None:
