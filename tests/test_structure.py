@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -366,3 +367,44 @@ def test_every_structure_op_declares_its_checks() -> None:
         assert op.samples is not None
         assert op.reference is not None
         assert op.onnx is not None
+
+
+@pytest.mark.parametrize(
+    ("pad", "mode", "value", "want"),
+    [
+        ((1, 2), "constant", None, lambda x: np.pad(x, ((0, 0), (0, 0), (1, 2)))),
+        ((1, 0, 0, 2), "constant", 7.0, lambda x: np.pad(x, ((0, 0), (0, 2), (1, 0)), constant_values=7)),
+        ((-1, 1), "constant", None, lambda x: np.pad(x[..., 1:], ((0, 0), (0, 0), (0, 1)))),
+        ((0, -3), "constant", None, lambda x: x[..., :-3]),
+        ((), "constant", None, lambda x: x),
+        ((2, 1), "reflect", None, lambda x: np.pad(x, ((0, 0), (0, 0), (2, 1)), "reflect")),
+        ((1, 1, 2, 0), "replicate", None, lambda x: np.pad(x, ((0, 0), (2, 0), (1, 1)), "edge")),
+        ((0, 2, 1, 0), "circular", None, lambda x: np.pad(x, ((0, 0), (1, 0), (0, 2)), "wrap")),
+    ],
+)
+def test_functional_pad_counts_from_the_last_axis(pad: Any, mode: str, value: Any, want: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+
+    def fn(x: wg.Tensor) -> wg.Tensor:
+        return wg.nn.functional.pad(x, pad, mode, value)
+
+    for run in (fn, wg.jit(fn), wg.graph(fn)(wg.tensor(x))):
+        np.testing.assert_array_equal(np.asarray(run(wg.tensor(x))), want(x))
+
+
+@pytest.mark.parametrize(
+    ("pad", "mode", "value", "text"),
+    [
+        ((1,), "constant", None, "a pair for each axis"),
+        ((1, 1) * 4, "constant", None, "at most 6 ints"),
+        (((1, 1), (0, 0)), "constant", None, "pad"),
+        (1, "constant", None, "the last axis first"),
+        ((-5, 0), "constant", None, "not so many to take away"),
+        ((1, 1), "edge", None, "no mode 'edge'"),
+        ((1, 1), "reflect", 2.0, "a value in mode"),
+        ((4, 0), "reflect", None, "only 4 elements"),
+    ],
+)
+def test_functional_pad_refuses(pad: Any, mode: str, value: Any, text: str) -> None:
+    with pytest.raises(wg.WengertError, match=text):
+        wg.nn.functional.pad(wg.zeros(2, 3, 4), pad, mode, value)

@@ -40,6 +40,11 @@ def undoing(calls: list[Call]) -> Callable[[], object]:
     return at_once(chain.from_iterable(map(reversed, (calls,))))
 
 
+def for_all(objects: list[Any], function: Callable[..., object], *arguments: Any) -> list[Call]:
+    """The call that makes `function(x, *arguments)` for each of the objects that stand in the list when it is made."""
+    return [(_consume, map(function, objects, *map(repeat, arguments)))]
+
+
 class StoredWhereAlive:
     """Values for slots of objects that may be gone by the time that they are put back; `calls` puts them there."""
 

@@ -29,6 +29,10 @@ class Capture:
         """The value of an abstract tensor with one element, on which the program's course depends from here."""
         raise NotImplementedError
 
+    def fix(self, x: Tensor, what: str) -> None:
+        """An abstract tensor by whose value shapes go: raise for a trace in which it has one, if it may have one."""
+        raise NotImplementedError
+
     def refuse(self, x: Tensor, what: str) -> None:
         """Raise for a use of an abstract tensor's value outside the graph."""
         raise NotImplementedError
@@ -56,6 +60,28 @@ set_capture = _capture.set
 reset_capture = _capture.reset
 
 
+# The leaves with values that were made while a whole program is traced: they are constants of its graph.
+_fresh_leaves: ContextVar[list[Node] | None] = ContextVar("wengert_fresh_leaves", default=None)
+
+
+class FreshLeaves:
+    """A trace of a whole program, in which new leaves are part of it; afterwards they are leaves like others."""
+
+    __slots__ = ("_found", "_token")
+
+    def __enter__(self) -> None:
+        self._found: list[Node] = []
+        self._token = _fresh_leaves.set(self._found)
+
+    def __exit__(self, *exc: object) -> None:
+        _fresh_leaves.reset(self._token)
+        for node in self._found:
+            node.inputs = ()
+
+
+fresh_leaves = _fresh_leaves.get
+set_fresh_leaves = _fresh_leaves.set
+
 # The variables of transforms at work, by their nodes, with their values (None: abstract).
 open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
 
@@ -72,6 +98,15 @@ class Written(NamedTuple):
     where: str
 
 
+class Filled(NamedTuple):
+    """A leaf whose `.grad` was given a value in a trace: a weak reference, its node and gradient before, where."""
+
+    tensor: weakref.ref[Tensor]
+    node: Node | None
+    before: Any
+    where: str
+
+
 class Writes:
     """The tensors that a function writes to while a transform runs it, each as it was before.
 
@@ -79,10 +114,11 @@ class Writes:
     a computation): what it writes to outside is then no state of a compiled function around it.
     """
 
-    __slots__ = ("found", "is_trace", "outer", "_token")
+    __slots__ = ("found", "gradients", "is_trace", "outer", "_token")
 
     def __init__(self, is_trace: bool) -> None:
         self.found: dict[int, Written] = {}
+        self.gradients: dict[int, Filled] = {}
         self.is_trace = is_trace
         self.outer: Writes | None = None
 
@@ -115,6 +151,15 @@ def note_write(x: Tensor, gives_abstract: bool) -> bool:
     if capture is not None and gives_abstract and x._data is not None:
         capture.write(x)
     return capture is not None
+
+
+def note_gradient(x: Tensor) -> None:
+    """Tell the trace around, if any, that a tensor is about to be given another gradient."""
+    writes = _writes.get()
+    while writes is not None and not writes.is_trace:
+        writes = writes.outer
+    if writes is not None and id(x) not in writes.gradients:
+        writes.gradients[id(x)] = Filled(weakref.ref(x), x.node, getattr(x, "_grad", None), user_location())
 
 
 # Who looks on at writes; None while a trace of its own begins.

@@ -58,30 +58,41 @@ class Mixed(tuple[Any, ...]):
 class Hooked:
     """A node's saved values together with what wants to see its gradient.
 
-    `hooks` maps a handle's key to a function of the gradient; `retain` is a weak reference to the
-    tensor whose `.grad` is to be filled, or None.
+    `hooks` maps a handle's key to a function of the gradient: a leaf's own dict, whichever nodes it has in its life.
+    `retain` is a weak reference to the tensor whose `.grad` is to be filled, or None.
     """
 
     __slots__ = ("saved", "hooks", "retain")
 
-    def __init__(self, saved: Any) -> None:
+    def __init__(self, saved: Any, hooks: dict[int, Any] | None = None) -> None:
         self.saved = saved
-        self.hooks: dict[int, Any] = {}
+        self.hooks: dict[int, Any] = {} if hooks is None else hooks
         self.retain: Any = None
+
+
+# At "leaves" a new object whenever a leaf gains or loses a hook: a compiled program has the hooks of its day.
+hooks_changed: dict[str, object] = {"leaves": object()}
 
 
 class RemovableHandle:
     """Ends a hook: `handle.remove()`."""
 
-    __slots__ = ("_hooked", "key")
+    __slots__ = ("_hooks", "_of_leaf", "key")
 
-    def __init__(self, hooked: Hooked) -> None:
-        self._hooked = hooked
+    def __init__(self, hooks: dict[int, Any], hook: Any, of_leaf: bool) -> None:
+        self._hooks, self._of_leaf = hooks, of_leaf
         self.key = next(_hook_keys)
+        hooks[self.key] = hook
+        self._note()
 
     def remove(self) -> None:
         """End the hook. A second call does nothing."""
-        self._hooked.hooks.pop(self.key, None)
+        self._hooks.pop(self.key, None)
+        self._note()
+
+    def _note(self) -> None:
+        if self._of_leaf:
+            hooks_changed["leaves"] = object()
 
 
 class Unread:

@@ -122,7 +122,7 @@ def replace(t: Tensor, value: Tensor) -> None:
         become(t, bind_detach(value))
         return
     note_write(t, False)
-    node = leaf_node(t) if t.node is not None and t.node.op is LEAF else None
+    node = leaf_node(t, value._data) if t.node is not None and t.node.op is LEAF else None
     t._data, t.node = value._data, node
     if not t.is_weak:
         t._spec = value.spec
@@ -133,8 +133,7 @@ def become(t: Tensor, value: Tensor) -> None:
     assert value.node is not None
     node = value.node
     if t.node is not None and t.node.op is LEAF:
-        node = leaf_node(t)
-        node.inputs = (value.node,)
+        node = leaf_node(t, value.node)
     if t._data is not None:
         t._data = None
         if not t.is_weak:

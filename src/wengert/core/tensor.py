@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .capture import get_capture, open_variables
+from .capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
@@ -178,6 +178,16 @@ class Tensor:
                 return capture.decide(self, what)
         return self._value(what)
 
+    def _fixed(self, what: str) -> Any:
+        """The value, on which shapes hang; None for an abstract tensor.
+
+        A compiler's trace begins anew with what was found outside of the function as a constant, where it hangs on
+        nothing else.
+        """
+        if self._data is None and (capture := get_capture()) is not None:
+            capture.fix(self, what)
+        return self._data
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if self.requires_grad and get_mode().grad:
             fail(
@@ -296,8 +306,11 @@ class Tensor:
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Make a leaf collect gradients (or no longer). Returns the tensor.
 
+        Inside a transform, what depends on its variables has gradients in any case: it collects them in `.grad` too.
+
         Raises DTypeError for integer and boolean tensors, GradientError for a non-leaf.
         """
+        node = self.node
         if not requires_grad:
             if not self.is_leaf:
                 fail(
@@ -305,8 +318,11 @@ class Tensor:
                     f"requires_grad_(False) of a tensor computed by {self.node}, {self.spec}",
                     "Only leaves can be switched off. Use t.detach() for a copy without history.",
                 )
-            self.node = None
-        elif self.node is None:
+            if node is not None and node.requires_grad:
+                if type(node.saved) is Hooked and node.saved.hooks:
+                    _hooks_of_frozen[id(self)] = node.saved.saved, node.saved.hooks
+                self.node = node.inputs[0] if self._data is None else None
+        elif node is None or not node.requires_grad:
             if category(self.dtype) < 2:
                 fail(
                     DTypeError,
@@ -314,13 +330,18 @@ class Tensor:
                     "Only floating and complex tensors have derivatives: "
                     "x.astype(wg.float32), or write the numbers with a decimal point.",
                 )
-            self.node = leaf_node(self)
+            self.node = leaf_node(self, node if self._data is None else self._data)
+            owner, hooks = _hooks_of_frozen.pop(id(self), (None, None))
+            if owner is not None and owner() is self:
+                self.node.saved = Hooked(self.node.saved, hooks)
+        elif node.op is not LEAF and hangs_on_open(self):
+            self.retain_grad()
         return self
 
     @property
     def is_leaf(self) -> bool:
         """Whether the user made it, rather than a recorded operation."""
-        return self.node is None or self.node.op.kind == "leaf"
+        return self.node is None or not self.node.requires_grad or self.node.op is LEAF
 
     @property
     def grad_fn(self) -> Node | None:
@@ -346,6 +367,7 @@ class Tensor:
                 fail(DTypeError, f".grad must be a tensor or None, not {type(value).__name__}")
             if value.shape != self.shape:
                 fail(ShapeError, f".grad of shape {value.shape} for a tensor of shape {self.shape}")
+        note_gradient(self)
         self._grad = value
 
     @property
@@ -387,10 +409,7 @@ class Tensor:
         """
         if not self.requires_grad:
             fail(GradientError, "register_hook() on a tensor that does not require gradients")
-        hooked = self._hooked()
-        handle = RemovableHandle(hooked)
-        hooked.hooks[handle.key] = hook
-        return handle
+        return RemovableHandle(self._hooked().hooks, hook, self.is_leaf)
 
     def _hooked(self) -> Hooked:
         node = self.node
@@ -556,22 +575,24 @@ def bind_detach(x: Tensor) -> Tensor:
     return out
 
 
-def refuse_cut(x: Tensor, what: str) -> None:
+NUMBER_CUT = (
+    "As a Python number it would be a constant, and its derivative lost: write wg.sin(x) for math.sin(x), and "
+    "wg.stack([a, b]) for an array that is filled number by number. Where only the value is meant (to print, to "
+    "log), write x.detach().item()."
+)
+
+
+def refuse_cut(x: Tensor, what: str, instead: str = NUMBER_CUT) -> None:
     """Raise GradientError where a value would leave a computation that a transform is differentiating."""
-    node = x.node
-    if not open_variables or node is None or not node.requires_grad or not _hangs_on_open(node):
-        return
-    fail(
-        GradientError,
-        f"{what} of a value that is being differentiated, {x.spec}",
-        "As a Python number it would be a constant, and its derivative lost: write wg.sin(x) for math.sin(x), and "
-        "wg.stack([a, b]) for an array that is filled number by number. Where only the value is meant (to print, to "
-        "log), write x.detach().item().",
-    )
+    if hangs_on_open(x):
+        fail(GradientError, f"{what} of a value that is being differentiated, {x.spec}", instead)
 
 
-def _hangs_on_open(root: Node) -> bool:
-    """Whether a node depends on a variable of a transform at work."""
+def hangs_on_open(x: Tensor) -> bool:
+    """Whether a value depends on a variable of a transform at work."""
+    root = x.node
+    if not open_variables or root is None or not root.requires_grad:
+        return False
     seen, stack = {root}, [root]
     while stack:
         node = stack.pop()
@@ -585,9 +606,25 @@ def _hangs_on_open(root: Node) -> bool:
     return False
 
 
-def leaf_node(owner: Tensor) -> Node:
-    """A node that gradients for `owner` are collected at."""
-    return make_node(LEAF, (), EMPTY_ATTRS, weakref.ref(owner), owner.spec, None, 0, get_mode().scope)
+# By identity, leaves that collect no gradients for now: a weak reference, and the hooks that they had.
+_hooks_of_frozen: dict[int, tuple[Any, dict[int, Any]]] = {}
+
+
+def leaf_node(owner: Tensor, value: Any) -> Node:
+    """A node that gradients for `owner` are collected at, with the hooks of the one that it has.
+
+    `value` is what it stands for: an array, or in a trace a node, through which a graph looks as it does through the
+    array of a leaf that is made while a whole program is traced.
+    """
+    old = owner.node
+    fresh = None if isinstance(value, Node) else fresh_leaves()
+    inputs = () if fresh is None and not isinstance(value, Node) else (value,)
+    node = make_node(LEAF, inputs, EMPTY_ATTRS, weakref.ref(owner), owner.spec, None, 0, get_mode().scope)
+    if fresh is not None:
+        fresh.append(node)
+    if old is not None and old.op is LEAF and type(old.saved) is Hooked:
+        node.saved = Hooked(node.saved, old.saved.hooks)
+    return node
 
 
 def wrap(data: Any, spec: Spec | None = None) -> Tensor:
@@ -653,7 +690,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     if requires_grad:
         if not out.is_leaf:
             refuse_cut(out, "a leaf, tensor(..., requires_grad=True),")
-            out = wrap(out._value("a leaf"), out.spec)
+            out = out.detach()
         out.requires_grad_()
     return out
 

@@ -5,13 +5,15 @@ All but the few defined here are those of `wengert` itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import wengert as wg
 
-from ..core.errors import RangeError, ShapeError, fail
+from ..core.errors import GraphError, RangeError, ShapeError, fail
+from ..core.spec import show
 from ..core.tensor import Tensor
+from ..ops.structure import int_args
 
 Function = Callable[..., Tensor]
 
@@ -50,7 +52,6 @@ mse_loss: Function = wg.mse_loss
 nll_loss: Function = wg.nll_loss
 normalize: Function = wg.normalize
 one_hot: Function = wg.one_hot
-pad: Function = wg.pad
 prelu: Function = wg.prelu
 relu: Function = wg.relu
 relu6: Function = wg.relu6
@@ -64,6 +65,58 @@ softmax: Function = wg.softmax
 softmin: Function = wg.softmin
 softsign: Function = wg.softsign
 tanh: Function = wg.tanh
+
+
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """Elements put around a tensor, or taken away, as PyTorch counts them: the last axis first.
+
+    :func:`wengert.pad` counts as NumPy does.
+
+    Parameters
+    ----------
+    input: any shape and dtype.
+    pad: pairs of numbers in one flat sequence, (before, after) for the last axis, then for the one before it, and
+        so on. A negative number takes elements away.
+    mode: "constant" puts `value` (default 0), "reflect" mirrors at the border elements without repeating them,
+        "replicate" repeats those, "circular" continues at the other end.
+
+    Raises ShapeError for widths that do not fit, DTypeError for a value that the dtype does not hold.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([[1, 2, 3], [4, 5, 6]])
+    >>> wg.nn.functional.pad(x, (1, -1))
+    tensor([[0, 1, 2],
+            [0, 4, 5]])
+    >>> wg.nn.functional.pad(x, (0, 2, 1, 0), mode="circular")
+    tensor([[4, 5, 6, 4, 5],
+            [1, 2, 3, 1, 2],
+            [4, 5, 6, 4, 5]])
+    """
+    x = wg.asarray(input)
+    what = f"pad of {show(x.shape, x.dtype)} by {pad!r}"
+    if not isinstance(pad, (tuple, list)):
+        fail(ShapeError, what, "Give pairs (before, after) in one flat tuple, the last axis first.")
+    widths = int_args((tuple(pad),), "pad")
+    if len(widths) % 2 or len(widths) > 2 * x.ndim:
+        fail(ShapeError, what, f"Give a pair for each axis that is padded, the last first: at most {2 * x.ndim} ints.")
+    if mode not in _PAD_MODES:
+        fail(GraphError, f"pad: there is no mode {mode!r}", f"It is one of {', '.join(_PAD_MODES)}.")
+    if mode != "constant" and value:
+        fail(GraphError, f"pad: a value in mode {mode!r}", "Only the mode constant puts a value.")
+    pairs = [(0, 0)] * (x.ndim - len(widths) // 2) + [*zip(widths[::2], widths[1::2])][::-1]
+    kept = []
+    for n, (before, after) in zip(x.shape, pairs, strict=True):
+        start, stop = max(0, -before), n - max(0, -after)
+        if start > stop:
+            fail(ShapeError, what, f"An axis of {n} elements has not so many to take away.")
+        kept.append(slice(start, stop))
+    if min(widths, default=0) < 0:
+        x = x[tuple(kept)]
+    grown = [(max(0, before), max(0, after)) for before, after in pairs]
+    return wg.pad(x, grown, _PAD_MODES[mode], 0 if value is None else value)
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:

@@ -83,6 +83,8 @@ def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
     onnx="Softmax",
 )
 def softmax_op(x: Any, *, axis: int) -> Any:
+    if x.shape[axis] == 0:
+        return x  # nothing is largest
     shifted = exp.front(x - max_op.front(x, axis=(axis,), keepdims=True))
     return shifted / sum_op.front(shifted, axis=(axis,), keepdims=True)
 
@@ -98,6 +100,8 @@ def softmax_op(x: Any, *, axis: int) -> Any:
     onnx="LogSoftmax",
 )
 def log_softmax_op(x: Any, *, axis: int) -> Any:
+    if x.shape[axis] == 0:
+        return x
     # Not x - logsumexp(x): what is close to 0 would have the error of the largest.
     shifted = x - max_op.front(x, axis=(axis,), keepdims=True)
     return shifted - log.front(sum_op.front(exp.front(shifted), axis=(axis,), keepdims=True))

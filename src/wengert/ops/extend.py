@@ -339,7 +339,14 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     axis = normalize_axis(axis, x.ndim)
     size = x.shape[axis]
     if isinstance(repeats, (Tensor, np.ndarray)):
-        repeats = as_operand(repeats).tolist()
+        counts = as_operand(repeats)
+        if counts._fixed("repeat") is None:
+            fail(
+                GraphError,
+                f"repeat of {show(x.shape, x.dtype)} by the values of an abstract tensor {counts.spec}",
+                "The result's shape would depend on them. Pass the numbers of times as Python ints.",
+            )
+        repeats = counts.tolist()
     times = int_args((repeats,), "repeats")
     if min(times, default=0) < 0 or len(times) not in (1, size):
         fail(

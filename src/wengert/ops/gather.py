@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.declare import op, public
-from ..core.errors import DTypeError, RangeError, ShapeError, fail
+from ..core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ..core.op import Call, Linear, NoDerivative, Op
 from ..core.operands import elementwise_general
 from ..core.record import bind
@@ -532,6 +532,12 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     """
     found = _indices(indices, "one_hot")
     if num_classes == -1:
-        num_classes = int(np.max(found._value("one_hot without num_classes"), initial=-1)) + 1
+        if found._fixed("one_hot without num_classes") is None:
+            fail(
+                GraphError,
+                f"one_hot without num_classes of an abstract tensor {found.spec}",
+                "The result's shape would depend on its values: say how many classes there are.",
+            )
+        num_classes = int(np.max(found._data, initial=-1)) + 1
     out: Tensor = bind(one_hot_op, (found,), {"num_classes": num_classes, "dtype": as_dtype(dtype)})
     return out

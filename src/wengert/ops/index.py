@@ -116,14 +116,15 @@ def _mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
             f"a mask of shape {mask.shape} over axes of shape {want}, tensor {show(x.shape, x.dtype)}",
             "A mask has the shape of the axes that it picks from.",
         )
-    if mask._data is None:
+    value = mask._fixed("a mask")
+    if value is None:
         fail(
             GraphError,
             f"an abstract mask of shape {mask.shape} as an index into {show(x.shape, x.dtype)}",
             "The result's shape would depend on the mask's values. "
             "Keep the shape and choose values instead: wg.where(mask, x, other).",
         )
-    return [wrap(i) for i in np.nonzero(mask._data)]
+    return [wrap(i) for i in np.nonzero(value)]
 
 
 def _static_int(i: int, n: int, axis: int, x: Tensor) -> int:

@@ -27,7 +27,7 @@ from ..core.record import caller, same_value
 from ..core.source import is_stored_back, resolve
 from ..core.spec import broadcast_shapes, category, show
 from ..core.standins import replace
-from ..core.tensor import LEAF, DataView, Tensor, asarray, taken_from, wrap
+from ..core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from .elementwise import add, divide, multiply, negative, pow, subtract
 from .selection import clip
 from .structure import broadcast, cast
@@ -84,6 +84,8 @@ def write(x: Tensor, new: Tensor) -> None:
         else:
             note_write(x, False)
             x._data = new._data
+            if node.inputs:  # in a trace, where it stands for the value that it had
+                x.node = leaf_node(x, new._data)
         return
     note_write(x, new._data is None)
     if not x.is_weak:

@@ -37,8 +37,7 @@ from .linalg_base import (
 from .linalg_solve import inv, inv_op
 from .linalg_spectral import svd_op
 from .reduce_ops import prod_op
-from .selection import where_op
-from .structure import broadcast
+from .selection import where, where_op
 
 # -- determinants
 
@@ -291,8 +290,8 @@ def matrix_power(x: Any, n: int, /) -> Tensor:
         if left:
             base = matmul(base, base)
     if out is None:
-        one = wrap(np.eye(base.shape[-1], dtype=base.dtype))
-        return bind(broadcast, (one,), {"shape": base.shape})  # type: ignore[no-any-return]
+        # A choice of nothing of the matrix, so that its gradient is zeros, and not none.
+        return where(wrap(np.zeros((), bool)), base, wrap(np.eye(base.shape[-1], dtype=base.dtype)))
     return out
 
 

@@ -355,14 +355,15 @@ def searchsorted(
 
 def _concrete(x: Any, name: str) -> Any:
     """The value of an operand. Raises GraphError for an abstract one: the result's shape would be unknown."""
-    if x._data is None:
+    value = x._fixed(name)
+    if value is None:
         fail(
             GraphError,
             f"{name} of an abstract tensor {x.spec}",
             "The result's shape would depend on its values. Do this outside of the traced function, "
             "or keep the shape and choose values: wg.where(mask, x, other).",
         )
-    return x._data
+    return value
 
 
 @public(method=True)

@@ -12,7 +12,7 @@ from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node
 from ..core.op import TABLE
 from ..core.spec import category
-from ..core.tensor import Tensor, asarray, wrap
+from ..core.tensor import Tensor, asarray, refuse_cut, wrap
 from .reverse import backward_pass
 
 
@@ -72,13 +72,22 @@ def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor
 def _run(
     pairs: list[tuple[Tensor, Tensor]], targets: list[Node] | None, create_graph: bool, retain_graph: bool | None
 ) -> dict[Node, Any]:
+    if not create_graph:
+        for out, _ in pairs:
+            refuse_cut(out, "gradients without create_graph=True", _CONSTANT)
     is_abstract = any(o._data is None or c._data is None for o, c in pairs)
     if is_abstract and not create_graph and not retain_graph and (capture := get_capture()) is not None:
         capture.consume([o.node for o, _ in pairs if o.node is not None])
-    create_graph = create_graph or is_abstract
-    roots = [(o.node, c if create_graph else c._data) for o, c in pairs]
-    retain = create_graph if retain_graph is None else retain_graph
-    return backward_pass(roots, targets, create_graph=create_graph, retain_graph=retain)  # type: ignore[arg-type]
+    as_tensors = create_graph or is_abstract
+    roots: Any = [(o.node, c if as_tensors else c._data) for o, c in pairs]
+    retain = as_tensors if retain_graph is None else retain_graph
+    return backward_pass(roots, targets, as_tensors=as_tensors, create_graph=create_graph, retain_graph=retain)
+
+
+_CONSTANT = (
+    "The gradients would be constants, and their own derivative lost: write backward(create_graph=True) or "
+    "autograd.grad(..., create_graph=True). Where they are meant as constants, take them of a loss of x.detach()."
+)
 
 
 def backward(

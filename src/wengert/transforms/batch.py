@@ -23,7 +23,7 @@ from ..core.record import OUTPUT, bind
 from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
 from ..core.standins import WeakTensor
-from ..core.tensor import ALIAS, Tensor, asarray, wrap
+from ..core.tensor import ALIAS, LEAF, Tensor, asarray, wrap
 from ..ops.draws import takes_position
 from ..ops.keys import is_key
 from . import batch_rules
@@ -119,7 +119,7 @@ def _run_trace(trace: OpenTrace, feeds: Sequence[tuple[Tensor, bool]], size: int
     left = Counter(e for found in (*operands.values(), results) for e in found if isinstance(e, Node))
     for node, found in operands.items():
         args = [values[e] if isinstance(e, Node) else Batched(e, False) for e in found]
-        values[node] = args[0] if node.op is ALIAS else _run_node(node, args, size, randomness)
+        values[node] = args[0] if node.op is ALIAS or node.op is LEAF else _run_node(node, args, size, randomness)
         for e in found:
             if isinstance(e, Node):
                 left[e] -= 1

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.capture import open_variables
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
@@ -24,6 +25,7 @@ from ..core.spec import Spec
 from ..core.standins import weak
 from ..core.tensor import LEAF, Tensor, abstract, wrap
 from ..core.tree import Structure
+from .reverse import refuse_hooks
 from .trace import as_result
 from .variables import is_live, own_object, run_once
 
@@ -118,14 +120,20 @@ def open_trace(
     mark = Scope("trace", "", outer.scope)
     own = {t.node for t in inputs}
     token = set_mode(outer.traced(mark, outer.grad))
+    # Within a transform they stand for what may hang on its variables.
+    variables = [t.node for t in inputs if open_variables and t.node is not None and t.requires_grad]
+    open_variables.update(dict.fromkeys(variables))
     try:
         result = run_once(fn, args, kwargs, lambda node: node in own or _under(node.scope, mark))
     finally:
+        for node in variables:
+            open_variables.pop(node, None)
         reset_mode(token)
     leaves, structure = tree.flatten(result)
     outs = [own_object(as_result(name, leaf)) for leaf in leaves]
     if outer.grad:
         outs = list(map(resumed, outs))
+    refuse_hooks([o.node for o in outs if o.node is not None and o.is_abstract and o.requires_grad], name)
     inside = _inside(outs, {t.node for t in inputs}, mark)  # type: ignore[misc]
     return OpenTrace(name, inputs, outs, inside, structure)
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core import kernels
-from ..core.errors import GradientError, ShapeError, fail, user_location
+from ..core.capture import open_variables
+from ..core.errors import GradientError, GraphError, ShapeError, fail, user_location
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node, Recomputed
 from ..core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
@@ -30,25 +31,17 @@ def backward_pass(
     *,
     create_graph: bool,
     retain_graph: bool,
+    as_tensors: bool | None = None,
     known: Reachable | None = None,
 ) -> dict[Node, Any]:
     """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
 
     `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
-    that consumes it; the walk keeps its own stack. `known` is what is reachable from the roots,
+    that consumes it; the walk keeps its own stack. `as_tensors` without `create_graph` asks for tensors that are
+    constants: a trace records how they are computed all the same. `known` is what is reachable from the roots,
     where the caller has looked already; it is used up.
     """
-    return _walk(roots, targets, create_graph, retain_graph, known)
-
-
-def _walk(
-    roots: Sequence[tuple[Node, Any]],
-    targets: Sequence[Node] | None,
-    create_graph: bool,
-    retain_graph: bool,
-    known: Reachable | None,
-) -> dict[Node, Any]:
-    lib: Any = Tensors if create_graph else Arrays
+    lib: Any = Tensors if create_graph or as_tensors else Arrays
     freed = None if retain_graph else Freed(user_location())
     needed = None
     pending, ends = known if known is not None else reach([n for n, _ in roots])
@@ -62,8 +55,9 @@ def _walk(
     for node, ct in roots:
         _accumulate(lib, cts, masks, node, ct, None)
     ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
-    mode = get_mode()
-    token = set_mode(mode.with_grad(lib.recording))
+    outer = get_mode()
+    mode = outer.with_grad(create_graph)
+    token = set_mode(mode)
     opened: set[Recomputed] = set()
     # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
     with np.errstate(all="ignore"):
@@ -88,7 +82,7 @@ def _walk(
                 elif ct is not None and (needed is None or node in needed):
                     if lib.recording:
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
-                        set_mode(mode.recording(inside))
+                        set_mode(mode.within(inside))
                     _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
                     if freed is not None and saved:
                         if type(node.saved) is Hooked:
@@ -141,6 +135,27 @@ def reach(roots: Sequence[Node]) -> Reachable:
         if ending:
             ends.add(node)
     return Reachable(pending, ends)
+
+
+def refuse_hooks(roots: Sequence[Node], name: str) -> None:
+    """Raise GraphError where the roots hang on a value inside a traced function whose gradient something waits for.
+
+    What is made of the trace has gradients of its own, which pass by the value's node.
+    """
+    for node in reachable(roots):
+        hooked = node.saved
+        if type(hooked) is not Hooked or node.op.name == "leaf":
+            continue
+        # What retains the gradient of a variable of a transform has had it: it is gone with the variable.
+        retains = hooked.retain is not None and hooked.retain() is not None and node not in open_variables
+        if hooked.hooks or retains:
+            what = "a gradient hook" if hooked.hooks else "retain_grad()"
+            fail(
+                GraphError,
+                f"{what} on a value inside {name}, {node.spec}, whose gradient is taken outside",
+                f"{name} is traced, and gradients flow through it as a whole. Take the gradient inside it, or hook "
+                "what goes in or comes out.",
+            )
 
 
 def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:

@@ -10,16 +10,19 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.capture import FreshLeaves
 from ..core.dims import Dim
 from ..core.errors import GraphError, fail
 from ..core.graph import Graph, is_parameter
 from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.node import Node
 from ..core.record import abstract_input, resumed
 from ..core.snapshot import PARAMETER, Given
 from ..core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ..core.standins import WeakTensor
-from ..core.tensor import Tensor, asarray
+from ..core.tensor import LEAF, Tensor, asarray
 from ..core.tree import Structure
+from .reverse import refuse_hooks
 from .variables import outer_variables, own_object, run_once
 
 
@@ -97,12 +100,26 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
     token = set_mode(get_mode().traced(None))
     try:
-        # An abstract value that is there before is of a trace around, which sees to writes itself.
-        result = run_once(fn, inner_args, inner_kwargs, lambda node: True)
+        with FreshLeaves():
+            result = run_once(fn, inner_args, inner_kwargs, _is_inside, fills=True)
+            made = _closed(fn, name, result, given, structure, static)
     finally:
         reset_mode(token)
+    return made
+
+
+def _is_inside(node: Node) -> bool:
+    """Whether it is the trace's own, or of a trace around, which sees to writes itself."""
+    return node.op is not LEAF or bool(node.inputs)
+
+
+def _closed(
+    fn: Callable[..., Any], name: str, result: Any, given: list[Given], structure: Structure, static: dict[int, Any]
+) -> Graph:
+    """The graph from the given inputs to the leaves of a result."""
     out_leaves, out_structure = tree.flatten(result)
     outputs = [resumed(strong(as_result(name, leaf))) for leaf in out_leaves]
+    refuse_hooks([o.node for o in outputs if o.node is not None and o.requires_grad], name)
     # A variable that a transform around differentiates in is a parameter, bound to it.
     around = outer_variables(outputs)
     made = Graph.closed(

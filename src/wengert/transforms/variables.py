@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
-from ..core.capture import Writes, Written
+from ..core.capture import Filled, Writes, Written
 from ..core.capture import open_variables as _open
 from ..core.errors import DTypeError, GradientError, GraphError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.node import EMPTY_ATTRS, Node, make_node
+from ..core.node import EMPTY_ATTRS, Hooked, Node, make_node
 from ..core.record import another, caller, resumed, same_value, stopped
 from ..core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ..core.standins import WeakTensor, weak
-from ..core.tensor import ALIAS, Tensor, abstract, wrap
+from ..core.tensor import ALIAS, LEAF, Tensor, abstract, wrap
 from ..ops.structure import as_operand, casted
 from .reverse import Reachable, reach
 
@@ -206,11 +206,14 @@ def _has_state(x: Any) -> bool:
     return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
 
 
-def run_once(fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable[[Node], bool]) -> Any:
+def run_once(
+    fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable[[Node], bool], fills: bool = False
+) -> Any:
     """What `fn` returns in a trace in which it runs once, whatever its graph is then used for.
 
     `is_inside` says of a node whether it belongs to the trace. Raises GraphError where `fn` writes to a tensor from
-    outside, which stays as it was: how often the write is meant to happen, and when, the graph would not say.
+    outside, or (unless it `fills` them) to its `.grad`; these stay as they were: how often the write is meant to
+    happen, and when, the graph would not say.
     """
     writes = Writes(is_trace=True)
     try:
@@ -219,15 +222,27 @@ def run_once(fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable
     except BaseException:
         for written, t in _outside(writes, set(), is_inside):
             _restore(written, t)
+        for filled, t in _filled(writes, is_inside):
+            t._grad = filled.before
         raise
     own = {id(leaf) for leaf in tree.leaves(result) if isinstance(leaf, Tensor)}
-    if _outside(writes, own, is_inside):
+    if _outside(writes, own, is_inside) or _filled(writes, is_inside):
         gc.collect()  # what only a cycle keeps alive is gone
-    found = _outside(writes, own, is_inside)
+    found, gradients = _outside(writes, own, is_inside), _filled(writes, is_inside)
     for written, t in found:
         _restore(written, t)
+    for filled, t in gradients:
+        t._grad = filled.before
+    name = getattr(fn, "__name__", type(fn).__name__)
+    for filled, t in gradients if not fills else ():
+        fail(
+            GraphError,
+            f"{name} fills the .grad of a tensor from outside, {t.spec}, while it is traced",
+            "It is traced once, however often it runs. Take the gradients as values: wg.grad, "
+            "autograd.grad(loss, [w]), or backward(inputs=[x]) where only those of x are meant.",
+            filled.where,
+        )
     for written, t in found:
-        name = getattr(fn, "__name__", type(fn).__name__)
         fail(
             GraphError,
             f"{name} writes to a tensor from outside, {t.spec}, while it is traced",
@@ -236,6 +251,19 @@ def run_once(fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable
             written.where,
         )
     return result
+
+
+def _filled(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Filled, Tensor]]:
+    """The leaves from outside that have an abstract gradient now."""
+    found = []
+    for filled in writes.gradients.values():
+        t = filled.tensor()
+        if t is None or (filled.node is not None and is_inside(filled.node)):
+            continue
+        now = getattr(t, "_grad", None)
+        if now is not filled.before and isinstance(now, Tensor) and now.is_abstract:
+            found.append((filled, t))
+    return found
 
 
 def _outside(writes: Writes, own: set[int], is_inside: Callable[[Node], bool]) -> list[tuple[Written, Tensor]]:
@@ -294,7 +322,9 @@ def is_live(root: Node, dead: set[Node]) -> bool:
 
 
 def _is_variable(node: Node) -> bool:
-    """Whether gradients end here: a leaf, or what another transform, still at work, differentiates in."""
+    """Whether gradients end here: in a leaf that lives, or what another transform, still at work, differentiates in."""
+    if node.op is LEAF:
+        return node.variable is not None or type(node.saved) is Hooked
     return node.op.kind == "leaf" or (node.op is ALIAS and node in _open)
 
 

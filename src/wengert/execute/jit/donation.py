@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.cells import ArrayCell, Cell, TensorCell
+from ...core.at_once import Call
+from ...core.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
 from ..native.compile import Compiled
@@ -36,7 +37,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
     """
     if traced.guards or traced.tracked:
         return (False,) * len(traced.sources)
-    cells = {i for i, _ in traced.cell_writes}
+    cells = {w.number for w in traced.cell_writes}
     gradients = {i for i, _ in traced.cell_grads}
     return tuple(
         (kind == "cell" and i in cells)
@@ -128,11 +129,8 @@ class Donated(Tensor):
 
 _where: Callable[[Tensor], Any] = Tensor.__dict__["_data"].__get__
 _set_where = Tensor.__dict__["_data"].__set__
-_set_node = Tensor.__dict__["node"].__set__
 
 
-def kill(t: Tensor, where: str) -> None:
-    """Make a donated tensor say that it was donated, and where, to whoever uses it."""
-    t.__class__ = Donated
-    _set_where(t, where)
-    _set_node(t, None)
+def killing(t: Tensor, where: str) -> tuple[Call, ...]:
+    """The calls that make a donated tensor say that it was donated, and where, to whoever uses it."""
+    return (setattr, t, "__class__", Donated), (_set_where, t, where), (set_node, t, None)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.mode import get_mode
 from ...core.standins import WeakTensor
-from ...core.tensor import Tensor
+from ...core.tensor import DataView, Tensor
 from ...core.tree import Structure
 from ..native import entry, threads
 from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
@@ -114,7 +114,8 @@ class _Cook:
         leaf = self.call.leaves[index]
         self.leaves.append(word)
         if isinstance(leaf, Tensor):
-            if leaf.requires_grad or leaf._data is None or (id(leaf),) in self.around.numbers:
+            is_state = (id(leaf),) in self.around.numbers or isinstance(leaf, DataView)
+            if leaf.requires_grad or leaf._data is None or is_state:
                 raise Rare
             first = next(i for i, other in enumerate(self.call.leaves) if other is leaf)
             if first < index:  # one input for both
@@ -162,7 +163,7 @@ class _Cook:
             return type(c.holder) is list
         if c.kind == "length":
             return type(c.holder) in (dict, list)
-        return c.kind in ("cell", "tensor", "static")
+        return c.kind in ("cell", "tensor", "value", "static")
 
     def static(self, c: Check) -> None:
         """An object's decisions: where all is as it was when it was asked last, it need not be asked."""
@@ -260,6 +261,8 @@ class _Cook:
             self.do("word", Object(c.holder), self.at.size, c.value)
         elif c.kind == "cell":
             self.do("word", Object(c.holder), self.at.cell_contents, Object(c.value))
+        elif c.kind == "value":
+            self.do("word", Object(c.holder), self.at.tensor_data, Object(c.value))
         else:
             spec, node = c.value
             if spec is not None:

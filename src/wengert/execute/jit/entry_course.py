@@ -49,7 +49,7 @@ class Course:
         traced = path.traced
         if path.carries or path.first is not None or not isinstance(path.executor, Compiled):
             raise Rare
-        if traced.argument_writes or traced.argument_grads or traced.place_writes:
+        if not traced.is_plain:
             raise Rare
         self.recipe, self.call, self.around, self.leaves, self.scalars = recipe, call, around, leaves, scalars
         self.path, self.traced, self.plan = path, traced, path.executor.program.plan
@@ -170,7 +170,7 @@ class Course:
         weakly = {r.output for r in self.traced.results if type(r) is Number}
         numbers = {
             k: cell
-            for i, k in self.traced.cell_writes
+            for i, k, _ in self.traced.cell_writes
             if not isinstance(cell := self.around.cells[i], (TensorCell, ArrayCell)) and _numbers(cell)
         }
         gradients = {g: i for i, g in self.traced.cell_grads if g is not None}
@@ -178,7 +178,7 @@ class Course:
         for k, view in enumerate(self.plan.outputs):
             entry_number = self.seat.outputs[k]
             if entry_number is None:
-                shared = self.shared(k, {k for i, k in self.traced.cell_writes if self.is_buffer(i)})
+                shared = self.shared(k, {k for i, k, _ in self.traced.cell_writes if self.is_buffer(i)})
                 if shared is not None:
                     self.results[k] = shared
                 elif k in numbers and k not in arrays and view.buffer.index in self.copied:
@@ -251,7 +251,7 @@ class Course:
             self.do("decided", Memory(self.numbers[g.output]), bits, otherwise=other)
 
     def writes(self) -> None:
-        for i, k in self.traced.cell_writes:
+        for i, k, _ in self.traced.cell_writes:
             cell = self.around.cells[i]
             if isinstance(cell, TensorCell):
                 self.do("write_tensor", Object(cell.tensor), self.results[k])

@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from ...core.capture import open_variables
 from ...core.cells import TensorCell
 from ...core.mode import get_mode
+from ...core.node import Hooked
 from ...core.spec import Spec
 from ...core.standins import WeakTensor, weak
-from ...core.tensor import LEAF, Tensor, new, wrap
+from ...core.tensor import LEAF, DataView, Tensor, new, wrap
 from ...core.tree import Structure, unflatten
+from ...core.turns import holding
 from . import donation
 from .program import Path
 from .signature import PLAIN, Call, Static, as_array
@@ -65,12 +68,16 @@ class _Writer:
             "of_tensor": donation.of_tensor,
             "of_gradient": donation.of_gradient,
             "of_cell": donation.of_cell,
-            "kill": donation.kill,
+            "run_at_once": path.executor.run_at_once,
+            "commit": path.commit,
+            "holding": holding,
             "made": _made,
             "weak": weak,
             "as_array": as_array,
             "wrap": wrap,
             "LEAF": LEAF,
+            "Hooked": Hooked,
+            "variables": open_variables,
             "unflatten": unflatten,
         }
         self.checks: list[str] = []
@@ -86,7 +93,7 @@ class _Writer:
     def compile(self) -> Callable[..., Any]:
         traced, call = self.path.traced, self.call
         positional, keywords = call.structure.children
-        rare = traced.argument_writes or traced.argument_grads or traced.place_writes or self.path.first
+        rare = not traced.is_plain or self.path.first
         if keywords.children or rare or (self.path.carries and traced.has_effects):
             raise _Rare
         self.checks.append(f"len(args) == {len(positional.children)}")
@@ -106,6 +113,7 @@ class _Writer:
             "def call(*args):",
             "    m = mode()",
             "    if m.tracing or m.grad is not grad or m.floats is not floats: return MISS",
+            *(["    return holding(turns, lambda: taken(args))", "def taken(args):"] if self.path.writes else []),
             "    e = epoch[0]",
             "    try:",
             *(f"        {line}" for line in self.moves_and_checks()),
@@ -153,7 +161,7 @@ class _Writer:
         self.checks.append(f"={name} = {place}")
         kind = type(leaf)
         if isinstance(leaf, Tensor):
-            if leaf._data is None or (id(leaf),) in self.around.numbers:
+            if leaf._data is None or (id(leaf),) in self.around.numbers or isinstance(leaf, DataView):
                 raise _Rare
             if leaf.requires_grad and not self.path.carries:
                 raise _Rare
@@ -169,12 +177,17 @@ class _Writer:
                 found += f" and {name}._spec is {self.value(leaf._spec)}"
             if leaf.node is not None and leaf.requires_grad:
                 collects = leaf.node.op is LEAF
+                if type(leaf.node.saved) is Hooked or (not collects and open_variables):
+                    raise _Rare
+                if not collects:
+                    self.checks.append("not variables")
                 found += f" and (n := {name}.node) is not None and n.requires_grad and (n.op is LEAF) is {collects}"
+                found += " and type(n.saved) is not Hooked"
             else:
                 found += f" and {name}.node is None"
             written = frozenset(
                 id(c.tensor)
-                for i, _ in self.path.traced.cell_writes
+                for i, *_ in self.path.traced.cell_writes
                 if isinstance(c := self.around.cells[i], TensorCell)
             )
             self.checks.append(f"{found} and id({name}) not in {self.value(written)}" if written else found)
@@ -245,7 +258,14 @@ class _Writer:
             self.names["record"] = self.path.records[
                 tuple(i for i, x in enumerate(owners) if isinstance(x, Tensor) and x.requires_grad)
             ]
-        run = ["c = record(feeds)", "o = [t._data for t in c]"] if self.path.carries else ["o = run(feeds)"]
+        if self.path.writes:
+            self.names["turns"] = self.path.turns(self.call.leaves, self.call.positions, self.around)
+        if self.path.carries:
+            run = ["c = record(feeds)", "o = [t._data for t in c]"]
+        elif self.path.writes and not self.path.decisions:
+            run = [f"o = run_at_once(feeds, lambda o, calls: {self.commit('None', 'calls')})"]
+        else:
+            run = ["o = run(feeds)"]
         if not self.path.decisions:
             return run
         # What fails may be on a course that this call does not take: the general way finds out.
@@ -259,16 +279,8 @@ class _Writer:
             f"if o[{g.output}].tobytes() != {self.value(g.value)}: return MISS"  # nothing was written yet
             for g in traced.guards
         ]
-        for i, k in traced.cell_writes:
-            cell = self.around.cells[i]
-            target = self.value(cell.tensor if isinstance(cell, TensorCell) else cell.put)
-            lines.append(f"{target}._data = o[{k}]" if isinstance(cell, TensorCell) else f"{target}(o[{k}])")
-        for i, g in traced.cell_grads:
-            owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
-            lines.append(f"{owner}._grad = {'None' if g is None else f'made(o[{g}], {self.value(specs[g])})'}")
-        for i, where in self.path.given.items():
-            if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
-                lines.append(f"kill({self.leaf_names[self.call.positions[i]]}, {where!r})")
+        if self.path.writes and (self.path.carries or self.path.decisions):
+            lines.append(self.commit("c" if self.path.carries else "None", "()"))
         leaves = []
         for r in traced.results:
             if type(r) is Constant:
@@ -282,6 +294,12 @@ class _Writer:
                 leaves.append(f"weak({made})" if type(r) is Number else made)
         lines.append(f"return {self.build(traced.structure, iter(leaves))}")
         return lines
+
+    def commit(self, carried: str, calls: str) -> str:
+        """The expression that gives what the program writes to its new values."""
+        self.names["around"] = self.around
+        leaves = f"({''.join(f'{name}, ' for name in self.leaf_names)})"
+        return f"commit(o, {carried}, {leaves}, {self.call.positions!r}, around, {calls})"
 
     def build(self, structure: Structure, leaves: Any) -> str:
         if structure.kind is None:

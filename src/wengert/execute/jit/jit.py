@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from ...core.graph import Graph
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
+from ...core.turns import holding, turns_of
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
@@ -30,6 +30,7 @@ from .program import Path
 from .signature import (
     Call,
     CallAgain,
+    Fix,
     Numbers,
     Statics,
     argument_numbers,
@@ -39,7 +40,7 @@ from .signature import (
     take_apart,
 )
 from .surroundings import Surroundings, explore
-from .tracing import Argument, Traced, run_trace
+from .tracing import TRACING, Argument, Traced, run_trace
 from .verify import Verified
 
 # Programs that one function keeps, and courses through its decisions that one program keeps.
@@ -49,8 +50,10 @@ _MANY_PATHS = 16
 # Short ways that a call tries, the newest first, and courses that one of them knows.
 _SHORT = 8
 _COURSES = 32
-# Tracing puts abstract tensors into objects that every thread can see.
-_TRACING = threading.RLock()
+
+
+# The course that a run took, the values of all outputs, and these as tensors where they carry gradients.
+Taken = tuple[tuple[bytes, ...], list[Any], list[Tensor] | None]
 
 
 class Program:
@@ -93,6 +96,7 @@ class Jit(Inspected, Native):
         self._short: tuple[Callable[..., Any], ...] = ()
         self._shortened: dict[tuple[Any, ...], Short] = {}
         self._hidden: list[Tensor] = []
+        self._fixed: list[Tensor] = []
         functools.update_wrapper(self, fn, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -124,9 +128,9 @@ class Jit(Inspected, Native):
         found = self._around.get(owners)
         if found is not None and _holds(found):
             return found
-        with _TRACING:
+        with TRACING:
             roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
-            found = explore(roots, [default_generator, *self._hidden])
+            found = explore(roots, [default_generator, *self._hidden], self._fixed)
             if len(self._around) >= _PROGRAMS:
                 self._around.clear()
             self._around[owners] = found
@@ -158,12 +162,9 @@ class Jit(Inspected, Native):
         path = paths[-1] if paths else None
         while path is not None:
             try:
-                with _TRACING:
-                    feeds = path.feeds(call.leaves, call.positions, around)
-                course = path.found_first(feeds)
-                if course is path.decisions:
-                    outputs, carried = self._outputs(path, feeds, call, around)
-                    course = path.found(outputs)
+                course, outputs, carried = self._take(path, call, around)
+            except CallAgain:
+                raise
             except Exception:
                 if not path.decisions:
                     raise
@@ -174,13 +175,44 @@ class Jit(Inspected, Native):
                     program.paths.append(path)
                 self._last = path
                 self._shorten(program, call, around, path)
-                path.commit(outputs, carried, call.leaves, call.positions, around)
                 return path.results(outputs, carried)
             tried.add(id(path))
             # The longest of those that it may be shows where it ends.
             fits = [p for p in paths if id(p) not in tried and _starts(p, course)]
             path = max(fits, key=lambda p: len(p.decisions), default=None)
         return self._run_new(program, call, around)
+
+    def _take(self, path: Path, call: Call, around: Surroundings) -> Taken:
+        """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken."""
+        turns = path.turns(call.leaves, call.positions, around)
+        if not turns:
+            return self._taken(path, call, around)
+
+        def alone() -> Taken:
+            # What is looked at before may have been changed by who had the turn.
+            if not (path.stands(around) and path.grads_fit(call.leaves, call.positions, around)):
+                self._around.clear()
+                raise CallAgain
+            return self._taken(path, call, around)
+
+        return holding(turns, alone)
+
+    def _taken(self, path: Path, call: Call, around: Surroundings, is_known: bool = False) -> Taken:
+        """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors."""
+        where = call.leaves, call.positions, around
+        with TRACING:
+            feeds = path.feeds(*where)
+        course = path.decisions if is_known else path.found_first(feeds)
+        if course is not path.decisions:
+            return course, [], None
+        if path.writes and not path.carries and not path.decisions:
+            found = path.executor.run_at_once(feeds, lambda outs, calls: path.commit(outs, None, *where, calls))
+            return course, found, None
+        outputs, carried = self._outputs(path, feeds, call, around)
+        course = path.decisions if is_known else path.found(outputs)
+        if path.writes and course is path.decisions:
+            path.commit(outputs, carried, *where)
+        return course, outputs, carried
 
     def _outputs(
         self, path: Path, feeds: list[Any], call: Call, around: Surroundings
@@ -198,11 +230,17 @@ class Jit(Inspected, Native):
     def _run_new(self, program: Program, call: Call, around: Surroundings) -> Any:
         """Trace the course that this call takes, and run it."""
         self._last = path = self._new_path(program, call, around)
-        with _TRACING:
-            feeds = path.feeds(call.leaves, call.positions, around)
-        outputs, carried = self._outputs(path, feeds, call, around)
-        path.commit(outputs, carried, call.leaves, call.positions, around)
-        return path.results(outputs, carried)
+        course, outputs, carried = self._take(path, call, around)
+        if course is path.decisions:
+            return path.results(outputs, carried)
+
+        # Another thread has written to what the decisions hang on, or native code rounds otherwise: the trace decides.
+        def alone() -> Any:
+            self._last = path = self._new_path(program, call, around)
+            _, outputs, carried = self._taken(path, call, around, is_known=True)
+            return path.results(outputs, carried)
+
+        return holding(turns_of((c.key, c.turn) for c in around.cells), alone)
 
     def _new_path(self, program: Program, call: Call, around: Surroundings) -> Path:
         """The course that this call takes, found by tracing it."""
@@ -296,7 +334,7 @@ class Jit(Inspected, Native):
             path = next(fits, None) or self._new_path(program, call, around)
         except CallAgain:
             return self._prepared(args, kwargs)
-        with _TRACING:
+        with TRACING:
             return path, path.feeds(call.leaves, call.positions, around)
 
     def why_recompiled(self) -> str:
@@ -310,7 +348,7 @@ class Jit(Inspected, Native):
 
     def clear_cache(self) -> None:
         """Forget all programs."""
-        with _TRACING:
+        with TRACING:
             self._programs.clear()
             self._around.clear()
             self._short, self._shortened, self._last = (), {}, None
@@ -319,7 +357,7 @@ class Jit(Inspected, Native):
     # -- tracing
 
     def _trace(self, call: Call, around: Surroundings) -> Traced:
-        with _TRACING:
+        with TRACING:
             try:
                 names = list(leaf_names(self._fn, call.structure))
                 traced = self._traced(call, around, names)
@@ -339,7 +377,21 @@ class Jit(Inspected, Native):
 
     def _traced(self, call: Call, around: Surroundings, names: Sequence[str]) -> Traced:
         arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
-        traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
+        before = [t._data for t in self._fixed]
+        try:
+            traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
+        except Fix as found:
+            self._fixed += found.tensors
+            self._around.clear()
+            raise CallAgain from None
+        for t, data in zip(self._fixed, before, strict=True):
+            if t._data is not data or any(t is s for s in strangers):
+                t._data = data
+                fail(
+                    GraphError,
+                    f"{self._name} writes to a tensor from outside by whose value its shapes go, {t.spec}",
+                    "A mask or a count is a constant of a compiled program: write to it outside of the function.",
+                )
         if strangers:
             self._hidden += strangers
             self._around.clear()
@@ -355,7 +407,8 @@ class Jit(Inspected, Native):
         given = {}
         if self._donated:
             numbers = argument_numbers(call.structure, self._statics.parameters)
-            written = {i for i, _ in (*traced.argument_writes, *traced.argument_grads)}
+            written = {i for i, *_ in (*traced.argument_writes, *traced.argument_grads)}
+            written |= {source.number for source, _ in traced.flag_writes if source.kind == "argument"}
             for kind, i in traced.sources:
                 leaf = call.positions[i] if kind == "argument" else -1
                 if kind != "argument" or i in written or numbers[leaf] not in self._donated:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...core import tree
+from ...core.at_once import Call, at_once
+from ...core.cells import set_base, set_data, set_grad, set_node
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.standins import weak
-from ...core.tensor import Tensor, wrap
+from ...core.tensor import DataView, Tensor, wrap
+from ...core.turns import Turn, turns_of
 from ...ops.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
@@ -19,7 +23,7 @@ from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
 from .surroundings import Surroundings
-from .tracing import Constant, Number, Traced, output_of
+from .tracing import TRACING, Constant, NewLeaf, Number, Traced, output_of
 
 
 class Path:
@@ -28,7 +32,19 @@ class Path:
     `run` gives all outputs of the graph, the decisions' values among them.
     """
 
-    __slots__ = ("traced", "graph", "executor", "donated", "given", "decisions", "first", "carries", "records")
+    __slots__ = (
+        "traced",
+        "graph",
+        "executor",
+        "donated",
+        "given",
+        "decisions",
+        "first",
+        "carries",
+        "records",
+        "writes",
+        "_turns",
+    )
 
     def __init__(self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str]) -> None:
         self.traced = traced
@@ -51,6 +67,18 @@ class Path:
         self.records: dict[tuple[int, ...], Recorded] = {}
         # Whether results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
+        # Whether anything outside has another value after a run.
+        self.writes = bool(
+            self.given
+            or traced.cell_writes
+            or traced.argument_writes
+            or traced.cell_grads
+            or traced.argument_grads
+            or traced.place_writes
+            or traced.flag_writes
+        )
+        # The turns of the state outside, by surroundings.
+        self._turns: weakref.WeakKeyDictionary[Surroundings, tuple[Turn, ...]] = weakref.WeakKeyDictionary()
 
     @property
     def is_settled(self) -> bool:
@@ -102,7 +130,7 @@ class Path:
     def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> bool:
         """Whether there are gradients where, and only where, the trace looked and found some."""
         for (kind, i), there in self.traced.grads_read:
-            owner = around.cells[i].tensor if kind == "cell gradient" else leaves[positions[i]]  # type: ignore[attr-defined]
+            owner = self._tensor(kind.removesuffix(" gradient"), i, leaves, positions, around)
             if (owner.grad is not None) is not there:
                 return False
         return True
@@ -130,33 +158,94 @@ class Path:
         leaves: Sequence[Any],
         positions: Sequence[int],
         around: Surroundings,
+        calls: Sequence[Call] = (),
     ) -> None:
-        """Give everything outside that the program writes to its new value."""
-        traced = self.traced
+        """Make the calls, and give everything outside that the program writes to its new value, all at once."""
         if self.decisions:
             self._check_writes(leaves, positions)
-        for i, k in traced.cell_writes:
-            around.cells[i].put(np.asarray(outputs[k]))
-        for i, k in traced.argument_writes:
-            owner = leaves[positions[i]]
-            owner._data = np.asarray(outputs[k])
-            owner._base = None
-            if carried is not None and not owner.is_leaf:
-                owner.node = carried[k].node
-        for i, g in traced.cell_grads:
-            around.cells[i].tensor._grad = None if g is None else wrap(np.asarray(outputs[g]))  # type: ignore[attr-defined]
-        for i, g in traced.argument_grads:
-            leaves[positions[i]]._grad = None if g is None else wrap(np.asarray(outputs[g]))
+        writes = [*calls, *self._writes(outputs, carried, leaves, positions, around)]
+        flags = [
+            (self._tensor(kind, i, leaves, positions, around), collects)
+            for (kind, i), collects in self.traced.flag_writes
+        ]
+        with TRACING:  # else they might be undone with the trace
+            if flags:
+                _flagged(flags, writes)
+            elif writes:
+                at_once(writes)()
+
+    def _writes(
+        self,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        around: Surroundings,
+    ) -> Iterator[Call]:
+        """The calls that give everything outside that the program writes to its new value."""
+        traced = self.traced
+        for i, k, has_past in traced.cell_writes:
+            yield from around.cells[i].writes(np.asarray(outputs[k]))
+            if has_past:
+                yield set_node, around.cells[i].tensor, self._past(k, carried)  # type: ignore[attr-defined]
+        for i, k, has_past in traced.argument_writes:
+            owner = self._tensor("argument", i, leaves, positions, around)
+            yield set_data, owner, np.asarray(outputs[k])
+            yield set_base, owner, None
+            if has_past:
+                yield set_node, owner, self._past(k, carried)
+        for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
+            for i, g in grads:
+                owner = self._tensor(kind, i, leaves, positions, around)
+                yield set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
-                donation.kill(leaf, where)
-        for place, structure, found in traced.place_writes:
-            place.write(tree.unflatten(structure, [self.shown(r, outputs, carried) for r in found]))
+                yield from donation.killing(leaf, where)
+        for write in traced.place_writes:
+            value = tree.unflatten(write.structure, [self.shown(r, outputs, carried) for r in write.leaves])
+            yield write.place(around).write(value)
+
+    def turns(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> tuple[Turn, ...]:
+        """What a run holds: the turns of all that it reads to write it."""
+        traced = self.traced
+        arguments = sorted({*(w.number for w in traced.argument_writes), *(g.number for g in traced.argument_grads)})
+        known = self._turns.get(around)
+        if known is None:
+            cells = sorted({*(w.number for w in traced.cell_writes), *(g.number for g in traced.cell_grads)})
+            places: list[tuple[Any, Turn | None]] = [(around.cells[i].key, around.cells[i].turn) for i in cells]
+            found = [write.place(around) for write in traced.place_writes]
+            known = turns_of([*places, *((("place", id(p.holder), p.name), None) for p in found)])
+            self._turns[around] = known
+        if not arguments:
+            return known
+        owners = [self._tensor("argument", i, leaves, positions, around) for i in arguments]
+        return turns_of([*((turn.number, turn) for turn in known), *(((id(x),), None) for x in owners)])
+
+    def stands(self, around: Surroundings) -> bool:
+        """Whether the places that a run reads and writes to hold what they held when the surroundings were searched."""
+        read = {i for kind, i in self.traced.sources if kind == "cell"}
+        for write in self.traced.place_writes:
+            before = write.before(around)
+            tensors = (x for x in tree.leaves(before) if isinstance(x, Tensor))
+            if any(around.numbers.get((id(x),)) in read for x in tensors) and write.place(around).read() is not before:
+                return False
+        return True
+
+    def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
+        """The node of an output, where gradients flow back from it."""
+        return carried[k].node if carried is not None and k in self.traced.tracked else None
 
     def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
-        for i, _ in self.traced.argument_writes:
+        for i, *_ in self.traced.argument_writes:
             check_reaches(leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})")
+
+    @staticmethod
+    def _tensor(kind: str, i: int, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> Any:
+        if kind == "cell":
+            return around.cells[i].tensor  # type: ignore[attr-defined]
+        leaf = leaves[positions[i]]
+        return leaf.owner if isinstance(leaf, DataView) else leaf
 
     def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
         """What the function returns."""
@@ -171,8 +260,27 @@ class Path:
             return result.value.copy() if isinstance(result.value, np.ndarray) else result.value
         k = output_of(result)
         assert k is not None
+        if type(result) is NewLeaf:
+            leaf = wrap(outputs[k]).requires_grad_()
+            leaf.grad = None if result.grad is None else wrap(outputs[result.grad])
+            return leaf
         found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
         return weak(found) if type(result) is Number else found
+
+
+def _flagged(flags: Sequence[tuple[Tensor, bool]], writes: Sequence[Call]) -> None:
+    """Make calls at once, after tensors have begun or ceased to collect gradients: all of it, or nothing."""
+    done: list[bool] = []
+    undo = at_once([(set_node, owner, owner.node) for owner, _ in flags])
+    everything = at_once([*writes, (done.append, True)])
+    try:
+        for owner, collects in flags:
+            owner.requires_grad_(collects)
+        everything()
+    except BaseException:
+        if not done:
+            undo()
+        raise
 
 
 def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:

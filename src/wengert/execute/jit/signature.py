@@ -10,9 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import tree
+from ...core.capture import open_variables
 from ...core.errors import DTypeError, GraphError, fail
+from ...core.node import Hooked
 from ...core.spec import Spec, as_dtype
-from ...core.tensor import LEAF, Tensor
+from ...core.tensor import LEAF, Tensor, hangs_on_open
 from ...core.tree import Structure
 
 _PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
@@ -53,8 +55,18 @@ class Call(NamedTuple):
         return self._replace(leaves=[x if isinstance(x, (int, float, complex)) else None for x in self.leaves])
 
 
-class CallAgain(Exception):
-    """What is known of the function changed, so that the call is to be looked at again from the beginning."""
+class CallAgain(BaseException):
+    """What is known of the function changed, so that the call is to be looked at again from the beginning.
+
+    No error: what catches errors in the traced function lets it pass.
+    """
+
+
+class Fix(CallAgain):
+    """Tensors from outside the function by whose values the program's shapes go: they are to be constants of it."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self.tensors = tensors
 
 
 def is_owner(x: Any) -> bool:
@@ -120,9 +132,13 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
         if isinstance(leaf, Tensor):
             first = seen.setdefault(id(leaf), i)
             node = leaf.node
-            tracked = 0 if node is None or not node.requires_grad else 1 if node.op is LEAF else 2
+            # What hangs on a transform's variables must not be cut off from them inside.
+            own = 2 if open_variables and hangs_on_open(leaf) else 3
+            tracked = 0 if node is None or not node.requires_grad else 1 if node.op is LEAF else own
             key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1))
             positions.append(i)
+            if tracked == 1 and type(node.saved) is Hooked:  # type: ignore[union-attr]
+                owners += [(i, hook) for hook in node.saved.hooks.values()]  # type: ignore[union-attr]
         elif isinstance(leaf, (np.ndarray, np.generic)):
             key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1))
             positions.append(i)

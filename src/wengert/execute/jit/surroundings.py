@@ -13,13 +13,16 @@ import sys
 import types
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from operator import setitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.at_once import Call
 from ...core.cells import Cell, TensorCell
 from ...core.errors import PACKAGE_DIR
-from ...core.tensor import LEAF, Tensor
+from ...core.node import Hooked, hooks_changed
+from ...core.tensor import LEAF, DataView, Tensor, hangs_on_open
 
 # A list of more plain values than this is data, not a list of options: its length is looked at only.
 _LONG = 1000
@@ -48,27 +51,24 @@ class Place(NamedTuple):
             return holder[self.name] if self.name < len(holder) else MISSING
         return getattr(holder, self.name, MISSING)
 
-    def write(self, value: Any) -> None:
-        """Put a value there; `MISSING` takes away what is there."""
+    def write(self, value: Any) -> Call:
+        """The call that puts a value there; `MISSING` takes away what is there."""
         holder = self.holder
         if type(holder) is types.CellType:
-            holder.cell_contents = value
-        elif isinstance(holder, dict):
-            if value is MISSING:
-                holder.pop(self.name, None)
-            else:
-                holder[self.name] = value
-        elif isinstance(holder, list):
-            holder[self.name] = value
-        else:
-            setattr(holder, self.name, value)
+            return setattr, holder, "cell_contents", value
+        if isinstance(holder, dict) and value is MISSING:
+            return holder.pop, self.name, None
+        if isinstance(holder, (dict, list)):
+            return setitem, holder, self.name, value
+        return setattr, holder, self.name, value
 
 
 class Check(NamedTuple):
     """One thing to look at before every run: what stands at `name` of `holder` has to be `value`.
 
     kinds: "cell", "item", "entry", "attribute": the contents of a closure's cell, an item of a dict, an
-    entry of a list, an attribute; "length": of a container; "tensor": `value` its spec and node;
+    entry of a list, an attribute; "length": of a container; "tensor": `value` its spec and node; "value": of a
+    tensor, its array;
     "static": what an object's `__jit_static__` gives, by equality.
     """
 
@@ -90,6 +90,8 @@ class Check(NamedTuple):
             return f"getattr({h}, {name(self.name)}, None) is {v}"
         if self.kind == "length":
             return f"len({h}) == {self.value}"
+        if self.kind == "value":
+            return f"{h}._data is {v}"
         if self.kind == "tensor":
             spec, node = self.value
             same = f"{h}._spec is {name(spec)} and " if spec is not None else ""
@@ -145,12 +147,16 @@ class Surroundings:
         return checker(self.checks)
 
 
-def explore(roots: Iterable[tuple[str, Any]], always: Iterable[Any] = ()) -> Surroundings:
-    """What `roots` (each with a name) lead to, and the objects in `always`, which every function may use."""
+def explore(roots: Iterable[tuple[str, Any]], always: Iterable[Any] = (), fixed: Iterable[Tensor] = ()) -> Surroundings:
+    """What `roots` (each with a name) lead to, and the objects in `always`, which every function may use.
+
+    The `fixed` tensors are constants of the program, by their values.
+    """
     roots, always = list(roots), list(always)
+    constants = {id(t) for t in fixed}
     names: set[str] = set()
     while True:
-        walk = _Walk(names)
+        walk = _Walk(names, constants)
         for path, root in roots:
             walk.visit(root, Place(None, None, path))
         for root in always:
@@ -163,14 +169,16 @@ def explore(roots: Iterable[tuple[str, Any]], always: Iterable[Any] = ()) -> Sur
 class _Walk:
     """One walk, by the attribute names that the code found so far mentions."""
 
-    def __init__(self, names: set[str]) -> None:
+    def __init__(self, names: set[str], constants: set[int]) -> None:
         self.known = names
+        self.constants = constants
         self.names = set(names)
         self.found = Surroundings()
         self.seen: dict[int, int] = {}
         self.alive: list[Any] = []  # what was seen stays alive, so that no other object takes its id
         self.key: list[Any] = []
         self.checks: list[Check] = []
+        self.watches_hooks = False
 
     def finish(self) -> Surroundings:
         found = self.found
@@ -241,7 +249,15 @@ class _Walk:
 
     def tensor(self, t: Tensor, place: Place) -> None:
         self.watch(place, t)
-        self.cell(TensorCell(t), place)
+        if isinstance(t, DataView):
+            self.note(place, "another name", None)
+            self.visit(t.owner, Place(None, None, place.path))
+        elif id(t) in self.constants and t._data is not None and not t.requires_grad:
+            self.note(place, "constant", (t.spec, t._data.tobytes()))
+            self.check("value", t, None, t._data)
+            self.check("tensor", t, None, (None, t.node))
+        else:
+            self.cell(TensorCell(t), place)
 
     def cell(self, cell: Cell, place: Place) -> None:
         found = self.found
@@ -257,9 +273,23 @@ class _Walk:
         self.seen.setdefault(id(t), len(self.alive))
         self.alive.append(t)
         collects = t.node is not None and t.node.op is LEAF
-        self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad))
+        self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad, hangs_on_open(t)))
+        if collects:
+            self.hooks(t, place)
         if t._data is not None:
             self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
+
+    def hooks(self, leaf: Tensor, place: Place) -> None:
+        """The hooks of a leaf run where the program takes its gradient: they are part of it, with what they reach."""
+        if not self.watches_hooks:
+            self.watches_hooks = True
+            self.check("item", hooks_changed, "leaves", hooks_changed["leaves"])
+        saved = leaf.node.saved  # type: ignore[union-attr]
+        hooks = tuple(saved.hooks.values()) if type(saved) is Hooked else ()
+        if hooks:
+            self.note(place, "hooks", len(hooks))
+        for i, hook in enumerate(hooks):
+            self.visit(hook, Place(None, None, f"{place.path}.hooks[{i}]"))
 
     def container(self, value: Any, place: Place) -> None:
         self.note(place, type(value).__name__, len(value))

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from ...core import locks, tree
-from ...core.at_once import Call, StoredWhereAlive, at_once, undoing
-from ...core.capture import Capture, get_capture, get_writes, set_capture, set_writes
+from ...core.at_once import Call, StoredWhereAlive, at_once, for_all, undoing
+from ...core.capture import (
+    Capture,
+    fresh_leaves,
+    get_capture,
+    get_writes,
+    open_variables,
+    set_capture,
+    set_fresh_leaves,
+    set_writes,
+)
 from ...core.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
 from ...core.mode import get_mode, set_mode
-from ...core.node import Node, Unread
+from ...core.node import Hooked, Node, Unread
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
 from ...core.snapshot import Given
 from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import WeakTensor, present, weak
-from ...core.tensor import LEAF, Tensor, abstract, leaf_node, new
-from ...transforms.reverse import reachable
+from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
+from ...transforms.reverse import reachable, refuse_hooks
 from ...transforms.variables import is_live
+from .signature import Fix
 from .surroundings import MISSING, Place, Surroundings
 from .values import Unknown, Values
 
@@ -65,10 +75,14 @@ class Decision(NamedTuple):
 
 
 class Write(NamedTuple):
-    """A cell or an argument, by its number, that a run gives another value: the graph's output that has it."""
+    """A cell or an argument, by its number, that a run gives another value: the graph's output that has it.
+
+    Where it `has_past`, in the old value or in the new one, its tensor's history is another afterwards too.
+    """
 
     number: int
     output: int
+    has_past: bool = False
 
 
 class GradientWrite(NamedTuple):
@@ -78,10 +92,17 @@ class GradientWrite(NamedTuple):
     output: int | None
 
 
+class FlagWrite(NamedTuple):
+    """A cell's or an argument's tensor that collects gradients from this run on, or no longer."""
+
+    source: Source
+    collects: bool
+
+
 class PlaceWrite(NamedTuple):
     """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs.
 
-    It is an item of one of the `containers` of the surroundings, or one of their `places`, by number: for a program runs
+    It is an item of one of the `containers` of the surroundings, or one of their `places`, by number: a program may run
     in others than those that it was traced in.
     """
 
@@ -97,6 +118,13 @@ class PlaceWrite(NamedTuple):
             return Place(around.containers[self.number][0], self.name, around.containers[self.number][2])
         return around.places[self.number][0]
 
+    def before(self, around: Surroundings) -> Any:
+        """What stood there when the surroundings were searched; `MISSING` where nothing did."""
+        if not self.is_item:
+            return around.places[self.number][1]
+        container = around.containers[self.number][1]
+        return container.get(self.name, MISSING) if isinstance(container, dict) else container[self.name]
+
 
 class Source(NamedTuple):
     """Where an input of the graph comes from: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
@@ -108,7 +136,7 @@ class Source(NamedTuple):
 class Traced(NamedTuple):
     """A trace: the graph from `sources` to results, writes and guards.
 
-    A result is the number of an output, in a `Number` where it is weak, or a constant in a `Constant`.
+    A result is the number of an output, in a `Number` where it is weak, a `NewLeaf`, or a `Constant`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
     program looked at on entry, by what they belong to, with whether there was one.
     """
@@ -125,7 +153,15 @@ class Traced(NamedTuple):
     cell_grads: tuple[GradientWrite, ...]
     argument_grads: tuple[GradientWrite, ...]
     place_writes: tuple[PlaceWrite, ...]
+    flag_writes: tuple[FlagWrite, ...]
     grads_read: tuple[tuple[Source, bool], ...]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a run only reads its arguments, and writes at most the values and gradients of cells."""
+        writes = self.argument_writes or self.argument_grads or self.place_writes or self.flag_writes
+        pasts = any(w.has_past for w in self.cell_writes)
+        return not (writes or pasts or any(type(r) is NewLeaf for r in self.results))
 
 
 class Constant(NamedTuple):
@@ -140,28 +176,48 @@ class Number(NamedTuple):
     output: int
 
 
+class NewLeaf(NamedTuple):
+    """A result that the function made a leaf: the graph's output that has it, and the one with its gradient."""
+
+    output: int
+    grad: int | None
+
+
 def output_of(result: Any) -> int | None:
     """The number of the output that a result is, None for a constant."""
-    return None if type(result) is Constant else result.output if type(result) is Number else result
+    return None if type(result) is Constant else result if type(result) is int else result.output
 
 
 class Recorder(Capture):
     """What looks on during a trace: takes decisions by value, notes tensors from outside."""
 
-    __slots__ = ("name", "values", "decisions", "asked", "met", "written", "consumed", "effects", "stores", "specs")
+    __slots__ = (
+        "name", "around", "values", "decisions", "asked", "met", "written", "consumed", "effects", "undo", "stores"
+    )  # fmt: skip
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
+        self.around = around
         self.values = Values()
         self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
         self.met: dict[int, weakref.ref[Tensor]] = {}
         self.written: dict[int, weakref.ref[Tensor]] = {}
-        # What the tensors held, that the search had not found and that the program writes to.
-        self.stores = StoredWhereAlive(set_data), StoredWhereAlive(set_node)
-        self.specs = StoredWhereAlive(set_spec)
+        # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
+        # that the search had not found, and that the program writes to: data, node, spec.
+        self.undo: list[Call] = []
+        self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_spec)))
         self.consumed: set[Node] = set()
         self.effects: list[Tensor] = []
+
+    def hold(self, input: Tensor, owner: Tensor | None, value: Any) -> None:
+        """An input that stands for a value, or for one that is not known; of a transform's variable it is one too."""
+        assert input.node is not None
+        if value is not None:
+            self.values.known[input.node] = value
+        if owner is not None and hangs_on_open(owner):
+            self.undo.append((open_variables.data.pop, weakref.ref(input.node), None))  # type: ignore[attr-defined]
+            open_variables[input.node] = None
 
     def decide(self, x: Tensor, what: str) -> Any:
         truth = what == "a branch on its truth"
@@ -188,6 +244,15 @@ class Recorder(Capture):
         self.asked[node, truth] = answer
         return answer
 
+    def fix(self, x: Tensor, what: str) -> None:
+        assert x.node is not None
+        ends = self.values.ends(x.node)
+        cells = {held.node: cell for cell in self.around.cells if (held := cell.held())._data is None}
+        found = [cells.get(node) for node in ends]
+        tensors = [cell.tensor for cell in found if isinstance(cell, TensorCell)]
+        if len(tensors) == len(found):
+            raise Fix(tensors)
+
     def refuse(self, x: Tensor, what: str) -> NoReturn:
         fail(
             GraphError,
@@ -211,28 +276,33 @@ class Recorder(Capture):
     def write(self, x: Tensor) -> None:
         if id(x) in self.written:
             return
-        for store, value in zip(self.stores, (x._data, x.node)):
+        spec = () if x.is_weak else (spec_of(x._data.shape, x._data.dtype),)
+        for store, value in zip(self.stores, (x._data, x.node, *spec)):
             store.add(x, value)
-        if not x.is_weak:
-            self.specs.add(x, spec_of(x._data.shape, x._data.dtype))
         self.written[id(x)] = weakref.ref(x)
 
-    def undo(self) -> list[Call]:
+    def stored(self) -> list[Call]:
         """The calls that give such tensors their values again, those too that are written to later."""
-        return [call for stores in (*self.stores, self.specs) for call in stores.calls]
+        return [call for store in self.stores for call in store.calls]
 
     def strangers(self, around: Surroundings) -> list[Tensor]:
         """Tensors that the program met, that outlive it, and that the search had not found: state all the same."""
+        for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects, self.undo):
+            found.clear()  # what only the trace itself kept alive is nobody's state
         refs = {**self.met, **self.written}
         return [t for i, ref in refs.items() if (t := ref()) is not None and (i,) not in around.numbers]
 
 
 class _Held(NamedTuple):
-    """A cell or an argument during a trace: the input that stands there; its tensor and that one's gradient, if any."""
+    """A cell or an argument during a trace: the input that stands there; its tensor and that one's gradient, if any.
+
+    `collects` says whether the tensor collected gradients on entry.
+    """
 
     input: Tensor
     tensor: Tensor | None
     grad: _Gradient | None
+    collects: bool = False
 
 
 class _Gradient:
@@ -266,21 +336,24 @@ def run_trace(
     tensors with values that turned up in it although nothing leads to them from the function: those are
     to be among the cells too.
     """
-    recorder = Recorder(name)
+    recorder = Recorder(name, around)
     mode = get_mode()
-    # What puts everything back is known before anything changes, and is done at once, also in a child process.
-    shared: list[Call] = [(epoch.__setitem__, 0, epoch[0] + 2), *recorder.undo()]
-    put_back = undoing(shared)
+    # What puts everything back is known before anything changes, and is done at once. Others' threads see these:
+    fresh: list[Node] = []
+    recorder.undo = [(epoch.__setitem__, 0, epoch[0] + 2), *recorder.stored(), *for_all(fresh, setattr, "inputs", ())]
+    put_back = undoing(recorder.undo)
     begin = [
         (set_mode, mode.traced(None, mode.grad)),
         (set_capture, recorder),
         (set_writes, None),
+        (set_fresh_leaves, fresh),
         (epoch.__setitem__, 0, epoch[0] + 1),
         (_open.append, (get_ident(), put_back, around)),
     ]
     end = [
         (_open.__delitem__, slice(len(_open), None)),
         (put_back,),
+        (set_fresh_leaves, fresh_leaves()),
         (set_writes, get_writes()),
         (set_capture, get_capture()),
         (set_mode, mode),
@@ -289,9 +362,10 @@ def run_trace(
     try:
         try:
             begin_all()
-            held_cells = [_hold_cell(c, around, recorder, shared) for c in around.cells]
+            held_cells = [_hold_cell(c, around, recorder) for c in around.cells]
             held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
-            args, kwargs = arrange({a.leaf: h.tensor for a, h in zip(arguments, held_arguments, strict=True)})
+            given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
+            args, kwargs = arrange(given)
             traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
         finally:
             end_all()
@@ -300,21 +374,20 @@ def run_trace(
     return traced, recorder.strangers(around)
 
 
-def _hold_cell(cell: Cell, around: Surroundings, recorder: Recorder, undo: list[Call]) -> _Held:
+def _hold_cell(cell: Cell, around: Surroundings, recorder: Recorder) -> _Held:
     name = around.names[cell.key]
     tensor = cell.tensor if isinstance(cell, TensorCell) else None
     tracked = tensor is not None and tensor.requires_grad and not tensor.is_leaf
     input = abstract_input(cell.spec, name, tracked)
-    recorder.values.known[input.node] = cell.get()  # type: ignore[index]
+    recorder.hold(input, tensor, cell.get())
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
-    undo += cell.undo()
+    recorder.undo += cell.undo()
     cell.hold(input)
-    if not collects:
+    if tensor is None or not tensor.spec.inexact:
         return _Held(input, tensor, None)
-    assert tensor is not None
     before = tensor.grad
-    undo.append((set_grad, tensor, before))
-    return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values))
+    recorder.undo.append((set_grad, tensor, before))
+    return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values), collects)
 
 
 def _hold_arguments(
@@ -322,32 +395,43 @@ def _hold_arguments(
 ) -> list[_Held]:
     """What stands for each argument: one thing for a tensor that is given twice, or also found outside."""
     same = {id(h.tensor): h for h in held_cells if h.tensor is not None}
-    found = []
-    for a in arguments:
-        held = same.get(id(a.owner)) if a.owner is not None else None
+    # Other names of tensors come last: the tensor itself is what collects gradients, if it is there.
+    order = sorted(range(len(arguments)), key=lambda i: isinstance(arguments[i].owner, DataView))
+    found: dict[int, _Held] = {}
+    for i in order:
+        a = arguments[i]
+        owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+        held = same.get(id(owner)) if owner is not None else None
         if held is None:
             held = _hold_argument(a, recorder)
-            if a.owner is not None:
-                same[id(a.owner)] = held
-        found.append(held)
-    return found
+            if owner is not None:
+                same[id(owner)] = held
+        found[i] = held
+    return [found[i] for i in range(len(arguments))]
+
+
+def _given(a: Argument, held: _Held) -> Tensor | None:
+    """What the function is given for an argument."""
+    return data_view(held.tensor) if isinstance(a.owner, DataView) and held.tensor is not None else held.tensor
 
 
 def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     input = abstract_input(a.spec, a.name, a.tracked)
-    if a.value is not None:
-        recorder.values.known[input.node] = a.value  # type: ignore[index]
+    recorder.hold(input, a.owner, a.value)
     if a.weakly:
         return _Held(input, weak(input), None)
-    shown: Tensor = new(a.kind)
+    shown: Tensor = new(Tensor if a.kind is DataView else a.kind)
     shown._data, shown.node = None, input.node
-    shown._base = a.owner._base if a.owner is not None else None
-    if not a.collects:
+    owner = a.owner.owner if isinstance(a.owner, DataView) else a.owner
+    shown._base = owner._base if owner is not None else None
+    if a.collects:
+        shown.node = leaf_node(shown, input.node)
+        before = owner.node if owner is not None else None
+        if before is not None and type(before.saved) is Hooked:
+            shown.node.saved = Hooked(shown.node.saved, before.saved.hooks)
+    if not a.spec.inexact:
         return _Held(input, shown, None)
-    leaf = leaf_node(shown)
-    leaf.inputs = (input.node,)
-    shown.node = leaf
-    return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values))
+    return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values), a.collects)
 
 
 def _put_back_all(around: Surroundings) -> None:
@@ -384,7 +468,7 @@ def _put_back(around: Surroundings) -> None:
     for place, before in around.places:
         now = place.read()
         if now is not before and _has_abstract(now):
-            place.write(before)
+            at_once([place.write(before)])()
 
 
 def _has_abstract(value: Any) -> bool:
@@ -417,33 +501,56 @@ def _finish(
 ) -> Traced:
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
-    tracked: set[int] = set()
+    tracked: dict[int, Node] = {}
     dead: set[Node] = set()
+    own = {id(held.tensor) for held in (*held_cells, *held_arguments)}
 
     def output(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
             return Constant(leaf)
-        number = outs.add(resumed(leaf))
         node = leaf.node
-        if node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead):
-            tracked.add(number)
+        if node is not None and node.op is LEAF and id(leaf) not in own:
+            grad = leaf.grad
+            return NewLeaf(outs.add(present(leaf)), None if grad is None else outs.add(resumed(grad)))
+        number = outs.add(resumed(leaf))
+        track(number, node)
         return Number(number) if type(leaf) is WeakTensor else number
 
+    def track(number: int, node: Node | None) -> bool:
+        flows = node is not None and node.requires_grad and node not in recorder.consumed and is_live(node, dead)
+        if flows:
+            tracked[number] = node  # type: ignore[assignment]
+        return flows
+
+    def written(number: int, held: _Held, now: Tensor) -> Write | None:
+        if now._data is None and now.node is held.input.node:
+            return None
+        k = outs.add(now)
+        flows = not _collects(held.tensor) and track(k, now.node)
+        return Write(number, k, flows or held.input.requires_grad)
+
     results = [output(leaf) for leaf in leaves]
-    cell_writes: list[Write] = []
+    cell_writes, argument_writes = [], []
     for i, (cell, held) in enumerate(zip(around.cells, held_cells, strict=True)):
         now = cell.held()
-        if now._data is not None or now.node is not held.input.node:
-            cell_writes.append(Write(i, outs.add(_cast(now, cell.spec.dtype))))
-    argument_writes = []
+        if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
+            now = _cast(now, cell.spec.dtype)
+        if (found := written(i, held, now)) is not None:
+            cell_writes.append(found)
     for i, held in enumerate(held_arguments):
         if held.tensor is None or (type(held.tensor) is WeakTensor and arguments[i].weakly):
             continue
-        now = present(held.tensor)
-        if now._data is not None or now.node is not held.input.node:
-            argument_writes.append(Write(i, outs.add(now)))
+        if (found := written(i, held, present(held.tensor))) is not None:
+            argument_writes.append(found)
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
     place_writes = _place_writes(recorder.name, around, output)
+    _check_tracked(recorder.name, tracked.values(), own)
+    flag_writes = tuple(
+        FlagWrite(Source(kind, i), not held.collects)
+        for kind, all_held in (("cell", held_cells), ("argument", held_arguments))
+        for i, held in enumerate(all_held)
+        if held.grad is not None and _collects(held.tensor) is not held.collects
+    )
     for t in recorder.effects:
         if t.node is not None and recorder.values.can_be_known(
             t.node
@@ -463,8 +570,9 @@ def _finish(
             if id(held.input) in seen:
                 continue
             seen.add(id(held.input))
-            parameter = kind == "cell" and held.tensor is not None and held.grad is not None
-            name = held.input.node.attrs.get("name", "") if held.input.node is not None else ""
+            assert held.input.node is not None
+            parameter = kind == "cell" and held.collects
+            name = held.input.node.attrs.get("name", "")
             given.append(Given(held.input, name, parameter))
             sources.append(Source(kind, i))
             if held.grad is not None and held.grad.input is not None:
@@ -494,8 +602,27 @@ def _finish(
         cell_grads,
         argument_grads,
         place_writes,
+        flag_writes,
         tuple(reads),
     )
+
+
+def _collects(t: Tensor | None) -> bool:
+    return t is not None and t.node is not None and t.node.op is LEAF
+
+
+def _check_tracked(name: str, tracked: Iterable[Node], own: set[int]) -> None:
+    """Refuse results that gradients flow back from over what the compiled gradient would not know of."""
+    nodes = list(tracked)
+    refuse_hooks(nodes, name)
+    for node in reachable(nodes):
+        if node.op is LEAF and (leaf := node.variable) is not None and id(leaf) not in own and node.inputs:
+            fail(
+                GraphError,
+                f"{name} returns a value and the leaf that it was computed from, {leaf.spec}",
+                "Gradients do not flow from outside to a leaf that is made inside a compiled function: take them "
+                "inside, backward() or autograd.grad, or return what x.detach() gives of one of the two.",
+            )
 
 
 def _cast(t: Tensor, dtype: Any) -> Tensor:

@@ -54,10 +54,25 @@ class Values:
             seen.update(needed)
         return True
 
+    def ends(self, root: Node) -> set[Node]:
+        """The inputs that a node's value hangs on."""
+        ends: set[Node] = set()
+        seen = {root}
+        stack = [root]
+        while stack:
+            node = stack.pop()
+            needed = _needed(node)
+            if node.op.kind == "leaf" and not needed and not node.inputs:
+                ends.add(node)
+            stack += [e for e in needed if e not in seen]
+            seen.update(needed)
+        return ends
+
     def _compute(self, node: Node) -> Any:
         if node.op.kind == "leaf":
             if node.inputs:
-                return self.known[node.inputs[0]]
+                value = node.inputs[0]
+                return self.known[value] if isinstance(value, Node) else value
             owner = node.variable if node.op is LEAF else None
             if owner is None or owner._data is None:
                 raise Unknown
