@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, compress, repeat, starmap
 from operator import call, is_not
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 # A function and its arguments. To be made at once with others it has to be written in C, and not to raise: storing an
 # item of a dict, an attribute in a slot, a context variable's value.
@@ -29,6 +31,11 @@ def at_once(calls: Iterable[Call]) -> Callable[[], object]:
     {'a': 1, 'b': 2}
     """
     return partial(_consume, starmap(call, calls))
+
+
+def later(function: Callable[[], T]) -> Iterator[T]:
+    """One value, which `function` (written in C) gives when the iterator is asked for it."""
+    return map(call, (function,))
 
 
 def undoing(calls: list[Call]) -> Callable[[], object]:

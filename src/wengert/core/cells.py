@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .arrays import Array
-from .at_once import Call, at_once
+from .at_once import Call, at_once, later
 from .spec import DType, Spec, spec_of
 from .standins import become, present, weak
 from .tensor import Tensor, abstract_like, wrap
@@ -60,10 +60,11 @@ class Cell:
         """The present value; nobody writes into it."""
         raise NotImplementedError
 
-    def writes(self, array: Array) -> Sequence[Call]:
+    def writes(self, array: Array) -> Iterable[Call]:
         """The calls that give the place another value, an array of its spec that is the place's own from then on.
 
-        All writes of a program are made at once (see :mod:`wengert.core.at_once`).
+        All writes of a program are made at once (see :mod:`wengert.core.at_once`), by calls that are iterated over
+        then: what is in the array may be computed just before. No code of Python's runs in between.
         """
         raise NotImplementedError
 
@@ -130,7 +131,7 @@ class TensorCell(Cell):
         found: Array = self.tensor._data
         return found
 
-    def writes(self, array: Array) -> Sequence[Call]:
+    def writes(self, array: Array) -> Iterable[Call]:
         return ((set_data, self.tensor, array),)
 
     def undo(self) -> Sequence[Call]:
@@ -175,8 +176,8 @@ class ItemCell(Cell):
     def get(self) -> Array:
         return np.asarray(self.items[self.name], self.dtype)
 
-    def writes(self, array: Array) -> Sequence[Call]:
-        return ((setitem, self.items, self.name, array.item()),)
+    def writes(self, array: Array) -> Iterable[Call]:
+        return zip((setitem,), (self.items,), (self.name,), later(array.item))
 
     def undo(self) -> Sequence[Call]:
         return ((setitem, self.items, self.name, self.items[self.name]),)
@@ -213,7 +214,7 @@ class ArrayCell(Cell):
     def get(self) -> Array:
         return np.asarray(self.items[self.name])
 
-    def writes(self, array: Array) -> Sequence[Call]:
+    def writes(self, array: Array) -> Iterable[Call]:
         return ((setitem, self.items, self.name, array),)
 
     def undo(self) -> Sequence[Call]:

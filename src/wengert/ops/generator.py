@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.at_once import Call
+from ..core.at_once import Call, later
 from ..core.cells import Cell
 from ..core.declare import public
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
@@ -284,9 +284,9 @@ class _StateCell(Cell):
     def get(self) -> Array:
         return np.array([*self.generator._at.copy().values()], np.uint64)
 
-    def writes(self, array: Array) -> Sequence[Call]:
+    def writes(self, array: Array) -> Iterable[Call]:
         at = self.generator._at
-        return ((at.update, dict(zip(at, array.tolist(), strict=True))),)
+        return zip((at.update,), map(dict, map(zip, (tuple(at),), later(array.tolist))))
 
     def undo(self) -> Sequence[Call]:
         return ((setattr, self.generator, "_traced", self.generator._traced),)

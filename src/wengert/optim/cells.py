@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from itertools import chain, repeat
 from operator import setitem
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.at_once import Call
+from ..core.at_once import Call, later
 from ..core.cells import Cell
 from ..core.spec import Spec, float64, int64, spec_of
 from ..core.standins import weak
@@ -99,15 +100,21 @@ class OptionCell(Cell):
     def get(self) -> Array:
         return np.asarray(self._number, float64)
 
-    def writes(self, array: Array) -> Sequence[Call]:
-        return self._stores(self._with(array.item()))
+    def writes(self, array: Array) -> Iterable[Call]:
+        number: Iterator[Any] = later(array.item)
+        if self.index is None:
+            return self._stores(number)
+        values = self.group[self.name]
+        before, after = values[: self.index], values[self.index + 1 :]
+        return self._stores(map(tuple, map(chain, (before,), zip(number), (after,))))
 
-    def _stores(self, value: Any) -> Sequence[Call]:
-        """The calls that store the option, a change of its group."""
+    def _stores(self, value: Iterable[Any]) -> Iterable[Call]:
+        """The calls that store the one value that the iterable gives, a change of the group."""
         group = self.group
         if type(group) is not Options:
-            return ((setitem, group, self.name, value),)
-        return (setattr, group, "changes", next(_changes)), (dict.__setitem__, group, self.name, value)
+            return zip((setitem,), (group,), (self.name,), value)
+        store = zip((dict.__setitem__,), (group,), (self.name,), value)
+        return chain(((setattr, group, "changes", next(_changes)),), store)
 
     @property
     def _number(self) -> Any:
@@ -123,7 +130,7 @@ class OptionCell(Cell):
         return tuple(values)
 
     def undo(self) -> Sequence[Call]:
-        return self._stores(self.group[self.name])
+        return tuple(self._stores((self.group[self.name],)))
 
     def hold(self, tensor: Tensor) -> None:
         self.group[self.name] = self._with(weak(tensor))
@@ -163,9 +170,8 @@ class CountCell(Cell):
     def get(self) -> Array:
         return np.array([s["step"] for s in self.states], int64)
 
-    def writes(self, array: Array) -> Sequence[Call]:
-        steps = array.tolist()
-        return [(setitem, state, "step", step) for state, step in zip(self.states, steps, strict=True)]
+    def writes(self, array: Array) -> Iterable[Call]:
+        return zip(repeat(setitem), self.states, repeat("step"), chain.from_iterable(later(array.tolist)))
 
     def undo(self) -> Sequence[Call]:
         return [

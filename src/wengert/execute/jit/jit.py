@@ -162,7 +162,7 @@ class Jit(Inspected, Native):
         path = paths[-1] if paths else None
         while path is not None:
             try:
-                course, outputs, carried = self._take(path, call, around)
+                course, outputs, carried = self._take(path, call, around, program)
             except CallAgain:
                 raise
             except Exception:
@@ -174,7 +174,6 @@ class Jit(Inspected, Native):
                     program.paths.remove(path)
                     program.paths.append(path)
                 self._last = path
-                self._shorten(program, call, around, path)
                 return path.results(outputs, carried)
             tried.add(id(path))
             # The longest of those that it may be shows where it ends.
@@ -182,22 +181,27 @@ class Jit(Inspected, Native):
             path = max(fits, key=lambda p: len(p.decisions), default=None)
         return self._run_new(program, call, around)
 
-    def _take(self, path: Path, call: Call, around: Surroundings) -> Taken:
-        """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken."""
+    def _take(self, path: Path, call: Call, around: Surroundings, program: Program | None = None) -> Taken:
+        """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken.
+
+        Where it is, short ways are made for the next calls that come to `program`.
+        """
         turns = path.turns(call.leaves, call.positions, around)
         if not turns:
-            return self._taken(path, call, around)
+            return self._taken(path, call, around, program)
 
         def alone() -> Taken:
             # What is looked at before may have been changed by who had the turn.
             if not (path.stands(around) and path.grads_fit(call.leaves, call.positions, around)):
                 self._around.clear()
                 raise CallAgain
-            return self._taken(path, call, around)
+            return self._taken(path, call, around, program)
 
         return holding(turns, alone)
 
-    def _taken(self, path: Path, call: Call, around: Surroundings, is_known: bool = False) -> Taken:
+    def _taken(
+        self, path: Path, call: Call, around: Surroundings, program: Program | None = None, is_known: bool = False
+    ) -> Taken:
         """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors."""
         where = call.leaves, call.positions, around
         with TRACING:
@@ -205,13 +209,21 @@ class Jit(Inspected, Native):
         course = path.decisions if is_known else path.found_first(feeds)
         if course is not path.decisions:
             return course, [], None
+
+        def commit(
+            outputs: list[Any], calls: Sequence[tuple[Any, ...]] = (), carried: list[Tensor] | None = None
+        ) -> None:
+            if program is not None:
+                self._shorten(program, call, around, path)
+            if path.writes:
+                path.commit(outputs, carried, *where, calls)
+
         if path.writes and not path.carries and not path.decisions:
-            found = path.executor.run_at_once(feeds, lambda outs, calls: path.commit(outs, None, *where, calls))
-            return course, found, None
+            return course, path.executor.run_at_once(feeds, commit), None
         outputs, carried = self._outputs(path, feeds, call, around)
         course = path.decisions if is_known else path.found(outputs)
-        if path.writes and course is path.decisions:
-            path.commit(outputs, carried, *where)
+        if course is path.decisions:
+            commit(outputs, carried=carried)
         return course, outputs, carried
 
     def _outputs(

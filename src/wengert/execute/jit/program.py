@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Path:
         self.given = {} if traced.tracked or traced.guards else given
         self.donated = donation.donated_inputs(traced, self.given)
         self.executor = compile_graph(traced.graph, self.donated)
-        if donation.fails_after_writing(self.executor):
+        if donation.fails_after_writing(self.executor) or _are_looked_at(traced):
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)
         self.decisions = tuple(g.value for g in traced.guards)
@@ -163,7 +164,7 @@ class Path:
         """Make the calls, and give everything outside that the program writes to its new value, all at once."""
         if self.decisions:
             self._check_writes(leaves, positions)
-        writes = [*calls, *self._writes(outputs, carried, leaves, positions, around)]
+        writes = chain(calls, *self._writes(outputs, carried, leaves, positions, around))
         flags = [
             (self._tensor(kind, i, leaves, positions, around), collects)
             for (kind, i), collects in self.traced.flag_writes
@@ -171,7 +172,7 @@ class Path:
         with TRACING:  # else they might be undone with the trace
             if flags:
                 _flagged(flags, writes)
-            elif writes:
+            else:
                 at_once(writes)()
 
     def _writes(
@@ -181,30 +182,29 @@ class Path:
         leaves: Sequence[Any],
         positions: Sequence[int],
         around: Surroundings,
-    ) -> Iterator[Call]:
-        """The calls that give everything outside that the program writes to its new value."""
+    ) -> Iterator[Iterable[Call]]:
+        """The calls that give everything outside that the program writes to its new value, place by place."""
         traced = self.traced
         for i, k, has_past in traced.cell_writes:
-            yield from around.cells[i].writes(np.asarray(outputs[k]))
+            yield around.cells[i].writes(np.asarray(outputs[k]))
             if has_past:
-                yield set_node, around.cells[i].tensor, self._past(k, carried)  # type: ignore[attr-defined]
+                yield ((set_node, around.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, around)
-            yield set_data, owner, np.asarray(outputs[k])
-            yield set_base, owner, None
+            yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
             if has_past:
-                yield set_node, owner, self._past(k, carried)
+                yield ((set_node, owner, self._past(k, carried)),)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
             for i, g in grads:
                 owner = self._tensor(kind, i, leaves, positions, around)
-                yield set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))
+                yield ((set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
-                yield from donation.killing(leaf, where)
+                yield donation.killing(leaf, where)
         for write in traced.place_writes:
             value = tree.unflatten(write.structure, [self.shown(r, outputs, carried) for r in write.leaves])
-            yield write.place(around).write(value)
+            yield (write.place(around).write(value),)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> tuple[Turn, ...]:
         """What a run holds: the turns of all that it reads to write it."""
@@ -268,11 +268,22 @@ class Path:
         return weak(found) if type(result) is Number else found
 
 
-def _flagged(flags: Sequence[tuple[Tensor, bool]], writes: Sequence[Call]) -> None:
+def _are_looked_at(traced: Traced) -> bool:
+    """Whether nests are made of results by code of users', which is given them before they are there."""
+    waiting = [write.structure for write in traced.place_writes]
+    while waiting:
+        structure = waiting.pop()
+        if structure.kind not in (None, type(None), tuple, list, dict):
+            return True
+        waiting += structure.children
+    return False
+
+
+def _flagged(flags: Sequence[tuple[Tensor, bool]], writes: Iterable[Call]) -> None:
     """Make calls at once, after tensors have begun or ceased to collect gradients: all of it, or nothing."""
     done: list[bool] = []
     undo = at_once([(set_node, owner, owner.node) for owner, _ in flags])
-    everything = at_once([*writes, (done.append, True)])
+    everything = at_once(chain(writes, ((done.append, True),)))
     try:
         for owner, collects in flags:
             owner.requires_grad_(collects)
