@@ -113,7 +113,11 @@ class _Writer:
             "def call(*args):",
             "    m = mode()",
             "    if m.tracing or m.grad is not grad or m.floats is not floats: return MISS",
-            *(["    return holding(turns, lambda: taken(args))", "def taken(args):"] if self.path.writes else []),
+            *(
+                ["    old = []", "    return holding(turns, lambda: taken(args, old))", "def taken(args, old):"]
+                if self.path.writes
+                else []
+            ),
             "    e = epoch[0]",
             "    try:",
             *(f"        {line}" for line in self.moves_and_checks()),
@@ -299,7 +303,7 @@ class _Writer:
         """The expression that gives what the program writes to its new values."""
         self.names["around"] = self.around
         leaves = f"({''.join(f'{name}, ' for name in self.leaf_names)})"
-        return f"commit(o, {carried}, {leaves}, {self.call.positions!r}, around, {calls})"
+        return f"commit(o, {carried}, {leaves}, {self.call.positions!r}, around, old, {calls})"
 
     def build(self, structure: Structure, leaves: Any) -> str:
         if structure.kind is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -187,22 +187,32 @@ class Jit(Inspected, Native):
         Where it is, short ways are made for the next calls that come to `program`.
         """
         turns = path.turns(call.leaves, call.positions, around)
+        old: list[Any] = []  # its end comes when the turns are given back
         if not turns:
-            return self._taken(path, call, around, program)
+            return self._taken(path, call, around, old, program)
 
         def alone() -> Taken:
             # What is looked at before may have been changed by who had the turn.
             if not (path.stands(around) and path.grads_fit(call.leaves, call.positions, around)):
                 self._around.clear()
                 raise CallAgain
-            return self._taken(path, call, around, program)
+            return self._taken(path, call, around, old, program)
 
         return holding(turns, alone)
 
     def _taken(
-        self, path: Path, call: Call, around: Surroundings, program: Program | None = None, is_known: bool = False
+        self,
+        path: Path,
+        call: Call,
+        around: Surroundings,
+        old: list[Any],
+        program: Program | None = None,
+        is_known: bool = False,
     ) -> Taken:
-        """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors."""
+        """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors.
+
+        What stood where it writes to is put into `old`.
+        """
         where = call.leaves, call.positions, around
         with TRACING:
             feeds = path.feeds(*where)
@@ -210,13 +220,11 @@ class Jit(Inspected, Native):
         if course is not path.decisions:
             return course, [], None
 
-        def commit(
-            outputs: list[Any], calls: Sequence[tuple[Any, ...]] = (), carried: list[Tensor] | None = None
-        ) -> None:
+        def commit(outputs: list[Any], calls: Iterable[Any] = (), carried: list[Tensor] | None = None) -> None:
             if program is not None:
                 self._shorten(program, call, around, path)
             if path.writes:
-                path.commit(outputs, carried, *where, calls)
+                path.commit(outputs, carried, *where, old, calls)
 
         if path.writes and not path.carries and not path.decisions:
             return course, path.executor.run_at_once(feeds, commit), None
@@ -247,9 +255,11 @@ class Jit(Inspected, Native):
             return path.results(outputs, carried)
 
         # Another thread has written to what the decisions hang on, or native code rounds otherwise: the trace decides.
+        old: list[Any] = []
+
         def alone() -> Any:
             self._last = path = self._new_path(program, call, around)
-            _, outputs, carried = self._taken(path, call, around, is_known=True)
+            _, outputs, carried = self._taken(path, call, around, old, is_known=True)
             return path.results(outputs, carried)
 
         return holding(turns_of((c.key, c.turn) for c in around.cells), alone)

@@ -159,12 +159,16 @@ class Path:
         leaves: Sequence[Any],
         positions: Sequence[int],
         around: Surroundings,
-        calls: Sequence[Call] = (),
+        old: list[Any],
+        calls: Iterable[Call] = (),
     ) -> None:
-        """Make the calls, and give everything outside that the program writes to its new value, all at once."""
+        """Make the calls, and give everything outside that the program writes to its new value, all at once.
+
+        What stood there is put into `old`: its end may run code of users', which is not to come in between.
+        """
         if self.decisions:
             self._check_writes(leaves, positions)
-        writes = chain(calls, *self._writes(outputs, carried, leaves, positions, around))
+        writes = chain(calls, *self._writes(outputs, carried, leaves, positions, around, old))
         flags = [
             (self._tensor(kind, i, leaves, positions, around), collects)
             for (kind, i), collects in self.traced.flag_writes
@@ -182,21 +186,25 @@ class Path:
         leaves: Sequence[Any],
         positions: Sequence[int],
         around: Surroundings,
+        old: list[Any],
     ) -> Iterator[Iterable[Call]]:
         """The calls that give everything outside that the program writes to its new value, place by place."""
         traced = self.traced
         for i, k, has_past in traced.cell_writes:
+            old.append(around.cells[i].get())
             yield around.cells[i].writes(np.asarray(outputs[k]))
             if has_past:
                 yield ((set_node, around.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, around)
+            old += owner._data, owner._base
             yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
             if has_past:
                 yield ((set_node, owner, self._past(k, carried)),)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
             for i, g in grads:
                 owner = self._tensor(kind, i, leaves, positions, around)
+                old.append(getattr(owner, "_grad", None))
                 yield ((set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
@@ -204,6 +212,7 @@ class Path:
                 yield donation.killing(leaf, where)
         for write in traced.place_writes:
             value = tree.unflatten(write.structure, [self.shown(r, outputs, carried) for r in write.leaves])
+            old.append(write.place(around).read())
             yield (write.place(around).write(value),)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> tuple[Turn, ...]:

@@ -352,15 +352,31 @@ class Program:
         layout, instance = self._layout, _Instance(self)
         instance.adopt(layout)
 
-        def whole() -> None:
-            block = instance.borrow() if instance.own is None else None
+        lent: list[_Block] = []
+
+        def borrow() -> None:
+            lent.clear()
+            if instance.own is None:
+                lent.append(instance.borrow())
+
+        def give_back() -> None:
+            while lent:
+                _give_back(lent.pop(), instance.nbytes)
+
+        def host(at: int) -> None:
+            call = instance.call
             try:
-                at = self._driver.run(instance.address)
-                if at < len(self._starts):
-                    self._go_on(instance, at)
-            finally:
-                if block is not None:
-                    _give_back(block, instance.nbytes)
+                if self._guard is not None:
+                    self._go_guarded(self._guard, instance, None)
+                    at = len(self._starts)
+                elif self._hosted(instance, at, None):
+                    at += 1
+                else:
+                    call[CALL_TURNS] = self._layout.turns
+                call[CALL_FIRST] = at
+            except BaseException:
+                call[CALL_FIRST] = 0
+                raise
 
         def renew() -> bool:
             if self._layout.generation != threads.generation:
@@ -369,14 +385,6 @@ class Program:
             instance.adopt(self._layout)
             return not was_own or instance.own is not None
 
-        def go_on(at: int) -> None:
-            self._go_on(instance, at)
-
-        # A check of Python's that has a condition seldom has to be made.
-        is_plain = instance.own is not None and all(
-            isinstance(s.kernel, Kernel) or (isinstance(s.kernel, HostCall) and s.kernel.when is not None)
-            for s in self.plan.steps
-        )
         return Seat(
             instance.address,
             instance.table,
@@ -385,8 +393,8 @@ class Program:
             tuple(self._entries[v.buffer] for v in self.plan.inputs),
             tuple(self._entries[v.buffer] if make else None for v, make in zip(self.plan.outputs, self._makers)),
             len(self.plan.steps),
-            go_on,
-            None if is_plain else whole,
+            host,
+            (borrow, give_back) if instance.own is None else None,
             renew,
         )
 
@@ -523,9 +531,9 @@ class Seat(NamedTuple):
 
     `call` is what the driver's function at `run` takes, `table` the table of addresses, in which inputs, and
     the outputs that are arrays of their own, have the entries given here. Where `run` returns less than `steps`,
-    `go_on` does the rest. `whole` says how to run where it
-    takes more than that function; `renew` makes the place good again after the number of threads has changed, if
-    it can. One call at a time.
+    `host` does what is Python's there, and it is to be called again; after the last time the word of the first step is
+    set back to 0. Memory that is shared is borrowed before and given back after it, by the two functions of `lends`.
+    `renew` makes the place good again after the number of threads has changed, if it can. One call at a time.
     """
 
     call: int
@@ -535,8 +543,8 @@ class Seat(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int | None, ...]
     steps: int
-    go_on: Callable[[int], None]
-    whole: Callable[[], None] | None
+    host: Callable[[int], None]
+    lends: tuple[Callable[[], None], Callable[[], None]] | None
     renew: Callable[[], bool]
 
 
