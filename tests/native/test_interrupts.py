@@ -167,7 +167,7 @@ def test_a_trace_of_a_function_that_puts_tensors_into_containers() -> None:
             table["t"], items[0] = table["t"] * x, items[0] + x
             table["new"] = x * 2
             (lambda t=[hidden]: t[0].add_(x))()
-            return buffer.reshape((2, 1)).add_(1.0)
+            return (buffer * 2).add_(1.0)
 
         return wg.jit(f), cell, table, items, hidden
 
