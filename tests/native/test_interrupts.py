@@ -12,6 +12,8 @@ import pytest
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
+from ways import WAYS
+
 import wengert as wg
 from interrupting import instructions, interrupted, places
 from wengert import nn, optim
@@ -71,22 +73,6 @@ def same(a: State, b: State) -> bool:
     if a.keys() != b.keys():
         return False
     return all((a[k] is None) is (b[k] is None) and (a[k] is None or np.array_equal(a[k], b[k])) for k in a)
-
-
-def only_python(step: Any) -> None:
-    """Have calls go by generated Python."""
-    step.call_by(None)
-    step._short = tuple(f for f in step._short if hasattr(f, "__code__"))
-    assert step._short
-
-
-def only_general(step: Any) -> None:
-    """Have calls go the general way."""
-    step.call_by(None)
-    step._short = ()
-
-
-WAYS: dict[str, Callable[[Any], None]] = {"native": lambda step: None, "python": only_python, "general": only_general}
 
 
 def check(make: Callable[[], Training], prepare: Callable[[Any], None], most: int) -> int:
