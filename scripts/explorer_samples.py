@@ -1,7 +1,8 @@
 """Write the documents that the explorer's own tests read: `python scripts/explorer_samples.py FOLDER`.
 
-Each is a real recording of a program below: the lesson of a single product, a training step of a small network, a
-transformer's step in which a not-a-number is born going back, and one of many nodes.
+Each is a real recording of a program below: the lesson of a single product, numbers that meet a tensor, a program that
+decides by its values, a training step of a small network, a transformer's step in which a not-a-number is born going
+back, and one of many nodes.
 """
 
 from __future__ import annotations
@@ -32,6 +33,32 @@ def loss(x: Any, t: Any) -> Any:
 
 def learner() -> Document:
     return explore(loss, 3.0, 5.0).document
+
+
+# -- single numbers that meet a tensor: their gradients are numbers, and no slope is
+
+
+def summed(w: Any, b: Any, x: Any) -> Any:
+    error = w * x + b - 2.0
+    return (error * error).sum()
+
+
+def sums() -> Document:
+    return explore(summed, 1.5, -0.638, np.array([0.5, -1.0, 2.0]), compiled=False).document
+
+
+# -- a program that takes numbers out of its graph, to go on with one and to decide by another
+
+
+def deciding(a: Any, b: Any) -> Any:
+    s = (a * a).item()
+    if b > 0:
+        return b * s
+    return -b
+
+
+def decisions() -> Document:
+    return explore(deciding, 2.0, 3.0, compiled=False).document
 
 
 # -- a network of single neurons, as micrograd has them: one step of training on four points
@@ -192,6 +219,8 @@ def large() -> Document:
 
 SAMPLES: dict[str, Callable[[], Document]] = {
     "learner": learner,
+    "sums": sums,
+    "decisions": decisions,
     "mlp": mlp,
     "transformer": transformer,
     "large": large,

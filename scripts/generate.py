@@ -1,4 +1,4 @@
-"""Write what is derived from the op table: type stubs, the operations page and the support matrix.
+"""Write what is derived: type stubs, the pages of operations and support, of the op table; the page of crossings.
 
 python scripts/generate.py            # write
 python scripts/generate.py --check    # exit 1 if a file is out of date
@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "src"))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from support import support_page  # noqa: E402
+from tests.crossings.refusals import page as crossings_page  # noqa: E402
 
 import wengert as wg  # noqa: E402
 from wengert.core.declare import METHODS, PUBLIC  # noqa: E402
@@ -197,6 +198,7 @@ FILES: dict[str, Callable[[], str]] = {
     "src/wengert/__init__.pyi": module_stubs,
     "docs/operations.md": operations_page,
     "docs/support.md": support_page,
+    "docs/crossings.md": crossings_page,
 }
 
 

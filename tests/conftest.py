@@ -16,6 +16,31 @@ _OWN = "WENGERT_CACHE_DIR" not in os.environ
 os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"wengert-tests-{os.getpid()}"))
 
 
+# What to run where all of it would take too long, and the question is whether it works there at all: with other
+# versions of what Wengert needs, on another machine. `pytest -m fast` takes half a minute.
+FAST = (
+    "native/test_beside_numba",
+    "native/test_cache",
+    "native/test_jit",
+    "native/test_jit_state",
+    "native/test_linear_algebra",
+    "native/test_moves",
+    "native/test_random_numbers",
+    "native/test_recompute",
+    "native/test_repeated_rows",
+    "native/test_runtime",
+    "native/test_small_models",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = os.path.dirname(__file__)
+    files = {os.path.join(here, *name.split("/")) + ".py" for name in FAST}
+    for item in items:
+        if str(item.path) in files:
+            item.add_marker("fast")
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if _OWN and not hasattr(session.config, "workerinput"):
         shutil.rmtree(os.environ["WENGERT_CACHE_DIR"], ignore_errors=True)

@@ -67,6 +67,45 @@ def check_shape_rule(op: Op, call: Call) -> None:
         assert found.spec == spec, f"{op.name}: ran to {found.spec}, inferred {spec}"
 
 
+EVERY_DTYPE = [
+    np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
+    np.float16, wg.bfloat16, np.float32, np.float64, np.complex64, np.complex128,
+]  # fmt: skip
+
+
+def in_dtype(value: Any, dtype: Any) -> Any:
+    """A sample's floating argument in another dtype, as numbers that are more than zeros there."""
+    dtype = np.dtype(dtype)
+    if not floating(value) or (value.dtype.kind == "c" and dtype.kind != "c"):
+        return value
+    if dtype.kind in "biu":
+        value = np.abs(3 * value) if dtype.kind == "u" else value > 0 if dtype.kind == "b" else 3 * value
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)
+
+
+def check_every_dtype(op: Op, call: Call) -> None:
+    """What the shape rule takes the forward takes, and gives what was inferred; the rest is refused."""
+    for dtype in EVERY_DTYPE:
+        args = [in_dtype(a, dtype) for a in call.args]
+        specs = [spec_of(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in args]
+        if all(a is b for a, b in zip(args, call.args)):
+            return
+        try:
+            inferred = op.infer(*specs, **call.attrs)
+        except wg.DTypeError:
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                found = op.forward(*args, **call.attrs)
+        except wg.WengertError:
+            continue  # for its values: a singular matrix, a negative power
+        inferred = inferred if isinstance(inferred, tuple) else (inferred,)
+        found = found if isinstance(found, tuple) else (found,)
+        for f, spec in zip(found, inferred, strict=True):
+            assert (np.shape(f), np.asarray(f).dtype) == (spec.shape, spec.dtype), (op.name, dtype)
+
+
 def check_dtypes(op: Op, call: Call) -> None:
     """Results have the inferred dtype and gradients the argument's, in every floating width."""
     for dtype in (wg.float32, wg.float16, wg.bfloat16):

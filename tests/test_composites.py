@@ -136,6 +136,19 @@ def test_batch_norm_moves_its_statistics_by_the_unbiased_variance() -> None:
     np.testing.assert_allclose(np.asarray(fixed), (x - np.asarray(mean)) / np.sqrt(np.asarray(var)))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, wg.bfloat16])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_fixed_batch_norm_of_half_precision_is_rounded_once(dtype, compiled: bool) -> None:
+    rng = np.random.default_rng(2)
+    x, mean, var, w, b = (rng.normal(size=s).astype(dtype) for s in ((40, 3), 3, 3, 3, 3))
+    var = np.abs(var)
+    f = lambda *args: wg.batch_norm(*args, eps=1e-5)
+    found = (wg.jit(f) if compiled else f)(*(wg.tensor(a) for a in (x, mean, var, w, b))).numpy().astype(np.float64)
+    x, mean, var, w, b = (a.astype(np.float64) for a in (x, mean, var, w, b))
+    want = (x - mean) / np.sqrt(var + 1e-5) * w + b
+    np.testing.assert_allclose(found, want, rtol=2.0**-11 if dtype is np.float16 else 2.0**-8, atol=2e-6)
+
+
 def test_batch_norm_gradients() -> None:
     rng = np.random.default_rng(1)
     args = [wg.tensor(rng.normal(size=s)) for s in ((4, 2, 3), (2,), (2,))]

@@ -269,6 +269,19 @@ def test_tensordot_errors(axes: Any) -> None:
         wg.tensordot(wg.zeros((3, 2)), wg.zeros((3, 2)), axes=axes)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_trace_is_summed_as_a_sum_is(dtype: str, compiled: bool) -> None:
+    """Booleans and small integers in 64 bits, as the Array API has it."""
+    x = np.full((3, 300, 300), 101 if dtype not in "?f2" else 1, dtype)
+    ways = {0: wg.linalg.trace, 1: lambda t: wg.trace(t, 1, 1, 2), -2: lambda t: t.trace(-2, axis1=1, axis2=2)}
+    for offset, f in ways.items():
+        found = (wg.jit(f) if compiled else f)(wg.tensor(x))
+        assert found.dtype == wg.sum(wg.tensor(x), axis=0).dtype
+        np.testing.assert_array_equal(found.numpy(), np.trace(x, offset, 1, 2, found.dtype))
+    assert wg.linalg.trace(wg.tensor(x), dtype=wg.complex64).dtype == wg.complex64
+
+
 def test_outer_kron_trace() -> None:
     x, y = normal(2, 3), normal(3, 2, seed=1)
     a, b = wg.tensor(x), wg.tensor(y)

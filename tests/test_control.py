@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -451,3 +453,27 @@ def test_scan_is_a_python_loop(length: int, reverse: bool, seed: int) -> None:
     for found in (by_scan(w, xs), traced(by_scan, w, xs)):
         np.testing.assert_allclose(found[0].numpy(), h)
         np.testing.assert_allclose(found[1].numpy(), np.array(rows).reshape(length, 2))
+
+
+DOUBLED = (lambda c, x: (wg.concat([c, c]), x), lambda c, x: (c.astype(F64), x), lambda c, x: (c + x, x))
+
+
+@pytest.mark.parametrize("around", [lambda f: f, lambda f: wg.jit(f)], ids=["eager", "jit"])
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda c: wg.scan(DOUBLED[0], c, wg.ones((4, 3))), r"one of shape \(3,\)\. What grows .* second result, y"),
+        (lambda c: wg.scan(DOUBLED[1], c, wg.ones((4, 3))), r"the dtype of its state\. .*x\.astype\(wg\.float64\)"),
+        (lambda c: wg.scan(DOUBLED[2], c[0], wg.ones((4, 3))), r"the shape of its state\. .*wg\.full\(\(3,\), x\)"),
+        (
+            lambda c: wg.while_loop(lambda c: c.sum() < 9, lambda c: wg.concat([c, c]), c),
+            r"one of shape \(3,\)\. What grows .* x\[i\] = v",
+        ),
+    ],
+)
+def test_a_state_of_another_shape_is_not_told_to_change_its_dtype(call, advice: str, around) -> None:
+    with pytest.raises(wg.WengertError) as caught:
+        around(call)(wg.ones(3))
+    first, mend = str(caught.value).splitlines()
+    assert re.search(advice, mend)
+    assert ("astype" in mend) == ("f64" in first)

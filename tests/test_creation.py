@@ -234,6 +234,15 @@ REFUSED = {
     "dtype": (lambda: wg.ones(2, dtype="object"), wg.DTypeError, "cannot hold dtype object"),
     "device": (lambda: wg.zeros(2, device="cuda"), ValueError, "cuda"),
     "full text": (lambda: wg.full((2,), "a"), wg.DTypeError, "must be a number"),
+    "a float too large": (lambda: wg.tensor([1.0, 300.0], dtype=wg.int8), wg.DTypeError, "300.0 does not fit int8"),
+    "a float below": (lambda: wg.tensor([-1.0], dtype=wg.uint8), wg.DTypeError, "-1.0 does not fit uint8"),
+    "no number": (lambda: wg.tensor([1.0, float("nan")], dtype=wg.int64), wg.DTypeError, "nan does not fit int64"),
+    "an infinite number": (lambda: wg.asarray(np.array([np.inf]), dtype=wg.int64), wg.DTypeError, "inf does not fit"),
+    "arange too wide": (lambda: wg.arange(300, dtype=wg.uint8), wg.DTypeError, "299 does not fit uint8"),
+    "arange of floats": (lambda: wg.arange(0.0, 300.0, dtype=wg.uint8), wg.DTypeError, "256.0 does not fit uint8"),
+    "linspace too wide": (lambda: wg.linspace(-1, 1, 3, dtype=wg.uint8), wg.DTypeError, "-1.0 does not fit uint8"),
+    "logspace too wide": (lambda: wg.logspace(0, 3, 4, dtype=wg.int8), wg.DTypeError, "1000.0 does not fit int8"),
+    "fill_ too wide": (lambda: wg.zeros(2, dtype=wg.int8).fill_(300.0), wg.DTypeError, "300.0 does not fit int8"),
     "full too wide": (lambda: wg.full((2,), 300, dtype=wg.int8), wg.DTypeError, "300 does not fit int8"),
     "full complex": (lambda: wg.full((2,), 1j, dtype=wg.float32), wg.DTypeError, "does not fit"),
     "arange step": (lambda: wg.arange(0, 1, 0), wg.ShapeError, "no end"),
@@ -252,6 +261,16 @@ REFUSED = {
     "result_type": (lambda: wg.result_type(), wg.DTypeError, "nothing"),
     "result_type uint64": (lambda: wg.result_type(wg.int8, wg.uint64), wg.DTypeError, "no integer dtype"),
 }
+
+
+def test_numbers_at_the_ends_of_an_integer_dtype() -> None:
+    for dtype in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
+        info = np.iinfo(dtype)
+        fits = [float(info.min), float(info.max) if info.bits < 64 else float(info.max - 4096)]
+        assert wg.tensor(fits, dtype=dtype).tolist() == [int(v) for v in fits]
+        assert wg.tensor([-0.5, 0.5], dtype=dtype).tolist() == [0, 0]
+        with pytest.raises(wg.DTypeError, match="does not fit"):
+            wg.tensor([float(info.max) + 1.0], dtype=dtype)
 
 
 @pytest.mark.parametrize("name", REFUSED)

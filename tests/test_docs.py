@@ -13,6 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -226,6 +227,22 @@ def test_navigation_and_pages_agree() -> None:
 def test_index_links_every_page() -> None:
     index = (ROOT / "docs" / "index.md").read_text()
     assert [page for page in navigation() if page != "index.md" and f"({page})" not in index] == []
+
+
+def test_the_dependencies_that_pages_name_are_the_packages() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        names = [re.split(r"[<>=~!\[ ]", entry)[0] for entry in tomllib.load(file)["project"]["dependencies"]]
+    told = {
+        "README.md": r"It needs (.+?), and no C\s+compiler",
+        "docs/quickstart.md": r"The dependencies are (.+?), which",
+    }
+    for page, pattern in told.items():
+        found = re.search(pattern, (ROOT / page).read_text(encoding="utf-8"))
+        assert found is not None, page
+        assert sorted(re.split(r", | and ", found[1].lower())) == sorted(names)
+    row = re.search(r"^\| Needs \| (.+?) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert row is not None
+    assert sorted(row[1].lower().split(", ")) == sorted(names)
 
 
 def test_links_between_files_exist() -> None:

@@ -607,3 +607,17 @@ def test_numpy_functions_carry_gradients_or_refuse() -> None:
         np.asarray(x)
     with wg.no_grad():
         assert np.asarray(x).tolist() == [0.5, 1.0]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "bool"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_isclose_of_integers_does_not_wrap_around(dtype: str, compiled: bool) -> None:
+    info = np.iinfo(dtype) if dtype != "bool" else None
+    ends = [0, 1] if info is None else [info.min, info.min + 1, 0, 1, 100, info.max - 1, info.max]
+    x, y = (g.ravel() for g in np.meshgrid(np.array(ends, dtype), np.array(ends, dtype)))
+    f = lambda a, b: wg.isclose(a, b, rtol=1e-12)
+    found = (wg.jit(f) if compiled else f)(wg.tensor(x), wg.tensor(y)).numpy()
+    want = [abs(int(a) - int(b)) <= 1e-8 + 1e-12 * abs(int(b)) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    # In float64, as NumPy compares them: neighbours beyond 2**53 are one number.
+    far = np.maximum(np.abs(x.astype(float)), np.abs(y.astype(float))) > 2.0**53
+    assert (found[~far] == np.array(want)[~far]).all()

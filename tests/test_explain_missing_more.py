@@ -107,10 +107,10 @@ def own_rule_that_gives_zero(w, u):
     return Nothing.apply(w).sum() + u.sum()  # here
 
 
-@program("copy")
+@program("detached")
 def computed_value_made_a_parameter(w, u):
-    made = nn.Parameter(w * 2.0)
-    return (made * u).sum()  # here
+    made = nn.Parameter(w * 2.0)  # here
+    return (made * u).sum()
 
 
 @program("not_differentiable")

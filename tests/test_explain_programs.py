@@ -215,3 +215,36 @@ def test_a_hook_that_changes_a_gradient_is_no_path() -> None:
     y.register_hook(lambda g: g * 3)
     with pytest.raises(wg.GradientError, match="A hook that changes"):
         wg.explain.paths((y * y).sum(), x).check()
+
+
+def test_what_is_asked_about_reads_numbers_as_it_does_by_itself() -> None:
+    def f(x: Any) -> Any:
+        scale = float(x.max())
+        if x.sum().item() > 0:
+            x = x / scale
+        return (x * wg.log(x - x)).sum()
+
+    x = wg.tensor([1.0, 2.0])
+    assert wg.explain.nonfinite(f, x).op == "log"
+    assert "exp" in {node.op for node in wg.explain.precision(lambda v: wg.exp(v / float(v.max())) - 1.0, x).nodes}
+
+    class Scaled(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return wg.relu(x / float(x.max()))
+
+    assert wg.explain.dead_units(Scaled(), leaf(8, 4)).layers[0].op == "relu"
+
+
+def test_arguments_keep_what_they_are() -> None:
+    assert not wg.explain.nonfinite(wg.exp, 100.0)  # beyond float32, whose numbers Python's are not
+    assert wg.explain.nonfinite(wg.exp, np.float32(100.0)).op == "exp"
+
+    def f(x: Any) -> Any:
+        x += 1.0
+        x[0] = 0.0
+        return wg.sqrt(x).sum()
+
+    x = wg.tensor([1.0, 2.0])
+    born = wg.explain.nonfinite(f, x)
+    assert (born.phase, born.op) == ("backward", "sqrt")
+    assert x.tolist() == [1.0, 2.0]

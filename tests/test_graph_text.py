@@ -136,7 +136,8 @@ def test_nan_payloads_and_odd_strides_are_kept() -> None:
 
 def test_large_constants_are_compressed() -> None:
     graph = wg.graph(lambda: wg.asarray(np.zeros(100_000)))()
-    assert len(str(graph)) < 2_000
+    assert len(str(graph)) < 16_000
+    assert wg.Graph.parse(str(graph)) == graph
 
 
 def test_names_that_are_no_identifiers() -> None:
@@ -192,6 +193,31 @@ BAD_TEXTS = {
     "graph f(x: f32[2]) -> f32[2]\n  return x y": ("line 2, column 12", "after the end"),
     "graph f(x: f32[-1]) -> f32[2]\n  return x": ("line 1, column 16", "expected a size"),
 }
+
+
+@pytest.mark.parametrize(
+    ("inputs", "line", "what"),
+    [
+        ("x: i64[6]", "i64[] = mean[axis=(-1,), keepdims=False] x", "mean takes floating or complex numbers, not (6,)"),
+        ("x: u8[6]", "u8[] = var[axis=(-1,), correction=0, keepdims=False] x", "var takes floating"),
+        ("x: i64[6]", "i64[6] = exp x", "exp takes floating"),
+        ("x: i64[6]", "f32[6] = softplus[beta=1.0] x", "softplus takes floating numbers"),
+        ("x: i32[3,3]", "i32[3,3] = inv x", "inv takes floating"),
+        ("x: bool[6]", "bool[6] = add x x", "add takes numbers, not booleans"),
+        ("x: f32[6], y: f64[6]", "f32[6] = add x y", "which are not of one dtype"),
+        ("x: i32[6]", "i32[6] = multiply x 2.5", "the number 2.5, which is not int32"),
+        ("x: f32[6], y: f64[6]", "f32[12] = concat[axis=-1] x y", "which are not of one dtype"),
+        ("x: f32[2,3], y: f64[3,2]", "f32[2,2] = matmul x y", "which are not of one dtype"),
+        ("x: f32[6], y: i64[6]", "f32[6] = where x y y", "is not boolean"),
+        ("x: bool[6], y: f32[6], z: f64[6]", "f32[6] = where x y z", "not of one dtype"),
+    ],
+)
+def test_dtypes_that_an_op_does_not_compute_in_are_refused(inputs: str, line: str, what: str) -> None:
+    """A front door casts; a text that leaves the casts out would give other dtypes, or other numbers, than it says."""
+    result = line.partition(" = ")[0]
+    with pytest.raises(wg.GraphError, match="line 2") as caught:
+        wg.Graph.parse(f"graph f({inputs}) -> {result}\n  a: {line}\n  return a")
+    assert what in str(caught.value)
 
 
 @pytest.mark.parametrize("text", BAD_TEXTS)

@@ -314,3 +314,33 @@ def test_dicts_with_their_keys_in_another_order_are_the_same_nest() -> None:
     assert branch(wg.tensor(-1.0))["b"].item() == -3.0
     with pytest.raises(wg.GradientError, match="tangents"):
         wg.jvp(f, ({"a": 2.0, "b": 3.0},), ({"c": 1.0, "a": 0.0},))
+
+
+def test_compiled_functions_write_to_numpy_arrays_as_they_do_to_tensors() -> None:
+    def fn(x: Any) -> Any:
+        x[0] = x[0] * 5
+        x *= 2
+        return x.sum()
+
+    compiled = wg.jit(fn)
+    for k in range(4):
+        x = np.array([1.0, 2.0]) + k
+        want = x.copy()
+        total = fn(want)
+        assert float(compiled(x)) == total
+        np.testing.assert_array_equal(x, want)
+        # Elements anywhere in memory, and of another byte order.
+        wide = np.zeros((2, 3), ">f8")
+        wide[:, 1] = np.array([1.0, 2.0]) + k
+        compiled(wide[:, 1])
+        np.testing.assert_array_equal(wide[:, 1], want)
+    frozen = np.ones(2)
+    frozen.flags.writeable = False
+    with pytest.raises(wg.WriteError, match="that is read-only"):
+        compiled(frozen)
+    both = np.ones(4)
+    for other in (both, both[1:]):
+        with pytest.raises(wg.WriteError, match="shares memory with another one"):
+            wg.jit(lambda x, y: (fn(x), y.sum()))(both, other)
+    assert float(compiled(np.ones(2))) == 12.0
+    assert float(wg.jit(lambda x: x.mul_(2.0))(np.float64(3.0))) == 6.0

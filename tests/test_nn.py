@@ -286,6 +286,13 @@ def test_one_module_from_several_places():
     assert len({n.scope.offset for n in nodes}) == 2
 
 
+def test_hooks_whose_handles_nobody_keeps():
+    m = nn.ReLU()
+    for _ in range(5):
+        m.register_forward_hook(lambda mod, args, out: out * 2)
+    assert m(wg.ones(1)).tolist() == [32]
+
+
 def test_hooks():
     m = Scale(2.0)
     seen = []

@@ -51,6 +51,11 @@ def test_dtypes(name: str) -> None:
     check_all(opchecks.check_dtypes, name)
 
 
+@pytest.mark.parametrize("name", [n for n, op in OPS.items() if op.kind != "control"])
+def test_what_is_inferred_is_what_there_is_in_every_dtype(name: str) -> None:
+    check_all(opchecks.check_every_dtype, name)
+
+
 @pytest.mark.parametrize("name", OPS)
 def test_strides(name: str) -> None:
     check_all(opchecks.check_strides, name)

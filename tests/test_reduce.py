@@ -257,6 +257,44 @@ def test_equal_elements_have_no_gradient_of_the_spread() -> None:
         assert found.tolist() == [0, 0, 0]
 
 
+CONSTANTS = [0.1, 1 / 3, -0.7, 123.456, 1e-30, 1e30]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, np.complex64])
+def test_the_spread_of_equal_elements_is_0_whatever_their_mean_rounds_to(dtype: Any) -> None:
+    """Summed and divided again, 7 times 0.1 is another number: its distance from 0.1 is no spread."""
+    for value in CONSTANTS:
+        for shape, axis in (((3,), None), ((6,), None), ((7,), -1), ((100, 3), 0), ((2, 7), 1), ((2, 33, 3), (0, 1))):
+            with np.errstate(all="ignore"):
+                x = np.full(shape, value * (1 - 0.3j) if dtype is np.complex64 else value).astype(dtype)
+            if not np.isfinite(x.astype(np.complex128)).all():
+                continue
+            t = as_tensor(x)
+            for f in (wg.std, wg.var):
+                assert not f(t, axis=axis).numpy().any(), (value, shape)
+            assert not gradient(lambda v: wg.std(v, axis=axis), x).any(), (value, shape)  # noqa: B023
+            push = wg.jvp(lambda v: wg.std(v, axis=axis), (t,), (wg.ones_like(t),))[1]  # noqa: B023
+            assert not push.numpy().any()
+
+
+def test_the_spread_of_unequal_elements_beside_equal_ones() -> None:
+    x = np.full((4, 7), 0.1, np.float32)
+    x[1, 3] = np.nextafter(np.float32(0.1), np.float32(1))
+    x[2] = [1, 2, 3, 4, 5, 6, 7]
+    x[3] = [0.1, 0.1, 0.1, np.nan, 0.1, 0.1, 0.1]
+    found = wg.std(as_tensor(x), axis=1).numpy()
+    assert found[0] == 0
+    assert 0 < found[1] < 1e-8
+    assert found[2] == 2
+    assert np.isnan(found[3])
+    slopes = gradient(lambda v: wg.std(v, axis=1), x)
+    assert not slopes[0].any()
+    np.testing.assert_allclose(slopes[2], (x[2] - 4) / 14, rtol=1e-6)
+    assert np.isnan(slopes[3]).all()
+    infinite = as_tensor(np.full(3, np.inf))
+    assert math.isnan(wg.std(infinite).item())
+
+
 def test_logsumexp_at_infinities() -> None:
     inf = math.inf
     x = as_tensor([[-inf, -inf], [inf, 1.0], [-inf, 2.0], [1000.0, 1000.0]])
@@ -296,6 +334,16 @@ def test_nan_sorts_as_the_largest(dtype: Any) -> None:
     assert wg.top_k(x, 1).indices.tolist() == [1]
 
 
+@pytest.mark.parametrize("nan", [False, True])
+def test_top_k_takes_the_first_of_equals(nan: bool) -> None:
+    x = np.array([0.0, 5, 5, 1, 5, 5, 2, 5, 5, 3, 5, 5])
+    x[x == 5] = np.nan if nan else 5
+    assert wg.top_k(x, 2).indices.tolist() == [1, 2]
+    assert wg.top_k(np.where(x == 0, 1.0, x), 1, largest=False).indices.tolist() == [0]
+    rows = wg.top_k(np.stack([x, x[::-1]], 1), 2, axis=0).indices
+    assert rows.tolist() == [[1, 0], [2, 1]]
+
+
 @given(st.integers(1, 40), st.data())
 @settings(max_examples=60, deadline=None)
 def test_top_k_agrees_with_sorting(n: int, data: Any) -> None:
@@ -323,6 +371,23 @@ def test_top_k_takes_pytorch_names_and_says_what_is_wrong() -> None:
 def test_searchsorted_agrees_with_numpy(row: list[int], values: list[int], side: Any) -> None:
     have, want = np.array(sorted(row), np.float64), np.array(values, np.float64)
     assert wg.searchsorted(have, want, side=side).tolist() == np.searchsorted(have, want, side).tolist()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+def test_searchsorted_where_there_are_nans(dtype: Any) -> None:
+    """NaN stands at the end: also of bfloat16, whose order in NumPy has no place for it."""
+    row = np.array([-np.inf, 0.0, 1.0, 2.0, 2.0, np.nan, np.nan])
+    values = np.array([np.nan, 2.0, -1.0, np.inf, 1.5])
+    for side in ("left", "right"):
+        want = np.searchsorted(row, values, side)
+        found = wg.searchsorted(as_tensor(row.astype(dtype)), as_tensor(values.astype(dtype)), side=side)
+        assert found.tolist() == want.tolist()
+
+
+def test_norms_of_half_precision_leave_its_range_on_the_way_only() -> None:
+    x = as_tensor(np.array([50.0, 60.0, 100.0], np.float16))
+    assert wg.vector_norm(x, 3).item() == pytest.approx((50.0**3 + 60.0**3 + 100.0**3) ** (1 / 3), rel=1e-3)
+    assert gradient(lambda v: wg.vector_norm(v, 3), np.array([50.0, 60.0], np.float16)).dtype == np.float16
 
 
 def test_searchsorted_by_rows_with_a_sorter_and_bad_input() -> None:

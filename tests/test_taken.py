@@ -464,3 +464,20 @@ def test_real_and_imaginary_parts() -> None:
     part += 1
     assert part.tolist() == [2.0, 4.0]
     assert z.tolist() == [1.0 + 2.0j, 3.0 + 4.0j]
+
+
+def test_an_element_that_is_stored_back_is_written_by_the_operators_function_too() -> None:
+    def update(x: wg.Tensor, index: Any, op: Any, y: Any) -> None:
+        x[index] = op(x[index], y)
+
+    def elsewhere(x: wg.Tensor, y: wg.Tensor) -> None:
+        y[0:2] = operator.iadd(x[0:2], 1.0)
+
+    for _ in range(100):  # Python specialises what runs often
+        x = wg.ones(3)
+        update(x, slice(0, 2), operator.itruediv, 2.0)
+        assert x.tolist() == [0.5, 0.5, 1.0]
+        with pytest.raises(wg.WriteError):
+            elsewhere(x, wg.zeros(3))
+        with pytest.raises(wg.WriteError):
+            operator.iadd(x[0:2], 1.0)

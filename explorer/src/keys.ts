@@ -35,6 +35,7 @@ export const KEYS: readonly Key[] = [
 export function listenForKeys(store: Store, element: HTMLElement): () => void {
   // A widget shares its page with others: there the keys are its own only while it has the focus.
   const target: EventTarget = store.host.kind === "widget" ? element : document;
+  const pointer = followPointer(target);
   const listen = (raw: Event) => {
     const event = raw as KeyboardEvent;
     if (event.defaultPrevented) return;
@@ -43,7 +44,7 @@ export function listenForKeys(store: Store, element: HTMLElement): () => void {
       store.searching.value = true;
       return;
     }
-    if (event.metaKey || event.ctrlKey || event.altKey || takesKeys(event)) return;
+    if (event.metaKey || event.ctrlKey || event.altKey || takesKeys(event, pointer.at())) return;
     const tab = /^[1-9]$/.test(event.key) ? tabsOf(store)[Number(event.key) - 1] : undefined;
     if (tab !== undefined) {
       store.tab.value = tab;
@@ -52,22 +53,62 @@ export function listenForKeys(store: Store, element: HTMLElement): () => void {
     const found = KEYS.find((key) => key.keys.includes(event.key));
     if (found === undefined) return;
     event.preventDefault();
+    if (event.key === " ") leaveUnpressed(event);
     found.run(store, event);
   };
   target.addEventListener("keydown", listen);
-  return () => target.removeEventListener("keydown", listen);
+  return () => {
+    target.removeEventListener("keydown", listen);
+    pointer.stop();
+  };
 }
 
-/** Whether the focused element has a use of its own for the key. */
-function takesKeys(event: KeyboardEvent): boolean {
+/** Browsers press the focused button when space is let go of: not where the key has had another meaning. */
+export function leaveUnpressed(event: KeyboardEvent): void {
+  const stop = (up: Event) => {
+    if ((up as KeyboardEvent).key !== " ") return;
+    up.preventDefault();
+    event.target?.removeEventListener("keyup", stop);
+  };
+  event.target?.addEventListener("keyup", stop);
+}
+
+/** What was last pressed with the pointer, for as long as it has the focus: the keyboard has not come to it by itself. */
+export function followPointer(target: EventTarget): { at: () => Element | null; stop: () => void } {
+  let pressed: Element | null = null;
+  let down = false;
+  const press = (event: Event) => {
+    down = true;
+    pressed = event.target instanceof Element ? event.target.closest(PRESSED) : null;
+  };
+  const release = () => (down = false);
+  const focus = (event: Event) => {
+    if (!down && event.target !== pressed) pressed = null;
+  };
+  const listeners: [string, (event: Event) => void][] = [["pointerdown", press], ["pointerup", release], ["pointercancel", release], ["focusin", focus]];
+  for (const [name, listen] of listeners) target.addEventListener(name, listen, { capture: true });
+  return {
+    at: () => pressed,
+    stop: () => {
+      for (const [name, listen] of listeners) target.removeEventListener(name, listen, { capture: true });
+    },
+  };
+}
+
+/** What space presses when the keyboard has come to it. */
+const PRESSED = "button, a, summary, [role=button], [role=tab]";
+
+/** Whether the focused element has a use of its own for the key; for space not where the pointer has just pressed it. */
+export function takesKeys(event: KeyboardEvent, pressed: Element | null): boolean {
   const at = event.target;
   if (!(at instanceof HTMLElement)) return false;
   if (at.closest("[data-wg-keys]") !== null || at.isContentEditable) return event.key !== "Escape";
   if (at instanceof HTMLInputElement || at instanceof HTMLTextAreaElement || at instanceof HTMLSelectElement) {
     return event.key !== "Escape";
   }
-  const presses = event.key === " " || event.key === "Enter";
-  return presses && at.closest("button, a, summary, [role=button], [role=tab], [role=treeitem]") !== null;
+  if (event.key === "Enter") return at.closest(`${PRESSED}, [role=treeitem]`) !== null;
+  const own = at.closest(PRESSED);
+  return event.key === " " && own !== null && own !== pressed;
 }
 
 function seekModule(store: Store, by: 1 | -1): void {

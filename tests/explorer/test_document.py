@@ -7,6 +7,7 @@ import gzip
 import importlib
 import importlib.util
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,14 @@ class Read:
             source = {(target, slot): row for row, target, slot in self.edges}
             pairs = zip(numbers(kept["node"]), kept["value"]["operand"], strict=True)
             kept["value"] = [node if slot < 0 else source[node, slot] for node, slot in pairs]
+        held = self.d["buffers"]
+        if isinstance(held["node"], dict):
+            source = {(target, slot): row for row, target, slot in self.edges}
+            made_by = numbers(self.d["events"]["node"])
+            pairs = zip(numbers(held["first"]), held["node"]["operand"], strict=True)
+            held["node"] = [
+                -2 - slot if slot < -1 else made_by[k] if slot < 0 else source[made_by[k], slot] for k, slot in pairs
+            ]
         self._operands: dict[int, list[int]] = {}
         for source, target, _ in self.edges:
             self._operands.setdefault(target, []).append(source)
@@ -349,6 +358,7 @@ def interface(name: str) -> dict[str, bool]:
         ("NodePaths", SCHEMA["$defs"]["tensorPaths"]["properties"]["nodes"]),
         ("PathList", SCHEMA["$defs"]["tensorPaths"]["properties"]["list"]),
         ("KernelInfo", SCHEMA["$defs"]["kernels"]["properties"]["list"]["items"]),
+        ("ValueRead", SCHEMA["properties"]["reads"]["items"]),
         ("MemoryFacts", SCHEMA["properties"]["memory"]),
         ("CheckpointWhatIf", SCHEMA["properties"]["checkpoint"]),
         ("SourceFile", SCHEMA["properties"]["files"]["items"]),
@@ -678,6 +688,70 @@ def test_numbers_among_operands_are_written_in() -> None:
     assert forms.shown(TABLE["multiply"], 2, {0: 2.0}).pattern == "scale"
 
 
+# -- sizes and what was taken out
+
+
+def test_sizes_are_told_exactly_and_drawn_roughly() -> None:
+    x = np.array([0.5, -1.0, 2.0])
+    read = Read(explore(lambda w, b, x: ((w * x + b - 2.0) ** 2).sum(), 1.5, -0.638, x).document)
+    error = 1.5 * x - 2.638
+    stats, edges = read.d["stats"]["gradient"], read.d["edges"]
+    assert read.gradient(read.row("b")) == pytest.approx(2 * error.sum())
+    assert stats["size"][read.row("b")] is None
+    assert stats["size"][read.row("x")] == pytest.approx(np.sqrt(np.mean((3.0 * error) ** 2)), rel=1e-5)
+    sent = {source: amount for (source, _, _), amount in zip(read.edges, edges["amount"], strict=True)}
+    assert sent[read.row("b")] == pytest.approx(2 * error.sum())
+    assert sent[read.row("x")] == stats["size"][read.row("x")]
+
+
+def test_sizes_at_the_ends_of_their_range() -> None:
+    for scale in (1e-300, 1e300):
+        read = Read(explore(lambda x: x.sum(), np.array([3.0, 4.0]) * scale).document)
+        assert read.d["stats"]["value"]["size"][0] == pytest.approx(scale * math.sqrt(12.5), rel=1e-5)
+    read = Read(explore(lambda x: x.sum(), np.array([3.0, np.nan])).document)
+    assert read.d["stats"]["value"]["size"][0] is None
+
+
+def reads(f: Callable[..., Any], *args: float) -> list[tuple[Any, ...]]:
+    read = Read(explore(f, *args).document)
+    return [
+        (r["what"], r["op"], [read.name(n) if n >= 0 else "" for n in r["nodes"]], r["literals"], r["value"])
+        for r in read.d.get("reads", [])
+    ]
+
+
+def test_what_a_program_takes_out_of_its_graph_is_told() -> None:
+    def decides(a: Any) -> Any:
+        return a * 3.0 if a > 0 else -a
+
+    def goes_on(a: Any, b: Any) -> Any:
+        s = (a * a).item()
+        return b * s
+
+    def loops(a: Any) -> Any:
+        total = a * 1.0
+        while total < 10:
+            total = total + a
+        return total
+
+    assert reads(decides, 2.0) == [("__bool__", "greater", ["a", ""], {"1": 0}, 1)]
+    assert reads(goes_on, 2.0, 3.0) == [("item", "", ["v1"], {}, 4)]
+    assert [(what, op, value) for what, op, _, _, value in reads(loops, 4.0)] == [
+        ("__bool__", "less", 1), ("__bool__", "less", 1), ("__bool__", "less", 0),
+    ]  # fmt: skip
+    # Of each turn another total.
+    assert len({tuple(r["nodes"]) for r in explore(loops, 4.0).document["reads"]}) == 3
+
+
+def test_what_is_only_printed_at_the_end_decides_nothing() -> None:
+    def logged(a: Any) -> Any:
+        loss = a * a
+        loss.item()
+        return loss
+
+    assert reads(logged, 2.0) == []
+
+
 # -- many nodes
 
 
@@ -693,11 +767,19 @@ def test_a_large_document_is_written_in_differences(monkeypatch: pytest.MonkeyPa
         ("scopes", "parent"),
         ("saved", "node"),
         ("saved", "value"),
+        ("buffers", "node"),
+        ("buffers", "bytes"),
+        ("buffers", "first"),
+        ("buffers", "last"),
     ):
         assert numbers(packed.d[table][column]) == plain.d[table][column]
+    # Single numbers take memory however many there are.
+    assert packed.d["memory"] == plain.d["memory"]
+    assert packed.d["memory"]["peak"] > packed.d["memory"]["saved"] > 0
     for row in range(plain.count):
         assert packed.value(row) == pytest.approx(plain.value(row), rel=1e-3)
     assert "slope" not in packed.d["edges"]
+    assert "size" not in packed.d["stats"]["value"]
 
 
 @pytest.mark.slow

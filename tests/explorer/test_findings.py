@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from wengert.explorer.document import document
 from wengert.explorer.findings import Finding, findings
 from wengert.explorer.script import record_script
 
@@ -19,13 +23,18 @@ def found_in(path: Path) -> list[Finding]:
 
 @pytest.mark.parametrize("path", sorted((SCRIPTS / "faulty").glob("*.py")), ids=lambda p: p.stem)
 def test_a_planted_fault_is_found(path: Path) -> None:
-    expected = re.search(r"# finds: ([\w-]+)", path.read_text())
+    text = path.read_text()
+    expected = re.search(r"# (finds|notes): ([\w-]+)", text)
     assert expected is not None
-    grave = [f for f in found_in(path) if f.severity != "note"]
-    assert [f.rule for f in grave] == [expected[1]]
-    assert grave[0].text
-    assert grave[0].fix
-    assert path.name in str(grave[0]) or grave[0].source is None
+    wanted = [f for f in found_in(path) if (f.severity == "note") == (expected[1] == "notes")]
+    assert [f.rule for f in wanted] == [expected[2]]
+    assert wanted[0].text
+    assert wanted[0].fix
+    assert path.name in str(wanted[0]) or wanted[0].source is None
+    if "# here" in text:
+        (line,) = [i for i, line in enumerate(text.splitlines(), 1) if line.endswith("# here")]
+        assert wanted[0].source is not None
+        assert wanted[0].source.line == line
 
 
 @pytest.mark.parametrize("path", sorted((SCRIPTS / "healthy").glob("*.py")), ids=lambda p: p.stem)
@@ -33,9 +42,17 @@ def test_nothing_is_found_where_nothing_is_wrong(path: Path) -> None:
     assert [str(f) for f in found_in(path) if f.severity != "note"] == []
 
 
-def test_there_are_ten_of_each() -> None:
-    assert len(list((SCRIPTS / "faulty").glob("*.py"))) >= 10
-    assert len(list((SCRIPTS / "healthy").glob("*.py"))) >= 10
+def test_the_page_shows_the_line_that_a_finding_names() -> None:
+    path = SCRIPTS / "faulty" / "one_cut_of_many.py"
+    made = document(record_script(str(path)))
+    (found,) = [f for f in made["findings"] if f["rule"] == "missing-gradient"]
+    line = made["spans"]["line0"][found["span"]]
+    assert "x.detach()" in path.read_text().splitlines()[line - 1]
+
+
+def test_there_are_many_of_each() -> None:
+    assert len(list((SCRIPTS / "faulty").glob("*.py"))) >= 35
+    assert len(list((SCRIPTS / "healthy").glob("*.py"))) >= 70
 
 
 def rules(path: Path, text: str) -> list[str]:
@@ -105,3 +122,54 @@ model = wg.nn.Linear(2, 1)
 model(x).mean().backward()
 """
     assert rules(tmp_path / "data.py", text)[0] == "nonfinite-input"
+
+
+# Steps of a program: two values by their distance from the end, and whether the first and the second are detached.
+STEPS_WITH_CUTS = st.lists(
+    st.tuples(st.integers(1, 4), st.integers(1, 4), st.booleans(), st.booleans()), min_size=2, max_size=9
+)
+
+
+def program_with_cuts(steps: list[tuple[int, int, bool, bool]], mended: int = -1) -> str:
+    """A line for every step, with a parameter of its own; without the cuts of the line `mended`."""
+    lines = ["import wengert as wg", "v = [wg.tensor(0.5), wg.tensor(0.7)]"]
+    lines += [f"w{i} = wg.tensor({1 + i / 7:.3f}, requires_grad=True)" for i in range(len(steps))]
+    names = ", ".join(f"w{i}" for i in range(len(steps)))
+    lines += [f"opt = wg.optim.SGD([{names}], lr=0.0)"]
+    for i, (a, b, cut_a, cut_b) in enumerate(steps):
+        keep = len(lines) + 1 == mended
+        left = f"v[-min({a}, len(v))]" + (".detach()" if cut_a and not keep else "")
+        right = f"v[-min({b}, len(v))]" + (".detach()" if cut_b and not keep else "")
+        lines.append(f"v.append(w{i} * {left} + wg.tanh({right}))")
+    lines += ["v[-1].backward()", "opt.step()"]
+    return "\n".join(lines) + "\n"
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS_WITH_CUTS)
+def test_every_missing_gradient_is_told_once_and_where_mending_helps(tmp_path: Path, steps: list[Any]) -> None:
+    path = tmp_path / "cut.py"
+
+    def gradients(text: str) -> dict[str, bool]:
+        space: dict[str, Any] = {}
+        exec(text, space)
+        return {name: value.grad is not None for name, value in space.items() if re.fullmatch(r"w\d+", name)}
+
+    text = program_with_cuts(steps)
+    path.write_text(text)
+    has = gradients(text)
+    # What the result is computed from at all: everything, without the cuts.
+    reaches = gradients(program_with_cuts([(a, b, False, False) for a, b, _, _ in steps]))
+    found = [f for f in found_in(path) if f.rule == "missing-gradient" and f.severity == "error"]
+    told = [name for f in found for name in re.findall(r"w\d+", facts_names(f))]
+    assert sorted(told) == sorted(name for name in has if reaches[name] and not has[name])
+    for finding in found:
+        assert finding.source is not None
+        assert ".detach()" in text.splitlines()[finding.source.line - 1]
+        after = gradients(program_with_cuts(steps, mended=finding.source.line))
+        assert any(after[name] for name in re.findall(r"w\d+", facts_names(finding)))
+
+
+def facts_names(finding: Finding) -> str:
+    """All names that a finding is about: its title has the first three."""
+    return str(finding.evidence["names"])

@@ -142,6 +142,30 @@ def test_every_experiment_runs(page: Any, title: str, shows: str) -> None:
     at(page, 1)
 
 
+def test_the_graph_says_whose_step_it_is(page: Any) -> None:
+    page.get_by_role("button", name="One step on").click()
+    at(page, 1)
+    note = page.get_by_text("same two lanes")
+    note.wait_for()
+    # Faster than steps are recorded: the graph says whose it is.
+    page.get_by_role("combobox", name="Speed").select_option("15")
+    page.get_by_role("button", name="Play (space)").click()
+    sync_api.expect(page.get_by_text(re.compile("as it was at step 1:"))).to_be_visible()
+    page.keyboard.press(" ")
+    page.get_by_role("button", name="Play (space)").wait_for()
+    note.wait_for()
+
+
+def test_another_experiment_has_another_graph(page: Any) -> None:
+    title = page.locator(".wg-title, header").first
+    before = title.inner_text()
+    page.get_by_role("button", name="Dead ReLUs").click()
+    page.get_by_text("How often each unit is above zero").wait_for()
+    page.get_by_role("tab", name="Graph").click()
+    sync_api.expect(title).not_to_have_text(before)
+    page.get_by_role("tab", name="Play").click()
+
+
 def test_a_script_is_explained(page: Any) -> None:
     page.get_by_role("button", name="Your own script").click()
     sync_api.expect(page.get_by_text("wengert playground play.py")).to_be_visible()

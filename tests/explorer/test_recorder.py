@@ -106,6 +106,35 @@ def test_a_compiled_function_is_quick_again_afterwards() -> None:
     np.testing.assert_array_equal(double(x).numpy(), POINTS * 2)
 
 
+def test_a_pass_has_its_forward_pass_though_a_step_lies_between() -> None:
+    """A generator's output is made before the critic's step, and a second loss before the first one's pass."""
+    g, d = (wg.tensor([0.5, 2.0], requires_grad=True) for _ in range(2))
+    critic, maker = wg.optim.SGD([d], lr=0.1), wg.optim.SGD([g], lr=0.1)
+
+    def train() -> None:
+        for _ in range(3):
+            fake = wg.tanh(g * 2.0)
+            critic.zero_grad()
+            (fake.detach() * d).sum().backward()
+            critic.step()
+            maker.zero_grad()
+            (fake * d).sum().backward()
+            maker.step()
+
+    recording = record(train)
+    assert ops(recording) == ["multiply", "tanh", "multiply", "sum"]
+    assert recording.rows[[r.op is not None for r in recording.rows].index(True)].operands[0] is named(recording, "g")
+    assert recording.started <= recording.events[0].start
+
+    def two() -> None:
+        first, second = (g * 3.0).sum(), (wg.exp(d) * 2.0).sum()
+        first.backward()
+        second.backward()
+
+    g.grad = d.grad = None
+    assert ops(record(two)) == ["exp", "multiply", "sum"]
+
+
 def test_no_gradient_is_filled() -> None:
     w = wg.tensor([1.0, 2.0], requires_grad=True)
     recording = record(lambda: (w * w).sum())

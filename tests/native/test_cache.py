@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from wengert.cli import main
-from wengert.execute.native import cache, kernel, machine
+from wengert.execute.native import cache, kernel, machine, private_folder
 from wengert.execute.native.types import F64
 
 TARGET = machine.host()
@@ -116,8 +116,8 @@ def test_a_disk_that_takes_nothing_is_no_error(number: int, monkeypatch: pytest.
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise OSError(number, os.strerror(number))
 
-    for name in ("_private", "_contents"):
-        monkeypatch.setattr(cache, name, refuse)
+    for name in ("read", "write"):
+        monkeypatch.setattr(private_folder.Folder, name, refuse)
     cache.keep("k2", TARGET, b"code")
     assert cache.load("k1", TARGET) is None
     monkeypatch.undo()
@@ -136,7 +136,7 @@ def test_a_cache_folder_that_cannot_be(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_disk_that_fills_up_in_the_midst(monkeypatch: pytest.MonkeyPatch) -> None:
     cache.keep("k1", TARGET, b"code")
 
-    def fails(old: str, new: str) -> None:
+    def fails(old: str, new: str, **folders: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:
@@ -184,7 +184,7 @@ def test_it_is_looked_over_once_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     for i in range(20):
         cache.keep(f"k{i}", TARGET, b"code")
     assert len(looked) == 0
-    os.utime(cache._mark(), (0, time.time() - 2 * cache.DAY))
+    os.utime(file_of("k1").parent.parent / cache.MARK, (0, time.time() - 2 * cache.DAY))
     for i in range(20):
         cache.keep(f"k{i}", TARGET, b"code")
     assert len(looked) == 1

@@ -131,6 +131,16 @@ def test_a_class_that_does_not_exist_is_an_error(index: list[int], classes: int)
         check("one_hot", [np.array(index)], {"num_classes": classes, "dtype": np.dtype("f4")})
 
 
+def test_an_index_beside_one_without_elements_names_no_place() -> None:
+    none, beyond = np.zeros((0, 1), np.int64), np.array([0, 9])
+    for op, args, attrs in (
+        ("index_is_last", [none, beyond], {"sizes": (2, 3)}),
+        ("index", [np.zeros((2, 3)), none, beyond], {"axis": -2}),
+        ("index_transpose", [np.zeros((0, 2)), none, beyond], {"axis": -2, "sizes": (2, 3)}),
+    ):
+        check(op, args, attrs)
+
+
 def test_big_rows_and_many_rows() -> None:
     rng = np.random.default_rng(4)
     for rows, d, n in [(50, 20000, 7), (1000, 3, 5000), (40000, 1, 30000)]:

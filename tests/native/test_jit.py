@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import itertools
+import platform
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +14,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn
+from wengert.execute.native import machine
 
 
 class Pair(NamedTuple):
@@ -85,7 +89,13 @@ def test_python_numbers_are_weak_and_their_values_no_reason_to_trace_again() -> 
     for dtype in (wg.float32, wg.float64, wg.float16, wg.int32):
         x = wg.arange(1, 4, dtype=dtype)
         for lr in (0.1, 2.5, 7.0):
-            want = (x * lr, x - lr * 2 / (1 + lr), wg.asarray(lr * lr), x**lr, wg.where(x > lr, lr, x))
+            want = (
+                x * lr,
+                x - lr * 2 / (1 + lr),
+                wg.asarray(lr * lr, dtype=wg.float64),
+                x**lr,
+                wg.where(x > lr, lr, x),
+            )
             for a, b in zip(fn(x, lr), want, strict=True):
                 assert a.dtype == b.dtype
                 close(a, b)
@@ -368,16 +378,34 @@ def test_repeated_calls_take_the_short_way_and_are_still_looked_at() -> None:
         close(fn(p, np.ones(2, np.float32), 3.0)["y"], [11, 11])
 
 
-def test_without_a_code_generator_the_interpreter_runs_and_says_so_once(monkeypatch: Any) -> None:
-    module = importlib.import_module("wengert.execute.jit.executor")
-    monkeypatch.setattr(module, "llvm", lambda: None)
-    module.has_native.cache_clear()
+def test_the_oldest_llvmlite_is_said_in_one_way() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert f'"llvmlite>={machine.OLDEST_LLVMLITE}"' in text
+    assert f"The oldest is {machine.OLDEST_LLVMLITE} " in (
+        Path(__file__).parents[2] / "docs" / "compilation.md"
+    ).read_text().replace("\n", " ")
+
+
+@pytest.mark.parametrize("kind", ["absent", "old", "processor"])
+def test_without_a_code_generator_the_interpreter_runs_and_says_so_once(monkeypatch: Any, kind: str) -> None:
+    binding = pytest.importorskip("llvmlite.binding")
+    executor = importlib.import_module("wengert.execute.jit.executor")
+    if kind == "absent":
+        monkeypatch.setitem(sys.modules, "llvmlite", None)
+    elif kind == "old":
+        monkeypatch.setattr(binding, "llvm_version_info", (15, 0, 7))
+    else:
+        monkeypatch.setattr(platform, "machine", lambda: "riscv64")
+    for cached in (machine.llvm, executor.has_native):
+        cached.cache_clear()
     fn = wg.jit(lambda x: x * 2)
-    with pytest.warns(RuntimeWarning, match="llvmlite") as seen:
+    said = {"absent": "llvmlite is not installed", "old": "is older than 0.45", "processor": "riscv64"}[kind]
+    with pytest.warns(RuntimeWarning, match=said) as seen:
         found = [fn(wg.ones(2)), fn(wg.ones(3))]
+    for cached in (machine.llvm, executor.has_native):
+        cached.cache_clear()
     close(found[0], [2, 2])
     close(found[1], [2, 2, 2])
-    module.has_native.cache_clear()
     assert len(seen) == 1
     with pytest.raises(wg.GraphError, match="interpreter"):
         _ = fn.plan

@@ -314,6 +314,7 @@ def test_memory_does_not_grow_by_calls() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc")
+@pytest.mark.filterwarnings("ignore:(?s).*because x changed:RuntimeWarning")
 def test_a_new_shape_takes_little_memory() -> None:
     """Programs are kept for other shapes; what they were called with is not."""
     fn = wg.jit(lambda x: F.softmax(x * 2, -1).sum(0))

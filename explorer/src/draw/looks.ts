@@ -8,7 +8,7 @@ import type { FontName } from "./display";
 import type { Token } from "./palette";
 import type { TextMeasure } from "./text";
 
-export type Shape = "input" | "param" | "const" | "op" | "root" | "scope" | "run";
+export type Shape = "input" | "param" | "const" | "op" | "root" | "scope" | "run" | "port";
 
 export interface NodeLook {
   readonly shape: Shape;
@@ -132,6 +132,10 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
       return small(metrics.hexagon[0], metrics.hexagon[1], "hexagon");
     case "root":
       return small(metrics.root, metrics.root, "circle");
+    case "port": {
+      const wide = measure(look.label, "ui", metrics.captionSize, false) + metrics.captionSize * 1.6;
+      return { width: Math.ceil(Math.max(metrics.captionSize * 2, wide)), height: Math.ceil(metrics.captionSize * 1.9) };
+    }
     case "op": {
       const wide = measure(look.label, look.font, labelSize(look, metrics), true) + metrics.labelSize * 1.4;
       return { width: Math.max(metrics.op, Math.ceil(wide)), height: metrics.op };
@@ -146,7 +150,7 @@ export function boxSize(look: NodeLook, metrics: Metrics, measure: TextMeasure):
 /** The label as large as fits into a shape of this width, down to the size of captions, and then cut short. */
 export function fittedLabel(look: NodeLook, width: number, metrics: Metrics, measure: TextMeasure): { label: string; size: number } {
   const room = width - (look.shape === "root" ? 16 : 8);
-  const wide = (label: string, size: number) => measure(label, look.font, size, look.font === "ui");
+  const wide = (label: string, size: number) => measure(label, look.font, size, look.font === "ui" && look.shape !== "port");
   const full = labelSize(look, metrics);
   const size = Math.max(Math.min(full, metrics.captionSize), Math.min(full, (full * room) / wide(look.label, full)));
   if (wide(look.label, size) <= room + 0.5) return { label: look.label, size };
@@ -158,6 +162,7 @@ export function fittedLabel(look: NodeLook, width: number, metrics: Metrics, mea
 /** Symbols and variables are written large, names of operations in the size of text. */
 export function labelSize(look: NodeLook, metrics: Metrics): number {
   if (look.shape === "scope" || look.shape === "run") return metrics.labelSize;
+  if (look.shape === "port") return metrics.captionSize;
   const letters = [...look.label].length;
   if (letters <= 2) return metrics.symbolSize;
   return look.font === "ui" ? metrics.labelSize : Math.max(metrics.labelSize, (metrics.symbolSize * 2.4) / letters);
@@ -165,6 +170,7 @@ export function labelSize(look: NodeLook, metrics: Metrics): number {
 
 /** The look that an item has whatever the cursor and the reader do. */
 export function baseLook(model: Model, item: Item): NodeLook {
+  if (item.kind === "port") return portLook(model, item);
   if (item.kind !== "node") {
     const name = scopeTitle(model, item);
     if (item.kind === "run") return { shape: "run", label: name, font: "ui", count: `× ${item.members.length}`, params: item.params > 0 };
@@ -186,6 +192,40 @@ export function baseLook(model: Model, item: Item): NodeLook {
     return { shape: kind === "root" ? "root" : "op", label: symbol, font: fontOf(symbol), bad };
   }
   return { shape: kind === "root" ? "root" : kind, label: shortName(nameOf(model, item.node)), font: "math", bad };
+}
+
+/** Where values come in, or go out: inputs and parameters as everywhere, else what stands behind the border. */
+function portLook(model: Model, item: Item): NodeLook {
+  const kind = kindOf(model, item.node);
+  const bad = ((model.trace.nodes.flags[item.node] ?? 0) & (FLAG.nanForward | FLAG.nanBackward)) !== 0;
+  if (item.entering && (kind === "input" || kind === "param")) {
+    const many = item.nodes > 1 ? { count: `× ${item.nodes}` } : {};
+    return { shape: kind, label: shortName(nameOf(model, item.node)), font: "math", bad, ...many };
+  }
+  const names = item.entering ? [sourceName(model, item)] : [...new Set(item.beyond?.map((n) => behind(model, n, item)))];
+  const shown = names.length > 2 ? `${names[0]}, …` : names.join(", ");
+  return { shape: "port", label: item.entering ? `${shown} →` : `→ ${shown}`, font: "ui", bad };
+}
+
+/** The program's own name of what comes in, else the part that it comes from. */
+function sourceName(model: Model, item: Item): string {
+  const name = nameOf(model, item.node);
+  return /^([vcpx]\d+)?$/.test(name) || item.nodes > 1 ? behind(model, item.node, item) : shortName(name);
+}
+
+/** The part of the run behind a port, by the name of its scope; a node that stands by itself by what it is. */
+function behind(model: Model, node: number, item: Item): string {
+  if (item.scope >= 0) return scopeName(model, item.scope);
+  const op = model.trace.nodes.op[node]!;
+  return op < 0 ? shortName(nameOf(model, node)) : symbolOf(model, node);
+}
+
+/** A scope's name; one that is a number alone with that of what it is a part of. */
+export function scopeName(model: Model, scope: number): string {
+  const { name, parent } = model.trace.scopes;
+  const own = text(model, name[scope]);
+  const above = parent[scope]!;
+  return /^\d+$/.test(own) && above > 0 ? `${text(model, name[above])}.${own}` : own;
 }
 
 /** Words are set as text, everything shorter as mathematics: letters italic, signs upright. Roots hang low in fonts for mathematics. */

@@ -37,6 +37,7 @@ const STROKES: Readonly<Record<Shape, Token>> = {
   root: "ink",
   scope: "value",
   run: "value",
+  port: "lineStrong",
 };
 
 const FILLS: Readonly<Record<Shape, Token>> = {
@@ -47,6 +48,7 @@ const FILLS: Readonly<Record<Shape, Token>> = {
   root: "ink",
   scope: "raised",
   run: "raised",
+  port: "sunken",
 };
 
 /** Nodes of a kernel in neighbouring ranks stand in one frame; those further apart in frames of their own. */
@@ -234,14 +236,14 @@ class Builder {
     const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
     const { label, size } = fittedLabel(look, box.width, metrics, this.measure);
     // A name that does not fit into a small shape stands below it.
-    const outside = label !== look.label && shape !== "scope" && shape !== "run" && !look.below;
+    const outside = label !== look.label && shape !== "scope" && shape !== "run" && shape !== "port" && !look.below;
     if (!outside) {
       this.text(label, x, y, {
         size,
         font: look.font,
-        bold: look.font === "ui",
+        bold: look.font === "ui" && shape !== "port",
         align: "middle",
-        fill: shape === "root" ? "canvas" : "ink",
+        fill: shape === "root" ? "canvas" : shape === "port" ? "muted" : "ink",
         opacity,
         minScale: size > 20 ? READABLE.label / 2 : READABLE.label,
       });
@@ -350,7 +352,7 @@ function outline(shape: Shape, box: Rect): string {
 function outlinePath(shape: Shape, box: Rect): string {
   if (shape === "param") return hexagonPath(box, box.width / 10);
   if (shape === "input" || shape === "const" || shape === "root") return circlePath(box.x + box.width / 2, box.y + box.height / 2, box.width / 2);
-  return boxPath(box, shape === "op" ? box.height / 5.5 : 8);
+  return boxPath(box, shape === "op" ? box.height / 5.5 : shape === "port" ? box.height / 2 : 8);
 }
 
 /** Where a dot that travels along an edge is, for views that let values flow. */

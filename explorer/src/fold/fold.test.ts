@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { learner } from "../fixtures/learner";
+import { Sketch } from "../fixtures/sketch";
 import { transformer } from "../fixtures/transformer";
-import { modelOf, type Model } from "../trace/model";
+import { kindOf, modelOf, type Model } from "../trace/model";
 import { fold, nodesWithin, runsIn, type VisibleGraph } from "./fold";
 import { contents, openAtFirst, openedTo, reachable } from "./open";
 
@@ -18,6 +19,33 @@ function scopeNamed(...path: string[]): number {
     at = found;
   }
   return at;
+}
+
+/** Four matrices in an attention: what o takes is not what q, k and v take, and each gives to another operation. */
+function projections(): Model {
+  const g = new Sketch("attention");
+  const x = g.leaf(0, "input", "x", [8, 4]);
+  const linear = (name: string, input: number) => {
+    const s = g.scope(0, name);
+    return g.op(s, "matmul", [input, g.leaf(s, "param", `${name}.weight`, [4, 4])], [8, 4]);
+  };
+  const [q, k, v] = [linear("q", x), linear("k", x), linear("v", x)];
+  const scores = g.op(0, "exp", [g.op(0, "matmul", [q, g.op(0, "sqrt", [k], [8, 4])], [8, 8])], [8, 8]);
+  g.op(0, "sum", [linear("o", g.op(0, "matmul", [scores, v], [8, 4]))], []);
+  return modelOf(g.trace(1));
+}
+
+/** h = exp(h @ w * x + b), step by step, with the same w and b in every step. */
+function recurrence(steps: number): Model {
+  const g = new Sketch("recurrence");
+  const [w, b] = [g.leaf(0, "param", "w", [4, 4]), g.leaf(0, "param", "b", [4])];
+  let h = g.leaf(0, "input", "h", [8, 4]);
+  for (let t = 0; t < steps; t++) {
+    const s = g.scope(0, `step ${t}`, "iteration");
+    h = g.op(s, "exp", [g.op(s, "linear", [h, w, b], [8, 4])], [8, 4]);
+  }
+  g.op(0, "sum", [h], []);
+  return modelOf(g.trace(1));
 }
 
 const anyOpen = fc.array(fc.integer({ min: 0, max: scopes - 1 }), { maxLength: 30 }).map((rows) => reachable(model, new Set([0, ...rows])));
@@ -71,7 +99,53 @@ describe("folding", () => {
     const attn = scopeNamed("blocks", "1", "attn");
     const graph = fold(model, { open: new Set([attn]), within: attn });
     const inside = new Set(nodesWithin(model, attn));
-    for (let n = 0; n < model.nodes; n++) expect(graph.itemOf[n]! >= 0).toBe(inside.has(n));
+    for (let n = 0; n < model.nodes; n++) {
+      const item = graph.items[graph.itemOf[n]!];
+      expect(item !== undefined && item.kind !== "port").toBe(inside.has(n));
+    }
+  });
+
+  it("draws every edge that crosses the border of one scope, once, to a port", () => {
+    const withins = fc.integer({ min: 1, max: scopes - 1 });
+    fc.assert(
+      fc.property(withins, anyOpen, (within, open) => {
+        const graph = fold(model, { open: new Set([...open, within]), within });
+        const inside = new Set(nodesWithin(model, within));
+        const drawn = new Map<number, number>();
+        graph.edges.forEach((edge, i) => edge.rows.forEach((row) => drawn.set(row, (drawn.get(row) ?? 0) + i + 1)));
+        for (let e = 0; e < model.edges; e++) {
+          const [from, to] = [model.src[e]!, model.dst[e]!];
+          if (inside.has(from) === inside.has(to)) continue;
+          const edge = graph.edges[drawn.get(e)! - 1]!;
+          const port = graph.items[inside.has(from) ? edge.to : edge.from]!;
+          expect(port.kind).toBe("port");
+          expect(port.entering).toBe(inside.has(to));
+          expect(port.beyond).toContain(inside.has(from) ? to : from);
+        }
+        for (const item of graph.items) if (item.kind === "port") expect(item.parent).toBe(-1);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("shows what goes around a block: its residual, and the state of a recurrence", () => {
+    const block = scopeNamed("blocks", "1");
+    const graph = fold(model, { open: new Set([block]), within: block, hideConstants: true });
+    const ports = graph.items.flatMap((item, i) => (item.kind === "port" ? [{ ...item, i }] : []));
+    const residual = ports.find((port) => port.entering && port.params === 0)!;
+    expect(kindOf(model, residual.node)).toBe("op");
+    const users = graph.edges.filter((edge) => edge.from === residual.i).map((edge) => graph.items[edge.to]!);
+    // The norm takes it, and the sum at the end of the attention.
+    expect(users.map((item) => item.kind).sort()).toEqual(["node", "scope"]);
+    expect(ports.filter((port) => !port.entering).length).toBe(1);
+    const cell = recurrence(3);
+    const step = cell.childScopes[0]![1]!;
+    const inside = fold(cell, { open: new Set([step]), within: step });
+    expect(inside.items.filter((item) => item.kind === "port").map((item) => [item.entering, item.nodes, item.params])).toEqual([
+      [true, 1, 0],
+      [true, 2, 2],
+      [false, 1, 0],
+    ]);
   });
 });
 
@@ -82,6 +156,20 @@ describe("runs", () => {
     for (let s = 0; s < scopes; s++) {
       for (const run of runsIn(model, s)) expect(new Set(run.map((r) => model.trace.scopes.hash[r])).size).toBe(1);
     }
+  });
+
+  it("are those alone whose sources and users agree", () => {
+    const names = (of: Model, run: readonly number[]) => run.map((s) => of.trace.strings[of.trace.scopes.name[s]!]!);
+    // Projections of equal structure: three take the norm, the fourth what attention made of them.
+    const attention = projections();
+    const runs = runsIn(attention, 0).map((run) => names(attention, run));
+    expect(runs).toEqual([["q"], ["k"], ["v"], ["o"]]);
+    // Steps of a recurrence hand on to each other, and heads give to one operation.
+    const cell = recurrence(4);
+    expect(runsIn(cell, 0).map((run) => run.length)).toEqual([4]);
+    const attn = scopeNamed("blocks", "0", "attn");
+    expect(runsIn(model, attn).some((run) => run.length === 5)).toBe(true);
+    expect(runsIn(model, blocks).map((run) => run.length)).toEqual([4]);
   });
 
   it("stand as one box until one is opened", () => {

@@ -4,15 +4,18 @@
  * Siblings that follow each other and have equal structure are one box with a count ("x 12"). Opening one
  * of them shows it: those that hand values to each other (layers) stay in a row, folded before and after
  * it; those that do not (heads) are drawn once, and every line of the others is drawn onto the one shown.
+ *
+ * Where one scope is shown alone, what comes into it and what goes out of it does so at ports.
  */
 import { kindOf, shapeOf, type Model } from "../trace/model";
 import { NODE_KINDS } from "../trace/types";
+import { Agreement, siblingsOf } from "./agree";
 
 export interface Item {
-  readonly kind: "node" | "scope" | "run";
-  /** Row of `nodes` of a node, else -1. */
+  readonly kind: "node" | "scope" | "run" | "port";
+  /** Row of `nodes` of a node, else -1; of a port the first of those whose values come in, or go out, there. */
   readonly node: number;
-  /** Row of `scopes`: of a scope itself, of a run's first member, of the scope that a node is in. */
+  /** Row of `scopes`: of a scope itself, of a run's first member, of the scope that a node is in, of the part behind a port (-1: none). */
   readonly scope: number;
   /** The item around it, or -1. */
   readonly parent: number;
@@ -24,6 +27,9 @@ export interface Item {
   readonly nodes: number;
   /** Parameters in it, of one member. */
   readonly params: number;
+  /** Of a port: what stands behind it, rows of nodes outside of what is shown; and whether values come in there. */
+  readonly beyond?: readonly number[];
+  readonly entering?: boolean;
 }
 
 export interface VisibleEdge {
@@ -43,7 +49,7 @@ export interface VisibleGraph {
   /** Parents before their contents; contents in the order of the recording. */
   readonly items: readonly Item[];
   readonly edges: readonly VisibleEdge[];
-  /** The item in which a node is seen, or -1 for one that is left out. */
+  /** The item in which a node is seen, or -1 for one that is left out; of one outside of what is shown the port by which it comes in. */
   readonly itemOf: Int32Array;
   /** The node that is drawn for a node: itself, but where one member of a run is drawn for all. */
   readonly seenAs: Int32Array;
@@ -105,25 +111,41 @@ export function scopeFacts(model: Model): ScopeFacts {
   return facts;
 }
 
-/** The scopes in `scope`, in the order of the recording, equal neighbours together. Empty scopes are left out. */
+const runs = new WeakMap<Model, Map<number, number[][]>>();
+
+/**
+ * The scopes in `scope`, in the order of the recording, neighbours of equal structure together whose sources and users
+ * agree. Empty scopes are left out.
+ */
 export function runsIn(model: Model, scope: number): number[][] {
+  let found = runs.get(model);
+  if (found === undefined) runs.set(model, (found = new Map<number, number[][]>()));
+  let own = found.get(scope);
+  if (own === undefined) found.set(scope, (own = findRuns(model, scope)));
+  return own;
+}
+
+function findRuns(model: Model, scope: number): number[][] {
   const facts = scopeFacts(model);
   const { hash } = model.trace.scopes;
+  let agreement: Agreement | null = null;
   const children = model.childScopes[scope]!.filter((s) => facts.nodes[s]! > 0);
   children.sort((a, b) => facts.first[a]! - facts.first[b]! || a - b);
   const between = model.childNodes[scope]!;
-  const runs: number[][] = [];
+  const out: number[][] = [];
   let last = -1;
   let k = 0;
   for (const s of children) {
     // Nodes of the scope itself that come between two children part them.
     const start = k;
     while (k < between.length && between[k]! < facts.first[s]!) k++;
-    if (last >= 0 && hash[last] === hash[s] && facts.nodes[last] === facts.nodes[s] && k === start) runs.at(-1)!.push(s);
-    else runs.push([s]);
+    const alike = last >= 0 && hash[last] === hash[s] && facts.nodes[last] === facts.nodes[s] && k === start;
+    const run = out.at(-1);
+    if (alike && run !== undefined && (agreement ??= new Agreement(model, siblingsOf(model, children))).agrees(last, s, run.length === 1)) run.push(s);
+    else out.push([s]);
     last = s;
   }
-  return runs;
+  return out;
 }
 
 /** Nodes in a scope and all below, ascending. */
@@ -150,6 +172,8 @@ class Folding {
   private readonly seenAs: Int32Array;
   /** Runs of which exactly one member is open: candidates for being drawn once. */
   private readonly single: { run: number[]; shown: number }[] = [];
+  /** The ports at which values that are made inside go out, by node. */
+  private readonly leaving = new Map<number, number>();
   private readonly model: Model;
   private readonly options: FoldOptions;
 
@@ -170,6 +194,7 @@ class Folding {
     this.assign(once);
     let boxes = 0;
     for (const item of this.items) if (!item.open) boxes++;
+    if (root !== 0) this.addPorts();
     return { items: this.items, edges: this.merge(), itemOf: this.itemOf, seenAs: this.seenAs, boxes };
   }
 
@@ -300,13 +325,60 @@ class Folding {
     }
   }
 
+  /**
+   * A port for every value that comes from outside, and for every one that goes there. Parameters that the same boxes take
+   * share one; and where there are very many, values that come from, or go to, the same part.
+   */
+  private addPorts(): void {
+    const { src, dst, edges } = this.model;
+    const inside = Uint8Array.from(this.itemOf, (i) => (i >= 0 ? 1 : 0));
+    const takers = new Map<number, Set<number>>();
+    const givers = new Map<number, Set<number>>();
+    for (let e = 0; e < edges; e++) {
+      const [from, to] = [src[e]!, dst[e]!];
+      if (inside[from] === inside[to]) continue;
+      if (inside[to] === 1 && this.options.hideConstants && kindOf(this.model, from) === "const") continue;
+      const [key, other, map] = inside[to] === 1 ? [from, this.itemOf[to]!, takers] : [this.seenAs[from]!, to, givers];
+      const seen = map.get(key);
+      if (seen) seen.add(other);
+      else map.set(key, new Set([other]));
+    }
+    const values = [...takers.keys()].filter((n) => kindOf(this.model, n) !== "param");
+    const entering = group(values, (n) => (values.length <= MOST_PORTS ? `v${n}` : `s${this.partOf(n)}`));
+    const params = [...takers.keys()].filter((n) => kindOf(this.model, n) === "param");
+    entering.push(...group(params, (n) => [...takers.get(n)!].sort((a, b) => a - b).join()));
+    for (const nodes of entering) {
+      const index = this.addPort(nodes, true, nodes);
+      for (const n of nodes) this.itemOf[n] = index;
+    }
+    const leaving = [...givers.keys()];
+    const part = (n: number) => this.partOf([...givers.get(n)!][0]!);
+    for (const nodes of group(leaving, (n) => (leaving.length <= MOST_PORTS ? `v${n}` : `s${part(n)}`))) {
+      const index = this.addPort(nodes, false, nodes.flatMap((n) => [...givers.get(n)!]));
+      for (const n of nodes) this.leaving.set(n, index);
+    }
+  }
+
+  private addPort(nodes: readonly number[], entering: boolean, beyond: readonly number[]): number {
+    const params = nodes.filter((n) => kindOf(this.model, n) === "param").length;
+    return this.items.push({ kind: "port", node: nodes[0]!, scope: this.partOf(beyond[0]!), parent: -1, open: false, members: [], nodes: nodes.length, params, beyond, entering }) - 1;
+  }
+
+  /** The outermost scope around a node that the scope shown is not in; -1 for a node right in one around it. */
+  private partOf(node: number): number {
+    return partBeyond(this.model, this.options.within ?? 0, node);
+  }
+
   private merge(): VisibleEdge[] {
     const { src, dst, edges } = this.model;
     const count = this.items.length;
     const at = new Map<number, number[]>();
     for (let e = 0; e < edges; e++) {
       const from = this.itemOf[src[e]!]!;
-      const to = this.itemOf[dst[e]!]!;
+      const within = this.itemOf[dst[e]!]!;
+      // What is seen at a port is outside: it takes nothing there, and what it takes from inside leaves by one.
+      const outside = within < 0 || this.items[within]!.kind === "port";
+      const to = outside ? (this.leaving.get(this.seenAs[src[e]!]!) ?? -1) : within;
       if (from === to || from < 0 || to < 0) continue;
       const key = to * count + from;
       const rows = at.get(key);
@@ -328,4 +400,27 @@ class Folding {
     // By consumer, and the operands of one in their order: rows of edges are sorted so.
     return out.sort((a, b) => a.to - b.to || a.rows[0]! - b.rows[0]!);
   }
+}
+
+/** More values than this that come in, or go out, share ports. */
+const MOST_PORTS = 8;
+
+function group(nodes: readonly number[], key: (node: number) => string): number[][] {
+  const groups = new Map<string, number[]>();
+  for (const n of nodes) {
+    const found = groups.get(key(n));
+    if (found) found.push(n);
+    else groups.set(key(n), [n]);
+  }
+  return [...groups.values()];
+}
+
+/** The outermost scope around a node that does not hold scope `within` as well; -1 where the node stands right in one that does. */
+export function partBeyond(model: Model, within: number, node: number): number {
+  const { parent } = model.trace.scopes;
+  const holds = new Set<number>();
+  for (let s = within; s >= 0; s = parent[s]!) holds.add(s);
+  let part = -1;
+  for (let s = model.trace.nodes.scope[node]!; s >= 0 && !holds.has(s); s = parent[s]!) part = s;
+  return part;
 }

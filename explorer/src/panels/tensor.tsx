@@ -1,8 +1,8 @@
 /** A tensor as the page can show it: few elements as numbers, more as a heat strip and a histogram, with its statistics. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { shownNumber, shownShape } from "../format";
-import { num, rmsOfCode } from "../trace/decode";
-import { detailsOf, shapeOf } from "../trace/model";
+import { num } from "../trace/decode";
+import { detailsOf, recordedSize, shapeOf } from "../trace/model";
 import type { Details } from "../trace/types";
 import { useStore } from "../state";
 import { Cells } from "./survey/cells";
@@ -34,9 +34,9 @@ export function Tensor({ node, gradient }: { node: number; gradient: boolean }) 
   const shape = shapeOf(model, node);
   const what = gradient ? "gradient" : "value";
   if (details === null) {
-    const size = rmsOfCode((gradient ? model.gradientCode : model.valueCode)[node] ?? 0);
-    if (size === null) return null;
-    return <p class="wg-muted">{`Typical size ${shownNumber(size, 3)}; its elements were not recorded.`}</p>;
+    if (((gradient ? model.gradientCode : model.valueCode)[node] ?? 0) === 0) return null;
+    const size = recordedSize(model, node, gradient);
+    return <p class="wg-muted">{size === null ? "Its elements were not recorded." : `Size ${shownNumber(size)}; its elements were not recorded.`}</p>;
   }
   return (
     <div class={gradient ? "wg-tensor is-gradient" : "wg-tensor"}>

@@ -1,7 +1,10 @@
 /** What the numbers of a small scalar graph become where leaves have been moved: the graph is run again, here. */
 import type { Numbers } from "../state";
-import type { Model } from "../trace/model";
-import { programOf, run, type Program, type Refusal } from "./run";
+import { num, optionalNum } from "../trace/decode";
+import { recordedValue, type Model } from "../trace/model";
+import type { ValueRead } from "../trace/types";
+import { scalarOp } from "./ops";
+import { endOf, programOf, run, type Program, type Refusal } from "./run";
 
 const programs = new WeakMap<Model, Program | Refusal>();
 
@@ -41,4 +44,32 @@ export function recompute(model: Model, moved: ReadonlyMap<number, number>): Num
     gradient: (node) => again.gradients[node] ?? null,
     slope: (edge) => again.slopes[edge] ?? null,
   };
+}
+
+/**
+ * What the program took out of the graph as a number and would now find another one: by a truth value it may go another
+ * way, and what it makes of a number is not in the graph. Where there is none of that, the numbers are those of the program.
+ */
+export function otherwise(model: Model, moved: ReadonlyMap<number, number>): ValueRead[] {
+  if (moved.size === 0) return [];
+  return (model.trace.reads ?? []).filter((read) => {
+    const now = read.nodes.map((node, slot) => (node < 0 ? num(read.literals[String(slot)] ?? "nan") : valueNow(model, node, moved)));
+    if (read.nodes.every((node, slot) => node < 0 || Object.is(now[slot], recordedValue(model, node)))) return false;
+    const was = optionalNum(read.value);
+    const op = read.op === "" ? null : scalarOp(read.op);
+    if (was === null || now.includes(null) || (read.op !== "" && op === null)) return true;
+    const value = op === null ? (now[0] as number) : op.value(now as number[], {});
+    return read.what === "__bool__" ? (value !== 0) !== (was !== 0) : !Object.is(value, was);
+  });
+}
+
+const ways = new WeakMap<Model, Map<number, Program | Refusal>>();
+
+/** The value of a node, whether or not the result hangs on it; null where this page cannot compute it. */
+function valueNow(model: Model, node: number, moved: ReadonlyMap<number, number>): number | null {
+  let known = ways.get(model);
+  if (known === undefined) ways.set(model, (known = new Map()));
+  let way = known.get(node);
+  if (way === undefined) known.set(node, (way = programOf(model, node)));
+  return "reason" in way ? null : endOf(way, moved);
 }

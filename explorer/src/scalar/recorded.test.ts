@@ -1,10 +1,12 @@
 /** Against runs that the engine recorded (`scripts/explorer_samples.py`): what the page computes is what was measured. */
-import { expect, test } from "vitest";
+import { describe, expect, it, test } from "vitest";
+import decisionsDocument from "../fixtures/decisions.json";
 import learnerDocument from "../fixtures/learner.json";
 import mlpDocument from "../fixtures/mlp.json";
 import { parse } from "../trace/decode";
-import { dtypeOf, kindOf, modelOf, recordedGradient, recordedSlope, recordedValue } from "../trace/model";
+import { dtypeOf, kindOf, modelOf, nameOf, recordedGradient, recordedSlope, recordedValue } from "../trace/model";
 import { agree, pathsBetween } from "../views/paths/paths";
+import { otherwise } from "./recompute";
 import { nudge, programOf, run, type Program } from "./run";
 
 const models = {
@@ -43,3 +45,25 @@ test.each(Object.entries(models))(
     }
   },
 );
+
+describe("a program that takes numbers out of its graph", () => {
+  const model = modelOf(parse(JSON.stringify(decisionsDocument)));
+  const node = (name: string) => Array.from({ length: model.nodes }, (_, n) => n).find((n) => nameOf(model, n) === name) as number;
+  const after = (moved: [string, number][]) => {
+    const places = new Map(moved.map(([name, value]) => [node(name), value]));
+    return otherwise(model, places).map(({ what }) => what);
+  };
+
+  it("is what it was while they are what they were", () => {
+    expect(after([])).toEqual([]);
+    // b > 0 still holds.
+    expect(after([["b", 0.5]])).toEqual([]);
+    expect(after([["a", -2]])).toEqual([]);
+  });
+
+  it("may be another one where they are not", () => {
+    expect(after([["b", -1]])).toEqual(["__bool__"]);
+    expect(after([["a", 3]])).toEqual(["item"]);
+    expect(after([["a", 3], ["b", -1]])).toEqual(["item", "__bool__"]);
+  });
+});

@@ -160,6 +160,11 @@ function argumentsOf(step: Step, values: readonly (number | null)[], model: Mode
   );
 }
 
+/** The value of a program's end where leaves are moved. */
+export function endOf(program: Program, moved: ReadonlyMap<number, number>): number | null {
+  return forward(program, moved, false)[program.root] ?? null;
+}
+
 /** The loss as a function of one node, everything after it run again, unrounded. */
 export function lossAlong(program: Program, node: number, others: ReadonlyMap<number, number>): (at: number) => number {
   return (at) => forward(program, new Map([...others, [node, at]]), true)[program.root] ?? Number.NaN;

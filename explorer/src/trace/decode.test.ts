@@ -31,6 +31,14 @@ test("differences become numbers, slots of operands their rows", () => {
   expect([...modelOf(trace).src]).toEqual([0, 1, 2, 2]);
 });
 
+test("whose a buffer is follows from the event that made it", () => {
+  // Event 0 is of node 2, whose operands are 0 and 1, event 1 of node 3.
+  const buffers = { bytes: [4, 4, 4, 8], class: [4, 0, 2, 2], node: { operand: [-2, -1, 1, -1] }, first: { delta: [-1, 1, 0, 1] }, last: { delta: [1, 0, 0, 0] } };
+  const trace = parse(JSON.stringify({ ...large, buffers }));
+  expect(trace.buffers.node).toEqual([0, 2, 1, 3]);
+  expect(trace.buffers.first).toEqual([-1, 0, 0, 1]);
+});
+
 test("rows that stand as they are stay", () => {
   const plain = { ...large, saved: { node: [2], value: [1] } };
   expect(parse(JSON.stringify(plain)).saved).toEqual({ node: [2], value: [1] });

@@ -42,14 +42,14 @@ export function parse(json: string): Trace {
   for (const table of Object.values(trace) as unknown[]) {
     if (typeof table === "object" && table !== null && !Array.isArray(table)) unfold(table as Record<string, unknown>);
   }
-  findSaved(trace);
+  const operandAt = operandFinder(trace);
+  findSaved(trace, operandAt);
+  findHolders(trace, operandAt);
   return trace;
 }
 
-/** Rows in the place of operands' slots, where a large document tells what is kept by them. */
-function findSaved({ saved, edges }: Trace): void {
-  const slots = (saved.value as number[] | { operand: number[] }) as { operand?: number[] };
-  if (slots.operand === undefined) return;
+/** The row of a node's operand at a slot. */
+function operandFinder({ edges }: Trace): (node: number, slot: number) => number {
   const first = new Map<number, number>();
   const rows: number[] = [];
   let dst = 0;
@@ -58,12 +58,33 @@ function findSaved({ saved, edges }: Trace): void {
     rows.push(dst);
     if (!first.has(dst)) first.set(dst, e);
   });
-  saved.value = slots.operand.map((slot, i) => {
-    const node = saved.node[i] as number;
-    if (slot < 0) return node;
+  return (node, slot) => {
     let e = first.get(node) as number;
     while (rows[e] === node && edges.slot[e] !== slot) e++;
     return node - (edges.src[e] as number);
+  };
+}
+
+type BySlot = { operand?: number[] };
+
+/** Rows in the place of operands' slots, where a large document tells what is kept by them. */
+function findSaved({ saved }: Trace, operandAt: (node: number, slot: number) => number): void {
+  const { operand } = saved.value as BySlot;
+  if (operand === undefined) return;
+  saved.value = operand.map((slot, i) => {
+    const node = saved.node[i] as number;
+    return slot < 0 ? node : operandAt(node, slot);
+  });
+}
+
+/** And where it tells by them whose a buffer is. */
+function findHolders({ buffers, events }: Trace, operandAt: (node: number, slot: number) => number): void {
+  const { operand } = buffers.node as BySlot;
+  if (operand === undefined) return;
+  buffers.node = operand.map((slot, b) => {
+    if (slot < -1) return -2 - slot;
+    const node = events.node[buffers.first[b] as number] as number;
+    return slot < 0 ? node : operandAt(node, slot);
   });
 }
 

@@ -162,6 +162,25 @@ export function recordedGradient(model: Model, node: number): number | null {
   return optionalNum(model.trace.stats.gradient.scalar[node]);
 }
 
+/**
+ * The size of a value or gradient as it may be told: a number's own, a tensor's root mean square. null where it is not known
+ * exactly, as codes do not: those are for drawing.
+ */
+export function recordedSize(model: Model, node: number, gradient: boolean): number | null {
+  const stats = model.trace.stats[gradient ? "gradient" : "value"];
+  const single = optionalNum(stats.scalar[node]);
+  if (single !== null) return Math.abs(single);
+  const size = optionalNum(stats.size?.[node]);
+  if (size !== null) return size;
+  const details = stats.details[String(node)];
+  return details === undefined || details.nan + details.inf > 0 || details.size === 0 ? null : Math.hypot(num(details.mean), num(details.std));
+}
+
+/** What went back along an edge: the number itself, of a tensor its root mean square; null where it is not known exactly. */
+export function recordedAmount(model: Model, edge: number): number | null {
+  return optionalNum(model.trace.edges.amount?.[edge]);
+}
+
 export function recordedSlope(model: Model, edge: number): number | null {
   return optionalNum(model.trace.edges.slope?.[edge]);
 }

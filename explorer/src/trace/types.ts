@@ -69,6 +69,8 @@ export interface Trace {
   native?: Parallel;
   /** Where tensors are on the way and there are few nodes. */
   paths?: TensorPaths;
+  /** What the program took out of the graph as numbers before its last operation; absent where it did not. */
+  reads?: ValueRead[];
   memory?: MemoryFacts;
   checkpoint?: CheckpointWhatIf;
   diff?: TraceDiff;
@@ -151,6 +153,8 @@ export interface Edges {
   slope?: (Num | null)[];
   /** Size (rms) of the gradient that went along the edge, coded as in `Stats`. Base64 of bytes; absent without backward. */
   gradient?: string;
+  /** What went back along the edge, in documents of few nodes: the number itself, of more elements their rms; null for none. */
+  amount?: (Num | null)[];
 }
 
 /**
@@ -158,7 +162,8 @@ export interface Edges {
  *
  * `rms` is the base64 of one byte a node: 0 none, 1 exactly zero, 254 infinities, 255 NaNs in it, else
  * 2 ** ((code - 128) / 4) is the root mean square of the finite elements.
- * `scalar` holds the exact number of one-element values (null for others). `details`, for chosen nodes
+ * `size`, in documents of few nodes, is the root mean square to six digits: codes are for drawing, and tell sizes a tenth
+ * apart. `scalar` holds the exact number of one-element values (null for others). `details`, for chosen nodes
  * only, holds more, by row number.
  */
 export interface Stats {
@@ -169,6 +174,8 @@ export interface Stats {
 export interface PassStats {
   rms: string;
   scalar: (Num | null)[];
+  /** null of one element, and where not all elements are finite. */
+  size?: (Num | null)[];
   details: { [row: string]: Details };
 }
 
@@ -199,7 +206,11 @@ export interface Events {
   thread: number[];
 }
 
-/** Memory: a buffer lives from event `first` (it is there after that event) to event `last` (gone after it); -1: from the beginning. */
+/**
+ * Memory: a buffer lives from event `first` (it is there after that event) to event `last` (gone after it); -1: from the
+ * beginning. Large documents write `node` as `{"operand": [...]}`: by the node of event `first`, -1 for itself, else the slot
+ * of its operand; below that -2 minus a node's row.
+ */
 export interface Buffers {
   bytes: number[];
   class: number[]; // BUFFER_CLASSES
@@ -230,6 +241,8 @@ export interface Finding {
   where: string; // "blocks.7 › q_norm › sqrt"
   node: number;
   phase: Phase;
+  /** The place in the program that it names, where that is known: the line of a `detach()`, not that of its consumer. */
+  span?: number;
   /** One or two sentences: what and why. May hold `code`. */
   text: string;
   /** What to write instead; "" where there is nothing to say. */
@@ -321,6 +334,22 @@ export interface PathList {
   absent: number[];
   /** The contribution, row-major, where it has at most 64 real elements. */
   values: (Num[] | null)[];
+}
+
+/**
+ * A value that the program took out of the graph, to decide by it (`if x > 0`) or to go on with it as a number: with other
+ * values it might have gone another way, and recorded another graph.
+ */
+export interface ValueRead {
+  /** How: "__bool__", "item", "numpy", ... */
+  what: string;
+  /** "": the value of `nodes[0]`; a name: this operation on `nodes` (-1: a literal); "?": something made of `nodes`. */
+  op: string;
+  nodes: number[];
+  literals: { [slot: string]: Num };
+  /** The number that it was; null of an array. */
+  value: Num | null;
+  span: number;
 }
 
 export interface MemoryFacts {

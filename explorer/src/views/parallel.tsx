@@ -6,7 +6,7 @@ import type { Parallel } from "../trace/types";
 import { reveal, seek, useStore, type Store } from "../state";
 import { shownMicros, shownNumber } from "../format";
 import { Fact } from "../panels/survey/said";
-import { busyMicros, busyShare, criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
+import { busyShare, criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives, type Lives } from "./parallel/lives";
 import { Gantt } from "./parallel/gantt";
 import { LevelChart, levelWidths, SpeedupChart } from "./parallel/charts";
 import { simulate, speedups, type Speedup } from "./parallel/simulate";
@@ -55,7 +55,7 @@ export function ParallelView() {
         <li class="wg-key-life">waits · runs · hands on</li>
       </ul>
       <div class="wg-parallel-below">
-        <Critical lives={lives} />
+        <Critical model={model} tasks={tasks} path={path} />
         <More tasks={tasks} path={path} workers={workers.value} choose={(n) => (workers.value = n)} />
         <section>
           <h3>Side by side</h3>
@@ -78,7 +78,7 @@ function runsOf(model: Model): readonly Parallel[] {
 
 function livesOf(model: Model, tasks: Tasks, path: CriticalPath, workers: number, run: Parallel | undefined): Lives {
   if (workers > 0) return simulatedLives(model, tasks, path, simulate(tasks, workers), workers);
-  return run !== undefined ? parallelLives(model, run) : recordedLives(model, tasks, path);
+  return run !== undefined ? parallelLives(model, run, path) : recordedLives(model, tasks, path);
 }
 
 function rowsOf(lives: Lives, node: number): number[] {
@@ -123,19 +123,19 @@ function Choice({ workers, set, source, names }: { workers: number; set: (n: num
   );
 }
 
-function Critical({ lives }: { lives: Lives }) {
-  const rows = useMemo(() => criticalByKind(lives), [lives]);
-  const sum = rows.reduce((all, row) => all + row.micros, 0);
-  const steps = rows.reduce((all, row) => all + row.count, 0);
+function Critical({ model, tasks, path }: { model: Model; tasks: Tasks; path: CriticalPath }) {
+  const rows = useMemo(() => criticalByKind(model, tasks, path), [model, tasks, path]);
+  const sum = path.micros;
   return (
     <section>
       <h3>Critical path</h3>
       <Fact name="time">
-        {shownMicros(sum)} of {shownMicros(busyMicros(lives))}
+        {shownMicros(sum)} of {shownMicros(workOf(tasks))}
       </Fact>
       <Fact name="steps">
-        {steps.toLocaleString("en")} of {lives.count.toLocaleString("en")}
+        {path.tasks.length.toLocaleString("en")} of {tasks.count.toLocaleString("en")}
       </Fact>
+      <p class="wg-muted">The longest chain of recorded steps of which each needs the one before: no number of workers is faster.</p>
       <table class="wg-rows wg-critical-rows">
         <tbody>
           {rows.slice(0, ROWS).map((row) => (

@@ -9,7 +9,7 @@ import { hasGradient, hasTurned, hasValue } from "../panels/lesson/progress";
 import { placeOf, spanOf } from "../panels/source";
 import { seek, select, useStore } from "../state";
 import { rmsOfCode } from "../trace/decode";
-import { dtypeOf, edgesAt, kindOf, opOf, phaseAt, shapeOf, type Model } from "../trace/model";
+import { dtypeOf, edgesAt, kindOf, opOf, phaseAt, recordedSize, shapeOf, type Model } from "../trace/model";
 import { ROW, scrolledTo, visibleRows } from "./tape/rows";
 
 export function TapeView() {
@@ -168,10 +168,10 @@ function TapeRow({ node, kept, current, selected }: RowProps) {
         {shapeOf(model, node).length === 0 ? dtypeOf(model, node) : shownShape(shapeOf(model, node))}
       </span>
       <span role="cell" class="wg-num">
-        {there && <Amount number={numbers.value(node)} code={model.valueCode[node] ?? 0} />}
+        {there && <Amount number={numbers.value(node)} size={recordedSize(model, node, false)} code={model.valueCode[node] ?? 0} />}
       </span>
       <span role="cell" class="wg-num wg-grad">
-        {flowed && <Amount number={numbers.gradient(node)} code={model.gradientCode[node] ?? 0} />}
+        {flowed && <Amount number={numbers.gradient(node)} size={recordedSize(model, node, true)} code={model.gradientCode[node] ?? 0} />}
       </span>
       <span role="cell" class="wg-tape-kept">
         <Kept kept={kept} />
@@ -190,14 +190,15 @@ function lineOf(model: Model, node: number): string {
   return place !== "" && model.trace.files.length === 1 ? `line ${model.trace.spans.line0[span]}` : place;
 }
 
-/** A number, or for a tensor its typical size. */
-function Amount({ number, code }: { number: number | null; code: number }) {
+/** A number, or for a tensor its size; where that is known for drawing only, as large documents have it, about what it is. */
+function Amount({ number, size, code }: { number: number | null; size: number | null; code: number }) {
   if (number !== null) return <span class={Number.isFinite(number) ? "" : "wg-bad"}>{shownNumber(number)}</span>;
-  const size = rmsOfCode(code);
-  if (size === null) return null;
+  if (size !== null) return <span title="the root mean square of its elements">{shownNumber(size, 3)}</span>;
+  const about = rmsOfCode(code);
+  if (about === null) return null;
   return (
-    <span class={Number.isFinite(size) ? "" : "wg-bad"} title="typical size: the root mean square of its elements">
-      {Number.isFinite(size) ? `~${shownNumber(size, 2)}` : shownNumber(size)}
+    <span class={Number.isFinite(about) ? "" : "wg-bad"} title="about the root mean square of its elements">
+      {Number.isFinite(about) ? `~${shownNumber(about, 1)}` : shownNumber(about)}
     </span>
   );
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,8 +33,12 @@ def show(args: argparse.Namespace) -> int:
 
 def delete(args: argparse.Namespace) -> int:
     """Clear the cache."""
+    folder, why_not = cache.place()
+    if why_not:
+        print(f"nothing was deleted from {folder}: {why_not}")
+        return 1
     gone = cache.clear()
-    print(f"deleted {_counted(gone)}, {sum(entry.nbytes for entry in gone):,} bytes, from {cache.folder()}")
+    print(f"deleted {_counted(gone)}, {sum(entry.nbytes for entry in gone):,} bytes, from {folder}")
     left = cache.entries()
     if left:
         print(f"{_counted(left)} could not be deleted")
@@ -53,13 +56,11 @@ def _count(number: int, what: str) -> str:
 
 def collect() -> dict[str, Any]:
     """The facts."""
-    folder, entries = cache.folder(), cache.entries()
+    (folder, why_not), entries = cache.place(), cache.entries()
     if not cache.is_on():
         state = "off: WENGERT_CACHE is 0"
-    elif os.path.isdir(folder) and not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        state = "on, but its folder cannot be read and written"
     else:
-        state = "on"
+        state = f"on, but not used: {why_not}" if why_not else "on"
     return {
         "state": state,
         "folder": folder,

@@ -105,7 +105,60 @@ def converted(value: Array, dtype: DType) -> Array:
                 f"the number {low if low < info.min else high} does not fit {dtype}",
                 f"{dtype} holds {info.min} to {info.max}: choose a wider dtype, or wrap around with NumPy's astype.",
             )
+    if value.dtype.kind in "fV" and dtype.kind in "iu" and value.size:
+        whole = np.trunc(value.astype(np.float64))
+        lowest, beyond = _bounds(dtype)
+        outside = ~((whole >= lowest) & (whole < beyond))
+        if outside.any():
+            fail(
+                DTypeError,
+                f"the number {value[outside].flat[0]} does not fit {dtype}",
+                f"{dtype} holds {int(lowest)} to {int(beyond) - 1}: choose a wider dtype, or bound the numbers first.",
+            )
     return value.astype(dtype)
+
+
+# -- floating numbers as integers
+
+
+def _bounds(dtype: DType) -> tuple[float, float]:
+    """The smallest number of an integer dtype, and the one after the largest: powers of 2, which floats hold."""
+    bits = 8 * dtype.itemsize
+    return (0.0, 2.0**bits) if dtype.kind == "u" else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
+
+
+def to_integers(x: Array, dtype: DType) -> Array:
+    """Floating numbers toward 0 as integers: what lies outside of the dtype's range as its nearest end, NaN as 0.
+
+    What C, and NumPy with it, makes of those is left open, and differs between processors and between
+    the ends of an array and its middle.
+    """
+    if x.itemsize == 2:
+        x = x.astype(np.float32)
+    if dtype.kind == "i" and dtype.itemsize >= 4:
+        # Processors have these conversions, and note what does not fit: nobody has to look for it.
+        try:
+            with np.errstate(invalid="raise"):
+                return x.astype(dtype)
+        except FloatingPointError:
+            return _saturated(x, dtype)
+    lowest, beyond = _bounds(dtype)
+    if x.size == 0 or (np.minimum.reduce(x, None) > lowest - 1.0 and np.maximum.reduce(x, None) < beyond):
+        return x.astype(dtype)
+    return _saturated(x, dtype)
+
+
+def _saturated(x: Array, dtype: DType) -> Array:
+    lowest, beyond = _bounds(dtype)
+    greatest = int(beyond) - 1
+    # The largest integer, or where that is no number of x's dtype the largest number below it.
+    held = min(float(greatest), float(np.nextafter(x.dtype.type(beyond), x.dtype.type(0))))
+    inside = np.asarray(np.minimum(np.maximum(x, lowest), held))
+    np.copyto(inside, 0, where=inside != inside)
+    out: Array = inside.astype(dtype)
+    if int(held) != greatest:
+        np.copyto(out, greatest, where=np.asarray(x >= beyond))
+    return out
 
 
 # -- showing

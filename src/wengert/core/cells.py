@@ -18,6 +18,9 @@ nothing does.
 at: while every one of them is the same object, the value is. `("item", dict, key)`, `("entry", list, index)`,
 `("length", container, None)`, `("slot", object, name)`; and `("equal", items, None)`: ints of dicts, (dict, key)
 each, that have to be equal. None: ask for the value.
+
+An object whose `__dict__` has an item `_compiled`, None at first, keeps there what compiled functions know of it when
+it is among their arguments (see `execute/jit/guests`), so that they do not keep it alive. It is no part of copies.
 """
 
 from __future__ import annotations

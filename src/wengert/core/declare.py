@@ -14,15 +14,23 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from . import kernels
+from .attributes import without_kinds
 from .errors import (
     DTypeError,
     ShapeError,
     fail,
 )
-from .mode import Scope, get_mode, reset_mode, set_mode
+from .mode import Mode, Scope, get_mode, reset_mode, set_mode
 from .node import EMPTY_ATTRS, Node
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
-from .operands import WANTED, binary_general, elementwise_general, result_dtype
+from .operands import (
+    WANTED,
+    binary_general,
+    check_dtypes,
+    check_operands,
+    elementwise_general,
+    result_dtype,
+)
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 from .spec import (
     Spec,
@@ -237,7 +245,8 @@ def elementwise(
 
 
 def _params(signature: str) -> list[str]:
-    return signature[signature.index("(") + 1 : signature.index(")")].split(",")
+    plain = without_kinds(signature)
+    return plain[plain.index("(") + 1 : plain.index(")")].split(",")
 
 
 def _reflected(op: Op) -> Callable[..., Any]:
@@ -258,7 +267,19 @@ def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
             "Aligned from the right, each pair of sizes must be equal or contain a 1. "
             "Reshape one of them, for instance x[:, None] or x.reshape(...).",
         )
+    check_dtypes(op, specs)
+    check_operands(op, specs)
     return spec_of(shape, result_dtype(op, real[0].dtype))
+
+
+def _taking(op: Op, infer: Rule) -> Rule:
+    """A shape rule that also says which dtypes the op takes."""
+
+    def checked(*args: Any, **attrs: Any) -> Any:
+        check_dtypes(op, args)
+        return infer(*args, **attrs)
+
+    return infer if op.accepts == "anything" else checked
 
 
 def op(
@@ -276,7 +297,8 @@ def op(
     Spec and words the shape errors. Its front door takes tensors that a public function (written
     beside the declaration) has already promoted and checked.
     """
-    made = Op(signature, kind, forward, facts=facts, infer=infer, **declared)
+    made = Op(signature, kind, forward, facts=facts, **declared)
+    made.infer = _taking(made, infer)
     real = made.accepts in _REAL
 
     def front(*args: Any, **attrs: Any) -> Any:
@@ -350,6 +372,7 @@ def composite(
     forward: Callable[..., Any] | None = None,
     facts: Mapping[str, Fact] | Joint | None = None,
     check: Callable[..., None] | None = None,
+    fits: Callable[..., None] | None = None,
     **declared: Any,
 ) -> Callable[[Callable[..., Any]], Op]:
     """Declare a composite: a plain function of ops that stays one node in graphs.
@@ -358,7 +381,8 @@ def composite(
     attributes by name. With `forward` (NumPy) and `facts` eager execution runs those, fused; without
     them it runs the body, and its nodes are folded into one when a graph is closed. Where there are
     kernels (see :mod:`wengert.core.kernels`) they stand in for `forward`; `check` raises for the
-    values, given as to `forward`, that it refuses.
+    values, given as to `forward`, that it refuses; `fits` for the specs that `forward` and kernels are not
+    written for, though the body would broadcast them.
     """
 
     def register(body: Callable[..., Any]) -> Op:
@@ -367,6 +391,8 @@ def composite(
         def infer(*args: Any, **attrs: Any) -> Any:
             key = (args, tuple(sorted(attrs.items())))
             if key not in specs:
+                if fits is not None:
+                    fits(*args, **attrs)
                 if len(specs) >= 4096:
                     specs.clear()
                 specs[key] = _infer_body(body, args, attrs)
@@ -377,10 +403,10 @@ def composite(
             "composite",
             forward if forward is not None else _raw_body(body),
             facts=facts,
-            infer=infer,
             body=body,
             **declared,
         )
+        made.infer = _taking(made, infer)
         made.front = _composite_front(made, forward is not None, check)
         return made
 
@@ -388,7 +414,12 @@ def composite(
 
 
 def _infer_body(body: Callable[..., Any], args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    out = body(*(abstract_input(a) if isinstance(a, Spec) else a for a in args), **attrs)
+    # Sources are not to draw their numbers for it.
+    token = set_mode(Mode(True, None, tracing=True))
+    try:
+        out = body(*(abstract_input(a) if isinstance(a, Spec) else a for a in args), **attrs)
+    finally:
+        reset_mode(token)
     return tuple(o.spec for o in out) if isinstance(out, tuple) else out.spec
 
 

@@ -13,6 +13,12 @@ from .errors import GraphError, fail
 # kernel?). It is never a number that anything is computed with.
 _PROBE = 100_003
 
+# Formulas that are longer are refused, and products of sums of more terms: what they are made of can be told from no
+# program, and a line of a document could ask for any number of them.
+_MOST_LENGTH = 1000
+_MOST_PRODUCTS = 256
+_MOST_BITS = 64
+
 
 class Dim:
     """An unknown size, or a polynomial of unknown sizes.
@@ -131,6 +137,8 @@ class Atom:
         if self.parts is None:
             return _PROBE if sizes is None else sizes[self.name]
         above, below = (_value(dict(p), sizes) for p in self.parts)
+        if below == 0:
+            fail(GraphError, f"the size {self.name} is a quotient by 0")
         return above // below
 
 
@@ -153,7 +161,13 @@ def _made(terms: Terms) -> int | Dim:
     kept = {m: k for m, k in terms.items() if k}
     if not kept:
         return 0
-    return kept[()] if set(kept) == {()} else Dim(kept)
+    if set(kept) == {()}:
+        return kept[()]
+    if sum(len(a.name) + 1 for monomial in kept for a in monomial) > _MOST_LENGTH:
+        fail(GraphError, f"a size that is a formula of more than {_MOST_LENGTH:,} characters")
+    if any(k.bit_length() > _MOST_BITS for k in kept.values()):
+        fail(GraphError, "a size with a coefficient that no size reaches")
+    return Dim(kept)
 
 
 def _sum(a: Terms, b: Terms) -> Terms:
@@ -164,6 +178,8 @@ def _sum(a: Terms, b: Terms) -> Terms:
 
 
 def _product(a: Terms, b: Terms) -> Terms:
+    if len(a) * len(b) > _MOST_PRODUCTS:
+        fail(GraphError, f"a size that is a product of sums of {len(a)} and of {len(b)} terms")
     out: dict[Monomial, int] = {}
     for m, k in a.items():
         for n, j in b.items():
@@ -173,6 +189,8 @@ def _product(a: Terms, b: Terms) -> Terms:
 
 
 def _quotient(a: Terms, b: Terms) -> Terms:
+    if not any(b.values()):
+        fail(GraphError, f"the size {_formula(a)} divided by 0")
     if len(b) == 1:
         ((divisor, j),) = b.items()
         out: dict[Monomial, int] = {}

@@ -91,6 +91,17 @@ def fail(kind: type[WengertError], what: str, mend: str = "", where: str | None 
     raise error(kind, what, mend, where) from None
 
 
+def warn(text: str) -> None:
+    """Warn of what runs, but not as it should: shown at the line of the user's that led here."""
+    frame = user_frame(2)
+    if frame is None:
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        return
+    at = frame.f_globals
+    module, registry = at.get("__name__"), at.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno, module, registry)
+
+
 def first_line(e: BaseException) -> str:
     """What a Wengert error says is wrong, without the place that ends its first line."""
     return str(e).partition("\n")[0].rpartition(" (")[0]

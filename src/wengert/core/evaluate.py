@@ -39,6 +39,10 @@ def apply(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
         return op.forward(*args, **attrs)
     except WengertError:
         raise
+    except RuntimeWarning:
+        # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.
+        with np.errstate(all="ignore"):
+            return op.forward(*args, **attrs)
     except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError, MemoryError):
         # The general path fails again, with the shapes, dtypes and names of the op.
         bind(op, [wrap(a) if isinstance(a, (np.ndarray, np.generic)) else a for a in args], attrs)

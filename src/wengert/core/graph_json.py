@@ -19,19 +19,22 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any, NoReturn
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dims import Dim, has_dims
+from .checked import checked_node, shortened
+from .dims import Dim
 from .errors import GraphError, WengertError, fail, first_line
-from .graph_text import Make, Parsed, parse_size
-from .graph_values import Subgraph, opaque_name, pack, unpack
+from .graph_text import MOST_NESTED, Make, Parsed, parse_size
+from .graph_values import Subgraph, is_too_large, opaque_name, pack, unpack
 from .mode import Scope
 from .node import Node
-from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, input_node
+from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
 from .source import Source
-from .spec import Spec, as_dtype, normalize_shape, spec_of
+from .spec import Spec, check_size, from_name, spec_of
 from .tensor import INPUT
 
 if TYPE_CHECKING:
@@ -104,63 +107,143 @@ def _value(value: Any) -> Any:
 
 
 # -- reading
+#
+# A document may come from anywhere: what is not as it says is a GraphError that names the node.
 
 
 def load_graph(text: str, make: Make) -> Parsed:
     """The nodes that a JSON document describes. Raises GraphError."""
+    if not isinstance(text, str):
+        fail(GraphError, f"a graph's JSON is a string, not a {type(text).__name__}")
     try:
-        document = json.loads(text)
+        return _Reader(make).graph(json.loads(text), "")
     except json.JSONDecodeError as e:
         fail(GraphError, f"not JSON: {e.msg} in line {e.lineno}, column {e.colno}")
-    return _load(document, make)
-
-
-def _load(document: Any, make: Make) -> Parsed:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        fail(GraphError, f"not a JSON document of a {FORMAT}")
-    if document.get("version") != VERSION:
-        fail(GraphError, f"version {document.get('version')} of the JSON format; this library reads {VERSION}")
-    nodes: list[Node] = []
-    for i, entry in enumerate(_field(document, "nodes", "the document", list)):
-        try:
-            nodes.append(_read_node(entry, nodes, f"node {i}", make))
-        except GraphError:
+    except RecursionError:
+        fail(GraphError, "JSON that is nested too deep for the Python stack that is left")
+    except ValueError as e:
+        if isinstance(e, GraphError):
             raise
-        except WengertError as e:
-            fail(GraphError, f"node {i}: {first_line(e)}")
-        except (ValueError, TypeError, KeyError, OverflowError) as e:
-            fail(GraphError, f"node {i}: {e}")
-    return Parsed(
-        _field(document, "name", "the document", str),
-        [_reference(i, nodes, "inputs") for i in _field(document, "inputs", "the document", list)],
-        [_reference(i, nodes, "outputs") for i in _field(document, "outputs", "the document", list)],
-    )
+        fail(GraphError, f"not JSON: {e}")  # a number with more digits than Python takes
 
 
-def _read_node(entry: Any, nodes: list[Node], what: str, make: Make) -> Node:
-    if not isinstance(entry, dict):
-        fail(GraphError, f"{what} is not an object")
-    op = _field(entry, "op", what, str)
-    attrs = _field(entry, "attrs", what, dict)
-    if op == CONSTANT.name:
-        return constant_node(unpack(attrs["value"]["zlib"], _read_spec(entry, what)))
-    if op in (INPUT.name, PARAMETER.name):
-        return input_node(_read_spec(entry, what), str(attrs.get("name", "")), op == PARAMETER.name)
-    inputs = tuple(
-        _read_value(e["literal"], what) if isinstance(e, dict) else _reference(e, nodes, what)
-        for e in _field(entry, "inputs", what, list)
-    )
-    spec: Any = _read_spec(entry, what)
-    if "results" in entry:
-        spec = tuple(_read_spec(s, what) for s in _field(entry, "results", what, list))
-    return checked_node(
-        op,
-        inputs,
-        {k: _read_value(v, what, make) for k, v in attrs.items()},
-        spec,
-        _read_source(entry.get("source"), what),
-        Scope("module", entry["path"], None) if entry.get("path") else None,
-    )
+class _Reader:
+    def __init__(self, make: Make) -> None:
+        self.make = make
+        self.depth = 0
+
+    def graph(self, document: Any, place: str) -> Parsed:
+        """The nodes of a document; `place` says where it stands, "" for the outermost."""
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            fail(GraphError, f"{place}not a JSON document of a {FORMAT}")
+        if document.get("version") != VERSION or isinstance(document["version"], bool):
+            fail(
+                GraphError,
+                f"{place}version {shortened(document.get('version'))} of the JSON format; this library reads {VERSION}",
+            )
+        name = _field(document, "name", f"{place}the document", str)
+        if not _NAME.fullmatch(name):
+            fail(GraphError, f"{place}{shortened(repr(name))} is not a graph's name")
+        nodes: list[Node] = []
+        for i, entry in enumerate(_field(document, "nodes", f"{place}the document", list)):
+            what = f"{place}node {i}"
+            try:
+                nodes.append(self.node(entry, nodes, what))
+            except GraphError:
+                raise
+            except WengertError as e:
+                fail(GraphError, f"{what}: {first_line(e)}")
+            except (ValueError, TypeError, OverflowError) as e:
+                fail(GraphError, f"{what}: {shortened(e)}")
+        inputs = [_reference(i, nodes, f"{place}inputs") for i in _field(document, "inputs", f"{place}inputs", list)]
+        for i, node in zip(document["inputs"], inputs):
+            if node.op not in (INPUT, PARAMETER):
+                fail(GraphError, f"{place}inputs refers to node {i}, which is of the op {node.op.name}")
+        outputs = [
+            _reference(i, nodes, f"{place}outputs") for i in _field(document, "outputs", f"{place}outputs", list)
+        ]
+        for i, node in zip(document["outputs"], outputs):
+            if isinstance(node.spec, tuple):
+                fail(GraphError, f"{place}outputs refers to node {i}, which has several results")
+        return Parsed(name, inputs, outputs)
+
+    def node(self, entry: Any, nodes: list[Node], what: str) -> Node:
+        op, attrs = _field(entry, "op", what, str), _field(entry, "attrs", what, dict)
+        kind = entry.get("kind", op)
+        if kind != op and (kind in LEAF_KINDS or op in LEAF_KINDS):
+            fail(GraphError, f"{what}, of the op {shortened(op)}, is called {shortened(repr(kind))}")
+        if op == CONSTANT.name:
+            return constant_node(
+                unpack(_field(attrs.get("value"), "zlib", f"{what}'s value", str), _spec_of(entry, what))
+            )
+        if op in LEAF_KINDS:
+            return input_node(
+                _spec_of(entry, what), _field({"name": "", **attrs}, "name", what, str), op == PARAMETER.name
+            )
+        inputs = tuple(
+            _reference(e, nodes, what) if not isinstance(e, dict) else self.value(_single(e, ("literal",), what), what)
+            for e in _field(entry, "inputs", what, list)
+        )
+        if "results" in entry:
+            spec: Any = tuple(_spec_of(s, what) for s in _field(entry, "results", what, list))
+        else:
+            spec = _spec_of(entry, what)
+        path = _field({"path": "", **entry}, "path", what, str)
+        return checked_node(
+            op,
+            inputs,
+            {k: self.value(v, f"{what}: {shortened(k)}") for k, v in attrs.items()},
+            spec,
+            _read_source(entry.get("source"), what),
+            Scope("module", path, None) if path else None,
+        )
+
+    def value(self, value: Any, what: str) -> Any:
+        if isinstance(value, list):
+            return tuple(self.value(v, what) for v in value)
+        if not isinstance(value, dict):
+            if is_too_large(value) or (type(value) is float and not math.isfinite(value)):
+                fail(GraphError, f"{what} holds a number that is too large for a graph")
+            return value
+        kind = next(iter(value), "")
+        found = _single(value, ("float", "complex", "dtype", "size", "graph", "opaque"), what)
+        if kind == "opaque":
+            fail(GraphError, f"{what} holds {shortened(found)}, which only the program that made it knows")
+        if kind == "graph":
+            return self.inner(found, what)
+        if kind == "complex" and isinstance(found, list) and len(found) == 2:
+            parts = [self.value(part, what) for part in found]
+            if all(type(part) is float for part in parts):
+                return complex(*parts)
+        if kind == "float" and found in _FLOATS:
+            return float(found)
+        if kind == "size" and isinstance(found, str):
+            return parse_size(found)
+        if kind == "dtype" and isinstance(found, str):
+            return from_name(found)
+        fail(GraphError, f"{what}: {shortened(value)} is not a value")
+
+    def inner(self, document: Any, what: str) -> Any:
+        """The graph inside a node."""
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            fail(GraphError, f"{what}: nested more than {MOST_NESTED} deep")
+        found = self.make(self.graph(document, f"{what}: "))
+        self.depth -= 1
+        return found
+
+
+_FLOATS = ("nan", "inf", "-inf")
+_NAME = re.compile(r"([A-Za-z_][\w.]*)?", re.ASCII)
+# What nodes without inputs are called, by kind and by op.
+LEAF_KINDS = frozenset({INPUT.name, PARAMETER.name, CONSTANT.name})
+
+
+def _single(entry: dict[str, Any], keys: Sequence[str], what: str) -> Any:
+    """What stands under the one key that an object has."""
+    if len(entry) != 1 or next(iter(entry)) not in keys:
+        fail(GraphError, f"{what}: {shortened(entry)} is not a value")
+    return next(iter(entry.values()))
 
 
 def _read_source(entry: Any, what: str) -> Source | None:
@@ -172,43 +255,25 @@ def _read_source(entry: Any, what: str) -> Source | None:
 _SOURCE_FIELDS = (("file", str), ("line", int), ("function", str), ("text", str))
 
 
-def _read_spec(entry: Any, what: str) -> Spec:
-    if "results" in entry:
-        return spec_of((), as_dtype("bool"))
-    shape = _read_value(_field(entry, "shape", what, list), what)
-    if not has_dims(shape):
-        shape = normalize_shape(shape)
-    return spec_of(shape, as_dtype(_field(entry, "dtype", what, str)))
+def _spec_of(entry: Any, what: str) -> Spec:
+    shape = tuple(_size(n, what) for n in _field(entry, "shape", what, list))
+    check_size(shape)
+    return spec_of(shape, from_name(_field(entry, "dtype", what, str)))
 
 
-def _read_value(value: Any, what: str, make: Make | None = None) -> Any:
-    if isinstance(value, list):
-        return tuple(_read_value(v, what, make) for v in value)
-    if not isinstance(value, dict):
-        return value
-    if "opaque" in value:
-        fail(GraphError, f"{what} holds {value['opaque']}, which only the program that made it knows")
-    if "float" in value:
-        return float(value["float"])
-    if "complex" in value:
-        return complex(*(_read_value(part, what) for part in value["complex"]))
-    if "size" in value:
-        return parse_size(str(value["size"]))
-    if "graph" in value and make is not None:
-        return make(_load(value["graph"], make))
-    if "dtype" not in value:
-        fail(GraphError, f"{what}: {json.dumps(value)[:80]} is not a value")
-    return as_dtype(value["dtype"])
+def _size(value: Any, what: str) -> Any:
+    found = parse_size(_field(value, "size", what, str)) if isinstance(value, dict) else value
+    if not isinstance(found, Dim) and (type(found) is not int or found < 0):
+        fail(GraphError, f"{what}: {shortened(value)} is not a size")
+    return found
 
 
-def _field(entry: dict[str, Any], key: str, what: str, kind: type) -> Any:
-    if not isinstance(entry, dict) or not isinstance(entry.get(key), kind):
-        _missing(key, what, kind)
+def _field(entry: Any, key: str, what: str, kind: type) -> Any:
+    if not isinstance(entry, dict):
+        fail(GraphError, f"{what} is not an object")
+    if not isinstance(entry.get(key), kind):
+        fail(GraphError, f"{what} has no field {key!r} of JSON type {_JSON_TYPES[kind]}")
     return entry[key]
-
-
-def _missing(key: str, what: str, kind: type) -> NoReturn:
-    fail(GraphError, f"{what} has no field {key!r} of JSON type {_JSON_TYPES[kind]}")
 
 
 _JSON_TYPES = {list: "array", dict: "object", str: "string", int: "number"}
@@ -216,5 +281,8 @@ _JSON_TYPES = {list: "array", dict: "object", str: "string", int: "number"}
 
 def _reference(position: Any, nodes: list[Node], what: str) -> Node:
     if not isinstance(position, int) or isinstance(position, bool) or not 0 <= position < len(nodes):
-        fail(GraphError, f"{what} refers to node {position!r}, which is not among the {len(nodes)} nodes before it")
+        fail(
+            GraphError,
+            f"{what} refers to node {shortened(repr(position))}, which is not among the {len(nodes)} nodes before it",
+        )
     return nodes[position]

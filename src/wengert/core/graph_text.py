@@ -9,11 +9,15 @@ One line per node: its name, what it is (dtype and shape), the op with its attri
 inputs: names, or literals. The text holds constants too, small ones as nested lists of numbers,
 larger ones as compressed bytes. A graph within an attribute stands between braces. `#` begins a
 comment.
+
+A text may come from anywhere. Each node in it is what its op could have recorded, the graphs inside others too, or the
+text is refused with a GraphError that says where; reading takes time and memory by the length of the text.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +25,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from .dims import Dim
-from .errors import GraphError, fail, first_line
-from .graph_values import encode, encode_array, unpack
+from .checked import checked_node, shortened
+from .dims import Dim, has_dims
+from .errors import DTypeError, GraphError, ShapeError, fail, first_line
+from .graph_values import MOST_DIGITS, encode, encode_array, from_numbers, is_too_large, unpack
 from .node import Node
-from .snapshot import CONSTANT, PARAMETER, checked_node, constant_node, input_node
-from .spec import Spec, from_short_name, is_short_name, spec_of
+from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
+from .spec import Spec, check_size, from_short_name, is_short_name, spec_of
 
 if TYPE_CHECKING:
     from .graph import Graph
@@ -145,6 +150,7 @@ class _Token(NamedTuple):
     kind: str
     text: str
     start: int
+    first: bool  # on its line
 
 
 _TOKENS = re.compile(
@@ -154,39 +160,53 @@ _TOKENS = re.compile(
       |(?P<name>[A-Za-z_][A-Za-z0-9_.]*)
       |(?P<string>"(?:[^"\\\n]|\\.)*")
       |(?P<mark>//|[(){}\[\]:,=+*-])""",
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 
 
 def _tokens(text: str) -> Iterator[_Token]:
-    position = 0
+    position, first = 0, True
     while position < len(text):
         match = _TOKENS.match(text, position)
         if match is None:
             _fail_at(text, position, f"{text[position]!r} does not belong here")
         position = match.end()
-        if match.lastgroup != "space":
-            yield _Token(str(match.lastgroup), match[0], match.start())
-    yield _Token("end", "the end of the text", position)
+        if match.lastgroup == "space":
+            first = first or "\n" in match[0]
+        else:
+            yield _Token(str(match.lastgroup), match[0], match.start(), first)
+            first = False
+    yield _Token("end", "the end of the text", position, first)
 
 
 def _fail_at(text: str, position: int, what: str) -> NoReturn:
     line = text.count("\n", 0, position) + 1
-    column = position - (text.rfind("\n", 0, position) + 1) + 1
-    shown = text.splitlines()[line - 1].strip() if text.strip() and line <= len(text.splitlines()) else ""
-    fail(GraphError, f"line {line}, column {column}: {what}", f"In: {shown[:200]}" if shown else "")
+    start = text.rfind("\n", 0, position) + 1
+    end = text.find("\n", position)
+    shown = text[start : end if end >= 0 else len(text)].strip()
+    fail(GraphError, f"line {line}, column {position - start + 1}: {what}", f"In: {shown[:200]}" if shown else "")
 
 
 Make = Callable[[Parsed], Any]  # from what was parsed to the graph that stands in an attribute
 
 
+# Brackets and graphs inside one another, so many at most: deeper ones would be too deep for Python.
+MOST_NESTED = 50
+
+
 def parse_graph(text: str, make: Make) -> Parsed:
     """The nodes that a graph's text describes. Raises GraphError with line and column."""
-    return _Parser(text, make).graph()
+    if not isinstance(text, str):
+        fail(GraphError, f"a graph's text is a string, not a {type(text).__name__}")
+    parser = _Parser(text, make)
+    try:
+        return parser.graph()
+    except RecursionError:
+        parser.fail("nested too deep for the Python stack that is left")
 
 
 def parse_size(text: str) -> Any:
-    """An unknown size from its formula. Raises GraphError."""
+    """A size from its formula. Raises GraphError."""
     parser = _Parser(text, lambda parsed: parsed)
     found = parser.size()
     if parser.token.kind != "end":
@@ -195,7 +215,7 @@ def parse_size(text: str) -> Any:
 
 
 class _Parser:
-    """Recursive descent over the tokens; only tuples and graphs within attributes nest."""
+    """Recursive descent over the tokens; only tuples, lists of numbers and graphs within attributes nest."""
 
     def __init__(self, text: str, make: Make) -> None:
         self.text = text
@@ -203,6 +223,7 @@ class _Parser:
         self.stream = _tokens(text)
         self.token = next(self.stream)
         self.nodes: dict[str, Node] = {}
+        self.depth = 0
 
     # tokens
 
@@ -234,16 +255,33 @@ class _Parser:
             self.fail(f"expected {what}, found {self.token.text!r}")
         return self.advance()
 
+    def enter(self) -> None:
+        """Go inside one more pair of brackets; `leave` ends it."""
+        self.depth += 1
+        if self.depth > MOST_NESTED:
+            self.fail(f"nested more than {MOST_NESTED} deep")
+
+    def leave(self) -> None:
+        self.depth -= 1
+
     # the grammar
 
     def nested_graph(self) -> Any:
         outside, self.nodes = self.nodes, {}
-        try:
-            found = self.make(self.graph(nested=True))
-        finally:
-            self.nodes = outside
+        start = self.token
+        self.enter()
+        parsed = self.graph(nested=True)
+        self.leave()
+        self.nodes = outside
         self.expect("}")
-        return found
+        return self.made(parsed, start)
+
+    def made(self, parsed: Parsed, start: _Token) -> Any:
+        """A graph that stands inside this one."""
+        try:
+            return self.make(parsed)
+        except GraphError as e:
+            self.fail(first_line(e), start)
 
     def graph(self, nested: bool = False) -> Parsed:
         self.expect("graph")
@@ -260,7 +298,7 @@ class _Parser:
             self.fail(f"{self.token.text!r} after the end of the graph")
         found = [n.spec for n in outputs]
         if found != results:
-            self.fail(f"the header promises {results}, the graph returns {found}", start)
+            self.fail(f"the header promises {shortened(results)}, the graph returns {shortened(found)}", start)
         return Parsed(name, inputs, outputs)
 
     def inputs(self) -> list[Node]:
@@ -298,12 +336,19 @@ class _Parser:
             shape.append(self.size())
             if not self.at("]"):
                 self.expect(",")
+        try:
+            check_size(tuple(shape))
+        except ShapeError as e:
+            self.fail(first_line(e), token)
         return spec_of(tuple(shape), dtype)
 
     def dtype(self, token: _Token) -> np.dtype[Any]:
         if not is_short_name(token.text):
             self.fail(f"{token.text!r} is not a dtype", token)
-        return from_short_name(token.text)
+        try:
+            return from_short_name(token.text)
+        except DTypeError as e:  # bfloat16 without its package
+            self.fail(first_line(e), token)
 
     def define(self, token: _Token, node: Node) -> None:
         if token.text in self.nodes:
@@ -331,15 +376,15 @@ class _Parser:
 
     def statement_ends(self) -> bool:
         # Operands do not cross a line: the next statement begins on one of its own.
-        start = self.token.start
-        line = self.text.rfind("\n", 0, start) + 1
-        return self.token.kind == "end" or self.text[line:start].strip() == ""
+        return self.token.kind == "end" or self.token.first
 
     def attrs(self) -> dict[str, Any]:
         out: dict[str, Any] = {}
         self.expect("[")
         while not self.accept("]"):
             key = self.name("an attribute's name")
+            if key.text in out:
+                self.fail(f"the attribute {key.text!r} stands here twice", key)
             self.expect("=")
             out[key.text] = self.value()
             if not self.at("]"):
@@ -396,12 +441,18 @@ class _Parser:
             sign.text == "//" and right == 0
         ):
             self.fail(f"{sign.text!r} stands only between sizes", sign)
-        return _ARITHMETIC[sign.text](left, right)
+        try:
+            found = _ARITHMETIC[sign.text](left, right)
+        except GraphError as e:
+            self.fail(first_line(e), sign)
+        if is_too_large(found):
+            self.fail("a number that is too large for a graph", sign)
+        return found
 
     def primary(self) -> Any:
         token = self.advance()
         if token.kind == "number":
-            return _number(token.text)
+            return self.number(token)
         if token.kind == "string":
             return self.string(token)
         if token.text == "(":
@@ -419,11 +470,27 @@ class _Parser:
     def tuple_or_group(self) -> Any:
         """`(a, b)`, `(a,)`, `()` or the formula `(a)`."""
         out: list[Any] = []
+        group = False
+        self.enter()
         while not self.accept(")"):
             out.append(self.value())
-            if not self.accept(",") and self.expect(")"):
-                return tuple(out) if len(out) > 1 else out[0]
-        return tuple(out)
+            if not self.accept(","):
+                self.expect(")")
+                group = len(out) == 1
+                break
+        self.leave()
+        return out[0] if group else tuple(out)
+
+    def number(self, token: _Token) -> int | float:
+        digits = token.text.lstrip("-")
+        if not digits.isdigit():
+            found = float(token.text)
+            if math.isinf(found) and digits != "inf":
+                self.fail(f"{shortened(token.text)} is more than a float holds", token)
+            return found
+        if len(digits) > MOST_DIGITS:
+            self.fail("a number that is too large for a graph", token)
+        return int(token.text)
 
     def complex(self, token: _Token) -> complex:
         self.expect("(")
@@ -440,24 +507,27 @@ class _Parser:
 
     def sequence(self, end: str) -> tuple[Any, ...]:
         out = []
+        self.enter()
         while not self.accept(end):
             out.append(self.sequence("]") if end == "]" and self.accept("[") else self.value())
             if not self.at(end):
                 self.expect(",")
+        self.leave()
         return tuple(out)
 
-    def constant(self, spec: Spec) -> Node:
+    def constant(self, spec: Any) -> Node:
         token = self.token
+        if isinstance(spec, tuple) or has_dims(spec.shape):
+            self.fail(f"a constant of {shortened(spec)}", token)
         try:
             if token.kind == "string":
                 return constant_node(unpack(self.string(self.advance()), spec))
             numbers = self.sequence("]") if self.accept("[") else self.value()
-            value = np.array(numbers, spec.dtype).reshape(spec.shape)
-        except (ValueError, TypeError, OverflowError) as e:
-            if isinstance(e, GraphError):
-                raise
+            return constant_node(from_numbers(numbers, spec))
+        except GraphError:
+            raise
+        except ValueError as e:
             self.fail(f"not a constant of {spec}: {e}", token)
-        return constant_node(value)
 
 
 _WORDS: dict[str, Any] = {"None": None, "True": True, "False": False, "complex": complex}
@@ -469,7 +539,3 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "*": operator.mul,
     "//": operator.floordiv,
 }
-
-
-def _number(text: str) -> int | float:
-    return int(text) if text.lstrip("-").isdigit() else float(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import cmath
 import json
 import math
 import textwrap
@@ -13,7 +14,11 @@ import numpy as np
 
 from .arrays import Array
 from .dims import Dim
-from .spec import Spec, short_name
+from .spec import Spec, category, scalar_category, short_name
+
+# No number of a graph has more digits: Python itself reads few more.
+MOST_DIGITS = 4000
+_TOO_LARGE = 10**MOST_DIGITS
 
 # Constants up to this many elements are printed as numbers, larger ones as compressed bytes.
 INLINE_ELEMENTS = 16
@@ -57,6 +62,11 @@ def encode(value: Any) -> str:
     if isinstance(value, Subgraph):
         return "{\n" + textwrap.indent(value.text(), "    ") + "\n  }"
     return opaque_name(value)
+
+
+def is_too_large(value: Any) -> bool:
+    """Whether an integer has more digits than a document can hold."""
+    return type(value) is int and abs(value) >= _TOO_LARGE
 
 
 def identity(value: Any) -> str:
@@ -107,11 +117,37 @@ def same_array(a: Array, b: Array) -> bool:
 
 def pack(value: Array) -> str:
     """A constant's bytes, compressed, as base64."""
-    return base64.b64encode(zlib.compress(array_bytes(value), 6)).decode()
+    raw = array_bytes(value)
+    packed = zlib.compress(raw, 6)
+    if len(raw) > _most_bytes(4 * len(packed) // 3):
+        packed = _packed_less(raw)
+    return base64.b64encode(packed).decode()
+
+
+# How many bytes a character of packed text may stand for. A reader's memory is bounded by the text's length so, and
+# not by what a few bytes can be made to say.
+_DENSITY = 128
+_FREE = 1024
+_STRETCH = 1024
+
+
+def _most_bytes(characters: int) -> int:
+    return _FREE + _DENSITY * characters
+
+
+def _packed_less(raw: bytes) -> bytes:
+    """Bytes compressed by so much that a reader takes them: after each stretch the stream has a mark of five bytes."""
+    stream = zlib.compressobj(6)
+    parts = []
+    for start in range(0, len(raw), _STRETCH):
+        parts += [stream.compress(raw[start : start + _STRETCH]), stream.flush(zlib.Z_SYNC_FLUSH)]
+    return b"".join([*parts, stream.flush()])
 
 
 def unpack(text: str, spec: Spec) -> Array:
     """The inverse of `pack`. Raises ValueError when the text is not `spec.nbytes` packed bytes."""
+    if spec.nbytes > _most_bytes(len(text)):
+        raise ValueError(f"{len(text)} characters of data for {spec.nbytes} bytes")
     stream = zlib.decompressobj()
     try:
         raw = stream.decompress(base64.b64decode(text, validate=True), spec.nbytes + 1)
@@ -120,6 +156,25 @@ def unpack(text: str, spec: Spec) -> Array:
     if len(raw) != spec.nbytes:
         raise ValueError(f"the constant's data is not the {spec.nbytes} bytes of {spec}")
     return np.frombuffer(raw, _little(spec)).reshape(spec.shape).astype(spec.dtype, copy=False)
+
+
+def from_numbers(numbers: Any, spec: Spec) -> Array:
+    """A constant from nested tuples of Python numbers. Raises ValueError unless each is one of the dtype."""
+    flat = [numbers]
+    while any(type(n) is tuple for n in flat):
+        flat = [m for n in flat for m in (n if type(n) is tuple else (n,))]
+    kind = category(spec.dtype)
+    for n in flat:
+        if type(n) not in (bool, int, float, complex) or scalar_category(n) > kind:
+            raise ValueError(f"{n!r} is no number of {spec.dtype}")
+    with np.errstate(all="ignore"):
+        try:
+            value = np.array(numbers, spec.dtype).reshape(spec.shape)
+        except OverflowError as e:
+            raise ValueError(str(e)) from None
+    if kind >= 2 and np.isinf(value).sum() > sum(map(cmath.isinf, flat)):
+        raise ValueError(f"a number is more than {spec.dtype} holds")
+    return value
 
 
 def _little(spec: Spec) -> np.dtype[Any]:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from .attributes import KIND_OF_NAME, ROLE_OF_NAME, is_kind, is_role, without_kinds
 from .errors import GENERATED
 from .mode import get_mode
 from .spec import Spec, as_dtype, spec_of
@@ -209,18 +210,27 @@ NOT_DIFFERENTIABLE = "its result is not a differentiable function of its argumen
 _SIGNATURE = re.compile(r"(\w+)\(([^;)]*)(?:;([^)]*))?\)")
 
 
+def _declared(text: str, known: Mapping[str, str], default: str) -> tuple[str, str]:
+    """The name of an argument or attribute, and what its signature or, without a word there, its name says it is."""
+    name, _, said = (part.strip() for part in text.partition(":"))
+    return name, said or known.get(name, default)
+
+
 class Op:
     """An entry of the op table.
 
-    Parameters of the declaration are documented at :func:`op` and :func:`elementwise`.
+    Parameters of the declaration are documented at :func:`op` and :func:`elementwise`. `roles` says of each
+    argument what its dtype must be, `kinds` of each attribute what it may be: see :mod:`wengert.core.attributes`.
     """
 
     __slots__ = (
         "name",
         "kind",
         "params",
+        "roles",
         "variadic",
         "attr_names",
+        "kinds",
         "forward",
         "facts",
         "joint",
@@ -248,6 +258,9 @@ class Op:
     name: str
     kind: Kind
     params: tuple[str, ...]
+    roles: dict[str, str]
+    attr_names: tuple[str, ...]
+    kinds: dict[str, str]
     forward: Callable[..., Any]
     infer: Callable[..., Any]
     front: Callable[..., Any]
@@ -282,11 +295,13 @@ class Op:
         self.name = match[1]
         names = [p.strip() for p in match[2].split(",") if p.strip()]
         self.variadic = bool(names) and names[-1].startswith("*")
-        self.params = tuple(n.lstrip("*") for n in names)
-        self.attr_names = tuple(a.strip() for a in (match[3] or "").split(",") if a.strip())
+        self.roles = dict(_declared(n.lstrip("*"), ROLE_OF_NAME, "same") for n in names)
+        self.params = tuple(self.roles)
+        self.kinds = dict(_declared(a, KIND_OF_NAME, "") for a in (match[3] or "").split(",") if a.strip())
+        self.attr_names = tuple(self.kinds)
         self.kind = kind
         self.forward = forward
-        self.signature = signature.strip()
+        self.signature = without_kinds(signature.strip())
         self.accepts, self.result, self.results = accepts, result, results
         # Whether what it gives are elements of its first argument, which elsewhere (NumPy, PyTorch) share its memory.
         self.view = view
@@ -315,6 +330,11 @@ class Op:
             return
         if self.name in TABLE:
             raise ValueError(f"op {self.name} is declared twice")
+        odd = {p: r for p, r in self.roles.items() if not is_role(r)} | {
+            a: k for a, k in self.kinds.items() if not is_kind(k)
+        }
+        if odd:
+            raise ValueError(f"{self.name}: what these are is not known: {odd}")
         TABLE[self.name] = self
 
     @property

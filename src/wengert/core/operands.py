@@ -41,6 +41,7 @@ from .spec import (
     promote_scalar,
     real_dtype,
     scalar_category,
+    show,
     spec_of,
 )
 from .standins import PYTHON_DTYPES, WeakTensor, weak
@@ -77,6 +78,47 @@ WANTED = {
     "bitwise": "integers or booleans",
     "logical": "booleans",
 }
+
+
+# What ops take as it is: their front doors bring other dtypes to it.
+_TAKEN = {
+    "numeric": "numbers, not booleans",
+    "inexact": "floating or complex numbers",
+    "real": "integers or floating numbers",
+    "real_inexact": "floating numbers",
+    "bitwise": "integers or booleans",
+    "logical": "booleans",
+}
+
+
+def check_dtypes(op: Op, args: Sequence[Any]) -> None:
+    """Raise DTypeError for specs of dtypes that an op does not compute in: its forward would give another one.
+
+    Meant are the first argument and all that it has derivatives in; others are indices, keys, masks.
+    """
+    for i, a in enumerate(args):
+        if isinstance(a, Spec) and not getattr(a, op.accepts) and (i == 0 or op.fact(i).differentiable):
+            fail(
+                DTypeError,
+                f"{op.name} takes {_TAKEN[op.accepts]}, not {show(a.shape, a.dtype)}",
+                "Cast first, for instance x.astype(wg.float32).",
+            )
+
+
+def check_operands(op: Op, args: Sequence[Any]) -> None:
+    """Raise DTypeError for operands of several dtypes, or numbers that would change theirs: ops compute in one."""
+    specs = [a for a in args if isinstance(a, Spec)]
+    dtype = specs[0].dtype
+    if any(s.dtype != dtype for s in specs):
+        shown = " and ".join(show(s.shape, s.dtype) for s in specs)
+        fail(DTypeError, f"{op.name} of {shown}, which are not of one dtype", "Cast one of them: x.astype(y.dtype).")
+    for a in args:
+        if type(a) in SCALARS and scalar_category(a) > category(dtype):
+            fail(
+                DTypeError,
+                f"{op.name} of {show(specs[0].shape, dtype)} and the number {a!r}, which is not {dtype}",
+                "Cast the tensor first, for instance x.astype(wg.float32).",
+            )
 
 
 def common_dtype(op: Op, args: Sequence[Any]) -> DType:

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .arrays import Array
-from .errors import GraphError, WengertError, fail, first_line
 from .mode import Scope
 from .node import EMPTY_ATTRS, Node, make_node
-from .op import Op, find_op, spec_of_input
+from .op import Op, spec_of_input
 from .record import OUTPUT
 from .source import Source
 from .spec import Spec, spec_of
@@ -346,33 +345,3 @@ def rebuild(nodes: Iterable[Node], replace: dict[Node, Node], build: Callable[[N
 def with_inputs(node: Node, inputs: tuple[Any, ...]) -> Node:
     """The same computation on other inputs."""
     return located(node.op, inputs, node.attrs, node.spec, node.code, node.offset, node.scope)
-
-
-def checked_node(
-    name: str,
-    inputs: tuple[Any, ...],
-    attrs: dict[str, Any],
-    spec: Any,
-    source: Source | None = None,
-    scope: Scope | None = None,
-) -> Node:
-    """A computation node from outside (text, JSON). Raises GraphError where it cannot be one."""
-    op = find_op(name)
-    if op is None or op.kind == "leaf":
-        fail(GraphError, f"{name!r} is not an op of the table")
-    if set(attrs) != set(op.attr_names):
-        fail(GraphError, f"{name} takes the attributes {list(op.attr_names)}, not {list(attrs)}")
-    fixed = len(op.params) - op.variadic
-    if len(inputs) < fixed or (len(inputs) > fixed and not op.variadic):
-        fail(GraphError, f"{name} takes {fixed}{' or more' if op.variadic else ''} inputs, not {len(inputs)}")
-    if not any(isinstance(e, Node) for e in inputs) and inputs:
-        fail(GraphError, f"{name} takes at least one node among its inputs")
-    try:
-        inferred = op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
-    except WengertError as e:
-        fail(GraphError, first_line(e))
-    except (TypeError, ValueError, AttributeError, IndexError, KeyError, OverflowError) as e:
-        fail(GraphError, f"{name} does not take these inputs and attributes: {e}")
-    if inferred != spec:
-        fail(GraphError, f"{name} gives {inferred}, not {spec}")
-    return located(op, inputs, attrs, spec, source, 0, scope)

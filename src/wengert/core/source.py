@@ -6,7 +6,7 @@ import linecache
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
-from opcode import opmap
+from opcode import opmap, opname
 from types import CodeType
 
 
@@ -29,23 +29,39 @@ class Source:
 
 _CACHE, _STORES = opmap["CACHE"], frozenset(opmap[n] for n in ("STORE_SUBSCR", "STORE_SLICE") if n in opmap)
 _BETWEEN = frozenset({_CACHE, opmap["SWAP"], opmap["EXTENDED_ARG"]})
+_LOADS = frozenset(i for i, name in enumerate(opname) if name.startswith(("LOAD_", "BUILD_"))) | _BETWEEN
+# Python 3.11 calls what is written in C at the first of two instructions, or at the second.
+_CALL, _PRECALL = opmap["CALL"], opmap.get("PRECALL", -1)
+
+
+def _past(text: bytes, offset: int, skipped: frozenset[int]) -> int:
+    """The offset of the first instruction from `offset` on that is none of those."""
+    while offset < len(text) and text[offset] in skipped:
+        offset += 2
+    return offset
 
 
 @lru_cache(maxsize=4096)
 def is_stored_back(code: CodeType, taken: int, offset: int) -> bool:
     """Whether the instruction at `offset` is that of `x[i] += v`, which took `x[i]` at the instruction `taken`.
 
-    Python takes the element, has it add the other operand, and stores what it gives in `x[i]`.
+    Python takes the element, has it add the other operand, and stores what it gives in `x[i]`. So does
+    `x[i] = operator.iadd(x[i], v)`.
     """
     text = code.co_code
-    if text[offset] != opmap["BINARY_OP"]:
+    after = _past(text, offset + 2, _BETWEEN) if text[offset] == _PRECALL else offset
+    is_call = text[after] == _CALL
+    if not is_call and text[after] != opmap["BINARY_OP"]:
         return False
-    after = offset + 2
-    while after < len(text) and text[after] in _BETWEEN:
-        after += 2
+    after = _past(text, after + 2, _LOADS if is_call else _BETWEEN)
+    if after >= len(text) or text[after] not in _STORES:
+        return False
+    if is_call:
+        target = resolve(code, after).text
+        return bool(target) and target == resolve(code, taken).text
     places = list(code.co_positions())
     (line, _, column, _), (taken_line, _, taken_column, _) = places[offset // 2], places[taken // 2]
-    return after < len(text) and text[after] in _STORES and (line, column) == (taken_line, taken_column)
+    return (line, column) == (taken_line, taken_column)
 
 
 @lru_cache(maxsize=4096)

@@ -14,6 +14,10 @@ from .mode import get_mode, set_mode
 Shape = tuple[int, ...]
 DType = np.dtype[Any]
 
+# More elements than these no memory holds; more axes than these no array of NumPy has.
+MOST_ELEMENTS = sys.maxsize // 16
+MOST_AXES = 64
+
 bool_ = np.dtype(np.bool_)
 int8, int16, int32, int64 = (np.dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
 uint8, uint16, uint32, uint64 = (np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
@@ -85,7 +89,7 @@ def as_dtype(value: Any) -> DType:
             return bfloat16()
     try:
         dtype = np.dtype(value)
-    except TypeError:
+    except (TypeError, ValueError, SyntaxError):  # NumPy reads some texts as Python
         fail(DTypeError, f"{value!r} is not a dtype", "Use one of: " + ", ".join(_STANDARD) + ", bfloat16.")
     found = _STANDARD.get(dtype.name)
     if found is None:
@@ -112,6 +116,13 @@ def is_short_name(name: str) -> bool:
 
 def from_short_name(name: str) -> DType:
     return as_dtype(_LONG[name])
+
+
+def from_name(name: str) -> DType:
+    """The dtype with this name and no other spelling. Raises DTypeError."""
+    if name not in _SHORT:
+        fail(DTypeError, f"{name[:100]!r} is not the name of a dtype", "Use one of: " + ", ".join(_SHORT) + ".")
+    return as_dtype(name)
 
 
 def real_dtype(dtype: DType) -> DType:
@@ -304,12 +315,21 @@ def normalize_shape(shape: Any, what: str = "shape") -> Shape:
         fail(DTypeError, f"{what} must be an int or a sequence of ints, not {shape!r}")
     if any(n < 0 for n in out):
         fail(ShapeError, f"{what} {out} has a negative dimension")
-    size = 1
-    for n in out:
-        size *= 1 if isinstance(n, Dim) else n
-    if size > sys.maxsize // 16:
-        fail(ShapeError, f"{what} {out} has {size} elements: more than memory can address")
+    check_size(out, what)
     return out
+
+
+def check_size(shape: Shape, what: str = "shape") -> None:
+    """Raise ShapeError where no array can have a shape; sizes that are not known are taken to be small."""
+    if len(shape) > MOST_AXES:
+        fail(ShapeError, f"{what} {shape} has {len(shape)} axes", f"Arrays have up to {MOST_AXES}.")
+    size, reach = 1, 1
+    for n in shape:
+        if not isinstance(n, Dim):
+            size, reach = size * n, reach * max(n, 1)
+    # NumPy counts the bytes between elements also where there are none.
+    if reach > MOST_ELEMENTS:
+        fail(ShapeError, f"{what} {shape} has {max(size, reach)} elements: more than memory can address")
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:

@@ -600,7 +600,7 @@ def hangs_on_open(x: Tensor) -> bool:
             return True
         for entry in node.inputs:
             source = entry.node if isinstance(entry, Tensor) else entry
-            if isinstance(source, Node) and source not in seen:
+            if isinstance(source, Node) and source.requires_grad and source not in seen:
                 seen.add(source)
                 stack.append(source)
     return False

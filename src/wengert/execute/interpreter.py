@@ -107,7 +107,8 @@ def _signature(graph: Graph, nodes: Sequence[Node]) -> str:
 
 def _checked(graph: Graph, node: Node, value: Any) -> Tensor:
     (spec,) = specs_of(node)
-    typed = isinstance(value, (Tensor, np.ndarray, np.generic))
+    # A function of Python numbers takes the dtype of what it meets, as they do.
+    typed = isinstance(value, (Tensor, np.ndarray, np.generic)) and not getattr(value, "is_weak", False)
     try:
         found = asarray(value) if typed else asarray(value, dtype=spec.dtype)
     except (ShapeError, DTypeError) as e:

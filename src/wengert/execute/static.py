@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.checked import inferred
 from ..core.dims import Dim, bind_dims, has_dims
 from ..core.errors import DTypeError, FeedError, GraphError, fail
 from ..core.evaluate import run
@@ -240,7 +241,7 @@ def _check_sizes(
     """Raise FeedError where the shape that was worked out without the sizes is not the one with them."""
     if not hasattr(node.op, "infer"):
         return
-    found = node.op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
+    found = inferred(node.op, [e.spec if isinstance(e, Node) else e for e in inputs], attrs)
     if found != spec:
         made = node.source
         fail(

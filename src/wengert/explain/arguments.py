@@ -10,9 +10,13 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.mode import get_mode, reset_mode, set_mode
+from ..core.record import another
 from ..core.spec import category
-from ..core.tensor import Tensor, asarray
-from ..transforms.variables import variable
+from ..core.standins import WeakTensor, weak
+from ..core.tensor import Tensor, asarray, wrap
+from ..ops.structure import as_operand
+from ..transforms.variables import differentiable
 
 
 @dataclass
@@ -42,16 +46,30 @@ def arguments(fn: Callable[..., Any], args: Sequence[Any]) -> Arguments:
         leaves, structure = tree.flatten(arg)
         for i, leaf in enumerate(leaves):
             if isinstance(leaf, Tensor) and (leaf.requires_grad or category(leaf.dtype) < 2):
-                fresh: Any = leaf
+                known = leaf
             elif isinstance(leaf, (Tensor, np.ndarray, np.generic)) or type(leaf) in (float, complex):
-                whole = asarray(leaf)
-                fresh = variable(whole) if category(whole.dtype) >= 2 else whole
+                known, leaves[i] = tracked(leaf) if differentiable(leaf) else (asarray(leaf),) * 2
             else:
                 continue
-            leaves[i] = fresh
-            given.append((name if len(leaves) == 1 else f"{name}.{i}", fresh))
+            given.append((name if len(leaves) == 1 else f"{name}.{i}", known))
         made.append(tree.unflatten(structure, leaves))
     return Arguments(tuple(made), given)
+
+
+def tracked(x: Any) -> tuple[Tensor, Tensor]:
+    """A leaf with the value of a floating `x`, and a tensor of that value that is computed from it.
+
+    The latter is for what is asked about, which runs as it would by itself: it may write to its argument, read it as
+    a number, and take gradients inside.
+    """
+    value = as_operand(x)
+    leaf = wrap(value._data, value.spec).requires_grad_()
+    token = set_mode(get_mode().with_grad(True))
+    try:
+        given = another(leaf)
+    finally:
+        reset_mode(token)
+    return leaf, weak(given) if type(value) is WeakTensor else given
 
 
 def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:

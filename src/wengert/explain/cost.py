@@ -18,6 +18,7 @@ from ..core.record import OUTPUT
 from ..core.snapshot import inputs_of, specs_of
 from ..core.source import Source
 from ..core.tensor import Tensor
+from ..execute.jit.recorded import CompiledOp
 from . import cost_rules
 from .cost_rules import Flops
 from .report import columns, html_table, number, place, size
@@ -198,6 +199,8 @@ def cost(graph: Graph | Tensor) -> Cost:
 def _node_cost(graph: Graph, node: Node) -> NodeCost:
     if node.op.body is not None:
         count, rule = _composite(graph, node)
+    elif isinstance(node.op, CompiledOp):
+        count, rule = _compiled(node.op.graph)
     elif node.op.kind == "control":
         count, rule = _control(node)
     else:
@@ -219,6 +222,14 @@ def _composite(graph: Graph, node: Node) -> Flops:
             return part
         total = total + part.operations
     return Flops(total, f"the sum of the {len(inside)} operations inside")
+
+
+def _compiled(graph: Graph) -> Flops:
+    """The operations of a compiled program, as they were traced."""
+    inside = cost(graph)
+    if inside.unknown:
+        return Flops(None, inside.unknown[0].rule)
+    return Flops(inside.flops, f"the sum of the {len(inside)} operations inside")
 
 
 def _control(node: Node) -> Flops:

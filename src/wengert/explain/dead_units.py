@@ -16,9 +16,9 @@ from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from ..transforms.reverse import backward_pass
-from ..transforms.variables import variable
-from .arguments import tensors_of
-from .observe import Observer, Pull, Step, observing
+from .arguments import tensors_of, tracked
+from .observe import observing
+from .observer import Observer, Pull, Step
 
 # Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
 ACTIVATIONS = {
@@ -160,7 +160,8 @@ def _one_batch(
     token = set_mode(get_mode().with_grad(True))
     try:
         with observing() as seen, np.errstate(all="ignore"):
-            out = model(variable(x) if category(x.dtype) >= 2 else x)
+            _leaf, given = (x, x) if x.requires_grad or category(x.dtype) < 2 else tracked(x)
+            out = model(given)
             target = out if loss is None else loss(out, *rest)
             roots = [t for t in tensors_of(target) if t.node is not None and t.requires_grad]
             if not roots:
@@ -202,7 +203,7 @@ class _Count:
 
 def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     """The derivative of an activation at every element, by its own rule."""
-    x = variable(np.asarray(inputs[0]))
+    x, _ = tracked(np.asarray(inputs[0]))
     bounds = [asarray(v) if isinstance(v, (np.ndarray, np.generic)) else v for v in inputs[1:]]
     y = op.front(x, *bounds, **attrs)
     found = backward_pass([(y.node, np.ones(y.shape, y.dtype))], [x.node], create_graph=False, retain_graph=False)  # type: ignore[list-item]

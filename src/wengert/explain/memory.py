@@ -27,7 +27,7 @@ from ..core.tensor import LEAF, Tensor, wrap
 from ..transforms.custom_op import CustomOp
 from ..transforms.reverse import freed_error, reachable
 from .edges import Puller, Visit, backward_walk, expression, run_recorded
-from .observe import Step
+from .observer import Step
 from .replayed import replay
 from .report import columns, html_table, place, size
 from .timeline import timeline

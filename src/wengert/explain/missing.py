@@ -16,8 +16,9 @@ from ..core.spec import category
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass, leading_to, reachable
 from .arguments import tensors_of
-from .observe import Observer, Pull, Step, observing
-from .replayed import is_freed, replay, restored
+from .observe import observing
+from .observer import Observer, Pull, Step
+from .replayed import is_freed, opened, replay, restored
 
 # What each cause says, and how to mend it.
 CAUSES: dict[str, tuple[str, str]] = {
@@ -50,7 +51,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "another tensor with the same values is used in its place (a copy, or a module that was replaced)",
         "use the tensor itself; make the optimiser and copies of a model in the right order",
     ),
-    "detached": ("it is detached here", "leave out .detach() (or .data) where gradients are to flow"),
+    "detached": ("it is detached here", "leave out .detach(), .data or a new nn.Parameter where gradients are to flow"),
     "left_graph": (
         "its value leaves the graph here, as a number or a NumPy array",
         "stay with wengert's functions: wg.exp(w) instead of np.exp(w.detach().numpy()) or math.exp(w.item())",
@@ -92,6 +93,19 @@ CAUSES: dict[str, tuple[str, str]] = {
     "no_seed": ("the loss is 0 or constant here: its own slope is 0", ""),
     "hook": ("a hook on it returns 0", "remove the hook"),
 }
+
+# What "detached" says where the line is not that of the detaching.
+_DETACHED_BEFORE = (
+    "its numbers are used here without it: what detach(), .data or numpy() gave carries no gradient to it",
+    "use the tensor itself",
+)
+
+# What "unused" says of a tensor's graph, which knows nothing of what was detached before it.
+_UNRECORDED = (
+    "no recorded operation leads from it to the loss",
+    "check that the forward pass uses this tensor, not another; wg.explain.missing(w, f) with the function that "
+    "computes the loss sees detached values too",
+)
 
 _STEPS = ("round", "floor", "ceil", "trunc", "sign", "floor_divide", "nextafter")
 _BY_OP: dict[str, str] = (
@@ -209,6 +223,11 @@ def _of_tensor(param: Tensor, loss: Tensor) -> Missing:
     if not param.is_leaf and param.grad is None and not _retains(param.node):
         return _because("non_leaf", param.source)
     freed = is_freed(loss.node)
+    whole = opened(loss, "missing")
+    assert whole.node is not None
+    if param.node in reachable([whole.node]):  # and is no result of what was compiled
+        loss = whole
+    assert loss.node is not None
     steps = replay([loss.node])
     with restored(steps, loss, "missing"), observing() as seen, np.errstate(all="ignore"):
         backward_pass([(loss.node, np.ones(loss.shape, loss.dtype))], None, create_graph=False, retain_graph=True)
@@ -222,15 +241,23 @@ def _of_tensor(param: Tensor, loss: Tensor) -> Missing:
 
 def _outside(param: Tensor, nodes: dict[Node, int]) -> Missing:
     """A parameter that the loss's graph does not hold: does its value stand there all the same?"""
+    copied = None
     for node in nodes:
         for entry in node.inputs:
-            if isinstance(entry, np.ndarray) and _same_buffer(entry, param._data):
-                return _because("detached", node.source, node.op.name)
-    for node in nodes:
-        owner = node.variable if node.op.kind == "leaf" else None
-        if owner is not None and owner is not param and _equal(owner._data, param._data):
-            return _because("copy")
-    return _because("unused")
+            owner = entry.variable if isinstance(entry, Node) and entry.op.name == "leaf" else None
+            value = entry if isinstance(entry, np.ndarray) else None if owner is None else owner._data
+            if value is None or owner is param:
+                continue
+            if _same_buffer(value, param._data) or (owner is None and _equal(value, param._data)):
+                return _detached_before(node.source, node.op.name)
+            if copied is None and _equal(value, param._data):
+                copied = _because("copy", node.source, node.op.name)
+    return copied or Missing("unused", *_UNRECORDED)
+
+
+def _detached_before(source: Source | None, op: str) -> Missing:
+    """It was detached where nobody looked: the line is that of the operation that took what came of it."""
+    return Missing("detached", *_DETACHED_BEFORE, source, op)
 
 
 def _same_buffer(a: Any, b: Any) -> bool:
@@ -238,7 +265,9 @@ def _same_buffer(a: Any, b: Any) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    return a.shape == b.shape and a.dtype == b.dtype and a.size > 1 and bool(np.array_equal(a, b))
+    """Whether two arrays hold the same numbers, by no accident: not those that are one number throughout."""
+    same = a.shape == b.shape and a.dtype == b.dtype and a.size > 1 and bool(np.array_equal(a, b))
+    return same and bool((a != a.reshape(-1)[0]).any())
 
 
 def _retains(node: Node) -> bool:
@@ -326,7 +355,8 @@ class _Flow:
         for leak in self.seen.leaks:
             if leak.what in ("detach", "data") and self._holds(leak.value, self.tainted):
                 return _because("detached", leak.source, leak.what)
-        return _because("unused")
+        user = next((step for step in self.users if step in before), None)
+        return _detached_before(None, "") if user is None else _detached_before(user.source, user.op.name)
 
     def _apart(self) -> Missing:
         """The loss's numbers do not come from the tensor by any operation."""
@@ -342,9 +372,11 @@ class _Flow:
                 return _because("overwritten", last.source, last.op.name)
             return _because("unused_result", last.source, last.op.name)
         for step in self.seen.steps:
-            for value in step.inputs:
+            for i, value in enumerate(step.inputs):
                 if isinstance(value, np.ndarray) and id(value) not in self.made and _equal(value, self.start):
-                    return _because("copy", step.source, step.op.name)
+                    if self.seen.is_tracked(step, i):
+                        return _because("copy", step.source, step.op.name)
+                    return _detached_before(step.source, step.op.name)
         return _because("unused")
 
     def _taken_anew(self) -> Missing | None:
@@ -353,7 +385,7 @@ class _Flow:
         for step in self.seen.steps:
             for value in step.inputs:
                 outside = isinstance(value, np.ndarray) and id(value) not in self.made and value.size > 1
-                if outside and any(_equal(value, part) and np.ptp(_plain(part)) > 0 for part in computed):
+                if outside and any(_equal(value, part) for part in computed):
                     return _because("copy", step.source, step.op.name)
         return None
 

@@ -18,8 +18,9 @@ from ..transforms.reverse import backward_pass
 from .arguments import arguments, tensors_of
 from .causes import INPUT, UPDATE, Cause, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
-from .observe import Observer, Pull, Step, observing
-from .replayed import is_freed, replay, restored
+from .observe import observing
+from .observer import Observer, Pull, Step
+from .replayed import is_freed, opened, replay, restored
 
 Phase = Literal["input", "update", "forward", "backward"]
 
@@ -124,7 +125,8 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
     ----------
     loss: a tensor already computed (its recorded graph is asked), or a function, run once with every
         operation observed: then values that no gradient flows through are seen too, loops and the
-        backward passes and optimiser steps inside it, and gradients of its result.
+        backward passes and optimiser steps inside it, and gradients of its result. A compiled
+        function runs as it is written.
     args: the function's arguments. Floating ones are differentiated in.
 
     Returns a :class:`Nonfinite`, false where all is finite. Infinities that come to nothing (masked by
@@ -175,6 +177,8 @@ def _of_tensor(loss: Tensor) -> Nonfinite:
             "Nothing that it was computed from requires gradients. Give the function that computes it: "
             "wg.explain.nonfinite(f, *args).",
         )
+    loss = opened(loss, "nonfinite")
+    assert loss.node is not None
     steps = replay([loss.node])
     with restored(steps, loss, "nonfinite"), observing() as seen, np.errstate(all="ignore"):
         _differentiate([loss])

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from time import perf_counter
-from types import CodeType, FrameType
-from typing import Any, ClassVar, Protocol
+from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -31,176 +30,17 @@ from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node
 from ..core.op import TABLE, Op
 from ..core.record import OUTPUT
-from ..core.source import Source
 from ..core.tensor import Tensor, wrap
 from ..execute import scheduler
+from ..execute.jit.jit import Jit
+from ..execute.native.entry import calls_natively
 from ..ops import contract, selection
 from ..transforms import batch, checkpoint, control_ops, reverse
 from ..transforms import replay as replay_module
 from ..transforms.batch_rules import Batched
 from ..transforms.custom_op import CustomOp
-from .origins import RULE, gradient_depth, origin, place
-
-
-@dataclass(slots=True, eq=False)
-class Step:
-    """One operation that ran: `run(*inputs)` gave `out` (a tuple for several results)."""
-
-    op: Op
-    inputs: tuple[Any, ...]
-    out: Any
-    run: Callable[..., Any]
-    code: CodeType | Source | None
-    offset: int
-    scope: Scope | None
-    recording: bool
-    order: int
-    node: Node | None = None
-    attrs: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def source(self) -> Source | None:
-        """The user's line; of an operation in a recorded backward pass, that of what is differentiated."""
-        return origin(self.op, self.code, self.offset, self.scope)[1]
-
-    @property
-    def name(self) -> str:
-        """The op's name; of an operation in a recorded backward pass, that of the op it differentiates."""
-        return origin(self.op, self.code, self.offset, self.scope)[0]
-
-    @property
-    def derived(self) -> bool:
-        """Whether it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
-        scope = self.scope
-        while scope is not None:
-            if scope.kind == "gradient" and scope.name != RULE:
-                return True
-            scope = scope.parent
-        return False
-
-    @property
-    def path(self) -> str:
-        return self.scope.path if self.scope is not None else ""
-
-    @property
-    def depth(self) -> int:
-        """0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass, ..."""
-        return gradient_depth(self.scope)
-
-
-@dataclass(slots=True, eq=False)
-class Pull:
-    """One step of a backward pass on arrays: the cotangent of a node became those of its inputs."""
-
-    node: Node
-    ct: Any
-    saved: Any
-    grads: dict[Node, Any]
-    order: int
-
-    @property
-    def depth(self) -> int:
-        return 1 + gradient_depth(self.node.scope)
-
-    @property
-    def source(self) -> Source | None:
-        return origin(self.node.op, self.node.code, self.node.offset, self.node.scope)[1]
-
-    @property
-    def name(self) -> str:
-        return origin(self.node.op, self.node.code, self.node.offset, self.node.scope)[0]
-
-
-@dataclass(slots=True, eq=False)
-class Leak:
-    """A value that left the graph, or took another's place: `detach()`, `item()`, `numpy()`, ..."""
-
-    what: str
-    value: Any
-    source: Source | None
-    order: int
-
-
-OVER = 1 << 30  # a pause that does not end
-
-
-def user_place() -> tuple[CodeType | Source | None, int]:
-    frame = user_frame(2)
-    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-
-
-class Watcher(Protocol):
-    """Who is told what a thread does. `quiet` above 0 is a pause: nothing is told.
-
-    `places` says whether nodes are to know the user's line also where Wengert's own functions make them.
-    """
-
-    quiet: int
-    places: bool
-    node: Node | None  # of a graph that is being run: it knows the user's line
-
-    def step(
-        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
-        start: float, node: Node | None = None,
-    ) -> None:  # fmt: skip
-        """An operation ran: `run(*inputs)` gave `out`. `start` is when, by the clock; `node` what it has recorded."""
-
-    def made(self, node: Node) -> None:
-        """A node came to be; it has no fields yet."""
-
-    def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
-        """A step of a backward pass: the cotangent of a node became those of its inputs, `own`."""
-
-    def leak(self, what: str, value: Any) -> None:
-        """A value left the graph."""
-
-
-@dataclass(eq=False)
-class Observer:
-    """What was seen, in the order of time."""
-
-    places: ClassVar[bool] = True
-
-    steps: list[Step] = field(default_factory=list)
-    pulls: list[Pull] = field(default_factory=list)
-    leaks: list[Leak] = field(default_factory=list)
-    gradients: list[tuple[Node, Any, int]] = field(default_factory=list)  # what reached leaves, and when
-    quiet: int = 0
-    count: int = 0
-    node: Node | None = None  # of a graph that is being run: it knows the user's line
-
-    def tick(self) -> int:
-        self.count += 1
-        return self.count
-
-    def step(
-        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
-        start: float, node: Node | None = None,
-    ) -> None:  # fmt: skip
-        mode = get_mode()
-        code, offset = user_place()
-        scope = mode.scope
-        if self.node is not None:
-            if self.node.source is not None:
-                code, offset = self.node.source, 0
-            if gradient_depth(self.node.scope):
-                scope = self.node.scope
-        made = Step(op, tuple(inputs), out, run, code, offset, scope, mode.grad, self.tick(), attrs=attrs)
-        self.steps.append(made)
-
-    def made(self, node: Node) -> None:
-        """Steps know all that is asked."""
-
-    def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
-        grads = {entry: _raw(g) for entry, g in own.items()}
-        if not recording:
-            self.pulls.append(Pull(node, _raw(ct), saved, grads, self.tick()))
-        if node.op is not OUTPUT:
-            self.gradients += [(e, g, self.tick()) for e, g in grads.items() if e.op.kind == "leaf"]
-
-    def leak(self, what: str, value: Any) -> None:
-        self.leaks.append(Leak(what, value, place(*user_place()), self.tick()))
-
+from .observer import OVER, Observer, Watcher, user_place
+from .origins import RULE, gradient_depth
 
 _observer: ContextVar[Any] = ContextVar("wengert_observer", default=None)
 _lock = locks.lock()
@@ -342,6 +182,10 @@ def _install() -> None:
     _replace(scheduler, "_Run", _one_worker)
     _replace(Tensor, "__getitem__", _watched_getitem)
     _replace(Tensor, "__setitem__", _watched_setitem)
+    # A compiled function runs as it was written. Having had another `__call__`, its class has to be told again.
+    _undo.append(_call_natively)
+    _set(sys.modules[Jit.__module__], "calls_natively", lambda cls: False)
+    _set(Jit, "__call__", _as_written(Jit.__call__))
     # Kernels, and a fast path that runs NumPy itself, step aside for what is watched.
     _set(kernels, "kernels", kernels.Off())
     _replace(selection, "_where_alike", _aside(lambda *args: None))
@@ -383,10 +227,10 @@ def _watch_forward(op: Op) -> None:
 def _watched_ufunc(op: Op, original: Any) -> Any:
     get = _observer.get
 
-    def forward(*values: Any) -> Any:
+    def forward(*values: Any, **asked: Any) -> Any:  # front doors ask for an array where there are no axes: `out=...`
         seen = get()
         if (seen is None or seen.quiet) and (seen := watching()) is None:
-            return original(*values)
+            return original(*values, **asked)
         start = perf_counter()
         out = _data(original(*values))
         seen.step(op, values, out, original, EMPTY_ATTRS, start)
@@ -501,6 +345,19 @@ def _watched_stack(name: str, original: Any) -> Any:
     return stack
 
 
+def _call_natively() -> None:
+    calls_natively(Jit)
+
+
+def _as_written(original: Any) -> Any:
+    """A call of a compiled function: what is watched is its operations, with the lines that they stand in."""
+
+    def call(self: Jit, *args: Any, **kwargs: Any) -> Any:
+        return original(self, *args, **kwargs) if watching() is None else self._fn(*args, **kwargs)
+
+    return call
+
+
 def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
     def watched(name: str, original: Any) -> Any:
         return lambda *args: original(*args) if watching() is None else instead(*args)
@@ -532,7 +389,7 @@ def _watched_setitem(name: str, original: Any) -> Any:
             original(self, index, value)
             return
         before, given = self._data, value._data if isinstance(value, Tensor) else value
-        seen.leak("x[...] = v", before)
+        seen.leak("x[...] = v", before, self.node)
         start = perf_counter()
         seen.quiet += 1
         try:
@@ -588,7 +445,7 @@ def _watched_method(name: str, original: Any) -> Any:
         seen = watching()
         if seen is None:
             return original(self, *args, **kwargs)
-        seen.leak(name, self._data)
+        seen.leak(name, self._data, self.node)
         seen.quiet += 1
         try:
             return original(self, *args, **kwargs)
@@ -630,9 +487,3 @@ def _watched_pull(name: str, original: Any) -> Any:
                 cts[entry] = g
 
     return pull
-
-
-def _raw(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
-        return tuple(_raw(v) for v in value)
-    return value._data if isinstance(value, Tensor) else value

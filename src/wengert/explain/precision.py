@@ -23,8 +23,9 @@ from ..core.spec import category
 from ..core.tensor import Tensor
 from ..transforms.reverse import backward_pass
 from .arguments import arguments, tensors_of
-from .observe import Step, observing
-from .replayed import replay
+from .observe import observing
+from .observer import Step
+from .replayed import opened, replay
 
 _SHOWN = 8
 
@@ -130,7 +131,8 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     Parameters
     ----------
     fn: a function of nests of tensors, arrays and numbers with a real floating result; the elements of
-        a result that is not a scalar are added up.
+        a result that is not a scalar are added up. A compiled one is taken as it is written, each operation
+        rounding its result: fused kernels round less often.
     args: its arguments; floating ones are exact as they are given. What `fn` computes from none of
         them, or detached from them, counts as exact too.
 
@@ -151,7 +153,8 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     given = arguments(fn, args)
     token = set_mode(get_mode().with_grad(True))
     try:
-        results = tensors_of(fn(*given.args))
+        with observing():  # so that compiled functions run as they are written
+            results = tensors_of(fn(*given.args))
     finally:
         reset_mode(token)
     tracked = [t for t in results if t.node is not None and t.requires_grad]
@@ -163,6 +166,7 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
 
 
 def _analysed(out: Tensor) -> Precision:
+    out = opened(out, "precision")
     root = out.node
     assert root is not None
     wide: Any = np.longdouble if out.dtype == np.float64 else np.float64

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GradientError, fail
+from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Freed, Hooked, Node
 from ..core.record import OUTPUT, kept_values
-from ..core.tensor import Tensor
+from ..core.tensor import Tensor, wrap
+from ..execute.jit.recorded import CompiledOp
+from ..transforms import replay as again
 from ..transforms.custom_op import CustomOp
 from ..transforms.reverse import reachable
-from .observe import Step
+from .observe import observing
+from .observer import Step
 
 
 def replay(roots: Sequence[Node]) -> list[Step]:
@@ -41,6 +45,60 @@ def replay(roots: Sequence[Node]) -> list[Step]:
                 step.node = node
                 steps.append(step)
     return steps
+
+
+def opened(target: Tensor, what: str) -> Tensor:
+    """The tensor recorded anew, with the operations of compiled programs where each was one node.
+
+    Itself where no compiled program had a part in it. What was computed before the first one stays as it is, the leaves
+    among it; what comes after is computed again. Raises GradientError where values for that are gone.
+    """
+    assert target.node is not None
+    order = _topological([target.node])
+    if not any(isinstance(node.op, CompiledOp) for node in order):
+        return target
+    values = {step.node: step.out for step in replay([target.node])}
+    made: dict[Node, Any] = {}
+
+    def argument(entry: Any) -> Any:
+        if not isinstance(entry, Node):
+            return wrap(entry) if isinstance(entry, (np.ndarray, np.generic)) else entry
+        if entry in made:
+            return made[entry]
+        owner = entry.variable if entry.op.name == "leaf" else None
+        if owner is not None:
+            return owner
+        if values.get(entry) is None:
+            fail(
+                GradientError,
+                f"{what} of a result of compiled code whose inputs are gone, {target.spec}",
+                f"Keep them in variables, or give the function: wg.explain.{what}(f, *args).",
+            )
+        return _as_recorded(entry, values[entry])
+
+    mode = get_mode().with_grad(True)
+    token = set_mode(mode)
+    try:
+        with observing(), np.errstate(all="ignore"):  # what is observed knows the lines of the graph's nodes
+            for node in order:
+                compiled = isinstance(node.op, CompiledOp)
+                if compiled or any(isinstance(e, Node) and e in made for e in node.inputs):
+                    set_mode(mode.within(node.scope))
+                    given = [argument(e) for e in node.inputs]
+                    outs = again.replay(node.op.graph, given) if isinstance(node.op, CompiledOp) else ()
+                    one = outs[0] if len(outs) == 1 else outs
+                    made[node] = one if compiled else again.record_again(node, given)
+    finally:
+        reset_mode(token)
+    found: Tensor = made[target.node]
+    return found
+
+
+def _as_recorded(node: Node, value: Any) -> Tensor:
+    """A tensor of a value that is the result of a node."""
+    tensor = wrap(value, node.spec)
+    tensor.node = node
+    return tensor
 
 
 def _runner(node: Node) -> Callable[..., Any]:

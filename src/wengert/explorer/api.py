@@ -173,7 +173,8 @@ def record_call(
     recorder.settle(error is not None)
     recording = recorded(recorder, inputs.nodes, results)
     inside = reached.tensors(recorder.variables.items())
-    name_leaves(recording.rows, reached.leaf_names(inside) | inputs.names)
+    outside = reached.arrays([("", target), *recorder.variables.items()])
+    name_leaves(recording.rows, reached.leaf_names(inside) | inputs.names, outside)
     recording.title, recording.script = inputs.title, inputs.script
     recording.error, recording.notes = error, [*notes, *recorder.notes()]
     recording.parameters = reached.parameters([*inputs.used, *inside])

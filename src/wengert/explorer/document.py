@@ -14,7 +14,7 @@ import numpy as np
 from ..version import __version__
 from . import forms, slopes, spans, stats
 from .findings import Finding, findings
-from .lives import Lives, arrays, base, classes, lives
+from .lives import Buffer, Lives, arrays, base, classes, lives
 from .names import name_rows
 from .recording import Recording, Row
 from .scopes import UNTOLD, Place, Tree
@@ -85,7 +85,7 @@ class _Writer:
         self.values = stats.codes([row.value for row in self.rows])
         self.gradients = stats.codes([row.gradient for row in self.rows])
         self.chosen = self._chosen()
-        self.lives = lives(recording, numbers=self.exact)
+        self.lives = lives(recording)
 
     def _add_roots(self) -> None:
         """A result stands at the end as a node of its own, whose operand is what computed it."""
@@ -116,8 +116,10 @@ class _Writer:
         }
         out["events"] = self._events()
         out["buffers"] = self._buffers(self.lives)
+        if self.exact and recording.reads:
+            out["reads"] = self._reads()
+        out["findings"] = [self._finding(finding) for finding in self.findings]
         out["spans"], out["files"] = self._sources()
-        out["findings"] = [finding.entry() for finding in self.findings]
         if recording.values and recording.events:
             out["memory"] = {
                 "resident": self.lives.resident,
@@ -246,6 +248,8 @@ class _Writer:
             table["slope"] = derivatives
         if any(g is not None for g in gradients):
             table["gradient"] = stats.packed(stats.codes(gradients))
+            if self.exact:
+                table["amount"] = [stats.amount(g) for g in gradients]
         return table
 
     def _saved(self) -> dict[str, Any]:
@@ -274,6 +278,54 @@ class _Writer:
             kept.append((-1, row.index))
         return kept
 
+    def _finding(self, finding: Finding) -> dict[str, Any]:
+        """A finding's entry, with the place that it names: not always that of the node where it shows."""
+        where = spans.span(finding.source, 0) if finding.source is not None else None
+        return finding.entry() if where is None else {**finding.entry(), "span": self.spans[where]}
+
+    def _reads(self) -> list[dict[str, Any]]:
+        """What the program took out as numbers: nodes, or what was computed of nodes for that alone."""
+        found = []
+        for leak, row in self.recording.reads:
+            op = ""
+            operands: list[Row | None] = [row]
+            if not self._stands(row):
+                op, operands = (row.op.name if row.op is not None else ""), list(row.operands)
+                if not all(o is None or self._stands(o) for o in operands):
+                    op, operands = "?", self._standing_above(row)
+            if not any(operands):
+                continue
+            code = leak.activation.code if leak.activation is not None else None
+            where = spans.span(code, leak.offset) if code is not None else None
+            single = np.size(leak.value) == 1
+            found.append(
+                {
+                    "what": leak.what,
+                    "op": op,
+                    "nodes": [-1 if o is None else o.index for o in operands],
+                    "literals": {str(i): num(v) for i, v in row.literals.items() if isinstance(v, (bool, int, float))},
+                    "value": stats.exact(leak.value) if single else None,
+                    "span": -1 if where is None else self.spans[where],
+                }
+            )
+        return found
+
+    def _stands(self, row: Row) -> bool:
+        """Whether a row is one of the document's."""
+        return 0 <= row.index < len(self.rows) and self.rows[row.index] is row
+
+    def _standing_above(self, row: Row) -> list[Row | None]:
+        """The nearest rows of the document that a row was computed from."""
+        found: dict[Row, None] = {}
+        stack = [o for o in row.operands if o is not None]
+        while stack:
+            operand = stack.pop()
+            if self._stands(operand):
+                found[operand] = None
+            else:
+                stack += [o for o in operand.operands if o is not None]
+        return list(found)
+
     # -- numbers
 
     def _chosen(self) -> set[int]:
@@ -296,10 +348,11 @@ class _Writer:
             chosen = row.index in self.chosen
             scalar.append(number if chosen or number is None else stats.short_number(number))
             if value is not None and not single and chosen:
-                found = stats.details(value)
-                if found is not None:
-                    details[str(row.index)] = found
-        return {"rms": stats.packed(codes), "scalar": scalar, "details": details}
+                told = stats.details(value)
+                if told is not None:
+                    details[str(row.index)] = told
+        found = {"rms": stats.packed(codes), "scalar": scalar, "details": details}
+        return {**found, "size": [stats.size(value) for value in values]} if self.exact else found
 
     # -- time and memory
 
@@ -324,10 +377,19 @@ class _Writer:
         return {
             "bytes": [b.bytes for b in buffers],
             "class": [classes().index(b.kind) for b in buffers],
-            "node": self._column([b.row.index for b in buffers]),
+            "node": [b.row.index for b in buffers] if self.exact else {"operand": [self._holder(b) for b in buffers]},
             "first": self._column([b.first for b in buffers]),
             "last": self._column([b.last for b in buffers]),
         }
+
+    def _holder(self, buffer: Buffer) -> int:
+        """Whose a buffer is, by the event that made it: its row's (-1), an operand's of that, else -2 - the row."""
+        row = self.recording.events[buffer.first].row if buffer.first >= 0 else None
+        if row is buffer.row:
+            return -1
+        if row is not None and buffer.row in row.operands:
+            return row.operands.index(buffer.row)
+        return -2 - buffer.row.index
 
     def _sources(self) -> tuple[dict[str, list[int]], list[dict[str, Any]]]:
         found: list[spans.Span] = self.spans.items
@@ -358,7 +420,8 @@ def _is_numbered(name: str) -> bool:
 def _is_view(row: Row) -> bool:
     """Whether a result shares memory with an operand."""
     owners = {id(base(a)) for o in row.operands if o is not None for a in arrays(o.value)}
-    return row.op is not None and any(id(base(a)) in owners for a in arrays(row.value))
+    own = (a for a in arrays(row.value) if isinstance(a, np.ndarray))
+    return row.op is not None and any(id(base(a)) in owners for a in own)
 
 
 def _size(n: Any) -> int:

@@ -46,9 +46,9 @@ class Lives:
     saved: int
 
 
-def lives(recording: Recording, numbers: bool = True) -> Lives:
-    """The buffers of a recorded run; without `numbers` only arrays, as NumPy keeps single numbers outside of them."""
-    return _Ledger(recording, np.ndarray if not numbers else (np.ndarray, np.generic)).found()
+def lives(recording: Recording) -> Lives:
+    """The buffers of a recorded run; single numbers are such too, however many there are."""
+    return _Ledger(recording).found()
 
 
 def base(array: Any) -> Any:
@@ -59,19 +59,18 @@ def base(array: Any) -> Any:
     return owner
 
 
-def arrays(value: Any, kinds: Any = np.ndarray) -> list[Any]:
-    """The arrays in a value, or in what a node saves."""
-    if isinstance(value, kinds):
+def arrays(value: Any) -> list[Any]:
+    """The arrays, and NumPy's numbers, in a value, or in what a node saves."""
+    if isinstance(value, (np.ndarray, np.generic)):
         return [value]
     if isinstance(value, (tuple, list)):
-        return [found for item in value for found in arrays(item, kinds)]
+        return [found for item in value for found in arrays(item)]
     return []
 
 
 class _Ledger:
-    def __init__(self, recording: Recording, kinds: Any) -> None:
+    def __init__(self, recording: Recording) -> None:
         self.recording = recording
-        self.kinds = kinds
         self.end = len(recording.events)
         self.buffers: dict[int, Buffer] = {}
         self.extra: list[Buffer] = []
@@ -112,7 +111,7 @@ class _Ledger:
     def _leaves(self) -> None:
         for row in self.recording.rows:
             if row.op is None and row.kind != "root":
-                for array in arrays(row.value, self.kinds):
+                for array in arrays(row.value):
                     self._hold(array, "param" if row.kind == "param" else "value", row, BEGINNING, self.end)
 
     def _values(self) -> None:
@@ -122,11 +121,11 @@ class _Ledger:
             row = event.row
             if event.phase != "forward":
                 continue
-            for array in arrays(row.value, self.kinds):
+            for array in arrays(row.value):
                 self._hold(array, "value", row, k, self.end if row in results else k)
             for operand in row.operands:
                 if operand is not None:
-                    for array in arrays(operand.value, self.kinds):
+                    for array in arrays(operand.value):
                         self._hold(array, "value", operand, k, k)
 
     def _saved(self) -> None:
@@ -136,13 +135,13 @@ class _Ledger:
             if event.phase == "recompute":
                 for operand in row.operands:
                     if operand is not None and _checkpoint(operand) is not _checkpoint(row):
-                        for array in arrays(operand.value, self.kinds):
+                        for array in arrays(operand.value):
                             self._hold(array, "saved", operand, k, k)
                 if row.spec is not None:
                     size = sum(s.nbytes for s in row.specs)
                     self.extra.append(Buffer(size, "work", row, k, self.backward_of.get(row, k)))
             if event.phase == "forward" and row.saved and _checkpoint(row) is None:
-                for array in arrays(row.saved, self.kinds):
+                for array in arrays(row.saved):
                     self._hold(array, "saved", row, k, self.backward_of.get(row, self.end))
 
     def _gradients(self) -> None:
@@ -160,7 +159,7 @@ class _Ledger:
     def _give(self, arrived: dict[Row, Buffer], target: Row, gradient: Any, event: int) -> None:
         last = self.end if target.op is None else self.backward_of.get(target, self.end)
         before = arrived.get(target)
-        for array in arrays(gradient, self.kinds):
+        for array in arrays(gradient):
             if before is None:
                 self._hold(array, "gradient", target, event, last)
                 arrived[target] = self.buffers[id(base(array))]

@@ -6,9 +6,12 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from ..core.arrays import Array
 from ..core.errors import WengertError
 from ..core.tensor import Tensor
-from ..execute.jit.surroundings import explore
+from ..execute.jit.search import explore
 
 
 def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
@@ -23,6 +26,11 @@ def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
         if isinstance(tensor, Tensor) and tensor._data is not None:
             out.append((found.names.get((id(tensor),), ""), tensor))
     return out
+
+
+def arrays(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Array]]:
+    """The NumPy arrays among named roots, and among the variables from outside that functions among them use."""
+    return [(name, found) for name, found in _opened(roots) if name and isinstance(found, np.ndarray)]
 
 
 def _opened(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:

@@ -12,7 +12,7 @@ shares no node with the last and does not add to its gradients. What lies before
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import CodeType, FrameType
@@ -24,9 +24,8 @@ from ..core.mode import Mode, get_mode
 from ..core.node import Node
 from ..core.op import Op
 from ..core.tensor import Tensor
-from ..execute.jit.jit import Jit
-from ..execute.native.entry import calls_natively
 from ..explain import observe
+from ..explain.observer import OVER
 from ..optim.optimizer import Optimizer
 from ..transforms import reverse
 
@@ -35,7 +34,7 @@ _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generator
 
 
 # Ways, as leaks are called, in which a program updates parameters by hand.
-_ASSIGNMENTS = frozenset({"assign_", "x[...] = v"})
+ASSIGNMENTS = frozenset({"assign_", "x[...] = v"})
 # Passes without an update between them whose gradients may add up in one step: a program has to end its steps.
 MOST_PASSES = 64
 # Makes a named tuple of a tuple, without the checks of its class.
@@ -109,20 +108,25 @@ class Optimizing(NamedTuple):
 
 
 class Leaked(NamedTuple):
-    """A value that left the graph: `what` is the way out (`item`, `detach`, ...)."""
+    """A value that left the graph: `what` is the way out (`item`, `detach`, ...), `node` the tensor's."""
 
     what: str
     value: Any
+    node: Node | None
     activation: Activation | None
     offset: int
     time: float
 
 
 class Pass(NamedTuple):
-    """A backward pass begins, from these nodes with these cotangents; or ends (no roots)."""
+    """A backward pass begins, from these nodes with these cotangents; or ends (no roots).
+
+    `standing` are the leaves that it comes to and that had a gradient other than 0 already, to which it adds.
+    """
 
     roots: Sequence[tuple[Node, Any]]
     time: float
+    standing: frozenset[Node] = frozenset()
 
 
 Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
@@ -169,16 +173,16 @@ class Tape:
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
         self.append(_tuple(Pulled, (node, ct, saved, own, recording, start, perf_counter())))
 
-    def leak(self, what: str, value: Any) -> None:
+    def leak(self, what: str, value: Any, node: Node | None) -> None:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and is_internal(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is not self.frame:
             self._enter(frame)
         offset = -1 if frame is None else frame.f_lasti
-        if what in _ASSIGNMENTS:
+        if what in ASSIGNMENTS:
             self.recorder.assigned = True
-        self.append(Leaked(what, value, self.activation, offset, perf_counter()))
+        self.append(Leaked(what, value, node, self.activation, offset, perf_counter()))
 
     # -- the call stack
 
@@ -192,7 +196,7 @@ class Tape:
 
     def close(self) -> None:
         """The recording is over: nothing more is written, no frame is held."""
-        self.quiet = observe.OVER
+        self.quiet = OVER
         self.stack.clear()
         self.known.clear()
         self.frame = None
@@ -233,21 +237,6 @@ class Moment(NamedTuple):
     lengths: list[int]
 
 
-# The recordings in progress.
-_recording: list[Recorder] = []
-
-
-def _call_natively() -> None:
-    """After a recording: having had another `__call__`, the class has to be told again."""
-    if _recording and not observe.is_watched():
-        _recording.clear()
-        calls_natively(Jit)
-
-
-# Where the thread that recorded is not there any more, `observe` has just ended its recording.
-locks.in_child(_call_natively)
-
-
 class Recorder:
     """All threads' tapes of one run. With `step` that step of a training run is kept, else the last whole one."""
 
@@ -259,6 +248,7 @@ class Recorder:
         self._lock = locks.lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
         self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
+        self.learned: set[Node] = set()  # the leaves that gradients came to, in steps let go too
         self.variables: dict[str, Any] = {}  # what functions' variables held at the last backward pass
         self._stopped = False
         self._passed: set[Node] | None = None  # the nodes of the backward passes of this step
@@ -271,7 +261,7 @@ class Recorder:
         with self._lock:
             tape = Tape(self, len(self.tapes))
             if self._stopped:
-                tape.quiet = observe.OVER
+                tape.quiet = OVER
             else:
                 self.tapes.append(tape)
         return tape
@@ -295,19 +285,15 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
         """Record what the program does inside the block, in all its threads."""
-        try:
-            _recording.append(self)
-            with observe.watch(self.join, _WATCHED):
-                self.tapes[0].begin(sys._getframe())
-                self.began = perf_counter()
-                try:
-                    yield self
-                finally:
-                    self.ended = self.ended or perf_counter()
-                    for tape in self.tapes:
-                        tape.close()
-        finally:
-            _call_natively()
+        with observe.watch(self.join, _WATCHED):
+            self.tapes[0].begin(sys._getframe())
+            self.began = perf_counter()
+            try:
+                yield self
+            finally:
+                self.ended = self.ended or perf_counter()
+                for tape in self.tapes:
+                    tape.close()
 
     # -- steps
 
@@ -317,12 +303,13 @@ class Recorder:
         if any(p.recorded for p in pulled):
             return  # an intermediate value: what is computed from it goes on
         nodes = {e.node for e in pulled}
+        self.learned.update(entry for p in pulled for entry in p.own if entry.op.kind == "leaf")
         if self._updated is not None:
-            self._step_ends(self._updated)
+            self._step_ends(self._updated, nodes)
         elif self._passed is not None and self._pass_end is not None:
             adds_up = self._passes < MOST_PASSES and not self.assigned and _adds_up(pulled)
             if self._passed.isdisjoint(nodes) and not adds_up:
-                self._step_ends(self._pass_end)
+                self._step_ends(self._pass_end, nodes)
             else:
                 nodes |= self._passed
                 self._passes += 1
@@ -353,17 +340,22 @@ class Recorder:
     def _here(self) -> Moment:
         return Moment(perf_counter(), [len(tape.entries) for tape in self.tapes])
 
-    def _step_ends(self, moment: Moment) -> None:
-        """A step is whole, which ended at this moment; if it is not the one to keep it is let go."""
+    def _step_ends(self, moment: Moment, needed: Collection[Node] = ()) -> None:
+        """A step is whole, which ended at this moment; if it is not the one to keep it is let go.
+
+        What made the nodes that are `needed` stays: a generator's forward pass may be older than the critic's step.
+        """
         if self.wanted == self.steps:
             self._keep_until(moment)
             self._stop()
             return
         self.steps += 1
         self._passes = 1
-        self.began = moment.time
-        for tape, length in zip(self.tapes, moment.lengths):
-            del tape.entries[:length]
+        kept = [_makers(tape.entries[:length], needed) for tape, length in zip(self.tapes, moment.lengths)]
+        starts = [entry.start for entries in kept for entry in entries if isinstance(entry, Ran)]
+        self.began = min(starts, default=moment.time)
+        for tape, length, entries in zip(self.tapes, moment.lengths, kept):
+            tape.entries[:length] = entries
 
     def _keep_until(self, moment: Moment) -> None:
         self.ended = moment.time
@@ -374,7 +366,31 @@ class Recorder:
         self._stopped = True
         self.ended = self.ended or perf_counter()
         for tape in self.tapes:
-            tape.quiet = observe.OVER
+            tape.quiet = OVER
+
+
+def _makers(entries: Sequence[Entry], nodes: Collection[Node]) -> list[Entry]:
+    """The operations that made these nodes, each with the node that follows it."""
+    found: list[Entry] = []
+    if not nodes:
+        return found
+    for i, entry in enumerate(entries):
+        if type(entry) is Ran and (made := made_by(entries, i)) is not None and made in nodes:
+            found += [entry, made] if entry.node is None else [entry]
+    return found
+
+
+def made_by(entries: Sequence[Entry], at: int) -> Node | None:
+    """The node that an operation made: it knows, or the tape has it next."""
+    entry = entries[at]
+    assert isinstance(entry, Ran)
+    node = entry.node
+    at += 1
+    while node is None and at < len(entries) and isinstance(entries[at], Node):
+        follower = entries[at]
+        node = follower if isinstance(follower, Node) and follower.op is entry.op else None
+        at += 1
+    return node
 
 
 def _adds_up(pulled: Sequence[Pulled]) -> bool:
@@ -399,14 +415,21 @@ def _watch_passes(name: str, original: Any) -> Any:
         tape.recorder.variables = _variables(tape)
         first = len(tape.entries)
         tape.append(Pass(tuple(roots), perf_counter()))
+        found: dict[Node, Any] = {}
         try:
             found = original(roots, *more)
         finally:
-            tape.append(Pass((), perf_counter()))
+            tape.append(Pass((), perf_counter(), _standing(found)))
         tape.recorder.passed(tape, first)
         return found
 
     return walk
+
+
+def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
+    """Those of the leaves that have a gradient other than 0, before what came to them now is added."""
+    grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
+    return frozenset(leaf for leaf, grad in grads if grad is not None and grad._data is not None and grad._data.any())
 
 
 def _variables(tape: Tape) -> dict[str, Any]:
@@ -460,19 +483,9 @@ def _watch_updates(name: str, original: Any) -> Any:
     return update
 
 
-def _watch_compiled(name: str, original: Any) -> Any:
-    """A compiled function runs as the user wrote it, operation by operation."""
-
-    def call(self: Jit, *args: Any, **kwargs: Any) -> Any:
-        return original(self, *args, **kwargs) if _tape() is None else self._fn(*args, **kwargs)
-
-    return call
-
-
 _WATCHED: tuple[observe.Replacement, ...] = (
     (reverse, "_walk", _watch_passes),
     (Optimizer, "__init__", _watch_optimizers),
     (Optimizer, "step", _watch_steps),
     (Optimizer, "_step_one", _watch_updates),
-    (Jit, "__call__", _watch_compiled),
 )

@@ -20,7 +20,10 @@ from ..core.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import ALIAS, Tensor
-from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated
+from .recorder import Activation, Leaked, Optimizing, Pass, Pulled, Ran, Recorder, Tape, Updated, made_by
+
+# Leaks by which a program takes values as numbers, to decide by them or to go on with them outside of the graph.
+READS = frozenset({"__bool__", "__float__", "__int__", "__complex__", "item", "tolist", "numpy", "__array__"})
 
 Kind = Literal["input", "param", "const", "op", "root"]
 Phase = Literal["forward", "backward", "optimizer", "recompute"]
@@ -32,8 +35,9 @@ class Row:
 
     `operands` has the row of every operand, None where a Python number stands (`literals` has it, by
     position). `value` is an array, a tuple of arrays for several results, None where it is not known.
-    `gradient` is what arrived in the last backward pass that came by, `left` what went to each operand,
-    `saved` what is kept for it, aligned with the operands, the result last.
+    `unrecorded` says that it ran where nothing is recorded. `gradient` is what arrived in the last backward
+    pass that came by, `left` what went to each operand, `saved` what is kept for it, aligned with the
+    operands, the result last.
     """
 
     op: Op | None
@@ -49,6 +53,7 @@ class Row:
     offset: int = -1
     scope: Scope | None = None
     name: str = ""
+    unrecorded: bool = False
     gradient: Any = None
     left: dict[int, Any] = field(default_factory=dict)
     saved: tuple[Any, ...] = ()
@@ -91,7 +96,11 @@ class Recording:
 
     `passes` counts backward passes, `parameters` are all that the program can reach, with their names. `stepped` are
     those of the optimisers that took a step in it, `optimized` those of all optimisers of the program, `passing` the
-    leaves that this run made when its optimisers were there already.
+    leaves that this run made when its optimisers were there already. `learned` are the leaves that gradients came to,
+    in this or another step of the program; `standing` those that had one when this step's first pass came to them.
+    `touched` are the leaves that operations took, also those that no row shows: nodes, and identities of arrays.
+    `reads` are the values that the program took out as Python's or NumPy's numbers before its last operation, or to
+    decide by before its backward pass, with their rows.
     """
 
     rows: list[Row]
@@ -111,6 +120,10 @@ class Recording:
     stepped: set[Node] = field(default_factory=set)
     optimized: set[Node] = field(default_factory=set)
     passing: set[Row] = field(default_factory=set)
+    learned: set[Node] = field(default_factory=set)
+    standing: frozenset[Node] = frozenset()
+    touched: set[Node | int] = field(default_factory=set)
+    reads: list[tuple[Leaked, Row]] = field(default_factory=list)
 
 
 def raw(value: Any) -> Any:
@@ -130,6 +143,10 @@ class Builder:
         self.made: set[Node] = set()  # the nodes that this run made
         self._of_array: dict[int, Row] = {}
         self._alive: list[Any] = []  # so that no identity is used twice
+
+    def of(self, value: Any) -> Row | None:
+        """The row of an array, or of one that it is a view of."""
+        return self._of_array.get(id(value)) or self._of_array.get(id(getattr(value, "base", None)))
 
     def leaf(self, value: Any, node: Node | None) -> Row:
         """The row of an array that nothing here has computed."""
@@ -258,11 +275,13 @@ class _Assembly:
         self.builder = builder
         self.events: list[Event] = []
         self.leaks: list[Leaked] = []
+        self.reads: list[tuple[Leaked, Row]] = []
         self.stepped: set[Node] = set()
         self.passing: set[Node | int] = set()  # leaves made after the optimisers: nodes, or identities of arrays
         self.seeds: list[list[Node]] = []  # what passes began with
         self.passes = 0
         self.again: list[bool] = []  # whether a pass was itself recorded
+        self.standing: frozenset[Node] | None = None  # of the first pass
         self.gradients: list[dict[Row, Any]] = []  # what arrived, pass by pass
         self.last_pass_ended = float("inf")
         items = [item for tape in recorder.tapes for item in self._paired(tape)]
@@ -282,13 +301,7 @@ class _Assembly:
             elif i > ready and type(entry) is Leaked and entry.what == "requires_grad_":
                 self.passing.add(id(entry.value))
             if type(entry) is Ran:
-                node = entry.node
-                j = i + 1
-                while node is None and j < len(entries) and isinstance(entries[j], Node):
-                    follower = entries[j]
-                    node = follower if isinstance(follower, Node) and follower.op is entry.op else None
-                    j += 1
-                yield entry.start, tape.thread, entry, node
+                yield entry.start, tape.thread, entry, made_by(entries, i)
             elif isinstance(entry, Node):
                 self.builder.made.add(entry)
             elif isinstance(entry, (Pass, Leaked, Optimizing)):
@@ -311,11 +324,17 @@ class _Assembly:
                     self._arrive(self._row(root), raw(ct))
             else:
                 self.last_pass_ended = entry.time
+                if self.standing is None and self.again and not self.again[-1]:
+                    self.standing = entry.standing
         elif type(entry) is Updated and entry.node is not None:
             row = self._row(entry.node, entry.before)
             self.events.append(Event("optimizer", row, thread, entry.start, entry.end, updated=entry))
         elif type(entry) is Leaked:
             self.leaks.append(entry)
+            # Now: the truth values of NumPy are two objects, which come again and again.
+            read = self.builder.of(entry.value) if entry.what in READS else None
+            if read is not None:
+                self.reads.append((entry, read))
         elif type(entry) is Optimizing and entry.steps:
             self.stepped.update(entry.parameters)
 
@@ -355,6 +374,7 @@ class _Assembly:
             if new.op is not None:
                 new.activation, new.offset, new.scope = entry.activation, entry.offset, entry.mode.scope
                 new.code = entry.activation.code if entry.activation is not None else None
+                new.unrecorded = not entry.mode.grad
                 start = entry.start if new is row else entry.end
                 self.events.append(Event("forward", new, thread, start, entry.end))
         if entry.origin is not None and entry.origin.source is not None:
@@ -415,10 +435,18 @@ def recorded(
             made_by.value = tensor._data
     rows = in_order(_kept(builder.rows, roots, made.events, made.last_pass_ended))
     kept = set(rows)
+    touched: set[Node | int] = {id(r.value) for r in builder.rows if r.op is None}
+    touched |= {r.node for r in builder.rows if r.node is not None}
+    touched |= {k.node for k in made.leaks if k.node is not None and id(k.value) in touched}
     events = [e for e in before + made.events if e.row in kept]
+    # A number matters to what is computed after it, a decision also to what is not.
+    end = max((e.start for e in events if e.phase == "forward"), default=0.0)
+    turn = min((e.start for e in events if e.phase == "backward"), default=float("inf"))
     return Recording(
         rows, events, roots, made.leaks, started=began, seconds=recorder.ended - began, step=recorder.number,
-        passes=made.passes, stepped=made.stepped, optimized=recorder.optimized,
+        passes=made.passes, stepped=made.stepped, optimized=recorder.optimized, learned=recorder.learned,
+        standing=made.standing or frozenset(), touched=touched,
+        reads=[(leak, row) for leak, row in made.reads if leak.time < (turn if leak.what == "__bool__" else end)],
         passing={r for r in rows if r.op is None and not made.passing.isdisjoint((r.node, id(r.value)))},
     )  # fmt: skip
 

@@ -30,6 +30,8 @@ UNTOLD = frozenset({"key", "counter"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 _ENTRIES = frozenset({"forward", "__call__"})
 _LONGEST = 48
+# A loop over a variable; one that counts from 0 has the numbers of its turns in it.
+_TURNS = re.compile(r"(?:async )?for (?P<variable>\w+) in (?P<counted>range\([^,()]*\)$)?")
 _FOR = re.compile(r"\b(?:async )?for\b")
 # Whole numbers up to here, among operands, tell structures apart.
 _SMALL = 16
@@ -47,6 +49,7 @@ class Place:
     rows: list[Row] = field(default_factory=list)
     index: int = -1
     hash: str = ""
+    owner: str = ""  # of a part of a module that is no part itself: what the program calls that
 
 
 @dataclass(slots=True)
@@ -72,6 +75,8 @@ class Tree:
         self._merge_root()
         self._join_lists()
         self._dissolve()
+        self._name_turns()
+        self._name_owners()
         self._put_leaves(rows)
         self._split()
         self.places = self._numbered()
@@ -156,8 +161,11 @@ class Tree:
 
     def _scope(self, place: Place, scope: Scope, line: int) -> Place:
         if scope.kind == "module":
+            owner = _owner(scope)
             for part in scope.name.split(".") if scope.name else ():
-                place = self._child(place, ("module", part), part, "module", line)
+                key = ("module", owner, part) if owner else ("module", part)
+                place = self._child(place, key, part, "module", line)
+                place.owner, owner = owner, ""
             return place
         if scope.kind == "checkpoint":
             return self._child(place, ("checkpoint", id(scope)), scope.name, "checkpoint", line)
@@ -215,6 +223,30 @@ class Tree:
                     self._take(child, only)
                 elif child.kind == "loop" and len(child.rows) + len(child.children) <= 1:
                     self._take(place, child)
+
+    def _name_turns(self) -> None:
+        """Call the turns of a loop by what they do, or by its variable: `cell 3`, `t = 3`, `layer 3`."""
+        for loop in self._walk():
+            header = _TURNS.match(loop.name) if loop.kind == "loop" else None
+            for turn in loop.children.values():
+                if turn.kind != "iteration" or not turn.name.isdigit():
+                    continue
+                parts = [c for c in turn.children.values() if c.kind in ("module", "function", "checkpoint")]
+                if len(parts) == len(turn.children) == 1 and not parts[0].name.isdigit():
+                    turn.name = f"{parts[0].name} {turn.name}"
+                elif header is not None and header["variable"] != "_":
+                    turn.name = f"{header['variable']} {'= ' if header['counted'] else ''}{turn.name}"
+
+    def _name_owners(self) -> None:
+        """Parts of several modules that have the same names are called by both: `G.0` and `D.0`."""
+        for place in self._walk():
+            parts: dict[str, list[Place]] = {}
+            for child in place.children.values():
+                if child.owner:
+                    parts.setdefault(child.name, []).append(child)
+            if any(len({part.owner for part in same}) > 1 for same in parts.values()):
+                for part in (part for same in parts.values() for part in same):
+                    part.name = f"{part.owner}.{part.name}"
 
     def _walk(self) -> list[Place]:
         out, stack = [], [self.root]
@@ -319,6 +351,14 @@ def _entered(scope: Scope | None) -> list[Scope]:
             found.append(scope)
         scope = scope.parent
     return found[::-1]
+
+
+def _owner(scope: Scope) -> str:
+    """What the program calls the module that a part was called in, where that is no part of another one."""
+    above = scope.parent
+    if not scope.name or above is None or above.kind != "module" or above.name or above.code is None:
+        return ""
+    return spans.called(above.code, above.offset)
 
 
 def _is_entered_at(scope: Scope, activation: Activation, offset: int) -> bool:

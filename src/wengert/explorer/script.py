@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.errors import GraphError, fail
 from .names import name_leaves
-from .reached import leaf_names, parameters, tensors
+from .reached import arrays, leaf_names, parameters, tensors
 from .recorder import Recorder
 from .recording import Recording, recorded
 
@@ -58,9 +58,10 @@ def record_script(
             error = _recorded(recorder, called)
         recorder.settle(error is not None)
         variables = {**module.__dict__, **recorder.variables}
-        reached = tensors([(n, v) for n, v in variables.items() if not n.startswith("__")])
+        variables = {name: value for name, value in variables.items() if not name.startswith("__")}
+        reached = tensors(variables.items())
     recording = recorded(recorder)
-    name_leaves(recording.rows, leaf_names(reached))
+    name_leaves(recording.rows, leaf_names(reached), arrays(variables.items()))
     recording.script = file.name
     recording.title = f"{function}()" if function is not None else file.stem
     recording.error = error

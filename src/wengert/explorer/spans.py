@@ -107,15 +107,23 @@ def short_path(file: str) -> str:
 # -- names
 
 
+class Use(NamedTuple):
+    """What an expression takes: its operands' names, "" for what is no variable; of a call what is called, else ""."""
+
+    called: str
+    names: tuple[str, ...]
+    alone: str = ""  # the only argument of a call
+
+
 class Named(NamedTuple):
     """What the program says of expressions in a file, by their spans without the file.
 
     `targets` has the variable that a whole right side is assigned to, "" where it is what a function
-    returns; `operands` the names of an operator's or a call's operands.
+    returns; `operands` what an operator, a call or an index takes.
     """
 
     targets: dict[tuple[int, int, int, int], str]
-    operands: dict[tuple[int, int, int, int], tuple[str, ...]]
+    operands: dict[tuple[int, int, int, int], Use]
 
 
 @lru_cache(maxsize=256)
@@ -126,6 +134,7 @@ def named(file: str) -> Named:
         tree = ast.parse("".join(lines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return out
+    modules = _imported(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             _assigned(out, file, node.targets[0], node.value)
@@ -135,24 +144,21 @@ def named(file: str) -> Named:
             name = _name(node.target)
             if name:
                 out.targets[_at(file, node)] = name
-            out.operands[_at(file, node)] = (name, _name(node.value))
+            out.operands[_at(file, node)] = Use("", (name, _name(node.value)))
         elif isinstance(node, ast.Return) and node.value is not None:
             out.targets[_at(file, node.value)] = ""
         elif isinstance(node, ast.Lambda):
             out.targets[_at(file, node.body)] = ""
         if isinstance(node, ast.BinOp):
-            out.operands[_at(file, node)] = (_name(node.left), _name(node.right))
+            out.operands[_at(file, node)] = Use("", (_name(node.left), _name(node.right)))
         elif isinstance(node, ast.UnaryOp):
-            out.operands[_at(file, node)] = (_name(node.operand),)
+            out.operands[_at(file, node)] = Use("", (_name(node.operand),))
         elif isinstance(node, ast.Compare):
-            out.operands[_at(file, node)] = (_name(node.left), *map(_name, node.comparators))
+            out.operands[_at(file, node)] = Use("", (_name(node.left), *map(_name, node.comparators)))
         elif isinstance(node, ast.Call):
-            receiver = node.func.value if isinstance(node.func, ast.Attribute) else None
-            names = tuple(map(_name, node.args))
-            method = receiver is not None and not _is_module(receiver)
-            out.operands[_at(file, node)] = (_name(receiver), *names) if method and receiver is not None else names
+            out.operands[_at(file, node)] = _use(node, modules)
         elif isinstance(node, ast.Subscript):
-            out.operands[_at(file, node)] = (_name(node.value),)
+            out.operands[_at(file, node)] = Use("", (_name(node.value),))
     return out
 
 
@@ -162,17 +168,55 @@ def _assigned(out: Named, file: str, target: ast.expr, value: ast.expr) -> None:
         out.targets[_at(file, value)] = name
 
 
-def _is_module(node: ast.expr) -> bool:
-    return isinstance(node, ast.Name) and node.id in ("wg", "wengert", "np", "F", "nn")
+def _imported(tree: ast.Module) -> frozenset[str]:
+    """What a file's import statements bring in: modules, and what is no value of the program either."""
+    imports = (node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return frozenset(alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names)
+
+
+def _use(node: ast.Call, modules: frozenset[str]) -> Use:
+    """What a call takes: the object whose method is called, then the arguments; of `einsum("ij,j", a, b)` a and b."""
+    owner = node.func.value if isinstance(node.func, ast.Attribute) else None
+    root = owner
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    is_module = isinstance(root, ast.Name) and root.id in modules
+    arguments = [a for a in node.args if not (isinstance(a, ast.Constant) and isinstance(a.value, str))]
+    names = tuple(map(_name, arguments))
+    alone = names[0] if len(arguments) == len(node.args) == 1 and not node.keywords else ""
+    return Use(_called(node), names if owner is None or is_module else (_name(owner), *names), alone)
+
+
+def _called(node: ast.Call) -> str:
+    """The last part of what is called: `relu` of `nn.functional.relu(x)`."""
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
+# Calls that give a value of their argument: what they are given is what it is called.
+_SAME = frozenset(
+    {"asarray", "tensor", "array", "Tensor", "astype", "detach", "requires_grad_", "float", "copy", "clone"}
+)
 
 
 def _name(node: ast.expr) -> str:
     """A variable's or an attribute's name, `self` left out; "" for any other expression."""
+    while isinstance(node, ast.Call):
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        method = isinstance(node.func, ast.Attribute) and called in (
+            "astype",
+            "detach",
+            "requires_grad_",
+            "copy",
+            "clone",
+        )
+        if called not in _SAME or not (method or node.args):
+            return ""
+        node = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0]
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
-    if not isinstance(node, ast.Name) or _is_module(node):
+    if not isinstance(node, ast.Name):
         return ""
     if node.id != "self" or not parts:
         parts.append(node.id)
@@ -191,10 +235,34 @@ def target(where: Span) -> str | None:
     return named(where.file).targets.get(where[1:])
 
 
-def operand(where: Span, index: int) -> str:
-    """What the program calls an operand of an expression; "" where it is none of its variables."""
-    names = named(where.file).operands.get(where[1:], ())
-    return names[index] if index < len(names) else ""
+def operand(where: Span, index: int, op: str) -> str:
+    """What the program calls an operand of an expression, which ran an operation; "" where it is none of its variables.
+
+    An operator or an index is one operation, and a call of a function of its name; what else is called takes its
+    arguments where it likes.
+    """
+    use = named(where.file).operands.get(where[1:])
+    if use is None or index >= len(use.names) or not _is_call_of(use.called, op):
+        return ""
+    return use.names[index]
+
+
+def _is_call_of(called: str, op: str) -> bool:
+    plain = called.replace("_with_", "_").removesuffix("_loss")
+    return called == "" or plain == op or (called == "matmul" and op in ("matvec", "vecmat", "dot"))
+
+
+def argument(where: Span) -> str:
+    """The only argument of a call, where that is a variable; else ""."""
+    use = named(where.file).operands.get(where[1:])
+    return use.alone if use is not None else ""
+
+
+def called(code: CodeType | Source, offset: int) -> str:
+    """What an instruction calls, by its last name: `net` of `self.net(x)`; "" for anything else."""
+    where = span(code, offset)
+    use = named(where.file).operands.get(where[1:]) if where is not None else None
+    return use.called if use is not None else ""
 
 
 # -- loops

@@ -90,6 +90,26 @@ def code(value: Any) -> int:
     return _LEAST if any(array.any() for array in parts(value)) else ZERO
 
 
+def size(value: Any) -> float | int | str | None:
+    """The root mean square to six digits, as sentences tell it; None of one number, and where not all is finite.
+
+    `code` is for drawing: it tells sizes a tenth apart from each other, and no more.
+    """
+    if value is None or (not isinstance(value, (tuple, list)) and np.size(value) == 1):
+        return None
+    flat = np.concatenate([real(array).ravel().astype(np.float64) for array in parts(value)])
+    largest = float(np.abs(flat).max(initial=0.0))
+    if not math.isfinite(largest):
+        return None
+    return short(largest * math.sqrt(float(np.square(flat / largest).mean()))) if largest else 0
+
+
+def amount(value: Any) -> float | int | str | None:
+    """A single number itself, of anything else its size."""
+    single = value is not None and not isinstance(value, (tuple, list)) and np.size(value) == 1
+    return exact(value) if single else size(value)
+
+
 def codes(values: Sequence[Any]) -> list[int]:
     """The codes of many values; single numbers, of which there may be very many, all at once."""
     out = [NONE] * len(values)

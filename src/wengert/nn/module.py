@@ -32,14 +32,16 @@ class Incompatible(NamedTuple):
 class HookHandle:
     """Ends a module's hook: `handle.remove()`."""
 
-    __slots__ = ("_hooks",)
+    __slots__ = ("_hooks", "_number")
 
     def __init__(self, hooks: dict[int, Hook]) -> None:
         self._hooks = hooks
+        self._number = next(reversed(hooks), -1) + 1
 
     def remove(self) -> None:
         """End the hook. A second call does nothing."""
-        self._hooks.pop(id(self), None)
+        self._hooks.pop(self._number, None)
+        self._hooks = {}  # another hook may come to have the number
 
 
 class Module:
@@ -73,6 +75,7 @@ class Module:
     _transient: set[str]
     _path: str
     _mode: Mode | None
+    _compiled: Any
     _pre_hooks: dict[int, Hook]
     _hooks: dict[int, Hook]
 
@@ -87,6 +90,7 @@ class Module:
             _transient=set(),
             _path="",
             _mode=None,
+            _compiled=None,
             _pre_hooks={},
             _hooks={},
         )
@@ -401,7 +405,7 @@ class Module:
         return Incompatible(missing, unexpected)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mode": None}
+        return {**self.__dict__, "_mode": None, "_compiled": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -499,7 +503,7 @@ class Module:
 
 def _add_hook(hooks: dict[int, Hook], hook: Hook) -> HookHandle:
     handle = HookHandle(hooks)
-    hooks[id(handle)] = hook
+    hooks[handle._number] = hook
     return handle
 
 
@@ -562,7 +566,7 @@ def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
         for name, value in module.__dict__.items():
             if name in _REGISTRIES:
                 copy.__dict__[name] = dict(value)
-            elif name != "_mode":
+            elif name not in ("_mode", "_compiled"):
                 copy.__dict__[name] = _substitute(value, replaced)
     result: Module = replaced[id(layout.module)]
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from .aliases import dim_alias
 from .assemble import chunk
 from .blocks import blockwise
 from .elementwise import exp, expm1, log1p, multiply, negative, sigmoid, tanh
+from .reduction import running_dtype
 from .sampling import unary
 from .selection import maximum, minimum, where, where_op
 from .special import erfc
@@ -43,6 +45,17 @@ def operand(x: Any, name: str) -> Tensor:
     return t if category(t.dtype) == 2 else casted(t, float32)
 
 
+def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
+    """An elementwise body that computes half precision in float32, the numbers in it too, and rounds once."""
+
+    @wraps(body)
+    def run(x: Any, **attrs: Any) -> Any:
+        wide = running_dtype(x.dtype)
+        return body(x, **attrs) if wide == x.dtype else casted(body(casted(x, wide), **attrs), x.dtype)
+
+    return run
+
+
 # -- the exact and the tanh form of GELU
 
 
@@ -66,15 +79,18 @@ def _normal_tail(x: Any) -> tuple[Any, Any]:
 def _gelu_numpy(x: Any, approximate: str) -> Any:
     if approximate == "none":
         # x (1 - tail) on the right and x tail on the left; beyond 40 the tail is 0 in every dtype.
-        return np.maximum(x, 0) - np.minimum(np.abs(x), 40) * _normal_tail(x)[0]
+        below = (x > 0).astype(x.dtype)
+        below -= _normal_tail(x)[0]
+        np.abs(below, out=below)
+        below *= np.maximum(x, -40)
+        return below
+    # (1 + tanh(u)) / 2 is the sigmoid of 2 u, which keeps its digits on the left.
     inner = x * x
-    inner *= x * (_TANH_SCALE * _TANH_CUBE)
-    inner += x * _TANH_SCALE
-    out = np.tanh(inner)
-    out += 1
-    out *= x
-    out *= 0.5
-    return out
+    inner *= x * (-2 * _TANH_SCALE * _TANH_CUBE)
+    inner -= x * (2 * _TANH_SCALE)
+    np.exp(inner, out=inner)
+    inner += 1
+    return np.divide(np.maximum(x, -40), inner, out=inner)
 
 
 @blockwise
@@ -83,17 +99,23 @@ def _gelu_slope_numpy(x: Any, approximate: str) -> Any:
         tail, bell = _normal_tail(x)
         right = (x > 0).astype(x.dtype)
         return right + (1 - 2 * right) * tail + np.maximum(np.minimum(x, 40), -40) * (_GAUSS * bell)
+    x = np.minimum(np.maximum(x, -40), 40)
     square = x * x
-    t = np.tanh(_TANH_SCALE * x * (1 + _TANH_CUBE * square))
-    return 0.5 * (1 + t) * (1 + x * (1 - t) * (_TANH_SCALE * (1 + 3 * _TANH_CUBE * square)))
+    s = 1 / (1 + np.exp((-2 * _TANH_SCALE) * x * (1 + _TANH_CUBE * square)))
+    return s * (1 + x * (1 - s) * (2 * _TANH_SCALE * (1 + 3 * _TANH_CUBE * square)))
 
 
 def _gelu_slope(x: Any, approximate: str) -> Any:
-    if not isinstance(x, Tensor):
-        return _gelu_slope_numpy(x, approximate=approximate)
+    slope = _gelu_slope_recorded if isinstance(x, Tensor) else _gelu_slope_numpy
+    return slope(x, approximate=approximate)
+
+
+@in_single
+def _gelu_slope_recorded(x: Tensor, approximate: str) -> Any:
     if approximate == "tanh":
-        t = tanh(_TANH_SCALE * (x + _TANH_CUBE * x * x * x))
-        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * (_TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x))
+        x = maximum(minimum(x, 40.0), -40.0)
+        s = sigmoid((2 * _TANH_SCALE) * (x + _TANH_CUBE * x * x * x))
+        return s * (1 + x * (1 - s) * (2 * _TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x)))
     # Beyond 40 the bell is 0 in every dtype; an infinity times it would be NaN.
     return 0.5 * erfc(x * -_ROOT_HALF) + maximum(minimum(x, 40.0), -40.0) * (_GAUSS * exp(-0.5 * x * x))
 
@@ -114,7 +136,8 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
 
 
 @composite(
-    "gelu(x; approximate)",
+    'gelu(x; approximate: "none"|"tanh")',
+    accepts="real_inexact",
     forward=_gelu_numpy,
     facts={"x": Partial(_gelu_slope)},
     doc="x times the normal distribution function at x, exact or by tanh.",
@@ -123,9 +146,11 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
     reference=_gelu_reference,
     onnx="Gelu",
 )
+@in_single
 def gelu_op(x: Any, *, approximate: str) -> Any:
     if approximate == "tanh":
-        return 0.5 * x * (1 + tanh.front(_TANH_SCALE * (x + _TANH_CUBE * x * x * x)))
+        # (1 + tanh(u)) / 2 is the sigmoid of 2 u, which keeps its digits on the left.
+        return maximum.front(x, -40.0) * sigmoid.front((2 * _TANH_SCALE) * (x + _TANH_CUBE * x * x * x))
     # Beyond 40 erfc is 0 in every dtype; an infinity times it would be NaN.
     return 0.5 * maximum.front(x, -40.0) * erfc.front(x * -_ROOT_HALF)
 
@@ -174,6 +199,7 @@ def _silu_slope(x: Any) -> Any:
 
 @composite(
     "silu(x)",
+    accepts="inexact",
     forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
     doc="x times its sigmoid.",
@@ -182,6 +208,7 @@ def _silu_slope(x: Any) -> Any:
     reference=np.vectorize(lambda v: v / (1 + math.exp(-v))),
     onnx=Missing("ONNX writes it as Mul and Sigmoid"),
 )
+@in_single
 def silu_op(x: Any) -> Any:
     return x * sigmoid.front(x)
 
@@ -219,6 +246,7 @@ def _softplus_numpy(x: Any, beta: float) -> Any:
     algebra=Algebra(monotone=1, range="(0, inf)"),
     onnx="Softplus",
 )
+@in_single
 def softplus_op(x: Any, *, beta: float) -> Any:
     z = x * beta
     return (log1p.front(exp.front(negative.front(z.abs()))) + maximum.front(z, 0.0)) / beta
@@ -266,8 +294,9 @@ def _elementwise(
         return np.vectorize(lambda v: reference(v, **attrs))(x)
 
     fact = slope if isinstance(slope, Fact) or slope is None else Partial(slope)
-    return composite(
+    declared = composite(
         signature,
+        accepts="real_inexact",
         forward=forward,
         facts=None if fact is None else {"x": fact},
         doc=doc,
@@ -276,6 +305,7 @@ def _elementwise(
         samples=samples,
         onnx=onnx,
     )
+    return lambda body: declared(in_single(body))
 
 
 def _one_or(x: Any, below: Any) -> Any:
@@ -283,19 +313,22 @@ def _one_or(x: Any, below: Any) -> Any:
     return where_op(x > 0, 1.0, below)
 
 
+# The 0 stands first below: of two zeros NumPy takes the second, and x keeps its sign.
+
+
 @blockwise
 def _elu_numpy(x: Any, alpha: float) -> Any:
-    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0))
+    return np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x))
 
 
 @blockwise
 def _celu_numpy(x: Any, alpha: float) -> Any:
-    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha)
+    return np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x) / alpha)
 
 
 @blockwise
 def _selu_numpy(x: Any) -> Any:
-    return _SELU_SCALE * (np.maximum(x, 0) + _SELU_ALPHA * np.expm1(np.minimum(x, 0)))
+    return _SELU_SCALE * (np.maximum(0, x) + _SELU_ALPHA * np.expm1(np.minimum(0, x)))
 
 
 @blockwise
@@ -381,7 +414,8 @@ def hardtanh_op(x: Any, *, low: float, high: float) -> Any:
     lambda v: v * min(max(v + 3, 0), 6) / 6, unary((-2.5, 2.5), (3.2, 5)), "HardSwish",
 )  # fmt: skip
 def hardswish_op(x: Any) -> Any:
-    return x * minimum.front(maximum.front(x + 3.0, 0.0), 6.0) / 6.0
+    # Not x times the bounded sum over 6: that product may leave the range.
+    return x * (minimum.front(maximum.front(x + 3.0, 0.0), 6.0) / 6.0)
 
 
 @_elementwise(

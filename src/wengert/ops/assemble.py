@@ -91,11 +91,18 @@ concat_op: Op = linear(
     onnx="Concat",
 )
 
+
+def _infer_split(x: Spec, sizes: Shape, axis: int) -> tuple[Spec, ...]:
+    if sum(sizes) != x.shape[axis]:
+        fail(ShapeError, f"split of {show(x.shape, x.dtype)} into {sizes} along axis {axis + len(x.shape)}")
+    return tuple(spec_of(resized(x.shape, axis, n), x.dtype) for n in sizes)
+
+
 split_op: Op = op(
     "split(x; sizes, axis)",
     lambda x, sizes, axis: tuple(x[along(axis, part)] for part in _parts(sizes)),
     view=True,
-    infer=lambda x, sizes, axis: tuple(spec_of(resized(x.shape, axis, n), x.dtype) for n in sizes),
+    infer=_infer_split,
     facts={"x": Linear(lambda ct, axis: concat_op(*ct, axis=axis), fills=True, selects=True, covers=True)},
     kind="linear",
     results=MANY,
@@ -260,7 +267,7 @@ def _infer_stack(*xs: Spec, axis: int) -> Spec:
 
 
 stack_op: Op = linear(
-    "stack(*xs; axis)",
+    "stack(*xs; axis: new_axis)",
     lambda *xs, axis: np.stack(xs, axis),
     infer=_infer_stack,
     transpose=lambda ct, index, axis: ct[along(axis, index)],
@@ -277,11 +284,22 @@ stack_op: Op = linear(
     onnx=Missing("no operator; Unsqueeze and Concat do it"),
 )
 
+# A tuple of more results than these is no longer a way to write a program.
+_MOST_RESULTS = 1 << 20
+
+
+def _infer_unstack(x: Spec, axis: int) -> tuple[Spec, ...]:
+    count = x.shape[axis]
+    if count > _MOST_RESULTS:
+        fail(ShapeError, f"unstack of {show(x.shape, x.dtype)}: {count:,} results", "Index the tensor instead.")
+    return (spec_of(x.shape[:axis] + x.shape[len(x.shape) + axis + 1 :], x.dtype),) * count
+
+
 unstack_op: Op = op(
     "unstack(x; axis)",
     lambda x, axis: tuple(x[along(axis, i)] for i in range(x.shape[axis])),
     view=True,
-    infer=lambda x, axis: (spec_of(x.shape[:axis] + x.shape[len(x.shape) + axis + 1 :], x.dtype),) * x.shape[axis],
+    infer=_infer_unstack,
     facts={"x": Linear(lambda ct, axis: stack_op(*ct, axis=axis), fills=True, selects=True, covers=True)},
     kind="linear",
     results=MANY,

@@ -7,6 +7,7 @@ derivatives compute the weights again, and no matrix of scores outlives the node
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.node import Node
 from ..core.op import Call, Joint, Missing
 from ..core.operands import promote_tensors
-from ..core.spec import broadcast_shapes, show
+from ..core.spec import Spec, broadcast_shapes, show
 from ..core.tensor import Tensor, asarray
 from .activations import operand
 from .attention_kernels import attention_backward, attention_forward, later
@@ -207,10 +208,37 @@ def _gradients_reference(
     )
 
 
+def _check_specs(q: Spec, k: Spec, v: Spec, mask: Sequence[Spec]) -> None:
+    """Raise ShapeError unless the leading axes are the same, and a mask has the shape of the scores."""
+    shapes = [x.shape for x in (q, k, v, *mask)]
+    fits = min(map(len, shapes)) >= 2 and len({s[:-2] for s in shapes}) == 1 and len(mask) <= 1
+    if (
+        not fits
+        or (q.shape[-1], k.shape[-2]) != (k.shape[-1], v.shape[-2])
+        or any(m.shape[-2:] != (q.shape[-2], k.shape[-2]) for m in mask)
+    ):
+        fail(ShapeError, f"attention of {' and '.join(show(s) for s in shapes)}")
+
+
+def _fits(q: Spec, k: Spec, v: Spec, *mask: Spec, causal: bool, scale: float) -> None:
+    _check_specs(q, k, v, mask)
+
+
+def _gradients_fit(
+    q: Spec, k: Spec, v: Spec, y: Spec, lse: Spec, dy: Spec, *mask: Spec, causal: bool, scale: float
+) -> None:
+    _check_specs(q, k, v, mask)
+    shape = (*q.shape[:-1], v.shape[-1])
+    fits = y.shape == dy.shape == shape and lse.shape == q.shape[:-1]
+    if not fits or lse.dtype not in (q.dtype, running_dtype(q.dtype)):
+        fail(ShapeError, f"gradients of attention of {shape}: {y}, {lse} and {dy}")
+
+
 @composite(
     "attention(q, k, v, *mask; causal, scale)",
     accepts="real_inexact",
     forward=attention_forward,
+    fits=_fits,
     facts=Joint(_attention_pull, _attention_push, absent=True),
     results=2,
     doc="Softmax of scaled products of queries and keys, applied to values; and the log-sum-exp of the products.",
@@ -228,9 +256,10 @@ def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float)
 
 
 @composite(
-    "attention_gradients(q, k, v, y, lse, dy, *mask; causal, scale)",
+    "attention_gradients(q, k, v, y, lse: any, dy, *mask; causal, scale)",
     accepts="real_inexact",
     forward=attention_backward,
+    fits=_gradients_fit,
     facts=Joint(_gradients_pull),
     results=3,
     doc="The gradients of attention in queries, keys and values, for `dy` of its result `y`.",

@@ -45,7 +45,7 @@ def _infer_permute(x: Spec, axes: tuple[int, ...]) -> Spec:
 
 
 permute_op: Op = linear(
-    "permute(x; axes)",
+    "permute(x; axes: permutation)",
     _permute,
     view=True,
     infer=_infer_permute,
@@ -212,7 +212,7 @@ def _infer_squeeze(x: Spec, axis: tuple[int, ...]) -> Spec:
 
 
 squeeze_op: Op = linear(
-    "squeeze(x; axis)",
+    "squeeze(x; axis: axes)",
     lambda x, axis: np.squeeze(x, axis),
     view=True,
     infer=_infer_squeeze,
@@ -232,7 +232,7 @@ squeeze_op: Op = linear(
 )
 
 expand_dims_op: Op = linear(
-    "expand_dims(x; axis)",
+    "expand_dims(x; axis: new_axis)",
     lambda x, axis: np.expand_dims(x, axis),
     view=True,
     infer=lambda x, axis: spec_of(_with_axis(x.shape, axis), x.dtype),
@@ -325,7 +325,7 @@ def atleast_2d(*xs: Any) -> Any:
 # -- flip and roll
 
 flip_op: Op = linear(
-    "flip(x; axis)",
+    "flip(x; axis: axes)",
     lambda x, axis: np.flip(x, axis),
     view=True,
     infer=lambda x, axis: x,
@@ -344,10 +344,17 @@ flip_op: Op = linear(
     onnx=Missing("no operator; Slice with a step of -1 does it"),
 )
 
+
+def _infer_roll(x: Spec, shift: tuple[int, ...], axis: tuple[int, ...]) -> Spec:
+    if len(shift) != len(axis):
+        fail(ShapeError, f"roll: {len(shift)} shifts for {len(axis)} axes")
+    return x
+
+
 roll_op: Op = linear(
-    "roll(x; shift, axis)",
+    "roll(x; shift, axis: listed_axes)",
     lambda x, shift, axis: np.roll(x, shift, axis),
-    infer=lambda x, shift, axis: x,
+    infer=_infer_roll,
     transpose=lambda ct, shift, axis: roll_op(ct, shift=tuple(-s for s in shift), axis=axis),
     fills=True,
     selects=True,

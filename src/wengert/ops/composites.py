@@ -11,7 +11,7 @@ from ..core.declare import composite, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Linear, Route, Vjp
 from ..core.operands import promote_tensors
-from ..core.spec import float32, normalize_axis, show
+from ..core.spec import Spec, float32, normalize_axis, show
 from ..core.tensor import Tensor
 from .activations import operand
 from .aliases import dim_alias
@@ -73,6 +73,7 @@ def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
 
 @composite(
     "softmax(x; axis)",
+    accepts="inexact",
     forward=softmax_numpy,
     facts={"x": Vjp(_softmax_pull)},
     doc="exp(x) over its sum along an axis.",
@@ -91,6 +92,7 @@ def softmax_op(x: Any, *, axis: int) -> Any:
 
 @composite(
     "log_softmax(x; axis)",
+    accepts="inexact",
     forward=log_softmax_numpy,
     facts={"x": Vjp(lambda ct, out, axis: ct - conjugate(exp(out)) * sum_op(ct, axis=(axis,), keepdims=True))},
     doc="The logarithm of softmax along an axis.",
@@ -178,9 +180,16 @@ def _linear_samples(rng: Any) -> list[Call]:
     ]
 
 
+def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
+    if not x.shape or len(weight.shape) != 2 or len(bias) > 1 or any(b.shape != weight.shape[:1] for b in bias):
+        fail(ShapeError, f"linear of {' and '.join(map(str, (x, weight, *bias)))}")
+
+
 @composite(
     "linear(x, weight, *bias)",
+    accepts="numeric",
     forward=_linear_numpy,
+    fits=_linear_fits,
     facts={
         "x": Linear(lambda ct, weight, x_shape: matmul_op(_as_rows(ct), conjugate(weight)).reshape(x_shape)),
         "weight": Linear(lambda ct, x: matmul_op(_as_rows(ct).mT, _as_rows(conjugate(x)))),
@@ -252,6 +261,7 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
 
 @composite(
     "dropout(x; p, key, counter)",
+    accepts="inexact",
     forward=_dropout_numpy,
     facts={"x": Route(_kept_mask, weight=lambda p: 1 / (1 - p))},
     doc="x with elements dropped at random and the others scaled up.",
@@ -267,6 +277,7 @@ def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
 
 @composite(
     "dropout_at(x, key, counter; p)",
+    accepts="inexact",
     forward=lambda x, key, counter, p: _dropout_numpy(x, p, key_words(key), int(counter)),
     facts={"x": Route(_kept_mask_at, weight=lambda p: 1 / (1 - p))},
     doc="x with elements dropped at random and the others scaled up. The key and the position are inputs.",

@@ -101,7 +101,7 @@ convolve: Op = op(
 )
 
 convolve_transpose: Op = op(
-    "convolve_transpose(y, w; size, stride, padding, dilation, groups)",
+    "convolve_transpose(y, w; size: sizes, stride, padding, dilation, groups)",
     im2col.convolve_transpose,
     infer=im2col.infer_transpose,
     facts={

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import converted
 from ..core.declare import public
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, ShapeError, fail
@@ -296,7 +297,7 @@ def arange(
         values: Any = np.arange(first, first + count * by, by)
     else:
         values = first + by * np.arange(count, dtype=np.float64)
-    return _made(values.astype(wanted), requires_grad)
+    return _made(converted(values, wanted), requires_grad)
 
 
 def _real(value: Any, what: str) -> int | float:
@@ -341,7 +342,7 @@ def linspace(
         return _made(_between(start, stop, count, endpoint, wanted), requires_grad)
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
     values = np.linspace(first, last, count, endpoint=endpoint)
-    return _made(_as(values, wanted), requires_grad)
+    return _made(converted(values, wanted), requires_grad)
 
 
 def _between(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType) -> Tensor:
@@ -379,13 +380,7 @@ def logspace(
     if _is_recorded(start) or _is_recorded(stop) or _is_recorded(base):
         return _made(TABLE["pow"].front(base, _between(start, stop, count, True, wanted)), requires_grad)
     first, last = _python_number(start, "start"), _python_number(stop, "stop")
-    return _made(_as(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad)
-
-
-def _as(values: Any, dtype: DType) -> Any:
-    if values.dtype.kind == "c" and dtype.kind != "c":
-        fail(DTypeError, f"complex numbers do not fit {dtype}", "Pick a complex dtype.")
-    return values.astype(dtype)
+    return _made(converted(np.logspace(first, last, count, base=_real(base, "base")), wanted), requires_grad)
 
 
 # -- matrices

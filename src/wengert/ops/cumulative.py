@@ -97,6 +97,7 @@ def _by_hand(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 cumulative_sum_op: Op = linear(
     "cumulative_sum(x; axis, reverse)",
     lambda x, axis, reverse: _running(np.add, x, axis, reverse),
+    accepts="numeric",
     infer=_same,
     transpose=lambda ct, axis, reverse: cumulative_sum_op(ct, axis=axis, reverse=not reverse),
     fills=True,
@@ -144,10 +145,16 @@ def _recur_in_b(ct: Any, a: Any, axis: int, reverse: bool) -> Any:
     return linear_recurrence(factors, ct, axis=axis, reverse=not reverse)
 
 
+def _infer_recurrence(a: Spec, b: Spec, **attrs: Any) -> Spec:
+    if a.shape != b.shape:
+        fail(ShapeError, f"linear_recurrence of {show(a.shape, a.dtype)} and {show(b.shape, b.dtype)}")
+    return b
+
+
 linear_recurrence: Op = op(
     "linear_recurrence(a, b; axis, reverse)",
     _recur,
-    infer=lambda a, b, **attrs: b,
+    infer=_infer_recurrence,
     facts={"a": Vjp(_recur_in_a), "b": Linear(_recur_in_b)},
     doc="y with y[t] = a[t] y[t-1] + b[t] along an axis (t+1 instead of t-1 reversed), starting from y = 0.",
     samples=lambda rng: [
@@ -190,6 +197,7 @@ def _cumulative_prod_pull(ct: Any, x: Any, axis: int, exclusive: bool, reverse: 
 cumulative_prod_op: Op = op(
     "cumulative_prod(x; axis, exclusive, reverse)",
     _cumulative_prod,
+    accepts="numeric",
     infer=_same,
     facts={"x": Vjp(_cumulative_prod_pull)},
     doc="Running products along an axis; an exclusive one leaves the element at its own place out.",

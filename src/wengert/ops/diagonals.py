@@ -120,6 +120,16 @@ def _embed_diagonal(x: Any, offset: int, rows: int, columns: int) -> Any:
     return out
 
 
+def _infer_embedding(x: Spec, offset: int, rows: int, columns: int) -> Spec:
+    if x.shape[-1] != _diagonal_size(rows, columns, offset):
+        fail(
+            ShapeError,
+            f"a diagonal of {show(x.shape, x.dtype)} in matrices of {rows} rows and {columns} columns, at {offset}",
+            "It has as many elements as that diagonal of the matrices.",
+        )
+    return spec_of((*x.shape[:-1], rows, columns), x.dtype)
+
+
 diagonal_op: Op = linear(
     "diagonal(x; offset)",
     lambda x, offset: np.diagonal(x, offset, -2, -1),
@@ -148,7 +158,7 @@ diagonal_op: Op = linear(
 embed_diagonal: Op = linear(
     "embed_diagonal(x; offset, rows, columns)",
     _embed_diagonal,
-    infer=lambda x, offset, rows, columns: spec_of((*x.shape[:-1], rows, columns), x.dtype),
+    infer=_infer_embedding,
     transpose=lambda ct, offset: diagonal_op(ct, offset=offset),
     selects=True,
     covers=True,

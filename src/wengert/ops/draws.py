@@ -51,7 +51,7 @@ def at(drawing: Op) -> Op:
     def samples(rng: Any) -> list[Call]:
         return [_fed(call) for call in drawing.samples(rng)]  # type: ignore[misc]
 
-    attrs = [name for name in drawing.attr_names if name not in ("key", "counter")]
+    attrs = [f"{name}: {kind}" for name, kind in drawing.kinds.items() if name not in ("key", "counter")]
     return op(
         f"{drawing.name}_at({', '.join([*drawing.params, 'key', 'counter'])}; {', '.join(attrs)})",
         forward,

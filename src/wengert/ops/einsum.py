@@ -26,6 +26,7 @@ from ..core.tensor import Tensor
 from .axes import permute_op
 from .diagonals import diagonal, diagonal_op
 from .elementwise import conj, multiply
+from .reduce import sum as sum_along
 from .structure import as_operand, broadcast, reshaped
 
 # -- the op
@@ -44,6 +45,12 @@ def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int]:
 def _infer_einsum(*xs: Spec, subscripts: str) -> Spec:
     terms, out = _terms(subscripts)
     sizes = _sizes(terms, [x.shape for x in xs])
+    letters = "".join(terms)
+    plain = set(subscripts) <= {*string.ascii_letters, *",->"} and subscripts == f"{','.join(terms)}->{out}"
+    fits = [len(t) == len(x.shape) for t, x in zip(terms, xs, strict=False)] == [True] * max(len(terms), len(xs))
+    fits = fits and all(sizes[a] == n for t, x in zip(terms, xs) for a, n in zip(t, x.shape))
+    if not (plain and fits and set(out) <= set(letters) and all(len(set(t)) == len(t) for t in (*terms, out))):
+        fail(ShapeError, f"einsum: {subscripts!r} of {' and '.join(show(x.shape) for x in xs)}")
     return spec_of(tuple(sizes[letter] for letter in out), xs[0].dtype)
 
 
@@ -175,7 +182,7 @@ def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
 
 
 einsum_op: Op = op(
-    "einsum(*xs; subscripts)",
+    "einsum(*xs; subscripts: text)",
     _einsum,
     infer=_infer_einsum,
     facts={"xs": Linear(_einsum_transpose)},
@@ -408,15 +415,14 @@ def kron(x: Any, y: Any) -> Tensor:
 
 
 @public(method=True)
-def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
     """The sum of a diagonal of the matrices in two axes (NumPy, PyTorch).
 
-    Raises ShapeError.
+    `dtype` is that of the sum, as in :func:`wengert.sum`: else that of `x`, but booleans and small integers
+    widen to 64 bits. Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.trace(wg.tensor([[1.0, 2.0], [3.0, 4.0]]))
     tensor(5.)
     """
-    found = diagonal(as_operand(x), offset, axis1, axis2)
-    letters = string.ascii_letters[: found.ndim]
-    return _contract((found,), (letters,), letters[:-1])
+    return sum_along(diagonal(as_operand(x), offset, axis1, axis2), axis=-1, dtype=dtype)

@@ -37,8 +37,15 @@ def _inside(sizes: Shape, widths: Pairs) -> tuple[Any, ...]:
     return (Ellipsis, *(slice(before, before + n) for (before, _), n in zip(widths, sizes)))
 
 
+def _leading(x: Spec, given: Sequence[Any]) -> int:
+    """How many axes come before the last ones, for each of which something is given. Raises ShapeError."""
+    if len(given) > len(x.shape):
+        fail(ShapeError, f"{given} for the axes of {show(x.shape, x.dtype)}")
+    return len(x.shape) - len(given)
+
+
 def _infer_pad(x: Spec, widths: Pairs) -> Spec:
-    leading = len(x.shape) - len(widths)
+    leading = _leading(x, widths)
     return spec_of((*x.shape[:leading], *(b + n + a for (b, a), n in zip(widths, x.shape[leading:]))), x.dtype)
 
 
@@ -166,10 +173,15 @@ def _tile_transpose(ct: Any, x_shape: Shape, repetitions: tuple[int, ...]) -> An
     return split_up.sum(axis=tuple(range(-2 * len(repetitions), 0, 2))) if repetitions else ct
 
 
+def _infer_tile(x: Spec, repetitions: tuple[int, ...]) -> Spec:
+    leading = _leading(x, repetitions)
+    return spec_of((*x.shape[:leading], *(n * r for n, r in zip(x.shape[leading:], repetitions))), x.dtype)
+
+
 tile_op: Op = linear(
     "tile(x; repetitions)",
     lambda x, repetitions: np.tile(x, repetitions),
-    infer=lambda x, repetitions: spec_of(_tiled(x.shape, repetitions), x.dtype),
+    infer=_infer_tile,
     transpose=_tile_transpose,
     fills=True,
     selects=True,
@@ -186,11 +198,6 @@ tile_op: Op = linear(
     native=MOVES,
     onnx="Tile",
 )
-
-
-def _tiled(shape: Shape, repetitions: tuple[int, ...]) -> Shape:
-    leading = len(shape) - len(repetitions)
-    return (*shape[:leading], *(n * r for n, r in zip(shape[leading:], repetitions)))
 
 
 @public
@@ -255,12 +262,16 @@ def _sum_runs(x: Any, repeats: Repeats, axis: int) -> Any:
 
 
 def _infer_repeat(x: Spec, repeats: Repeats, axis: int) -> Spec:
-    size = x.shape[axis] * repeats if isinstance(repeats, int) else sum(repeats)
+    size = sum(repeats) if isinstance(repeats, tuple) else x.shape[axis] * repeats
+    if isinstance(repeats, tuple) and len(repeats) != x.shape[axis]:
+        fail(ShapeError, f"repeat by {len(repeats)} numbers along an axis of size {x.shape[axis]}")
     return spec_of(resized(x.shape, axis, size), x.dtype)
 
 
 def _infer_sum_runs(x: Spec, repeats: Repeats, axis: int) -> Spec:
-    size = x.shape[axis] // repeats if isinstance(repeats, int) else len(repeats)
+    size = len(repeats) if isinstance(repeats, tuple) else x.shape[axis] // repeats
+    if x.shape[axis] != (sum(repeats) if isinstance(repeats, tuple) else size * repeats):
+        fail(ShapeError, f"sums of runs of {repeats} elements along an axis of size {x.shape[axis]}")
     return spec_of(resized(x.shape, axis, size), x.dtype)
 
 

@@ -59,7 +59,15 @@ def _check_points(name: str, x: Spec, n: int) -> None:
         fail(ShapeError, f"{name} of {show(x.shape, x.dtype)} to {n} points", "Give n, at least 1.")
 
 
+def _check_category(name: str, x: Spec, wanted: int) -> None:
+    if category(x.dtype) != wanted:
+        fail(DTypeError, f"{name} of {show(x.shape, x.dtype)}", f"It takes {('real', 'complex')[wanted - 2]} numbers.")
+
+
 def _infer_complex(name: str, x: Spec, axes: tuple[int, ...]) -> Spec:
+    _check_category(name, x, 3)
+    if not axes:
+        fail(ShapeError, f"{name} of {show(x.shape, x.dtype)} along no axis")
     for axis in axes:
         if not isinstance(x.shape[axis], Dim):
             _check_points(name, x, x.shape[axis])
@@ -78,7 +86,7 @@ def _spectrum(inverse: bool) -> Op:
         return x
 
     return op(
-        f"{name}(x; axes, norm)",
+        f'{name}(x; axes, norm: "backward"|"ortho"|"forward")',
         run,
         infer=lambda x, axes, norm: _infer_complex(name, x, axes),
         facts={
@@ -122,6 +130,7 @@ ifft_op: Op = _spectrum(True)
 
 def _halved(x: Spec, axis: int) -> int:
     n = x.shape[axis]
+    _check_category("rfft", x, 2)
     if isinstance(n, Dim):
         fail(
             GraphError,
@@ -140,6 +149,7 @@ def _resized(x: Spec, axis: int, size: int, dtype: Any) -> Spec:
 
 def _infer_irfft(x: Spec, axis: int, size: int) -> Spec:
     _check_points("irfft", x, size)
+    _check_category("irfft", x, 3)
     if x.shape[axis] != size // 2 + 1:
         fail(
             ShapeError,
@@ -186,8 +196,9 @@ def _whole_spectrum(x: Any, axis: int, size: int) -> Any:
 
 
 rfft_op: Op = op(
-    "rfft(x; axis, norm)",
+    'rfft(x; axis, norm: "backward"|"ortho"|"forward")',
     _rfft,
+    accepts="real_inexact",
     infer=lambda x, axis, norm: _resized(x, axis, _halved(x, axis), complex_dtype(x.dtype)),
     facts={"x": Linear(_rfft_transpose)},
     kind="linear",
@@ -209,7 +220,7 @@ rfft_op: Op = op(
 )
 
 irfft_op: Op = op(
-    "irfft(x; axis, size, norm)",
+    'irfft(x; axis, size, norm: "backward"|"ortho"|"forward")',
     lambda x, axis, size, norm: np.fft.irfft(x, size, axis=axis, norm=norm),
     infer=lambda x, axis, size, norm: _infer_irfft(x, axis, size),
     facts={"x": Linear(_irfft_transpose)},

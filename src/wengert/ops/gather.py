@@ -60,7 +60,17 @@ def _gather(x: Any, indices: Any, axis: int) -> Any:
 
 
 def _gather_infer(x: Any, indices: Any, axis: int) -> Spec:
+    if len(x.shape) != len(indices.shape) or with_size(x.shape, axis, 0) != with_size(indices.shape, axis, 0):
+        fail(ShapeError, f"gather of {show(x.shape, x.dtype)} by indices of shape {indices.shape}")
     return spec_of(indices.shape, x.dtype)
+
+
+def _infer_gather_transpose(ct: Any, indices: Any, axis: int, size: int) -> Spec:
+    if ct.shape != indices.shape:
+        fail(
+            ShapeError, f"the transpose of a gather by indices of shape {indices.shape}, of {show(ct.shape, ct.dtype)}"
+        )
+    return spec_of(with_size(ct.shape, axis, size), ct.dtype)
 
 
 def _gather_transpose(ct: Any, indices: Any, axis: int, size: int) -> Any:
@@ -127,7 +137,7 @@ gather_op: Op = op(
 gather_transpose: Op = op(
     "gather_transpose(ct, indices; axis, size)",
     _gather_transpose,
-    infer=lambda ct, indices, axis, size: spec_of(with_size(ct.shape, axis, size), ct.dtype),
+    infer=_infer_gather_transpose,
     facts={
         "ct": Linear(lambda ct, indices, axis: gather_op(ct, indices, axis=axis), selects=True, covers=True),
         "indices": INDEX,

@@ -11,6 +11,7 @@ from ..core import tree
 from ..core.declare import elementwise, op, public
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
+from ..core.record import SCALARS
 from ..core.spec import category
 from ..core.tensor import Tensor
 from .elementwise import stop_gradient
@@ -27,9 +28,15 @@ def _tensor(x: Any, what: str) -> Tensor:
 
 # -- scaled and reversed
 
+
+def _as_array(x: Any, like: Any) -> Any:
+    """`x` itself, or for a number an array of it."""
+    return np.full_like(like, x) if type(x) in SCALARS else x
+
+
 _scaled = elementwise(
     "scale_gradient(x, scale)",
-    lambda x, scale: x,
+    _as_array,
     partials={"x": Partial(lambda scale: scale), "scale": NoDerivative("it weighs gradients, not the value")},
     doc="x; its derivative is multiplied by scale.",
     public="",
@@ -116,7 +123,7 @@ def _like(ct: Any, number: float) -> Any:
 
 
 _clipped = op(
-    "clip_gradient(x; low, high)",
+    "clip_gradient(x; low: number?, high: number?)",
     lambda x, low, high: x,
     infer=lambda x, low, high: x,
     facts=Joint(_clipped_between, push=lambda ts: ts[0]),
@@ -145,7 +152,7 @@ def _clipped_to_norm(ct: Any, norm: float, axis: tuple[int, ...]) -> tuple[Any]:
 
 
 _clipped_norm = op(
-    "clip_gradient_norm(x; norm, axis)",
+    "clip_gradient_norm(x; norm, axis: axes)",
     lambda x, norm, axis: x,
     infer=lambda x, norm, axis: x,
     facts=Joint(_clipped_to_norm, push=lambda ts: ts[0]),
@@ -243,7 +250,7 @@ def checkpoint_name(x: Any, name: str) -> Tensor:
 
 _through = elementwise(
     "straight_through(hard, soft)",
-    lambda hard, soft: hard,
+    _as_array,
     partials={
         "hard": NoDerivative("its derivative is replaced by that of the other argument"),
         "soft": Partial(lambda: 1.0),

@@ -16,11 +16,12 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.errors import ShapeError, fail
-from ..core.spec import DType, Shape, Spec, spec_of
+from ..core.spec import DType, Shape, Spec, show, spec_of
 from .windows import (
     GATHER_BYTES,
     Pads,
     at_offset,
+    check_geometry,
     check_windows,
     flat_batch,
     gathered,
@@ -65,6 +66,7 @@ def infer_convolve(x: Any, w: Any, stride: Shape, padding: Pads, dilation: Shape
     n = len(stride)
     name = f"conv{n}d"
     check_channels(x, w, groups, n, 1, name)
+    check_geometry(name, n, padding, dilation)
     size, kernel = x.shape[-n:], w.shape[2:]
     out = output_size(size, kernel, stride, padding, dilation)
     check_windows(name, size, kernel, out, padding, dilation)
@@ -75,18 +77,29 @@ def infer_transpose(y: Any, w: Any, size: Shape, stride: Shape, padding: Pads, d
     n = len(stride)
     name = f"conv_transpose{n}d"
     check_channels(y, w, groups, n, 0, name)
+    check_geometry(name, n, size, padding, dilation)
     if min(size, default=1) < 1:
         fail(
             ShapeError,
             f"{name}: an input of shape {y.shape} with a kernel of shape {w.shape} gives a result of size {size}",
             "Use less padding or a larger kernel.",
         )
-    return spec_of(y.shape[: -n - 1] + (w.shape[1] * groups, *size), y.dtype)
+    found = spec_of(y.shape[: -n - 1] + (w.shape[1] * groups, *size), y.dtype)
+    if output_size(size, w.shape[2:], stride, padding, dilation) != y.shape[-n:]:
+        fail(ShapeError, f"{name}: {show(y.shape)} is not a result of {show(found.shape)} and {show(w.shape)}")
+    return found
 
 
 def infer_kernel(x: Any, y: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Spec:
     n = len(stride)
-    return spec_of((y.shape[-n - 1], x.shape[-n - 1] // groups, *kernel), x.dtype)
+    name = f"the kernel of conv{n}d"
+    check_geometry(name, n, kernel, padding, dilation)
+    if len(x.shape) != len(y.shape) or len(x.shape) <= n or x.shape[-n - 1] % groups:
+        fail(ShapeError, f"{name}: {show(x.shape)} and {show(y.shape)} with groups={groups}")
+    found = spec_of((y.shape[-n - 1], x.shape[-n - 1] // groups, *kernel), x.dtype)
+    if infer_convolve(x, found, stride, padding, dilation, groups).shape != y.shape:
+        fail(ShapeError, f"{name}: {show(y.shape)} is not a result of {show(x.shape)} and {show(found.shape)}")
+    return found
 
 
 def _gathers_channels_first(channels: int, kernel: Shape, out: Shape, groups: int) -> bool:

@@ -72,12 +72,17 @@ def _betaln_one_large(s: Array, m: Array) -> Array:
     return out
 
 
+def _betaln_slope(a: Any, b: Any) -> Any:
+    wide = wider(a)
+    return as_wide_as(a, digamma(wide) - digamma(wide + wider(b)))
+
+
 betaln_op = elementwise(
     "betaln(a, b)",
     in_float64(_betaln),
     partials={
-        "a": lambda a, b: digamma(a) - digamma(a + b),
-        "b": lambda a, b: digamma(b) - digamma(a + b),
+        "a": lambda a, b: _betaln_slope(a, b),
+        "b": lambda a, b: _betaln_slope(b, a),
     },
     accepts="real_inexact",
     doc="The logarithm of the beta function of positive a and b.",

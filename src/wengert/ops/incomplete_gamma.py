@@ -209,7 +209,7 @@ def _mp_ratio(a: float, w: float, n: int) -> float:
 
 
 gamma_ratio: Op = op(
-    "gamma_ratio(a, w; n)",
+    "gamma_ratio(a, w; n: order)",
     in_float64(_ratio),
     infer=_infer_same,
     facts={"a": Partial(_ratio_in_a), "w": Partial(_ratio_in_w)},

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..core.declare import linear, op
-from ..core.dims import has_dims
-from ..core.errors import RangeError, fail
+from ..core.dims import Dim, has_dims
+from ..core.errors import RangeError, ShapeError, fail
 from ..core.op import Call, Linear, Missing, NoDerivative, Op
-from ..core.spec import Shape, Spec, bool_, broadcast_shapes, int64, spec_of
+from ..core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
 from .selection import where_op
 
 # One entry of a canonical static entries: an integer, (start, stop, step), or None for a new axis.
@@ -45,11 +45,13 @@ def _consumed(entries: Entries) -> int:
 
 def _kept(entries: Entries) -> int:
     """How many axes of the result come from it."""
-    return sum(not isinstance(e, int) for e in entries)
+    return sum(e is None or isinstance(e, tuple) for e in entries)
 
 
 def _slice_shape(shape: Shape, entries: Entries) -> Shape:
     split = len(shape) - _consumed(entries)
+    if split < 0:
+        fail(ShapeError, f"an index of {_consumed(entries)} axes for shape {shape}")
     sizes = iter(shape[split:])
     out = list(shape[:split])
     for e in entries:
@@ -59,6 +61,8 @@ def _slice_shape(shape: Shape, entries: Entries) -> Shape:
         n = next(sizes)
         if isinstance(e, tuple):
             out.append(_length(n, e))
+        elif e < 0 or (not isinstance(n, Dim) and e >= n):  # canonical ones count from the start
+            fail(RangeError, f"index {e} is out of range for an axis of size {n}")
     return tuple(out)
 
 
@@ -144,10 +148,28 @@ slice_op: Op = linear(
     onnx="Slice",
 )
 
+
+def _infer_slice_transpose(ct: Spec, entries: Entries, sizes: Shape) -> Spec:
+    lead = ct.shape[: ct.ndim - _kept(entries)]
+    if len(sizes) != _consumed(entries) or _slice_shape(lead + sizes, entries) != ct.shape:
+        fail(ShapeError, f"the transpose of a slice {entries} of {sizes}, of {show(ct.shape, ct.dtype)}")
+    return ct.with_shape(lead + sizes)
+
+
+def _infer_slice_update(x: Spec, v: Any, entries: Entries) -> Spec:
+    place = _slice_shape(x.shape, entries)
+    shape = v.shape if isinstance(v, Spec) else ()
+    while len(shape) > len(place) and shape[0] == 1:  # NumPy takes more axes in front, of size 1
+        shape = shape[1:]
+    if broadcast_shapes(shape, place) != place:
+        fail(ShapeError, f"an update of {place}, of {show(x.shape, x.dtype)}, by {show(v.shape, v.dtype)}")
+    return x
+
+
 slice_transpose: Op = linear(
     "slice_transpose(ct; entries, sizes)",
     _slice_transpose,
-    infer=lambda ct, entries, sizes: spec_of(ct.shape[: ct.ndim - _kept(entries)] + sizes, ct.dtype),
+    infer=_infer_slice_transpose,
     transpose=lambda ct, entries: slice_op(ct, entries=entries),
     selects=True,
     covers=True,
@@ -164,9 +186,9 @@ slice_transpose: Op = linear(
 )
 
 slice_update: Op = op(
-    "slice_update(x, v; entries)",
+    "slice_update(x, v: value; entries)",
     _slice_update,
-    infer=lambda x, v, entries: x,
+    infer=_infer_slice_update,
     facts={
         "x": Linear(lambda ct, entries: slice_update(ct, 0.0, entries=entries), selects=True),
         "v": Linear(lambda ct, entries: slice_op(ct, entries=entries), selects=True, covers=True),
@@ -206,12 +228,38 @@ def _index_shape(x: Any, indices: Iterable[Any], axis: int) -> tuple[Shape, Shap
     if common is None:
         fail(RangeError, f"index: arrays of shapes {' and '.join(map(str, shapes))} do not broadcast together")
     after = axis + len(shapes)
+    if not shapes or after > 0:
+        fail(RangeError, f"index: {len(shapes)} arrays for the axes of {x.shape} from {axis + len(x.shape)} on")
     return x.shape[:axis], common, x.shape[after:] if after else ()
 
 
 def _index_infer(x: Any, *indices: Any, axis: int) -> Spec:
     lead, common, tail = _index_shape(x, indices, axis)
     return spec_of(lead + common + tail, x.dtype)
+
+
+def _infer_index_update(x: Spec, v: Any, *indices: Any, axis: int) -> Spec:
+    place = sum(_index_shape(x, indices, axis), ())
+    if isinstance(v, Spec) and broadcast_shapes(v.shape, place) != place:
+        fail(ShapeError, f"an update of {place}, of {show(x.shape, x.dtype)}, by {show(v.shape, v.dtype)}")
+    return x
+
+
+def _infer_index_transpose(ct: Spec, *indices: Any, axis: int, sizes: Shape) -> Spec:
+    if len(indices) != len(sizes) or axis + len(sizes) > 0:
+        fail(ShapeError, f"the transpose of an index by {len(indices)} arrays of axes of sizes {sizes} from {axis} on")
+    lead, _, tail = _split_transposed(ct, indices, axis, sizes)
+    found = ct.with_shape(lead + sizes + tail)
+    if len(tail) != -axis - len(sizes) or sum(_index_shape(found, indices, axis), ()) != ct.shape:
+        fail(ShapeError, f"the transpose of an index of {show(found.shape)}, of {show(ct.shape, ct.dtype)}")
+    return found
+
+
+def _infer_is_last(*indices: Any, sizes: Shape) -> Spec:
+    common = broadcast_shapes(*(i.shape for i in indices))
+    if common is None or len(indices) != len(sizes) or not sizes:
+        fail(ShapeError, f"index_is_last: {len(indices)} arrays of indices of {sizes}")
+    return spec_of(common, bool_)
 
 
 def _index_update(x: Any, v: Any, *indices: Any, axis: int) -> Any:
@@ -263,7 +311,8 @@ def check_range(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> N
 def flat_index(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> Any:
     """Index arrays over axes of `sizes` as one array over those axes flattened. Raises RangeError."""
     indices = tuple(indices)
-    check_range(what, indices, sizes, axis)
+    if all(i.size for i in indices):  # beside one without elements no place is named
+        check_range(what, indices, sizes, axis)
     flat: Any = 0
     for i, n in zip(indices, sizes, strict=True):
         i = i.astype(int64, copy=False)  # a narrow one would wrap around
@@ -396,11 +445,9 @@ index_op: Op = op(
 )
 
 index_transpose: Op = op(
-    "index_transpose(ct, *indices; axis, sizes)",
+    "index_transpose(ct, *indices; axis: result_axis, sizes)",
     _index_transpose,
-    infer=lambda ct, *indices, axis, sizes: spec_of(
-        (split := _split_transposed(ct, indices, axis, sizes))[0] + sizes + split[2], ct.dtype
-    ),
+    infer=_infer_index_transpose,
     facts={
         "ct": Linear(lambda ct, indices, axis: index_op(ct, *indices, axis=axis), selects=True, covers=True),
         "indices": INDEX,
@@ -415,7 +462,7 @@ index_transpose: Op = op(
 index_is_last: Op = op(
     "index_is_last(*indices; sizes)",
     _is_last,
-    infer=lambda *indices, sizes: spec_of(broadcast_shapes(*(i.shape for i in indices)) or (), bool_),
+    infer=_infer_is_last,
     facts={"indices": INDEX},
     doc="Whether no later element of the index arrays names the same place.",
     samples=lambda rng: [Call(i, {"sizes": _sizes(s, axis, len(i))}) for s, i, axis in _INDICES],
@@ -424,9 +471,9 @@ index_is_last: Op = op(
 )
 
 index_update: Op = op(
-    "index_update(x, v, *indices; axis)",
+    "index_update(x, v: value, *indices; axis)",
     _index_update,
-    infer=lambda x, v, *indices, axis: x,
+    infer=_infer_index_update,
     facts={
         "x": Linear(lambda ct, indices, axis: index_update(ct, 0.0, *indices, axis=axis), selects=True),
         "v": Linear(_last_only, selects=True),

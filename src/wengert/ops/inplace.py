@@ -280,7 +280,7 @@ def assign_(x: Tensor, value: Any) -> Tensor:
         return x
     note_write(x, False)
     data = source._data
-    x._data = data.astype(x.dtype) if data.dtype != x.dtype else data
+    x._data = cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data
     if x.node is not None and x.node.op is not LEAF:
         x.node = None
     return x

@@ -85,12 +85,27 @@ def matrices(x: Any, name: str, square: bool = False) -> Tensor:
 
 
 def infer_same(x: Spec) -> Spec:
-    return x
+    """Square matrices again."""
+    return square_spec(x)
 
 
 def infer_numbers(x: Spec) -> Spec:
-    """One number for each matrix."""
-    return x.with_shape(x.shape[:-2])
+    """One number for each square matrix."""
+    return square_spec(x).with_shape(x.shape[:-2])
+
+
+def square_spec(x: Spec) -> Spec:
+    """The spec of square matrices. Raises ShapeError for another."""
+    if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
+        fail(ShapeError, f"{show(x.shape, x.dtype)} where square matrices (..., n, n) are needed")
+    return x
+
+
+def matrix_spec(x: Spec) -> Spec:
+    """The spec of matrices. Raises ShapeError for another."""
+    if len(x.shape) < 2:
+        fail(ShapeError, f"{show(x.shape, x.dtype)} where matrices (..., m, n) are needed")
+    return x
 
 
 def real_spec(x: Spec, shape: Shape) -> Spec:

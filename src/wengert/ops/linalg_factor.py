@@ -23,6 +23,7 @@ from .linalg_base import (
     infer_same,
     lapack,
     matrices,
+    matrix_spec,
     normal,
     positive_definite,
     undetermined,
@@ -61,6 +62,7 @@ def _cholesky_by_columns(x: Any) -> Any:
 cholesky_op: Op = op(
     "cholesky(x)",
     _cholesky,
+    accepts="inexact",
     infer=infer_same,
     facts={"x": Vjp(_cholesky_pull)},
     doc="The lower triangular L with L L^H = x, of the Hermitian part of matrices.",
@@ -109,7 +111,7 @@ def _qr(x: Any, complete: bool) -> tuple[Any, Any]:
 
 
 def _infer_qr(x: Spec, complete: bool) -> tuple[Spec, Spec]:
-    *lead, m, n = x.shape
+    *lead, m, n = matrix_spec(x).shape
     k = m if complete else min(m, n)
     return x.with_shape((*lead, m, k)), x.with_shape((*lead, k, n))
 
@@ -177,6 +179,7 @@ def _householder(x: Any, complete: bool) -> tuple[Any, Any]:
 qr_op: Op = op(
     "qr(x; complete)",
     _qr,
+    accepts="inexact",
     infer=_infer_qr,
     results=2,
     facts=Joint(_qr_pull, absent=True),

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.declare import op
-from ..core.errors import DTypeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import Call, Joint, Linear, Op, Vjp
 from ..core.record import bind
+from ..core.spec import Spec, show
 from ..core.tensor import Tensor, wrap
 from .assemble import concat_op
 from .contract import matmul, matmul_op
@@ -32,6 +33,7 @@ from .linalg_base import (
     normal,
     real_spec,
     row,
+    square_spec,
     well_conditioned,
 )
 from .linalg_solve import inv, inv_op
@@ -123,6 +125,7 @@ def _determinants(rng: Any) -> list[Call]:
 adjugate_op: Op = op(
     "adjugate(x)",
     _adjugate,
+    accepts="inexact",
     infer=infer_same,
     facts={"x": Vjp(_adjugate_pull)},
     doc="The adjugate, det(x) times the inverse, also of singular matrices: the transposed cofactors.",
@@ -137,6 +140,7 @@ adjugate_op: Op = op(
 det_op: Op = op(
     "det(x)",
     lapack("det", "has no determinant", "")(lambda x: np.asarray(np.linalg.det(x))),
+    accepts="inexact",
     infer=infer_numbers,
     facts={"x": Vjp(lambda ct, x: matrix_scaled(ct, adjoint(adjugate_op(x))))},
     doc="The determinant of square matrices.",
@@ -176,6 +180,7 @@ def _slogdet_reference(x: Any) -> tuple[Any, Any]:
 slogdet_op: Op = op(
     "slogdet(x)",
     _slogdet,
+    accepts="inexact",
     infer=lambda x: (infer_numbers(x), real_spec(x, x.shape[:-2])),
     results=2,
     facts=Joint(_slogdet_pull, absent=True),
@@ -372,6 +377,7 @@ def _frechet_series(x: Any, e: Any) -> Any:
 expm_op: Op = op(
     "expm(x)",
     _expm,
+    accepts="inexact",
     infer=infer_same,
     facts={"x": Vjp(lambda ct, x: expm_frechet_op(adjoint(x), ct))},
     doc="The exponential of square matrices.",
@@ -389,10 +395,18 @@ expm_op: Op = op(
     source="Higham 2005, SIAM J. Matrix Anal. Appl. 26",
 )
 
+
+def _infer_frechet(x: Spec, e: Spec) -> Spec:
+    if e.shape != square_spec(x).shape:
+        fail(ShapeError, f"expm_frechet of {show(x.shape, x.dtype)} along {show(e.shape, e.dtype)}")
+    return e
+
+
 expm_frechet_op: Op = op(
     "expm_frechet(x, e)",
     lambda x, e: _expm_frechet(x, e),
-    infer=lambda x, e: e,
+    accepts="inexact",
+    infer=_infer_frechet,
     facts={
         "x": Vjp(_frechet_in_x),
         "e": Linear(lambda ct, x: expm_frechet_op(adjoint(x), ct)),

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.operands import promote_tensors
 from ..core.record import bind
-from ..core.spec import as_dtype, normalize_axis, show
+from ..core.spec import normalize_axis, show
 from ..core.tensor import Tensor, asarray
 from .aliases import alias, dim_alias
 from .axes import moveaxis, roll
@@ -26,7 +26,7 @@ from .linalg_spectral import svdvals
 from .norms import vector_norm
 from .reduction import inexact
 from .selection import where_op
-from .structure import as_operand, casted, int_args, reshaped
+from .structure import as_operand, int_args, reshaped
 
 # -- least squares
 
@@ -253,7 +253,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     ----------
     x: (..., m, n).
     offset: 0 the main diagonal, positive above it, negative below.
-    dtype: of the sum; None for that of x.
+    dtype: of the sum; None for that of x, but booleans and small integers widen to 64 bits.
 
     Raises ShapeError.
 
@@ -263,7 +263,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """
     t = as_operand(x)
     _at_least_matrices(t, "trace")
-    return trace_of_axes(t if dtype is None else casted(t, as_dtype(dtype)), offset, -2, -1)
+    return trace_of_axes(t, offset, -2, -1, dtype=dtype)
 
 
 def outer(x: Any, y: Any, /) -> Tensor:

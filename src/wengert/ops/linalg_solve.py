@@ -28,7 +28,9 @@ from .linalg_base import (
     infer_same,
     lapack,
     matrices,
+    matrix_spec,
     normal,
+    square_spec,
     well_conditioned,
 )
 from .reduction import inexact
@@ -43,7 +45,7 @@ _MEND_SINGULAR = (
 
 
 def _infer_solve(a: Spec, b: Spec, **attrs: Any) -> Spec:
-    if a.shape[-1] != a.shape[-2] or a.shape[:-1] != b.shape[:-1]:
+    if a.shape[:-1] != b.shape[:-1] or len(square_spec(a).shape) != len(b.shape):
         do_not_fit("solve", a, b)
     return b
 
@@ -89,6 +91,7 @@ def _by_elimination(a: Any, b: Any) -> Any:
 solve_op: Op = op(
     "solve(a, b)",
     lapack("solve", _SINGULAR, _MEND_SINGULAR)(lambda a, b: np.linalg.solve(a, b)),
+    accepts="inexact",
     infer=_infer_solve,
     facts={
         "a": Vjp(lambda ct, a, out: -matmul_op(solve_op(adjoint(a), ct), adjoint(out))),
@@ -156,6 +159,7 @@ def _solve_triangular_reference(a: Any, b: Any, upper: bool, unit: bool) -> Any:
 solve_triangular_op: Op = op(
     "solve_triangular(a, b; upper, unit)",
     _solve_triangular,
+    accepts="inexact",
     infer=_infer_solve,
     facts={
         "a": Vjp(_solve_triangular_in_a),
@@ -181,6 +185,7 @@ solve_triangular_op: Op = op(
 inv_op: Op = op(
     "inv(x)",
     lapack("inv", _SINGULAR, _MEND_SINGULAR)(lambda x: np.linalg.inv(x)),
+    accepts="inexact",
     infer=infer_same,
     facts={"x": Vjp(lambda ct, out: -matmul_op(adjoint(out), matmul_op(ct, adjoint(out))))},
     doc="The inverse of square matrices.",
@@ -245,7 +250,8 @@ def _pinv_reference(x: Any, rtol: float | None) -> Any:
 pinv_op: Op = op(
     "pinv(x; rtol)",
     _pinv,
-    infer=lambda x, rtol: x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2])),
+    accepts="inexact",
+    infer=lambda x, rtol: matrix_spec(x).with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2])),
     facts={"x": Vjp(_pinv_pull)},
     doc="The Moore-Penrose inverse of matrices.",
     layout="(m,n)->(n,m)",
@@ -264,7 +270,7 @@ pinv_op: Op = op(
 
 
 def _infer_lstsq(a: Spec, b: Spec, rtol: float | None) -> Spec:
-    if a.shape[:-1] != b.shape[:-1]:
+    if a.shape[:-1] != b.shape[:-1] or len(matrix_spec(a).shape) != len(b.shape):
         do_not_fit("lstsq", a, b)
     return b.with_shape((*a.shape[:-2], a.shape[-1], b.shape[-1]))
 
@@ -291,6 +297,7 @@ def _lstsq_in_a(ct: Any, a: Any, b: Any, out: Any, rtol: float | None) -> Any:
 lstsq_op: Op = op(
     "lstsq(a, b; rtol)",
     _lstsq,
+    accepts="inexact",
     infer=_infer_lstsq,
     facts={
         "a": Vjp(_lstsq_in_a),

@@ -30,9 +30,11 @@ from .linalg_base import (
     identity_like,
     lapack,
     matrices,
+    matrix_spec,
     normal,
     real_spec,
     row,
+    square_spec,
     undetermined,
     well_conditioned,
 )
@@ -108,7 +110,8 @@ def _symmetric(rng: Any, *shape: int, complex: bool = False) -> Any:
 eigh_op: Op = op(
     "eigh(x)",
     _eigh,
-    infer=lambda x: (real_spec(x, x.shape[:-1]), x),
+    accepts="inexact",
+    infer=lambda x: (real_spec(square_spec(x), x.shape[:-1]), x),
     results=2,
     facts=Joint(_eigh_pull, absent=True),
     doc="Eigenvalues, ascending, and orthonormal eigenvectors of the Hermitian part of matrices.",
@@ -134,7 +137,8 @@ def _eigvalsh_pull(ct: Any, x: Any) -> Any:
 eigvalsh_op: Op = op(
     "eigvalsh(x)",
     lapack("eigvalsh", *_NO_EIGENVALUES, finite=True)(lambda x: np.linalg.eigvalsh(hermitian(x))),
-    infer=lambda x: real_spec(x, x.shape[:-1]),
+    accepts="inexact",
+    infer=lambda x: real_spec(square_spec(x), x.shape[:-1]),
     facts={"x": Vjp(_eigvalsh_pull)},
     doc="Eigenvalues, ascending, of the Hermitian part of matrices.",
     layout="(n,n)->(n)",
@@ -256,7 +260,8 @@ def _characteristic(x: Any) -> list[Any]:
 eig_op: Op = op(
     "eig(x)",
     _eig,
-    infer=lambda x: (_eig_spec(x).with_shape(x.shape[:-1]), _eig_spec(x)),
+    accepts="inexact",
+    infer=lambda x: (_eig_spec(square_spec(x)).with_shape(x.shape[:-1]), _eig_spec(x)),
     results=2,
     facts=Joint(_eig_pull, absent=True),
     doc="Eigenvalues and eigenvectors, complex, of square matrices.",
@@ -322,7 +327,7 @@ def _svd(x: Any, full: bool) -> tuple[Any, Any, Any]:
 
 
 def _infer_svd(x: Spec, full: bool) -> tuple[Spec, Spec, Spec]:
-    *lead, m, n = x.shape
+    *lead, m, n = matrix_spec(x).shape
     k = min(m, n)
     return (
         x.with_shape((*lead, m, m if full else k)),
@@ -395,6 +400,7 @@ def _svd_reference(x: Any, full: bool) -> tuple[Any, Any, Any]:
 svd_op: Op = op(
     "svd(x; full)",
     _svd,
+    accepts="inexact",
     infer=_infer_svd,
     results=3,
     facts=Joint(_svd_pull, absent=True),
@@ -421,7 +427,8 @@ def _svdvals_pull(ct: Any, x: Any) -> Any:
 svdvals_op: Op = op(
     "svdvals(x)",
     lapack("svdvals", *NO_SVD, finite=True)(lambda x: np.linalg.svd(x, compute_uv=False)),
-    infer=lambda x: real_spec(x, (*x.shape[:-2], min(x.shape[-2:]))),
+    accepts="inexact",
+    infer=lambda x: real_spec(matrix_spec(x), (*x.shape[:-2], min(x.shape[-2:]))),
     facts={"x": Vjp(_svdvals_pull)},
     doc="The singular values of matrices, descending.",
     layout="(m,n)->(k)",

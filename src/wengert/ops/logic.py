@@ -13,9 +13,10 @@ from ..core.declare import METHODS, PUBLIC, elementwise, public
 from ..core.errors import DTypeError, fail
 from ..core.op import Algebra, Missing, Op
 from ..core.operands import promote_tensors
-from ..core.spec import Spec
+from ..core.spec import Spec, float64
 from ..core.tensor import Tensor
 from .sampling import apart, booleans, each, integers, unary
+from .structure import casted
 
 # -- comparisons
 
@@ -350,7 +351,10 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     tensor([ True, False])
     """
     a, b = promote_tensors("isclose", x, y)
-    near: Tensor = (a == b) | ((a - b).abs() <= atol + rtol * b.abs()) & isfinite.front(b)
+    equal: Tensor = a == b
+    if not a.spec.inexact:  # whose differences would wrap around
+        a, b = casted(a, float64), casted(b, float64)
+    near: Tensor = equal | ((a - b).abs() <= atol + rtol * b.abs()) & isfinite.front(b)
     return near | (isnan.front(a) & isnan.front(b)) if equal_nan else near
 
 

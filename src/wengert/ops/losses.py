@@ -17,8 +17,9 @@ from ..core.tensor import Tensor, asarray
 from .activations import operand, softplus_op
 from .axes import permute_op
 from .composites import log_softmax, log_softmax_op, softmax_numpy, softmax_op
-from .elementwise import log, log1p, negative, sigmoid
+from .elementwise import exp, log, log1p, negative, sigmoid
 from .gather import gather_op, one_hot_op
+from .probabilities import check_probabilities, probability_op
 from .reduction import divided, narrowed, running_dtype, widened
 from .selection import abs, maximum, minimum, where
 from .structure import broadcast, casted
@@ -126,11 +127,11 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 def _huber_numpy(x: Any, y: Any, delta: float) -> Any:
-    size = np.abs(x - y)
-    near = np.minimum(size, x.dtype.type(delta))
-    size -= near * x.dtype.type(0.5)
+    size = np.abs(widened(x) - y)
+    near = np.minimum(size, size.dtype.type(delta))
+    size -= near * size.dtype.type(0.5)
     size *= near
-    return size
+    return narrowed(size, x.dtype)
 
 
 def _clipped(x: Any, y: Any, delta: float) -> Any:
@@ -139,6 +140,7 @@ def _clipped(x: Any, y: Any, delta: float) -> Any:
 
 @composite(
     "huber(x, y; delta)",
+    accepts="real_inexact",
     forward=_huber_numpy,
     facts={"x": Partial(_clipped), "y": Partial(lambda x, y, delta: -_clipped(x, y, delta))},
     doc="Half the squared difference, linear beyond delta.",
@@ -150,8 +152,9 @@ def _clipped(x: Any, y: Any, delta: float) -> Any:
     onnx=Missing("no such operator"),
 )
 def huber_op(x: Any, y: Any, *, delta: float) -> Any:
-    size = abs.front(x - y)
-    return where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta))
+    wide = running_dtype(x.dtype)
+    size = abs.front(casted(x, wide) - casted(y, wide))
+    return casted(where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)), x.dtype)
 
 
 @public
@@ -208,7 +211,7 @@ def _class_index(target: Any, classes: int, ignore_index: int, of: str) -> Any:
 
 
 class_index_op: Op = op(
-    "class_index(target; classes, ignore_index, of)",
+    "class_index(target: integer; classes, ignore_index, of)",
     _class_index,
     infer=lambda target, **_: target,
     facts={"target": _AN_INDEX},
@@ -305,7 +308,7 @@ def _class_samples(rng: Any) -> list[Call]:
 
 
 @composite(
-    "cross_entropy(logits, target; ignore_index, smoothing, mean)",
+    "cross_entropy(logits, target: integer; ignore_index, smoothing, mean)",
     accepts="real_inexact",
     forward=_class_numpy,
     check=lambda logits, target, ignore_index, **_: check_classes(
@@ -463,9 +466,8 @@ def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -1
 
 
 def _bce_numpy(x: Any, y: Any) -> Any:
-    wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
-    z = x.astype(wide, copy=False)
-    return (np.maximum(z, 0) - z * y + np.log1p(np.exp(-np.abs(z)))).astype(x.dtype)
+    z, goal = widened(x), widened(y)
+    return narrowed((1 - goal) * z - np.minimum(z, 0) + np.log1p(np.exp(-np.abs(z))), x.dtype)
 
 
 @composite(
@@ -482,7 +484,9 @@ def _bce_numpy(x: Any, y: Any) -> Any:
     onnx=Missing("no such operator"),
 )
 def bce_logits_op(x: Any, y: Any) -> Any:
-    return softplus_op.front(x, beta=1.0) - x * y
+    # Not softplus(x) - x y: where y is 1 and x large what is left of the difference would be rounding.
+    small = log1p.front(exp.front(negative.front(abs.front(x))))
+    return (1.0 - y) * x - minimum.front(x, 0.0) + small
 
 
 @public
@@ -520,23 +524,45 @@ def _bounded(logarithm: Any) -> Any:
     return maximum(logarithm, -100.0)
 
 
+_AS_LOGITS = "Take wg.sigmoid of it, or better binary_cross_entropy_with_logits."
+_AS_TARGETS = "Targets are 0, 1, or a probability between them."
+
+
+def _checked(x: Any, what: str, mend: str) -> Any:
+    """A probability of a recorded loss, whose value may come later; arrays were looked at when it was computed."""
+    return probability_op.front(x, of="binary_cross_entropy", what=what, mend=mend) if isinstance(x, Tensor) else x
+
+
+def _check_bce(x: Any, y: Any) -> None:
+    check_probabilities("binary_cross_entropy", "input", x, _AS_LOGITS)
+    check_probabilities("binary_cross_entropy", "target", y, _AS_TARGETS)
+
+
 def _bce_slope(x: Any, y: Any, x_dtype: DType) -> Any:
+    x, y = _checked(x, "input", _AS_LOGITS), _checked(y, "target", _AS_TARGETS)
     # Where a probability is wrong beyond doubt the slope is large instead of infinite, as PyTorch has it.
     smallest = 1e-12 if x_dtype != float16 else 1e-4
     return (x - y) / maximum(x * (1.0 - x), smallest)
 
 
+def _bce_target_slope(x: Any) -> Any:
+    x = _checked(x, "input", _AS_LOGITS)
+    return _bounded(log1p(-x)) - _bounded(log(x))
+
+
 def _bce_of_probabilities(x: Any, y: Any) -> Any:
-    wide = widened(x)
+    _check_bce(x, y)
+    wide, goal = widened(x), widened(y)
     yes, no = np.maximum(np.log(wide), -100), np.maximum(np.log1p(-wide), -100)
-    return narrowed(-(y * yes + (1 - y) * no), x.dtype)
+    return narrowed(-(goal * yes + (1 - goal) * no), x.dtype)
 
 
 @composite(
     "binary_cross_entropy(x, y)",
     accepts="real_inexact",
     forward=_bce_of_probabilities,
-    facts={"x": Partial(_bce_slope), "y": Partial(lambda x: _bounded(log1p(-x)) - _bounded(log(x)))},
+    check=_check_bce,
+    facts={"x": Partial(_bce_slope), "y": Partial(_bce_target_slope)},
     doc="Minus the log-probability of y in 0..1 by the probability x; logarithms are at least -100.",
     layout="(),()->()",
     samples=lambda rng: [Call((rng.uniform(0.1, 0.9, s), rng.uniform(size=s))) for s in ((3,), (2, 3), ())],
@@ -544,6 +570,7 @@ def _bce_of_probabilities(x: Any, y: Any) -> Any:
     onnx=Missing("no such operator"),
 )
 def bce_op(x: Any, y: Any) -> Any:
+    x, y = _checked(x, "input", _AS_LOGITS), _checked(y, "target", _AS_TARGETS)
     return negative.front(y * _bounded(log(x)) + (1.0 - y) * _bounded(log1p(-x)))
 
 
@@ -552,19 +579,13 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     """The cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
 
     Prefer :func:`binary_cross_entropy_with_logits`, which loses no digits. Parameters as there;
-    ShapeError where `input` is no probability.
+    ShapeError where `input` or `target` holds a number outside 0..1. NaN goes on to the loss.
 
     >>> import wengert as wg
     >>> wg.binary_cross_entropy(wg.tensor([0.5]), wg.tensor([1.0]))
     tensor(0.6931)
     """
     p, y = _pair("binary_cross_entropy", input, target, reduction)
-    if p._data is not None and ((p._data < 0) | (p._data > 1)).any():
-        fail(
-            ShapeError,
-            f"binary_cross_entropy: input {p.spec} holds numbers outside 0..1",
-            "Take wg.sigmoid of it, or better binary_cross_entropy_with_logits.",
-        )
     loss: Tensor = bce_op.front(p, y)
     if weight is not None:
         loss = loss * operand(weight, "binary_cross_entropy")
@@ -578,7 +599,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     Parameters
     ----------
     input: log-probabilities.
-    target: probabilities in the same shape, or log-probabilities with `log_target`.
+    target: probabilities in the same shape, or log-probabilities with `log_target`. A negative one gives NaN.
     reduction: "mean" (over elements), "batchmean" (the sum over the first axis' size), "sum" or "none".
 
     Raises ShapeError, DTypeError. Source: Kullback and Leibler 1951.
@@ -592,7 +613,8 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
     if log_target:
         terms = y.exp() * (y - x)
     else:
-        terms = where(y > 0, y * log.front(y), 0.0) - y * x
+        # 0 log 0 is 0; of a number below 0, and of NaN, it is NaN.
+        terms = where(y == 0, 0.0, y * log.front(y)) - y * x
     if reduction == "batchmean":
         out: Tensor = terms.sum() / max(x.shape[0] if x.shape else 1, 1)
         return out

@@ -10,9 +10,11 @@ import numpy as np
 from ..core.declare import elementwise
 from ..core.op import Algebra, Missing, Op
 from .elementwise import exp, sqrt
+from .reduction import running_dtype
 from .sampling import unary
 from .selection import sign, where
 from .special import _ERFCX, _SQRT_PI, _erf_near_zero
+from .structure import cast
 from .wide import Array, choose, horner, in_float64
 
 _NO_ONNX = Missing("ONNX has no such operator")
@@ -230,6 +232,19 @@ def _slope_far(size: Any, coefficients: tuple[float, ...]) -> Any:
     return -(total + coefficients[0]) * over / sqrt(2.0 * math.pi * size)
 
 
+def _slope_in_single(slope: Any) -> Any:
+    """A slope, of half precision in float32: the powers in it leave the range."""
+
+    def run(x: Any, out: Any) -> Any:
+        wide = running_dtype(x.dtype)
+        if wide == x.dtype:
+            return slope(x, out)
+        return cast(slope(cast(x, dtype=wide), cast(out, dtype=wide)), dtype=x.dtype)
+
+    return run
+
+
+@_slope_in_single
 def _i0e_slope(x: Any, out: Any) -> Any:
     far = abs(x) >= 30.0
     near = where(far, 0.0, x)
@@ -237,6 +252,7 @@ def _i0e_slope(x: Any, out: Any) -> Any:
     return where(far, distant, i1e_op(near) - sign(near) * out)
 
 
+@_slope_in_single
 def _i1e_slope(x: Any, out: Any) -> Any:
     far = abs(x) >= 30.0
     near = where(far, 0.0, x)

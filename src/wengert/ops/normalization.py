@@ -69,7 +69,7 @@ def _standardize_reference(x: Any, axis: tuple[int, ...], eps: float) -> Any:
 
 
 standardize_op = op(
-    "standardize(x; axis, eps)",
+    "standardize(x; axis: axes, eps)",
     _standardize,
     accepts="real_inexact",
     infer=_infer_standardize,
@@ -123,6 +123,31 @@ def _rows_pull(ct: Any, x: Any, params: tuple[Any, ...], axes: int, eps: float, 
     return tuple(casted(c, dtype) for c in (inner * inverse, *ct_params))
 
 
+def _check_params(x: Spec, shape: tuple[int, ...], params: Sequence[Spec]) -> None:
+    """Raise ShapeError unless a weight and a bias, or what there is of them, have a shape."""
+    if len(params) > 2 or any(p.shape != shape for p in params):
+        fail(ShapeError, f"a norm of {show(x.shape, x.dtype)} with {' and '.join(map(str, params))}, not {shape}")
+
+
+def _rows_fit(x: Spec, *params: Spec, axes: int, eps: float) -> None:
+    _check_params(x, x.shape[len(x.shape) - axes :], params)
+
+
+def _channels_fit(x: Spec, *params: Spec, axis: int, eps: float) -> None:
+    _check_params(x, (x.shape[axis],), params)
+
+
+def _fixed_fit(x: Spec, mean: Spec, variance: Spec, *params: Spec, axis: int, eps: float) -> None:
+    _check_params(x, (x.shape[axis],), (mean, variance))
+    _check_params(x, (x.shape[axis],), params)
+
+
+def _groups_fit(x: Spec, *params: Spec, groups: int, axis: int, eps: float) -> None:
+    if x.shape[axis] % groups:
+        fail(ShapeError, f"group_norm of {show(x.shape, x.dtype)} with {groups} groups")
+    _check_params(x, (x.shape[axis],), params)
+
+
 def _last(axes: int) -> tuple[int, ...]:
     return tuple(range(-axes, 0))
 
@@ -144,7 +169,8 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
 
 
 @composite(
-    "layer_norm(x, *params; axes, eps)",
+    "layer_norm(x, *params; axes: last_axes, eps)",
+    fits=_rows_fit,
     accepts="real_inexact",
     forward=partial(rows_forward, centred=True),
     facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, True)),
@@ -206,7 +232,8 @@ def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: 
 
 
 @composite(
-    "rms_norm(x, *params; axes, eps)",
+    "rms_norm(x, *params; axes: last_axes, eps)",
+    fits=_rows_fit,
     accepts="real_inexact",
     forward=partial(rows_forward, centred=False),
     facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, False)),
@@ -301,6 +328,7 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
 
 @composite(
     "batch_norm(x, *params; axis, eps)",
+    fits=_channels_fit,
     accepts="real_inexact",
     forward=channels_forward,
     facts=Joint(_channels_pull),
@@ -320,6 +348,8 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
 
 @composite(
     "batch_norm_fixed(x, mean, variance, *params; axis, eps)",
+    fits=_fixed_fit,
+    accepts="real_inexact",
     doc="Channels less a given mean, over a given deviation, times a weight, plus a bias.",
     source="Ioffe and Szegedy 2015, arXiv:1502.03167",
     samples=lambda rng: [
@@ -332,13 +362,14 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     onnx="BatchNormalization",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
-    scale = rsqrt.front(variance + eps)
+    wide = running_dtype(x.dtype)
+    scale = rsqrt.front(casted(variance, wide) + eps)
     if params:
-        scale = scale * params[0]
-    shift = negative.front(mean * scale)
+        scale = scale * casted(params[0], wide)
+    shift = negative.front(casted(mean, wide) * scale)
     if len(params) > 1:
-        shift = shift + params[1]
-    return x * _beside(scale, axis) + _beside(shift, axis)
+        shift = shift + casted(params[1], wide)
+    return casted(casted(x, wide) * _beside(scale, axis) + _beside(shift, axis), x.dtype)
 
 
 @public
@@ -417,6 +448,8 @@ def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: flo
 
 @composite(
     "group_norm(x, *params; groups, axis, eps)",
+    fits=_groups_fit,
+    accepts="real_inexact",
     doc="Groups of channels standardised for each member of a batch, times a weight, plus a bias.",
     source="Wu and He 2018, arXiv:1803.08494",
     samples=lambda rng: [

@@ -30,6 +30,7 @@ from .reduction import (
     reduced_axes,
     reductions,
     row_by_row,
+    running_dtype,
     widened,
 )
 from .selection import where_op
@@ -61,8 +62,9 @@ def _logsumexp_samples(rng: Any) -> list[Call]:
 
 
 logsumexp_op: Op = op(
-    "logsumexp(x; axis, keepdims)",
+    "logsumexp(x; axis: axes, keepdims)",
     _logsumexp,
+    accepts="real_inexact",
     infer=infer,
     facts={"x": Vjp(_logsumexp_pull)},
     doc="log of the sum of exp along axes, without overflow.",
@@ -112,7 +114,8 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
 
 
 @composite(
-    "l2_norm(x; axis, keepdims)",
+    "l2_norm(x; axis: axes, keepdims)",
+    accepts="inexact",
     forward=_length,
     facts={"x": Vjp(_length_pull, present=present_where_nonzero)},
     doc="The Euclidean length along axes. No gradient flows at 0.",
@@ -127,7 +130,8 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 @composite(
-    "p_norm(x; ord, axis, keepdims)",
+    "p_norm(x; ord, axis: axes, keepdims)",
+    accepts="inexact",
     doc="The root, of order `ord`, of the sum of powers of absolute values along axes. No gradient flows at 0.",
     samples=lambda rng: [*reductions(ord=3.0)(rng)[:3], *reductions(ord=1.5)(rng)[:2], *reductions(ord=-2.0)(rng)[:1]],
     reference=row_by_row(lambda row, ord: math.fsum(abs(v) ** ord for v in row) ** (1 / ord)),
@@ -164,7 +168,9 @@ def _norm(x: Any, ord: Any, axis: Axis, keepdims: bool) -> Tensor:
     elif ord == 0:
         out = casted(bind(count_nonzero_op, (x,), attrs), real_dtype(x.dtype))
     else:
-        out = p_norm.front(x, ord=float(ord), **attrs)
+        # Powers leave the range of half precision long before their root does.
+        wide = casted(x, running_dtype(x.dtype))
+        out = casted(p_norm.front(wide, ord=float(ord), **attrs), real_dtype(x.dtype))
     return out
 
 

@@ -214,7 +214,10 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 @_own(np.pad)
 def _pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Any:
-    return _find("pad")(array, pad_width, mode=mode, value=constant_values)
+    values = set(np.ravel(constant_values).tolist())
+    if len(values) != 1:
+        raise _Unlike("constant_values that differ")
+    return _find("pad")(array, pad_width, mode=mode, value=values.pop())
 
 
 # -- dispatch

@@ -19,10 +19,10 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ..core.operands import elementwise_general
 from ..core.record import bind
-from ..core.spec import DType, Shape, Spec, bool_, category, default_float, float32, spec_of
+from ..core.spec import DType, Shape, Spec, bool_, category, default_float, float32, show, spec_of
 from ..core.tensor import Tensor, asarray
 from . import definitions
-from .windows import Pads, Size, check_windows, int_tuple, output_size, overlap
+from .windows import Pads, Size, check_geometry, check_windows, int_tuple, output_size, overlap
 
 _NO_SCALAR = Missing("a loop over windows, not a scalar expression")
 
@@ -32,6 +32,7 @@ _NO_SCALAR = Missing("a loop over windows, not a scalar expression")
 
 def _out(name: str, x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Shape:
     n = len(kernel)
+    check_geometry(name, n, stride, padding, dilation)
     if len(x.shape) < n:
         fail(ShapeError, f"{name}: a kernel of size {kernel} for an input of shape {x.shape}")
     size = x.shape[len(x.shape) - n :]
@@ -121,8 +122,15 @@ def _number_dtype(kernel: Shape) -> DType:
     return np.min_scalar_type(prod(kernel))
 
 
-def _infer_select(x: Any, winners: Any, **_: Any) -> Spec:
-    return spec_of(winners.shape, x.dtype)
+def _check_winners(shape: Shape, winners: Any) -> None:
+    if winners.shape != shape:
+        fail(ShapeError, f"pooling: numbers of winners of shape {winners.shape} for windows of shape {shape}")
+
+
+def _infer_select(x: Any, winners: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Spec:
+    spec = _infer_max(x, kernel, stride, padding, dilation)
+    _check_winners(spec.shape, winners)
+    return spec
 
 
 def _pool_select(x: Array, winners: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Array:
@@ -134,15 +142,27 @@ def _pool_select(x: Array, winners: Array, *, kernel: Shape, stride: Shape, padd
     return out
 
 
-def _infer_scatter(y: Any, winners: Any, size: Shape, **_: Any) -> Spec:
-    return spec_of(winners.shape[: len(winners.shape) - len(size)] + size, y.dtype)
+def _infer_scatter(
+    y: Any, winners: Any, size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
+) -> Spec:
+    _check_winners(y.shape, winners)
+    spec = _spread(y, size, kernel)
+    if _infer_max(spec, kernel, stride, padding, dilation).shape != y.shape:
+        fail(ShapeError, f"pooling: {show(y.shape)} is not a result of {show(spec.shape)}")
+    return spec
+
+
+def _spread(y: Any, size: Shape, kernel: Shape) -> Spec:
+    """What a window's values are spread over."""
+    check_geometry("pooling", len(kernel), size)
+    return spec_of(y.shape[: len(y.shape) - len(kernel)] + size, y.dtype)
 
 
 def _pool_scatter(
     y: Array, winners: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
 ) -> Array:
     n = len(kernel)
-    x = np.zeros_like(y, shape=_infer_scatter(y, winners, size).shape)
+    x = np.zeros_like(y, shape=_spread(y, size, kernel).shape)
     disjoint = all(s >= d * (k - 1) + 1 for k, s, d in zip(kernel, stride, dilation))
     for number, at, windows in _offsets(size, winners.shape[-n:], kernel, stride, padding, dilation):
         won = _where(winners[windows] == number, y[windows])
@@ -175,14 +195,17 @@ def _sum_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads) -> Array
     return out.astype(spec.dtype, copy=False)
 
 
-def _infer_spread(y: Any, size: Shape, kernel: Shape, **_: Any) -> Spec:
-    return spec_of(y.shape[: len(y.shape) - len(kernel)] + size, y.dtype)
+def _infer_spread(y: Any, size: Shape, kernel: Shape, stride: Shape, padding: Pads) -> Spec:
+    spec = _spread(y, size, kernel)
+    if _infer_sum(spec, kernel, stride, padding).shape != y.shape:
+        fail(ShapeError, f"pooling: {show(y.shape)} is not a result of {show(spec.shape)}")
+    return spec
 
 
 def _spread_pool(y: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads) -> Array:
     n = len(kernel)
     work = float32 if y.dtype.itemsize == 2 else y.dtype
-    x = np.zeros_like(y, work, shape=_infer_spread(y, size, kernel).shape)
+    x = np.zeros_like(y, work, shape=_spread(y, size, kernel).shape)
     for _, at, windows in _offsets(size, y.shape[-n:], kernel, stride, padding, (1,) * n):
         target = x[at]
         target += y[windows]
@@ -300,7 +323,7 @@ pool_select: Op = op(
 )
 
 pool_scatter: Op = op(
-    "pool_scatter(y, winners; size, kernel, stride, padding, dilation)",
+    "pool_scatter(y, winners; size: sizes, kernel, stride, padding, dilation)",
     _pool_scatter,
     infer=_infer_scatter,
     facts={
@@ -340,7 +363,7 @@ sum_pool: Op = op(
 )
 
 spread_pool: Op = op(
-    "spread_pool(y; size, kernel, stride, padding)",
+    "spread_pool(y; size: sizes, kernel, stride, padding)",
     _spread_pool,
     infer=_infer_spread,
     kind="linear",

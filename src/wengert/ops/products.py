@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.declare import elementwise
 from ..core.op import Call, Missing, Op
+from ..core.record import SCALARS
 from .elementwise import log, log1p
 from .sampling import binary
 from .selection import where
@@ -17,6 +18,8 @@ _NO_ONNX = Missing("ONNX writes it with Where, Mul and Log")
 
 def _zero_with(log_of: Any) -> Any:
     def forward(x: Any, y: Any) -> Any:
+        if type(y) in SCALARS:  # of a Python number NumPy's logarithm is in double precision
+            y = np.asarray(y, x.dtype)
         with np.errstate(all="ignore"):
             product = x * log_of(y)
             return np.where((x == 0) & ~np.isnan(y), product.dtype.type(0), product)

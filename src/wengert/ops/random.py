@@ -33,6 +33,7 @@ from ..core.spec import (
     int64,
     normalize_axis,
     normalize_shape,
+    show,
     spec_of,
     uint64,
 )
@@ -50,6 +51,13 @@ def _infer_drawn(key: philox.Key, counter: int, shape: Shape, dtype: DType, **_:
     return spec_of(shape, dtype)
 
 
+def _infer_integers(key: philox.Key, counter: int, shape: Shape, dtype: DType, low: int, high: int) -> Spec:
+    info = np.iinfo(dtype)
+    if not info.min <= low < high <= info.max + 1:
+        fail(ShapeError, f"random integers of {dtype} from {low} to {high}")
+    return spec_of(shape, dtype)
+
+
 def _infer_bernoulli(key: philox.Key, counter: int, shape: Shape, p: float) -> Spec:
     return spec_of(shape, bool_)
 
@@ -59,6 +67,8 @@ def _infer_permutation(key: philox.Key, counter: int, n: int) -> Spec:
 
 
 def _infer_categorical(logits: Any, key: philox.Key, counter: int, shape: Shape) -> Spec:
+    if shape[len(shape) - len(logits.shape) + 1 :] != logits.shape[:-1] or not logits.shape or not logits.shape[-1]:
+        fail(ShapeError, f"random classes of shape {shape} by logits of {show(logits.shape, logits.dtype)}")
     return spec_of(shape, int64)
 
 
@@ -76,7 +86,7 @@ _SEEDED = Missing("ONNX's random operators do not say which numbers a seed gives
 _NO_SCALAR = Missing("a counter-based loop of its own, not a scalar expression")
 
 random_bits = op(
-    "random_bits(; key, counter, shape, dtype)",
+    "random_bits(; key, counter, shape, dtype: word_dtype)",
     philox.bits,
     infer=_infer_drawn,
     kind="source",
@@ -88,7 +98,7 @@ random_bits = op(
 )
 
 random_uniform = op(
-    "random_uniform(; key, counter, shape, dtype)",
+    "random_uniform(; key, counter, shape, dtype: floating_dtype)",
     philox.uniform,
     infer=_infer_drawn,
     kind="source",
@@ -100,7 +110,7 @@ random_uniform = op(
 )
 
 random_normal = op(
-    "random_normal(; key, counter, shape, dtype)",
+    "random_normal(; key, counter, shape, dtype: floating_dtype)",
     philox.normal,
     infer=_infer_drawn,
     kind="source",
@@ -124,9 +134,9 @@ random_bernoulli = op(
 )
 
 random_integers = op(
-    "random_integers(; key, counter, shape, dtype, low, high)",
+    "random_integers(; key, counter, shape, dtype: integer_dtype, low: bound, high: bound)",
     philox.integers,
-    infer=_infer_drawn,
+    infer=_infer_integers,
     kind="source",
     doc="Random integers from low up to, and not including, high.",
     source="Lemire 2019, Fast random integer generation in an interval (without its rejection: the bias "
@@ -150,6 +160,7 @@ random_permutation = op(
 random_categorical = op(
     "random_categorical(logits; key, counter, shape)",
     philox.categorical,
+    accepts="real_inexact",
     infer=_infer_categorical,
     doc="Class numbers drawn with probabilities softmax(logits) over the last axis.",
     source="Gumbel 1954, Statistical theory of extreme values and some practical applications",

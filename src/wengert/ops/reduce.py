@@ -31,7 +31,7 @@ from .reduce_ops import (
 )
 from .reduction import (
     Axis,
-    inexact,
+    exact_float,
     ordered,
     over_all,
     reduced_axes,
@@ -109,7 +109,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
 
     Parameters
     ----------
-    x: any shape; integers and booleans become float32.
+    x: any shape; of integers and booleans the mean is float32 (computed in float64 from 32 bits on).
     axis: an axis or several; None for all. The mean of no elements is NaN.
     keepdims: keep the reduced axes, with size 1.
     dtype: a floating dtype to convert to first.
@@ -126,22 +126,30 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
         whole = over_all(mean_op, x)
         if whole is not None:
             return whole
-    if dtype is not None or not x.spec.inexact:
-        x = casted(x, _floating("mean", x.dtype, dtype))
+    wanted = x.dtype
+    if dtype is not None:
+        wanted = _floating("mean", as_dtype(dtype))
+        x = casted(x, wanted)
+    elif not x.spec.inexact:
+        wanted = inexact_dtype(x.dtype)
+        x = casted(x, exact_float(x.dtype, wanted))
     out: Tensor = bind(mean_op, (x,), {"axis": reduced_axes(axis, x.ndim), "keepdims": bool(keepdims)})
-    return out
+    return casted(out, wanted)
 
 
-def _floating(name: str, have: DType, want: Any) -> DType:
-    """The dtype that a mean is computed in."""
-    dtype = inexact_dtype(have) if want is None else as_dtype(want)
+def _floating(name: str, dtype: DType) -> DType:
+    """A dtype that a mean is asked for in."""
     if category(dtype) < 2:
         fail(DTypeError, f"{name} in {dtype}, which cannot hold fractions", "Ask for a floating dtype.")
     return dtype
 
 
 def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool, unbiased: bool | None) -> Tensor:
-    x = inexact(x)
+    x = as_operand(x)
+    wanted = None
+    if not x.spec.inexact:
+        wanted = inexact_dtype(x.dtype)
+        x = casted(x, exact_float(x.dtype, wanted))
     if unbiased is not None:
         correction = 1 if unbiased else 0
     if not isinstance(correction, (int, float)):
@@ -149,7 +157,7 @@ def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool
     whole = int(correction) if correction == correction // 1 else correction
     attrs = {"axis": reduced_axes(axis, x.ndim), "correction": whole, "keepdims": bool(keepdims)}
     out: Tensor = bind(reduction, (x,), attrs)
-    return out
+    return out if wanted is None else casted(out, wanted)
 
 
 @public(method=True)
@@ -164,7 +172,8 @@ def var(
 
     Parameters
     ----------
-    x: any shape; integers become float32. The variance of complex numbers is real.
+    x: any shape; of integers the variance is float32 (computed in float64 from 32 bits on), of
+        complex numbers real.
     axis: an axis or several; None for all.
     correction: how many fewer than the number of elements to divide by. NaN where none are left.
     keepdims: keep the reduced axes, with size 1.
@@ -214,8 +223,8 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     axis: an axis or several; None for all.
     keepdims: keep the reduced axes, with size 1.
 
-    NaN if there is one. The gradient is shared equally among the largest elements. Raises
-    ShapeError for an axis of size 0, DTypeError for complex numbers.
+    NaN if there is one; of zeros of both signs either. The gradient is shared equally among the
+    largest elements. Raises ShapeError for an axis of size 0, DTypeError for complex numbers.
 
     >>> import wengert as wg
     >>> wg.max(wg.tensor([[1, 5], [7, 3]]), axis=1)

@@ -52,7 +52,7 @@ def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 sum_op: Op = op(
-    "sum(x; axis, keepdims)",
+    "sum(x; axis: axes, keepdims)",
     _sum,
     kind="linear",
     infer=infer_as(summed_dtype),
@@ -94,7 +94,7 @@ def _prod_pull(ct: Any, x: Any, axis: tuple[int, ...]) -> Any:
 
 
 prod_op: Op = op(
-    "prod(x; axis, keepdims)",
+    "prod(x; axis: axes, keepdims)",
     _prod,
     infer=infer_as(summed_dtype),
     facts={"x": Vjp(_prod_pull)},
@@ -125,8 +125,9 @@ def _mean_transpose(ct: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 
 
 mean_op: Op = op(
-    "mean(x; axis, keepdims)",
+    "mean(x; axis: axes, keepdims)",
     _mean,
+    accepts="inexact",
     kind="linear",
     infer=infer,
     # All coefficients of the transpose are the same positive number: it moves masks as a sum's does.
@@ -147,10 +148,40 @@ def _freedom(shape: Shape, axis: tuple[int, ...], correction: float) -> float:
 def _variance(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
     """In two passes, and for half precision in float32."""
     wide = widened(x)
-    mean = add_up(wide, axis, None, None, True) / (count(x.shape, axis) or math.nan)
-    deviation = wide - mean
+    n = count(x.shape, axis)
+    mean = add_up(wide, axis, None, None, True) / (n or math.nan)
+    total = _squared_deviations(wide, mean, axis, keepdims)
+    if _is_within_rounding(total, mean, n):
+        total = _squared_deviations(wide, _between_extremes(mean, wide, axis), axis, keepdims)
+    return total / _freedom(x.shape, axis, correction)
+
+
+def _squared_deviations(x: Any, mean: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    deviation = x - mean
     squares = np.square(deviation) if x.dtype.kind != "c" else np.square(deviation.real) + np.square(deviation.imag)
-    return add_up(squares, axis, None, None, keepdims) / _freedom(x.shape, axis, correction)
+    return add_up(squares, axis, None, None, keepdims)
+
+
+def _is_within_rounding(total: Any, mean: Any, n: int) -> bool:
+    """Whether elements may be equal: whether some lie as close to their mean as that may be off by rounding.
+
+    The squares of what rounding leaves of large numbers may overflow.
+    """
+    rounding = n**1.5 * (2.0**-23 if total.dtype.itemsize == 4 else 2.0**-52)
+    if mean.size == 1:
+        found = float(total.item())
+        return found == math.inf or 0.0 < math.sqrt(found) < rounding * abs(mean.item())
+    root = np.sqrt(total)
+    near = root < rounding * np.abs(mean).reshape(total.shape)
+    return bool((some(near, None) and some(near & (total != 0), None)) or some(root == math.inf, None))
+
+
+def _between_extremes(mean: Any, x: Any, axis: tuple[int, ...]) -> Any:
+    """The mean as it would be without rounding, between the smallest and the largest: of equal elements it is they."""
+    if x.dtype.kind == "c":
+        parts = [_between_extremes(m, p, axis) for m, p in ((mean.real, x.real), (mean.imag, x.imag))]
+        return (parts[0] + 1j * parts[1]).astype(x.dtype)
+    return np.minimum(np.maximum(mean, smallest(x, axis, None, None, True)), largest(x, axis, None, None, True))
 
 
 def _var_pull(ct: Any, x: Any, axis: tuple[int, ...], correction: float) -> Any:
@@ -172,8 +203,9 @@ def _variance_of(row: list[float], correction: float) -> float:
 
 
 var_op: Op = op(
-    "var(x; axis, correction, keepdims)",
+    "var(x; axis: axes, correction, keepdims)",
     lambda x, axis, correction, keepdims: narrowed(_variance(x, axis, correction, keepdims), real_dtype(x.dtype)),
+    accepts="inexact",
     infer=infer_as(real_dtype),
     facts={"x": Vjp(_var_pull)},
     doc="The mean squared distance from the mean along axes, over `correction` fewer than all.",
@@ -196,7 +228,8 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
 
 
 @composite(
-    "std(x; axis, correction, keepdims)",
+    "std(x; axis: axes, correction, keepdims)",
+    accepts="inexact",
     forward=_std,
     facts={"x": Vjp(_std_pull, present=present_where_nonzero)},
     doc="The square root of var. No gradient flows where it is 0.",
@@ -205,9 +238,13 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
     onnx=Missing("ONNX writes it as Sqrt of a mean"),
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    dtype = real_dtype(x.dtype)
+    if running_dtype(x.dtype) != x.dtype:  # squares leave the range of half precision
+        x = cast.front(x, dtype=running_dtype(x.dtype))
     variance = var_op(x, axis=axis, correction=correction, keepdims=keepdims)
     # Where all elements are equal nothing flows, instead of the infinite slope of sqrt at 0.
-    return where_op(variance != 0.0, sqrt(variance), 0.0)
+    found = where_op(variance != 0.0, sqrt(variance), 0.0)
+    return found if found.dtype == dtype else cast.front(found, dtype=dtype)
 
 
 # -- extremes
@@ -237,7 +274,7 @@ def _extreme_samples(rng: Any) -> list[Call]:
 
 
 max_op: Op = op(
-    "max(x; axis, keepdims)",
+    "max(x; axis: axes, keepdims)",
     _maximum,
     infer=infer_nonempty("maximum"),
     facts={"x": Vjp(_extreme_pull, present=_picked)},
@@ -247,7 +284,7 @@ max_op: Op = op(
     onnx="ReduceMax",
 )
 min_op: Op = op(
-    "min(x; axis, keepdims)",
+    "min(x; axis: axes, keepdims)",
     _minimum,
     infer=infer_nonempty("minimum"),
     facts={"x": Vjp(_extreme_pull, present=_picked)},
@@ -299,7 +336,7 @@ def _truth_samples(rng: Any) -> list[Call]:
 
 
 any_op: Op = op(
-    "any(x; axis, keepdims)",
+    "any(x; axis: axes, keepdims)",
     lambda x, axis, keepdims: some(x, axis, None, None, keepdims),
     infer=infer_as(lambda _: bool_),
     doc="Whether some element along axes is true (not 0).",
@@ -308,7 +345,7 @@ any_op: Op = op(
     onnx=Missing("no reduction of booleans; ReduceMax of integers says the same"),
 )
 all_op: Op = op(
-    "all(x; axis, keepdims)",
+    "all(x; axis: axes, keepdims)",
     lambda x, axis, keepdims: every(x, axis, None, None, keepdims),
     infer=infer_as(lambda _: bool_),
     doc="Whether every element along axes is true (not 0).",
@@ -317,7 +354,7 @@ all_op: Op = op(
     onnx=Missing("no reduction of booleans; ReduceMin of integers says the same"),
 )
 count_nonzero_op: Op = op(
-    "count_nonzero(x; axis, keepdims)",
+    "count_nonzero(x; axis: axes, keepdims)",
     lambda x, axis, keepdims: add_up(x != 0, axis, int64, None, keepdims),
     infer=infer_as(lambda _: int64),
     doc="How many elements along axes are not 0.",

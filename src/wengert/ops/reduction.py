@@ -19,6 +19,7 @@ from ..core.spec import (
     category,
     default_float,
     float32,
+    float64,
     int64,
     normalize_axes,
     show,
@@ -157,6 +158,11 @@ def row_by_row(fn: Callable[..., Any]) -> Callable[..., Any]:
         return out.reshape(reduced_shape(x.shape, axis, keepdims))
 
     return run
+
+
+def exact_float(dtype: DType, wanted: DType) -> DType:
+    """What moments that are to be `wanted` are computed in: large integers would be rounded first in float32."""
+    return float64 if dtype.kind in "iu" and dtype.itemsize >= 4 else wanted
 
 
 def inexact(x: Any) -> Tensor:

@@ -266,6 +266,7 @@ def _binomial_samples(rng: Any) -> list[Call]:
 random_poisson = op(
     "random_poisson(rate; key, counter, shape)",
     _poisson,
+    accepts="real_inexact",
     infer=_infer_parameters,
     doc="Poisson random counts, as floating numbers.",
     source="Hörmann 1993, The transformed rejection method for generating Poisson random variables",
@@ -277,6 +278,7 @@ random_poisson = op(
 random_binomial = op(
     "random_binomial(total, probs; key, counter, shape)",
     _binomial,
+    accepts="real_inexact",
     infer=_infer_parameters,
     doc="Binomial random counts, as floating numbers.",
     source="Hörmann 1993, The generation of binomial random variates",

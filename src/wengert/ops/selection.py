@@ -13,9 +13,17 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.node import EMPTY_ATTRS, make_node
 from ..core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
-from ..core.operands import are_numbers, max_category, of_numbers, promote_operands, run_elementwise, to_operand
+from ..core.operands import (
+    are_numbers,
+    check_operands,
+    max_category,
+    of_numbers,
+    promote_operands,
+    run_elementwise,
+    to_operand,
+)
 from ..core.record import SCALARS, caller
-from ..core.spec import DType, Spec, broadcast_shapes, category, spec_of
+from ..core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
 from ..core.standins import PYTHON_DTYPES
 from ..core.tensor import Tensor, asarray, wrap
 from .complex_cases import careful, complex_sign
@@ -48,7 +56,11 @@ def _infer_where(*operands: Any) -> Spec:
             f"where: shapes {', '.join(map(str, shapes))} do not broadcast",
             "Counted from the right, sizes must be equal or 1.",
         )
-    return spec_of(shape, next(a for a in operands[1:] if isinstance(a, Spec)).dtype)
+    condition, *chosen = operands
+    if isinstance(condition, Spec) and not condition.logical:
+        fail(DTypeError, f"where: the condition {show(condition.shape, condition.dtype)} is not boolean")
+    check_operands(where_op, chosen)
+    return spec_of(shape, next(a for a in chosen if isinstance(a, Spec)).dtype)
 
 
 def _where_samples(rng: Any) -> Any:

@@ -29,7 +29,7 @@ from .structure import as_operand, casted, reshaped
 
 
 def _comparable(x: Any) -> Any:
-    """`x` in a dtype that NumPy sorts with NaN last."""
+    """`x` in a dtype in whose order NumPy has NaN last."""
     return x.astype(float32) if is_bfloat16(x.dtype) else x
 
 
@@ -140,9 +140,31 @@ def _arg_top_k(x: Any, k: int, axis: int, largest: bool) -> Any:
     # Only the chosen are sorted; from the start in the order of their indices, so that equals stay in it.
     x = _comparable(x)
     part = slice(n - k, None) if largest else slice(k)
-    chosen = np.sort(np.argpartition(x, n - k if largest else k, axis)[along(axis, part)], axis)
+    chosen = np.sort(np.argpartition(x, n - k if largest else k - 1, axis)[along(axis, part)], axis)
+    if _has_rivals(x, np.take_along_axis(x, chosen, axis), axis, largest):
+        chosen = np.moveaxis(_first_chosen(np.moveaxis(x, axis, -1), k, largest), -1, axis)
     order = _argsort(np.take_along_axis(x, chosen, axis), axis, largest, True)
     return np.take_along_axis(chosen, order, axis).astype(int64, copy=False)
+
+
+def _has_rivals(x: Any, taken: Any, axis: int, largest: bool) -> bool:
+    """Whether elements that were not taken are equal to the last that were; any NaN may have such ones."""
+    edge = taken.min(axis, keepdims=True) if largest else taken.max(axis, keepdims=True)
+    if (edge != edge).any():
+        return True
+    return bool(((x == edge).sum(axis) != (taken == edge).sum(axis)).any())
+
+
+def _first_chosen(x: Any, k: int, largest: bool) -> Any:
+    """The indices, in order, of the k largest (or smallest) along the last axis; the first of equals."""
+    at = x.shape[-1] - k if largest else k - 1
+    edge = np.partition(x, at, -1)[..., at : at + 1]
+    nan, nan_edge = x != x, edge != edge  # NaN is largest
+    equal = (x == edge) | (nan & nan_edge)
+    better = (x > edge) | (nan & ~nan_edge) if largest else (x < edge) | (~nan & nan_edge)
+    room = k - better.sum(-1, keepdims=True)
+    taken = better | (equal & (equal.cumsum(-1) <= room))
+    return taken.nonzero()[-1].reshape((*x.shape[:-1], k))
 
 
 def _infer_top_k(x: Spec, k: int, axis: int, largest: bool) -> Spec:
@@ -278,6 +300,7 @@ def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
 def _searchsorted(sorted: Any, values: Any, right: bool) -> Any:
     side: Literal["left", "right"] = "right" if right else "left"
+    sorted, values = _comparable(sorted), _comparable(values)
     if sorted.ndim == 1:
         return np.asarray(np.searchsorted(sorted, values, side), int64)
     out = np.empty(values.shape, int64)

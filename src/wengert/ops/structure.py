@@ -11,6 +11,7 @@ from weakref import ref
 
 import numpy as np
 
+from ..core.arrays import to_integers
 from ..core.declare import linear, public
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
@@ -398,7 +399,9 @@ def _cast(x: Any, dtype: DType) -> Any:
         _infer_cast(spec_of(x.shape, x.dtype), dtype)
     if category(dtype) >= category(x.dtype) and dtype.itemsize >= x.dtype.itemsize:
         return x.astype(dtype)
-    # What does not fit becomes an infinity (or, in integers, an arbitrary number): a value, not a warning.
+    if dtype.kind in "iu" and category(x.dtype) == 2:
+        return to_integers(x, dtype)
+    # What does not fit becomes an infinity: a value, not a warning.
     with np.errstate(invalid="ignore", over="ignore"):
         return x.astype(dtype)
 
@@ -427,7 +430,7 @@ cast: Op = linear(
     fills=True,
     selects=True,
     covers=True,
-    doc="The elements in another dtype; into integers by truncation, which has no derivative.",
+    doc="The elements in another dtype; into integers by truncation, to the nearest that there is, NaN to 0.",
     samples=lambda rng: [
         Call((rng.normal(size=(2, 3)),), {"dtype": complex128}),
         Call((rng.normal(size=(2, 3)).T,), {"dtype": float64}),
@@ -455,7 +458,8 @@ def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tens
     ----------
     x: any shape and dtype.
     dtype: a dtype, a NumPy or Python type, or a name. Floats become integers by truncation, which
-        has no derivative; between floating dtypes, and from real to complex, gradients flow.
+        has no derivative; beyond the integers' range the nearest end of it, and NaN 0. Integers
+        wrap around. Between floating dtypes, and from real to complex, gradients flow.
     copy: with False, `x` itself where it has the dtype already.
     device: "cpu" or None.
 

@@ -40,6 +40,12 @@ def int_tuple(value: int | Sequence[int], ndim: int, name: str, least: int) -> S
     return tuple(int(v) for v in entries)
 
 
+def check_geometry(name: str, ndim: int, *lists: Sequence[Any]) -> None:
+    """Raise ShapeError unless there is a dimension, and each of the lists has an entry for each."""
+    if ndim < 1 or any(len(entries) != ndim for entries in lists):
+        fail(ShapeError, f"{name}: {', '.join(map(str, lists))} are not {ndim} entries each")
+
+
 def output_size(size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Shape:
     """How many windows fit along each dimension (0 or less where none does)."""
     return tuple(

@@ -65,7 +65,7 @@ def _mp_zeta(s: float, q: float, n: int) -> float:
 
 
 zeta_op: Op = op(
-    "hurwitz_zeta(s, q; n)",
+    "hurwitz_zeta(s, q; n: order)",
     in_float64(_zeta),
     infer=_infer,
     facts={"s": Partial(lambda s, q, n: zeta_op(s, q, n=n + 1)), "q": Partial(_in_q)},

@@ -30,6 +30,9 @@ Group = dict[str, Any]
 State = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Group]
 
+# What is not part of an optimiser's state, but there for compiled functions.
+_FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together")
+
 # Elements that a rule works on at a time: its dozen passes then run in the cache.
 BLOCK = 1 << 16
 
@@ -80,7 +83,8 @@ class Optimizer:
             self.add_param_group(group)
 
     def _forget(self) -> None:
-        """What is kept for compiled functions: the cells of a trace at work, and what the static part was made of."""
+        """What compiled functions keep here, the cells of a trace at work, and what the static part was made of."""
+        self._compiled: Any = None
         self._counts: list[CountCell] = []
         self._static: tuple[Any, ...] = ()
         self._seen: list[Any] = []
@@ -321,7 +325,7 @@ class Optimizer:
         return tuple(groups), tuple(tuple(map(id, states)) for states in self._together)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {k: v for k, v in self.__dict__.items() if k not in ("_counts", "_static", "_seen", "_together")}
+        return {k: v for k, v in self.__dict__.items() if k not in _FOR_COMPILED}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

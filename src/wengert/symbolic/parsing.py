@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.checked import check_attributes
 from ..core.declare import PUBLIC
 from ..core.errors import GraphError, WengertError, fail, first_line
 from ..core.graph import Graph
@@ -219,6 +220,7 @@ class _Reader:
         if op is not None and op.kind != "leaf" and set(attrs) == set(op.attr_names):
             if op.kind == "elementwise" and not attrs:
                 return self.op(name, args)
+            check_attributes(op, attrs, next((a.spec for a in args if isinstance(a, Tensor)), None))
             front: Callable[..., Any] = op.front
             if op.kind in ("elementwise", "composite"):
                 return front(*args, **attrs)

@@ -443,6 +443,8 @@ class _Region(Recomputed):
 
 
 def _before_broadcast(value: Any, shape: tuple[int, ...]) -> Any:
+    if value.size == 0 and 0 not in shape:
+        return np.zeros(shape, value.dtype)  # which number it was shows nowhere in what has no elements
     value = value[(0,) * (value.ndim - len(shape))]
     return value[tuple(slice(0, 1) if n == 1 else slice(None) for n in shape)]
 

@@ -8,7 +8,7 @@ unrolls a loop nor chooses a branch.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -449,11 +449,7 @@ def _same_state(before: Any, after: Any, what: str) -> Any:
     leaves = [_next_leaf(o, n) for o, n in zip(old, new, strict=True)]
     for o, n in zip(old, leaves, strict=True):
         if n.shape != o.shape or (n.dtype != o.dtype and type(o) is not WeakTensor):
-            fail(
-                GraphError,
-                f"{what}: a state of {o.spec} became {n.spec}",
-                "Every step keeps shapes and dtypes. Give the first state the dtype of the others: x.astype(...).",
-            )
+            _refuse_state(what, o.spec, n.spec)
     return tree.unflatten(structure, leaves)
 
 
@@ -463,6 +459,24 @@ def _next_leaf(old: Tensor, new: Any) -> Tensor:
     if type(leaf) is WeakTensor and type(old) is not WeakTensor and category(leaf.dtype) <= category(old.dtype):
         return casted(leaf, old.dtype)
     return leaf
+
+
+def _refuse_state(what: str, old: Any, new: Any) -> NoReturn:
+    """A step gave a state of another shape or dtype than it got."""
+    keeps = f"Every step keeps the {'dtype' if old.shape == new.shape else 'shape'} of its state"
+    if old.shape == new.shape:
+        mend = f"{keeps}. Give the first state that of the others: x.astype(wg.{new.dtype})."
+    elif not old.shape:
+        mend = f"{keeps}. Give the first state that of the others: wg.full({_tuple_of(new)}, x)."
+    elif what == "scan":
+        mend = f"{keeps}: return one of shape {_tuple_of(old)}. What grows is the second result, y: scan stacks them."
+    else:
+        mend = f"{keeps}: return one of shape {_tuple_of(old)}. What grows is written to a buffer in it: x[i] = v."
+    fail(GraphError, f"{what}: a state of {old} became {new}", mend)
+
+
+def _tuple_of(spec: Any) -> str:
+    return f"({', '.join(str(n) for n in spec.shape)}{',' if len(spec.shape) == 1 else ''})"
 
 
 def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int) -> tuple[Any, OpenTrace]:
@@ -493,11 +507,7 @@ def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: i
             elif f == o.spec:
                 new.append(o)
             else:
-                fail(
-                    GraphError,
-                    f"{what}: a state of {o.spec} became {f}",
-                    "Every step keeps shapes and dtypes. Give the first state the dtype of the others: x.astype(...).",
-                )
+                _refuse_state(what, o.spec, f)
         carry = tree.unflatten(expected, new)
     fail(GraphError, "the dtype of the state never settles", "Give the first state as tensors of one dtype.")
 

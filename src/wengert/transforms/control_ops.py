@@ -83,6 +83,40 @@ def _specs(graph: Graph) -> tuple[Spec, ...]:
     return tuple(n.spec for n in graph.outputs)
 
 
+# -- shape rules
+#
+# A graph inside takes what its node hands it, and gives what the node, or its own next turn, takes: compiled code reads
+# and writes memory by these sizes.
+
+
+def _check_inputs(what: str, graph: Graph, given: Sequence[Any]) -> None:
+    """Raise GraphError unless a graph inside takes values of these specs."""
+    _check_same(f"{what} takes", [n.spec for n in graph.inputs], "is given", given)
+
+
+def _check_same(what: str, found: Sequence[Any], verb: str, wanted: Sequence[Any]) -> None:
+    if len(found) != len(wanted):
+        fail(GraphError, f"{what} {len(found)} values and {verb} {len(wanted)}")
+    for i, (a, b) in enumerate(zip(found, wanted)):
+        if a != b:
+            fail(GraphError, f"{what} {a} as number {i} and {verb} {b}")
+
+
+def _check_count(op: str, count: int, args: Sequence[Any], what: str) -> None:
+    if not 0 <= count <= len(args):
+        fail(GraphError, f"{op} with {count} {what} and {len(args)} inputs")
+
+
+def _infer_switch(*args: Any, branches: Sequence[Graph]) -> tuple[Spec, ...]:
+    if args[0] != spec_of((), int64):
+        fail(GraphError, f"switch on {args[0]}, not on an i64[]")
+    specs = _specs(branches[0])
+    for i, branch in enumerate(branches):
+        _check_inputs(f"switch: branch {i}", branch, args[1:])
+        _check_same(f"switch: branch {i} gives", _specs(branch), "branch 0 gives", specs)
+    return specs
+
+
 def _branch(index: Any, branches: Sequence[Graph]) -> Graph:
     """The branch of an index; one outside goes to the nearest."""
     return branches[min(max(int(index), 0), len(branches) - 1)]
@@ -160,9 +194,9 @@ def _scan_by_hand(
 
 
 SWITCH = _op(
-    "switch(*args; branches)",
+    "switch(*args: any; branches)",
     lambda *args, branches: tuple(run(_branch(args[0], branches), args[1:])),
-    infer=lambda *args, branches: _specs(branches[0]),
+    infer=_infer_switch,
     recorded=lambda args, branches: tuple(replay(_branch(args[0]._data, branches), args[1:])),
     doc="The branch, of several graphs of the same arguments, that the first argument says.",
     samples=lambda rng: [
@@ -218,7 +252,13 @@ def _while(
 
 
 def _infer_while(*args: Any, cond: Graph, body: Graph, carries: int, max_steps: int | None) -> Any:
+    _check_count("while_loop", carries, args, "carries")
+    _check_inputs("while_loop: the condition", cond, args)
+    _check_inputs("while_loop: the body", body, args)
+    if len(cond.outputs) != 1 or cond.outputs[0].spec.size != 1:
+        fail(GraphError, f"while_loop: the condition gives {_specs(cond)}, not a scalar")
     specs = _specs(body)
+    _check_same("while_loop: the body gives", specs[:carries], "takes", args[:carries])
     if len(specs) == carries:
         return specs
     if max_steps is None:
@@ -231,7 +271,7 @@ def _rows(specs: Sequence[Spec], length: int) -> tuple[Spec, ...]:
 
 
 WHILE = _op(
-    "while_loop(*args; cond, body, carries, max_steps)",
+    "while_loop(*args: any; cond, body, carries, max_steps)",
     lambda *args, cond, body, **attrs: _while(
         args, lambda a: bool(run(cond, a)[0]), lambda a: run(body, a), _stack_arrays, _specs(body), **attrs
     ),
@@ -286,12 +326,22 @@ def _scan(
 
 
 def _infer_scan(*args: Any, body: Graph, carries: int, sequences: int, length: int, reverse: bool, keeps: bool) -> Any:
+    _check_count("scan", carries, args, "carries")
+    _check_count("scan", sequences, args[carries:], "sequences")
+    for x in args[carries : carries + sequences]:
+        if x.shape[:1] != (length,):
+            fail(GraphError, f"scan over {length} rows of {x}")
+    rows = [x.with_shape(x.shape[1:]) for x in args[carries : carries + sequences]]
+    _check_inputs("scan: the body", body, [*args[:carries], *rows, *args[carries + sequences :]])
     specs = _specs(body)
+    _check_same("scan: the body gives", specs[:carries], "takes", args[:carries])
+    if keeps and body.outputs[len(specs) - carries :] != body.inputs[:carries]:
+        fail(GraphError, "scan: the body does not give the state that each step begins with last")
     return (*specs[:carries], *_rows(specs[carries:], length))
 
 
 def _infer_partial(turns: Any, *args: Any, **attrs: Any) -> Any:
-    if isinstance(turns, Spec) and turns != spec_of((), int64):
+    if turns != spec_of((), int64):
         fail(GraphError, f"partial_scan over {turns} rows, not over an i64[]")
     return _infer_scan(*args, **attrs)
 
@@ -309,7 +359,7 @@ def _recorded_scan(args: Sequence[Tensor], turns: Any, body: Graph, keeps: bool,
 
 
 SCAN = _op(
-    "scan(*args; body, carries, sequences, length, reverse, keeps)",
+    "scan(*args: any; body, carries, sequences, length, reverse, keeps)",
     lambda *args, **attrs: _run_scan(args, None, **attrs),
     infer=_infer_scan,
     recorded=lambda args, **attrs: _recorded_scan(args, None, **attrs),
@@ -324,7 +374,7 @@ SCAN = _op(
 )
 
 PARTIAL_SCAN = _op(
-    "partial_scan(*args; body, carries, sequences, length, reverse, keeps)",
+    "partial_scan(*args: any; body, carries, sequences, length, reverse, keeps)",
     lambda turns, *args, **attrs: _run_scan(args, turns, **attrs),
     infer=_infer_partial,
     recorded=lambda args, **attrs: _recorded_scan(args[1:], args[0], **attrs),

@@ -41,6 +41,17 @@ def backward_pass(
     constants: a trace records how they are computed all the same. `known` is what is reachable from the roots,
     where the caller has looked already; it is used up.
     """
+    return _walk(roots, targets, create_graph, retain_graph, as_tensors, known)
+
+
+def _walk(
+    roots: Sequence[tuple[Node, Any]],
+    targets: Sequence[Node] | None,
+    create_graph: bool,
+    retain_graph: bool,
+    as_tensors: bool | None,
+    known: Reachable | None,
+) -> dict[Node, Any]:
     lib: Any = Tensors if create_graph or as_tensors else Arrays
     freed = None if retain_graph else Freed(user_location())
     needed = None

@@ -91,6 +91,42 @@ def test_a_journey_by_keyboard(browser: Browser, page_file: Callable[[str], Path
         assert heard.complaints == []
 
 
+@pytest.mark.parametrize(
+    ("name", "pressed"),
+    [
+        ("learner", "[role=tab][aria-selected=true]"),
+        ("learner", ".wg-tape tbody button"),
+        ("learner", ".wg-picture"),
+        ("learner", "button[title^='One step back'], button[aria-label^='One step back']"),
+        ("transformer", "[role=treeitem] >> nth=1"),
+        ("transformer", ".wg-strip [role=option] >> nth=3"),
+        ("transformer", ".wg-loupe canvas"),
+    ],
+)
+def test_space_plays_after_a_click(browser: Browser, page_file: Callable[[str], Path], name: str, pressed: str) -> None:
+    """What the pointer has pressed has the focus; space is not for pressing it again."""
+    playing = re.compile(r"^(Play|Pause) \(space\)$")
+    with opened(browser, page_file(name), "step=2") as (page, heard):
+        page.locator(pressed).first.click()
+        state = page.get_by_role("button", name=playing).get_attribute("aria-label")
+        page.keyboard.press(" ")
+        expect(page.get_by_role("button", name="Pause (space)")).to_be_visible()
+        page.keyboard.press(" ")
+        expect(page.get_by_role("button", name="Play (space)")).to_be_visible()
+        assert state in (None, "Play (space)")
+        assert heard.complaints == []
+
+
+def test_space_presses_what_the_keyboard_has_come_to(browser: Browser, page_file: Callable[[str], Path]) -> None:
+    with opened(browser, page_file("learner")) as (page, _):
+        page.get_by_role("tab", name="Graph").click()
+        page.keyboard.press("Tab")
+        page.keyboard.press("Shift+Tab")
+        page.get_by_role("button", name=re.compile("Find")).focus()
+        page.keyboard.press(" ")
+        expect(page.get_by_role("combobox", name=re.compile("Find"))).to_be_focused()
+
+
 @pytest.mark.parametrize("name", ["learner", "transformer"])
 def test_the_focus_goes_round_and_is_always_seen(browser: Browser, page_file: Callable[[str], Path], name: str) -> None:
     """Tab comes to everything that can be pressed, shows where it is, and leaves it again."""

@@ -1,8 +1,11 @@
 import { expect, test } from "vitest";
 import { ADD, MULTIPLY, traceOf } from "../../fixtures/graph";
 import { learner } from "../../fixtures/learner";
+import sumsDocument from "../../fixtures/sums.json";
 import { recordedNumbers } from "../../state";
-import { modelOf, type Model } from "../../trace/model";
+import { parse } from "../../trace/decode";
+import { modelOf, recordedAmount, recordedGradient, recordedSize, type Model } from "../../trace/model";
+import { shownNumber } from "../../format";
 import { keepingOf } from "./keeping";
 import { hasGradient, hasHanded, hasValue } from "./progress";
 import { plainTelling, tellingOf } from "./telling";
@@ -75,4 +78,20 @@ test("what is computed again is held from then, what it is computed from all the
     },
   });
   expect(Array.from(keepingOf(again).held)).toEqual([0, 2, 2, 2, 2, 2, 2, 2, 3, 2, 2, 2, 0]);
+});
+
+test("sentences have the numbers themselves, not the sizes that lines are drawn by", () => {
+  const sums = modelOf(parse(JSON.stringify(sumsDocument)));
+  const all = Array.from({ length: sums.events + 1 }, (_, k) => told(sums, k)).join(" ");
+  const node = (name: string) => Array.from({ length: sums.nodes }, (_, n) => n).find((n) => sums.trace.strings[sums.trace.nodes.name[n] as number] === name) as number;
+  const [b, x] = [node("b"), node("x")];
+  // d/db is a sum over a tensor: a single number that has no slope.
+  expect(recordedGradient(sums, b)).toBeCloseTo(-11.328, 3);
+  expect(all).toContain(`∂loss/∂b = ${shownNumber(recordedGradient(sums, b) as number)}`.replace("loss", "result"));
+  expect(all).toContain(`∂result/∂x [3], size ${shownNumber(recordedSize(sums, x, true) as number)}`);
+  const sizes = [...all.matchAll(/size ([\d.e−]+)/g)].map((found) => found[1]);
+  const known = [...Array.from({ length: sums.nodes }, (_, n) => recordedSize(sums, n, true)), ...Array.from({ length: sums.edges }, (_, e) => recordedAmount(sums, e))];
+  const exact = known.filter((size) => size !== null).map((size) => shownNumber(size));
+  expect(sizes.length).toBeGreaterThan(3);
+  for (const size of sizes) expect(exact).toContain(size);
 });

@@ -1,8 +1,7 @@
 /** One step told: a plain sentence, and the same with its numbers in it. */
 import { shownNumber, shownShape } from "../../format";
 import { localOf, namePart, numbersOf, originOf, plain, recordOf, type Part } from "../../formula/expression";
-import { rmsOfCode } from "../../trace/decode";
-import { edgesAt, phaseAt, shapeOf, type Model } from "../../trace/model";
+import { edgesAt, phaseAt, recordedAmount, recordedSize, shapeOf, type Model } from "../../trace/model";
 import type { Pattern, Phase } from "../../trace/types";
 import type { Numbers } from "../../state";
 import { arrivals, carries, edgeGradient, hasGradient } from "./progress";
@@ -146,7 +145,7 @@ function backward(model: Model, numbers: Numbers, node: number, event: number, p
   const single = arrived !== null && edges.every((edge) => numbers.slope(edge) !== null);
   const told = single
     ? [arriving(model, numbers, node, arrived, event), ...edges.map((edge) => handed(model, numbers, edge, event))]
-    : [sizesArriving(model, node), ...edges.map((edge) => sizeHanded(model, edge))];
+    : [sizesArriving(model, numbers, node), ...edges.map((edge) => sizeHanded(model, edge))];
   return {
     phase: "backward",
     node,
@@ -224,25 +223,30 @@ export function lossPart(model: Model): Part {
   return namePart(model, model.trace.meta.roots[0] ?? 0);
 }
 
-// -- tensors: shapes and sizes
+// -- tensors: shapes and sizes, and single numbers where slopes are none
 
-function sizeText(code: number | undefined): string {
-  const size = code === undefined ? null : rmsOfCode(code);
-  return size === null ? "no gradient" : `size ${shownNumber(size, 2)}`;
+function isSingle(model: Model, node: number): boolean {
+  return shapeOf(model, node).every((n) => n === 1);
 }
 
-function sizesArriving(model: Model, node: number): Phrase {
-  const size = sizeText(model.gradientCode[node]);
-  return [text(`With a gradient of shape ${shownShape(shapeOf(model, node))} arriving (${size}):`)];
+function sizesArriving(model: Model, numbers: Numbers, node: number): Phrase {
+  const number = numbers.gradient(node);
+  if (number !== null) return [text("With "), gradient(number), text(" arriving:")];
+  const size = recordedSize(model, node, true);
+  return [text(`With a gradient of shape ${shownShape(shapeOf(model, node))} arriving${size === null ? "" : ` (size ${shownNumber(size)})`}:`)];
 }
 
+/** "∂L/∂w [3], size 0.25"; of a single number "∂L/∂b = −5.276", or where other uses send something too "∂L/∂b: −5.276 of it". */
 function sizeHanded(model: Model, edge: number): Phrase {
   const source = model.src[edge] as number;
-  const size = sizeText(model.edgeGradientCode?.[edge]);
-  return [
-    { kind: "derivative", of: lossPart(model), by: namePart(model, source) },
-    text(` ${shownShape(shapeOf(model, source))}, ${size}`),
-  ];
+  const derivative: Bit = { kind: "derivative", of: lossPart(model), by: namePart(model, source) };
+  const amount = recordedAmount(model, edge);
+  if (!isSingle(model, source)) {
+    return [derivative, text(` ${shownShape(shapeOf(model, source))}${amount === null ? "" : `, size ${shownNumber(amount)}`}`)];
+  }
+  if (amount === null) return [derivative];
+  const alone = edgesAt(model.consumers, source).length === 1;
+  return alone ? [derivative, text(" = "), gradient(amount)] : [derivative, text(": "), gradient(amount), text(" of it")];
 }
 
 // -- words

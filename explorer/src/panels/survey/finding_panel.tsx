@@ -12,7 +12,7 @@ import { Fact, Said } from "./said";
 
 export function FindingPanel({ finding }: { finding: Finding }) {
   const model = useStore().model.value;
-  const span = finding.node < 0 ? -1 : spanOf(model, finding.node);
+  const span = finding.span ?? (finding.node < 0 ? -1 : spanOf(model, finding.node));
   const where = whereInTensor(model, finding);
   return (
     <>

@@ -69,7 +69,7 @@ export function Modules() {
   const onKeyDown = (event: KeyboardEvent) => {
     const row = list[chosen];
     if (row === undefined || event.metaKey || event.ctrlKey || event.altKey) return;
-    if (event.key === "Enter" || event.key === " ") choose(row);
+    if (event.key === "Enter") choose(row);
     else if (event.key === "ArrowRight" && !row.leaf && !row.open) toggle(row, true);
     else if (event.key === "ArrowLeft" && row.open && row.key !== "s0") toggle(row, false);
     else if (/^(Arrow(Up|Down|Left|Right)|Home|End)$/.test(event.key)) {

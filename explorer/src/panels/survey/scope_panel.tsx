@@ -1,5 +1,5 @@
 /** What a module comes to: counts, work, memory, time, and the gradients in it that deserve a look. */
-import { kindOf, nameOf, opOf, scopePath, shapeOf, type Model } from "../../trace/model";
+import { kindOf, nameOf, opOf, recordedSize, scopePath, shapeOf, type Model } from "../../trace/model";
 import { useMemo } from "preact/hooks";
 import { nodesWithin } from "../../fold/fold";
 import { rmsOfCode } from "../../trace/decode";
@@ -41,9 +41,9 @@ export function ScopePanel({ scope }: { scope: number }) {
       {meta.values && (
         <section class="wg-section">
           <h2>Sizes</h2>
-          <Fact name="values">{size(at(t.valueSize))}</Fact>
+          <Fact name="values">{size(at(t.valueSize), at(t.roughValues) > 0)}</Fact>
           <Fact name="gradients" tone="wg-grad">
-            {size(at(t.gradientSize))}
+            {size(at(t.gradientSize), at(t.roughGradients) > 0)}
           </Fact>
           {at(t.badValues) > 0 && <Fact name="values with NaN" tone="wg-bad">{whole(at(t.badValues))}</Fact>}
           {at(t.badGradients) > 0 && (
@@ -59,12 +59,12 @@ export function ScopePanel({ scope }: { scope: number }) {
             Parameters <small>gradient beside value</small>
           </h2>
           <ul class="wg-links">
-            {worst.map(({ node, ratio, bad }) => (
+            {worst.map(({ node, ratio, bad, rough }) => (
               <li key={node}>
                 <button type="button" title={nameOf(model, node)} onClick={() => reveal(store, { kind: "node", row: node })}>
                   <span>{nameWithin(model, node, scope) || opOf(model, node)}</span>
                   <small class="wg-muted">{shownShape(shapeOf(model, node))}</small>
-                  <span class={`wg-mono ${bad ? "wg-bad" : "wg-grad"}`}>{bad ? "NaN" : Number.isNaN(ratio) ? "none" : shownNumber(ratio, 2)}</span>
+                  <span class={`wg-mono ${bad ? "wg-bad" : "wg-grad"}`}>{bad ? "NaN" : Number.isNaN(ratio) ? "none" : rough ? `~${shownNumber(ratio, 1)}` : shownNumber(ratio, 2)}</span>
                 </button>
               </li>
             ))}
@@ -95,8 +95,9 @@ function nameWithin(model: Model, node: number, scope: number): string {
   return at < 0 || path === "." ? name : name.slice(at + path.length);
 }
 
-function size(rms: number): string {
-  return Number.isNaN(rms) ? "not recorded" : `${shownNumber(rms, 3)} rms`;
+/** A size; one that is made of sizes for drawing with no more digits than they have. */
+function size(rms: number, rough: boolean): string {
+  return Number.isNaN(rms) ? "not recorded" : `${rough ? `~${shownNumber(rms, 1)}` : shownNumber(rms, 3)} rms`;
 }
 
 interface ParameterGradient {
@@ -104,6 +105,8 @@ interface ParameterGradient {
   /** Size of the gradient over size of the value; NaN where there is no gradient. */
   ratio: number;
   bad: boolean;
+  /** Made of sizes for drawing. */
+  rough: boolean;
 }
 
 /** Parameters inside, broken ones first, then those without a gradient, then the smallest gradients beside their values. */
@@ -111,9 +114,11 @@ function worstGradients(model: Model, scope: number, limit: number): ParameterGr
   const out: ParameterGradient[] = [];
   for (const node of nodesWithin(model, scope)) {
     if (kindOf(model, node) !== "param") continue;
-    const gradient = rmsOfCode(model.gradientCode[node] as number);
-    const value = rmsOfCode(model.valueCode[node] as number);
-    out.push({ node, ratio: gradient === null || value === null ? Number.NaN : gradient / value, bad: hasNaNGradient(model, node) });
+    const [g, v] = [recordedSize(model, node, true), recordedSize(model, node, false)];
+    const gradient = g ?? rmsOfCode(model.gradientCode[node] as number);
+    const value = v ?? rmsOfCode(model.valueCode[node] as number);
+    const ratio = gradient === null || value === null ? Number.NaN : gradient / value;
+    out.push({ node, ratio, bad: hasNaNGradient(model, node), rough: g === null || v === null });
   }
   const rank = (p: ParameterGradient) => (p.bad ? -2 : Number.isNaN(p.ratio) ? -1 : p.ratio);
   return out.sort((a, b) => rank(a) - rank(b)).slice(0, limit);

@@ -7,12 +7,13 @@ import { LESSON } from "../../draw/looks";
 import { PALETTES } from "../../draw/palette";
 import { canvasMeasure, estimatedWidth, type TextMeasure } from "../../draw/text";
 import { equationsOf, holds, namePart, plain } from "../../formula/expression";
+import { shownPlural } from "../../format";
 import { Formula } from "../../formula/view";
 import { Narrator } from "../../panels/lesson/narrator";
 import { useWidth } from "../../panels/lesson/strip";
 import { litNode, tellingOf } from "../../panels/lesson/telling";
 import { canMove } from "../../scalar/run";
-import { programFor } from "../../scalar/recompute";
+import { otherwise, programFor } from "../../scalar/recompute";
 import { moveLeaf, select, useStore, type Store } from "../../state";
 import type { Model } from "../../trace/model";
 import { Picture, reducedMotion, type Drag, type Overlay } from "./canvas";
@@ -43,8 +44,9 @@ export function LessonGraph() {
     moved: store.moved.value,
   });
   const moving = store.playing.value && !reducedMotion();
+  const stale = otherwise(model, store.moved.value).length > 0;
   return (
-    <div class="wg-graph" ref={frame}>
+    <div class={stale ? "wg-graph is-stale" : "wg-graph"} ref={frame}>
       <Picture
         list={list}
         palette={PALETTES[theme]}
@@ -218,6 +220,28 @@ function FormulaLine() {
       {model.trace.meta.notes?.map((note) => (
         <small key={note}>{note}</small>
       ))}
+      <Otherwise />
     </div>
+  );
+}
+
+/** Said where leaves were moved so far that the program might have recorded another graph. */
+function Otherwise() {
+  const store = useStore();
+  const model = store.model.value;
+  const [read, ...more] = otherwise(model, store.moved.value);
+  if (read === undefined) return null;
+  const { line0, file } = model.trace.spans;
+  const path = model.trace.files[file[read.span] ?? -1]?.path;
+  const where = path === undefined ? "" : ` at ${path}:${line0[read.span]}`;
+  const others = more.length === 0 ? "" : `, and ${shownPlural(more.length, "time")} more`;
+  const what =
+    read.what === "__bool__"
+      ? `With these numbers the program decides otherwise${where}${others}: it may compute something else than this graph.`
+      : `The program takes a number out of the graph${where}${others}: what it makes of it is still that of the recorded run.`;
+  return (
+    <small class="wg-otherwise" role="status">
+      {what}
+    </small>
   );
 }

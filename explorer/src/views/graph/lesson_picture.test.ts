@@ -6,6 +6,7 @@ import { learner } from "../../fixtures/learner";
 import { recompute } from "../../scalar/recompute";
 import { recordedNumbers, type Numbers } from "../../state";
 import { modelOf } from "../../trace/model";
+import { FLAG } from "../../trace/types";
 import { flowsAt, picture, stageOf, type Moment } from "./lesson_picture";
 
 const model = modelOf(learner);
@@ -65,4 +66,13 @@ test("edges between the same two nodes are one line with the sum of their gradie
     cursor: 4,
   });
   expect(texts(list, "mono")).toEqual(expect.arrayContaining(["2", "12"]));
+});
+
+test("marks of NaN are those of the numbers shown, not of those that were recorded", () => {
+  const broken = modelOf({ ...learner, nodes: { ...learner.nodes, flags: learner.nodes.flags.map((flags, row) => (row === 4 ? flags | FLAG.nanForward : flags)) } });
+  const fills = (numbers: Numbers) => picture(stageOf(broken, estimatedWidth, false), { ...moment, numbers }).items.flatMap((item) => (item.kind === "path" && item.fill === "badFill" ? [item] : [])).length;
+  const recorded = recordedNumbers(broken);
+  const lost: Numbers = { ...recorded, value: (node) => (node === 4 ? Number.NaN : recorded.value(node)) };
+  expect(fills(lost)).toBe(1);
+  expect(fills(recompute(broken, new Map([[1, 3]])) as Numbers)).toBe(0);
 });

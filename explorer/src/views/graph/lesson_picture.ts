@@ -122,8 +122,11 @@ function nodeLook(stage: Stage, item: Item, base: NodeLook, moment: Moment): Nod
   const { node } = item;
   const happening = cursor > 0 && model.trace.events.node[cursor - 1] === node;
   const back = happening && phaseAt(model, cursor - 1) === "backward";
+  const known = [moment.numbers.value(node), moment.numbers.gradient(node)].filter((x) => x !== null);
   return {
     ...base,
+    // Of single numbers what is there now, and not what was recorded before a leaf was moved.
+    bad: known.length > 0 ? !known.every(Number.isFinite) : (base.bad ?? false),
     waiting: !hasValue(model, node, cursor),
     selected: moment.selected === node,
     hovered: moment.hovered === node,

@@ -18,7 +18,7 @@ export interface Lives {
   /** Gradients are computed, not values. */
   backward: Uint8Array;
   micros: number;
-  /** Rows that nothing could be taken from without the whole becoming shorter. */
+  /** Rows that work on what is on the graph's critical path: no worker's doing, and the same whoever ran it. */
   critical: Uint8Array;
   label: (row: number) => string;
   /** What a row's time is counted under: an operation, or a kernel. */
@@ -68,13 +68,19 @@ export function simulatedLives(model: Model, tasks: Tasks, path: CriticalPath, s
   };
 }
 
-export function parallelLives(model: Model, run: Parallel): Lives {
+export function parallelLives(model: Model, run: Parallel, path: CriticalPath): Lives {
   const count = run.worker.length;
   const first = run.ready.reduce((least, t) => Math.min(least, t), Number.POSITIVE_INFINITY);
   const shifted = (column: readonly number[]) => Float64Array.from(column, (t) => t - first);
   const [ready, start, end, done] = [run.ready, run.start, run.end, run.done].map(shifted) as [Float64Array, Float64Array, Float64Array, Float64Array];
   const kernels = model.trace.kernels?.list ?? [];
   const kernelAt = (row: number) => kernels[run.kernel?.[row] ?? -1];
+  const onPath = (event: number | undefined) => event !== undefined && event >= 0 && path.onPath[event] === 1;
+  const isCritical = (row: number) => {
+    const kernel = kernelAt(row);
+    if (kernel === undefined) return onPath(model.forwardAt[run.node[row] as number]);
+    return kernel.nodes.some((n) => onPath(model.forwardAt[n])) || kernel.gradients.some((n) => onPath(model.backwardAt[n]));
+  };
   return {
     count,
     workers: run.workers,
@@ -86,7 +92,7 @@ export function parallelLives(model: Model, run: Parallel): Lives {
     node: Int32Array.from(run.node, (node, row) => (node >= 0 ? node : (kernelAt(row)?.nodes[0] ?? kernelAt(row)?.gradients[0] ?? -1))),
     backward: Uint8Array.from(run.node, (_, row) => (kernelAt(row)?.phase === "backward" ? 1 : 0)),
     micros: end.reduce((most, t) => Math.max(most, t), 0),
-    critical: lastInLine(run.worker, ready, start, end, done),
+    critical: Uint8Array.from({ length: count }, (_, row) => (isCritical(row) ? 1 : 0)),
     label: (row) => kernelAt(row)?.name ?? nodeLabel(model, run.node[row] as number),
     kind: (row) => kernelAt(row)?.name ?? opLabel(model, run.node[row] as number),
   };
@@ -100,44 +106,6 @@ function readyTimes(tasks: Tasks, end: Float64Array): Float64Array {
     }
   }
   return ready;
-}
-
-/**
- * From the row that ends last back to the beginning: what each waited for. One that began as soon as it was ready
- * waited for what was done last before; one that began later waited for its worker.
- */
-export function lastInLine(worker: readonly number[], ready: Float64Array, start: Float64Array, end: Float64Array, done: Float64Array): Uint8Array {
-  const count = start.length;
-  const on = new Uint8Array(count);
-  const byDone = Array.from({ length: count }, (_, k) => k).sort((a, b) => (done[a] as number) - (done[b] as number) || (end[a] as number) - (end[b] as number) || a - b);
-  const byWorker = new Map<number, number[]>();
-  for (const k of Array.from({ length: count }, (_, row) => row).sort((a, b) => (end[a] as number) - (end[b] as number) || a - b)) {
-    const rows = byWorker.get(worker[k] as number);
-    if (rows === undefined) byWorker.set(worker[k] as number, [k]);
-    else rows.push(k);
-  }
-  let at = byDone.reduce((best, k) => (best < 0 || (end[k] as number) > (end[best] as number) ? k : best), -1);
-  while (at >= 0 && on[at] === 0) {
-    on[at] = 1;
-    const queued = (start[at] as number) - (ready[at] as number);
-    const before = lastBefore(byWorker.get(worker[at] as number) ?? [], end, start[at] as number, at);
-    const cause = lastBefore(byDone, done, ready[at] as number, at);
-    at = queued > 0 && before >= 0 && (end[before] as number) > (ready[at] as number) ? before : cause;
-  }
-  return on;
-}
-
-/** The last row, in an order by times, whose time is not after a moment; -1 for none. */
-function lastBefore(rows: readonly number[], times: Float64Array, moment: number, not: number): number {
-  let low = 0;
-  let high = rows.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((times[rows[middle] as number] as number) <= moment) low = middle + 1;
-    else high = middle;
-  }
-  for (let i = low - 1; i >= 0; i--) if (rows[i] !== not) return rows[i] as number;
-  return -1;
 }
 
 function backwardRows(model: Model): Uint8Array {
@@ -161,14 +129,14 @@ function opLabel(model: Model, node: number): string {
   return node < 0 ? "other" : opOf(model, node);
 }
 
-/** What the critical path is made of: time by operation or kernel, the longest first. */
-export function criticalByKind(lives: Lives): { op: string; micros: number; count: number }[] {
+/** What the critical path is made of: time by operation, the longest first. */
+export function criticalByKind(model: Model, tasks: Tasks, path: CriticalPath): { op: string; micros: number; count: number }[] {
   const sums = new Map<string, { op: string; micros: number; count: number }>();
-  for (let k = 0; k < lives.count; k++) {
-    if (lives.critical[k] === 0) continue;
-    const op = `${lives.kind(k)}${lives.backward[k] === 1 ? ", backward" : ""}`;
+  for (const k of path.tasks) {
+    const phase = PHASES[model.trace.events.phase[k] as number] ?? "forward";
+    const op = `${opLabel(model, model.trace.events.node[k] as number)}${phase === "forward" ? "" : `, ${phase}`}`;
     const sum = sums.get(op) ?? { op, micros: 0, count: 0 };
-    sum.micros += (lives.end[k] as number) - (lives.start[k] as number);
+    sum.micros += tasks.dur[k] as number;
     sum.count++;
     sums.set(op, sum);
   }

@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { Sketch } from "../../fixtures/sketch";
 import { transformer } from "../../fixtures/transformer";
 import { modelOf } from "../../trace/model";
+import { PHASES } from "../../trace/types";
 import { levelWidths } from "./charts";
 import { spansOf } from "./gantt";
-import { criticalByKind, lastInLine, parallelLives, partsOf, recordedLives, simulatedLives } from "./lives";
+import { criticalByKind, parallelLives, partsOf, recordedLives, simulatedLives } from "./lives";
 import { simulate, speedups } from "./simulate";
 import { criticalPath, tasksOf, workOf, type Tasks } from "./tasks";
 
@@ -102,18 +104,48 @@ describe("the recorded run as tasks", () => {
         expect(lives.ready[k]).toBeLessThanOrEqual((lives.start[k] as number) + 1e-6);
         expect(lives.start[k]).toBeLessThanOrEqual(lives.end[k] as number);
       }
-      const sum = criticalByKind(lives).reduce((all, row) => all + row.micros, 0);
-      expect(sum).toBeCloseTo(path.micros, 3);
     }
+    const rows = criticalByKind(model, tasks, path);
+    expect(rows.reduce((all, row) => all + row.micros, 0)).toBeCloseTo(path.micros, 3);
+    expect(rows.reduce((all, row) => all + row.count, 0)).toBe(path.tasks.length);
   });
 
-  it("goes back from the end by what each waited for, where a real run is given", () => {
-    // w0: a 0-4, then c 4-6, which was ready at 2 and waited for its worker; w1: b 0-2, d 6-9 after c.
-    const on = lastInLine([0, 1, 0, 1], Float64Array.of(0, 0, 2, 6), Float64Array.of(0, 0, 4, 6), Float64Array.of(4, 2, 6, 9), Float64Array.of(4, 2, 6, 9));
-    expect([...on]).toEqual([1, 0, 1, 1]);
-    const lives = parallelLives(model, { origin: "scheduler", workers: 2, node: [1, 2], worker: [0, 1], ready: [5, 9], start: [6, 9], end: [8, 12], done: [9, 13] });
-    expect(lives.micros).toBe(7);
-    expect([...lives.critical]).toEqual([1, 1]);
+  it("has a critical path that no worker's queue is part of", () => {
+    // Two chains from x, one long, one short; a worker that does both one after the other waits for neither.
+    const g = new Sketch("two");
+    const x = g.leaf(0, "input", "x", [4]);
+    let long = x;
+    for (let i = 0; i < 8; i++) long = g.op(0, "exp", [long], [4]);
+    let short = x;
+    for (let i = 0; i < 5; i++) short = g.op(0, "sqrt", [short], [4]);
+    g.op(0, "add", [long, short], [4]);
+    const two = modelOf({ ...g.trace(1), events: { ...g.trace(1).events, dur: g.trace(1).events.dur.map(() => 10) } });
+    const done = tasksOf(two);
+    const critical = criticalPath(done);
+    // Eight and the sum, the way back the same: of fourteen steps each way nine.
+    expect(critical.tasks.length).toBe(18);
+    expect(done.count).toBe(28);
+    const nodes = Array.from({ length: 14 }, (_, i) => i + 1);
+    const times = nodes.map((_, i) => 10 * i);
+    const lives = parallelLives(two, { origin: "scheduler", workers: 1, node: nodes, worker: nodes.map(() => 0), ready: times, start: times, end: times.map((t) => t + 10), done: times.map((t) => t + 10) }, critical);
+    expect(nodes.filter((_, row) => lives.critical[row] === 1)).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 14]);
+    expect(criticalByKind(two, done, critical).map(({ op, count }) => [op, count])).toEqual([
+      ["exp", 8],
+      ["exp, backward", 8],
+      ["add", 1],
+      ["add, backward", 1],
+    ]);
+  });
+
+  it("has updates wait for the gradients that they are made by", () => {
+    const g = new Sketch("step");
+    const w = g.leaf(0, "param", "w", [4]);
+    const y = g.op(0, "exp", [w], [4]);
+    g.op(0, "mul", [y, w], [4]);
+    const trace = g.trace(1);
+    const { events } = trace;
+    const stepped = modelOf({ ...trace, events: { phase: [...events.phase, PHASES.indexOf("optimizer")], node: [...events.node, w], t0: [...events.t0, 99], dur: [...events.dur, 1], thread: [...events.thread, 0] } });
+    expect(beforeOf(tasksOf(stepped), stepped.events - 1).sort()).toEqual([stepped.backwardAt[2], stepped.backwardAt[1]].sort());
   });
 
   it("shows kernels that compiled code ran, by the nodes they compute and under their own names", () => {
@@ -131,16 +163,10 @@ describe("the recorded run as tasks", () => {
       start: [1, 1, 4, 10, 12],
       end: [4, 9, 7, 11, 15],
       done: [9, 9, 9, 11, 15],
-    });
+    }, criticalPath(tasksOf(compiled)));
     expect([...lives.node]).toEqual([3, 3, 3, -1, 2]);
     expect([...lives.backward]).toEqual([0, 0, 0, 0, 1]);
     expect([0, 3, 4].map(lives.label)).toEqual(["exp+sum", "pack", "gemm"]);
-    expect([...lives.critical]).toEqual([0, 1, 0, 1, 1]);
-    expect(criticalByKind(lives)).toEqual([
-      { op: "exp+sum", micros: 8, count: 1 },
-      { op: "gemm, backward", micros: 3, count: 1 },
-      { op: "pack", micros: 1, count: 1 },
-    ]);
     expect(spansOf(lives, [2, 0, 1], 0)).toEqual([
       { worker: 0, ready: 0, start: 1, end: 7, done: 9 },
       { worker: 1, ready: 0, start: 1, end: 9, done: 9 },

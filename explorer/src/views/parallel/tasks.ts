@@ -13,14 +13,18 @@ export interface Tasks {
 
 const known = new WeakMap<Model, Tasks>();
 
-/** A value waits for its operands; a gradient for the gradients of all consumers, and for the value that ends the forward pass. */
+/**
+ * A value waits for its operands; a gradient for the gradients of all consumers, for what is computed again for it, and for
+ * the value that ends the forward pass; an update for all that goes to its parameter's gradient.
+ */
 export function tasksOf(model: Model): Tasks {
   const seen = known.get(model);
   if (seen !== undefined) return seen;
   const { events } = model.trace;
   const count = model.events;
   const start = new Int32Array(count + 1);
-  const lists: Int32Array = new Int32Array(2 * model.edges + count);
+  const lists: Int32Array = new Int32Array(4 * model.edges + 2 * count);
+  const again = new Int32Array(model.nodes).fill(-1);
   let fill = 0;
   const wait = (k: number, other: number) => {
     if (other >= 0 && other < k) lists[fill++] = other;
@@ -31,12 +35,14 @@ export function tasksOf(model: Model): Tasks {
     const phase = PHASES[events.phase[k] as number];
     if (node < 0) {
       wait(k, k - 1);
-    } else if (phase === "backward") {
+    } else if (phase === "backward" || phase === "optimizer") {
       const { start: at, edge } = model.consumers;
       const [from, to] = [at[node] as number, at[node + 1] as number];
       for (let i = from; i < to; i++) wait(k, model.backwardAt[model.dst[edge[i] as number] as number] as number);
       if (fill === start[k]) wait(k, model.forwardAt[node] as number);
+      wait(k, again[node] as number);
     } else {
+      if (phase === "recompute") again[node] = k;
       const { start: at, edge } = model.operands;
       for (let i = at[node] as number; i < (at[node + 1] as number); i++) {
         wait(k, model.forwardAt[model.src[edge[i] as number] as number] as number);

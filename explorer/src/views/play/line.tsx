@@ -29,7 +29,7 @@ export function LineCenter({ scene, frame }: LineProps) {
       <Card title="The loss, seen from above">
         <LossMap scene={scene} frame={frame} />
       </Card>
-      <GraphPanel note="same two lanes: values out, gradients home" />
+      <GraphPanel step={frame.step} note="same two lanes: values out, gradients home" />
     </div>
   );
 }

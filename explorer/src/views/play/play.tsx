@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { num } from "../../trace/decode";
+import { followPointer, leaveUnpressed, takesKeys } from "../../keys";
 import { useStore } from "../../state";
 import { Chart } from "./loss_chart";
 import { Code } from "./code";
@@ -179,12 +180,13 @@ const TAKES_ARROWS = "input:not([type=checkbox]), select, textarea, dialog, [rol
 /** The clock's keys mean the run while this tab is open. */
 function useKeys(play: Play): void {
   useEffect(() => {
+    const pointer = followPointer(window);
     const listen = (event: KeyboardEvent) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const at = event.target;
       // What the focused element has a use for is its own.
-      const own = event.key === " " ? `${TAKES_ARROWS}, input, button, summary, a` : TAKES_ARROWS;
-      if (at instanceof HTMLElement && at.closest(own) !== null) return;
+      if (at instanceof HTMLElement && at.closest(event.key === " " ? `${TAKES_ARROWS}, input` : TAKES_ARROWS) !== null) return;
+      if (event.key === " " && takesKeys(event, pointer.at())) return;
       const acts: Record<string, () => void> = {
         " ": () => togglePlaying(play),
         ArrowRight: () => stepBy(play, 1),
@@ -196,10 +198,14 @@ function useKeys(play: Play): void {
       if (act === undefined) return;
       event.preventDefault();
       event.stopPropagation();
+      if (event.key === " ") leaveUnpressed(event);
       act();
     };
     // Before the keys of the recording's clock.
     window.addEventListener("keydown", listen, true);
-    return () => window.removeEventListener("keydown", listen, true);
+    return () => {
+      window.removeEventListener("keydown", listen, true);
+      pointer.stop();
+    };
   }, [play]);
 }

@@ -2,6 +2,7 @@
 import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import type { Host } from "../../hosts/host";
 import type { Store } from "../../state";
+import { emptyTrace } from "../../trace/empty";
 import { modelOf } from "../../trace/model";
 import type { Experiment, Frame, OptionValue, Scene, Told } from "./messages";
 
@@ -10,6 +11,8 @@ export interface Play {
   readonly scene: Signal<Scene | null>;
   /** The last frame of the scene's run. */
   readonly frame: Signal<Frame | null>;
+  /** The step whose recording the other tabs show; null where there is none of this run. */
+  readonly recorded: Signal<number | null>;
   /** Why the last message could not be followed. */
   readonly refused: Signal<string>;
   readonly lost: Signal<boolean>;
@@ -31,6 +34,7 @@ export function playOf(store: Store): Play {
     experiments,
     scene,
     frame: signal(null),
+    recorded: signal(null),
     refused: signal(""),
     lost: signal(false),
     explains: signal(false),
@@ -48,15 +52,20 @@ function take(store: Store, play: Play, message: Told): void {
       play.experiments.value = message.experiments;
       break;
     case "scene":
+      forget(store, play, message);
       play.scene.value = message;
       play.frame.value = null;
+      play.recorded.value = null;
       play.refused.value = "";
       break;
     case "frame":
       if (message.run === play.scene.value?.run) play.frame.value = message;
       break;
     case "trace":
-      if (message.run === play.scene.value?.run) show(store, message.document);
+      if (message.run === play.scene.value?.run) {
+        play.recorded.value = message.step;
+        show(store, message.document);
+      }
       break;
     case "error":
       play.refused.value = message.text;
@@ -66,6 +75,17 @@ function take(store: Store, play: Play, message: Told): void {
   }
 }
 
+/**
+ * A run begins. What other tabs show of another experiment is gone at once; that of this one with the run's first
+ * recording, which comes by itself, but for scripts.
+ */
+function forget(store: Store, play: Play, scene: Scene): void {
+  const before = play.scene.value;
+  const opened = play.experiments.value.find(({ name }) => name === scene.experiment);
+  if (before === null || (before.experiment === scene.experiment && opened?.view !== "script")) return;
+  show(store, emptyTrace(`${opened?.title ?? scene.experiment}: nothing recorded yet`));
+}
+
 /** A newly recorded step: rows mean what they did only where the graph is the same. */
 function show(store: Store, document: Parameters<typeof modelOf>[0]): void {
   const before = store.model.value;
@@ -73,13 +93,14 @@ function show(store: Store, document: Parameters<typeof modelOf>[0]): void {
   const same = before.nodes === model.nodes && before.trace.scopes.hash[0] === model.trace.scopes.hash[0];
   const atEnd = store.cursor.value >= before.events;
   store.model.value = model;
+  // Leaves were moved away from numbers that are no longer those of the step.
+  store.moved.value = new Map();
   if (same && !atEnd) return;
   store.cursor.value = model.events;
   if (same) return;
   store.selection.value = null;
   store.hover.value = null;
   store.open.value = new Set();
-  store.moved.value = new Map();
 }
 
 // -- what the reader can do

@@ -30,16 +30,17 @@ function nodeLook(model: Model, item: Item, base: NodeLook, scenery: Scenery): N
   const { selection, hover } = scenery;
   const is = (what: Selection) =>
     what !== null && (item.node >= 0 ? what.kind === "node" && what.row === item.node : what.kind === "scope" && item.members.includes(what.row));
-  const born = item.node >= 0 ? scenery.born.get(item.node) : undefined;
+  const born = item.kind === "node" ? scenery.born.get(item.node) : undefined;
   const lost = item.node >= 0 ? born !== undefined || hasNaNValue(model, item.node) || isLostLeaf(model, item.node) : !item.open && isLost(model, item);
   const made = item.node < 0 || (model.trace.nodes.op[item.node] as number) < 0 ? -1 : (model.forwardAt[item.node] as number);
-  const now = item.node >= 0 && scenery.cursor > 0 && model.trace.events.node[scenery.cursor - 1] === item.node;
+  const now = item.kind === "node" && scenery.cursor > 0 && model.trace.events.node[scenery.cursor - 1] === item.node;
   return {
     ...base,
     ...(item.open && item.node < 0 ? { subtitle: `${(totalsOf(model).ops[item.scope] as number).toLocaleString("en")} ops` } : {}),
     bad: lost,
     waiting: made >= scenery.cursor,
-    selected: is(selection),
+    // A port at which a value leaves is of an operation that stands inside: that is what is selected.
+    selected: is(selection) && (item.kind !== "port" || item.entering === true),
     hovered: is(hover),
     glow: born !== undefined ? "bad" : now ? (made === scenery.cursor - 1 ? "op" : "grad") : item.node >= 0 && scenery.lit.has(item.node) ? "kernel" : undefined,
   };
@@ -87,7 +88,7 @@ function told(lane: Lane, dim: boolean, number: number | null): Lane {
 export function hullsOf({ graph, layout, metrics }: Picture, kernels: readonly KernelInfo[]): Hull[] {
   const itemOfNode = new Map<number, number>();
   graph.items.forEach((item, i) => {
-    if (item.node >= 0) itemOfNode.set(item.node, i);
+    if (item.kind === "node") itemOfNode.set(item.node, i);
   });
   const out: Hull[] = [];
   for (const kernel of kernels) {

@@ -77,7 +77,7 @@ export function ScopeGraph({ focus, open, lit = NOTHING, kernels }: Props) {
 /** A flag on every node where NaN is born, as large at every zoom. */
 function flagsOver({ graph, layout }: Picture, born: ReadonlyMap<number, string>, palette: Palette): Overlay | undefined {
   const flags = graph.items.flatMap((item, i) => {
-    const text = item.node >= 0 ? born.get(item.node) : undefined;
+    const text = item.kind === "node" ? born.get(item.node) : undefined;
     return text === undefined ? [] : [{ text, box: layout.boxes[i] as Rect }];
   });
   if (flags.length === 0) return undefined;

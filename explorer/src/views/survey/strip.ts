@@ -1,5 +1,5 @@
 /** The run as a row of layers: what stands in each column, how large values and gradients are in it, what passes between. */
-import { kindOf, nameOf, opOf, text, type Model } from "../../trace/model";
+import { edgesAt, kindOf, nameOf, opOf, recordedSize, text, type Model } from "../../trace/model";
 import { rmsOfCode } from "../../trace/decode";
 import { NODE_KINDS } from "../../trace/types";
 import { elements, NAN, hasNaNGradient, hasNaNValue, totalsOf, type Totals } from "./totals";
@@ -7,12 +7,16 @@ import { elements, NAN, hasNaNGradient, hasNaNValue, totalsOf, type Totals } fro
 export interface Column {
   kind: "input" | "scope" | "nodes" | "loss";
   label: string;
+  /** What the columns are numbers of: "cell" over 0, 1, 2. */
+  list?: string;
   /** The scopes and, for what stands between scopes, the nodes that it holds. */
   scopes: readonly number[];
   nodes: readonly number[];
   ops: number;
   valueSize: number;
   gradientSize: number;
+  /** Made of sizes for drawing. */
+  rough: boolean;
   badValues: boolean;
   badGradients: boolean;
 }
@@ -48,8 +52,8 @@ export const MOST_COLUMNS = 48;
 export function stripOf(model: Model, root = 0, most = MOST_COLUMNS): Strip {
   const totals = totalsOf(model);
   const first = firstNodes(model);
-  const groups = expanded(model, totals, first, root);
-  const columns = mergedToFit(numbered(groups.flatMap((group) => columnsOf(model, totals, group))), most);
+  const groups = withInputs(model, grouped(expanded(model, totals, first, root)), root);
+  const columns = mergedToFit(numbered(model, groups.flatMap((group) => columnsOf(model, totals, group))), most);
   const columnOf = new Int32Array(model.nodes).fill(-1);
   assign(model, columns, columnOf);
   return { columns, borders: bordersOf(model, columns.length, columnOf), columnOf };
@@ -74,8 +78,7 @@ function partsIn(model: Model, totals: Totals, first: Int32Array, scope: number)
   }
   const { kind } = model.trace.nodes;
   for (const n of model.childNodes[scope] as number[]) {
-    if (kind[n] === INPUT) parts.push({ node: n, first: -1 });
-    else if (kind[n] === OP || kind[n] === ROOT) parts.push({ node: n, first: n });
+    if (kind[n] === OP || kind[n] === ROOT) parts.push({ node: n, first: n });
   }
   return parts.sort((a, b) => a.first - b.first);
 }
@@ -100,7 +103,7 @@ function partsBelow(model: Model, totals: Totals, first: Int32Array, scope: numb
 }
 
 /** The parts of a scope; those that hold lists of like parts, or most of everything, are replaced by their own parts. */
-function expanded(model: Model, totals: Totals, first: Int32Array, root: number): Part[][] {
+function expanded(model: Model, totals: Totals, first: Int32Array, root: number): Part[] {
   const all = totals.ops[root] as number;
   let parts = partsBelow(model, totals, first, root);
   for (;;) {
@@ -116,15 +119,10 @@ function expanded(model: Model, totals: Totals, first: Int32Array, root: number)
         break;
       }
     }
-    if (at < 0) return grouped([...parts.filter(isInput), ...parts.filter((part) => !isInput(part))]);
+    if (at < 0) return parts;
     const part = parts[at] as { scope: number };
     parts = [...parts.slice(0, at), ...partsBelow(model, totals, first, part.scope), ...parts.slice(at + 1)];
   }
-}
-
-/** Inputs stand first wherever they come in. */
-function isInput(part: Part): boolean {
-  return part.first < 0;
 }
 
 /** Whether a scope holds like parts and nothing else: a list of layers. */
@@ -141,10 +139,45 @@ function grouped(parts: readonly Part[]): Part[][] {
   for (const part of parts) {
     const group = groups[groups.length - 1];
     const before = group?.[0];
-    if (group !== undefined && before !== undefined && "node" in part && "node" in before && isInput(part) === isInput(before)) group.push(part);
+    if (group !== undefined && before !== undefined && "node" in part && "node" in before) group.push(part);
     else groups.push([part]);
   }
   return groups;
+}
+
+/** Groups with the inputs before them that they are the first to use: those of the first group, and those that belong to no part. */
+function withInputs(model: Model, groups: readonly Part[][], root: number): Part[][] {
+  const { kind, scope } = model.trace.nodes;
+  const { parent } = model.trace.scopes;
+  const groupOf = new Int32Array(model.nodes).fill(-1);
+  const ofScope = new Int32Array(parent.length).fill(-1);
+  groups.forEach((group, i) => {
+    for (const part of group) {
+      if ("scope" in part) ofScope[part.scope] = i;
+      else groupOf[part.node] = i;
+    }
+  });
+  handDown(parent, ofScope);
+  const user = new Int32Array(model.nodes).fill(groups.length);
+  for (let e = 0; e < model.edges; e++) {
+    const [src, dst] = [model.src[e] as number, model.dst[e] as number];
+    if (kind[src] !== INPUT) continue;
+    const at = (groupOf[dst] as number) >= 0 ? (groupOf[dst] as number) : (ofScope[scope[dst] as number] as number);
+    if (at >= 0) user[src] = Math.min(user[src] as number, at);
+  }
+  const inputs: Part[][] = groups.map(() => []);
+  for (let n = 0; n < model.nodes; n++) {
+    if (kind[n] !== INPUT || !contains(parent, root, scope[n] as number)) continue;
+    const at = user[n] as number;
+    const inPart = (ofScope[scope[n] as number] as number) >= 0;
+    if (at === 0 || !inPart) inputs[at]?.push({ node: n, first: n });
+  }
+  return groups.flatMap((group, i) => [inputs[i] as Part[], group]).filter((group) => group.length > 0);
+}
+
+/** Gives a scope what the one around it has, where it has none of its own. */
+function handDown(parent: readonly number[], ofScope: Int32Array): void {
+  for (let s = 1; s < parent.length; s++) if ((ofScope[s] as number) < 0) ofScope[s] = ofScope[parent[s] as number] as number;
 }
 
 const ALONE = 3;
@@ -170,6 +203,7 @@ function scopeColumn(model: Model, t: Totals, scope: number): Column {
     ops: t.ops[scope] as number,
     valueSize: t.valueSize[scope] as number,
     gradientSize: t.gradientSize[scope] as number,
+    rough: (t.roughValues[scope] as number) + (t.roughGradients[scope] as number) > 0,
     badValues: (t.badValues[scope] as number) > 0,
     badGradients: (t.badGradients[scope] as number) > 0,
   };
@@ -181,22 +215,32 @@ function nodesColumn(model: Model, nodes: readonly number[]): Column {
   const input = kindOf(model, n) === "input";
   return {
     kind: input ? "input" : "nodes",
-    label: one ? (input ? nameOf(model, n) : opOf(model, n)) : `${nodes.length} ${input ? "inputs" : "ops"}`,
+    label: one ? (input || isSource(model, n) ? nameOf(model, n) : opOf(model, n)) : `${nodes.length} ${input ? "inputs" : "ops"}`,
     scopes: [],
     nodes,
     ops: nodes.reduce((sum, m) => sum + ((model.trace.nodes.op[m] as number) >= 0 ? 1 : 0), 0),
-    valueSize: sizeOf(model, nodes, model.valueCode),
-    gradientSize: sizeOf(model, nodes, model.gradientCode),
+    valueSize: sizeOf(model, nodes, false),
+    gradientSize: sizeOf(model, nodes, true),
+    rough: nodes.some((m) => [false, true].some((gradient) => codesOf(model, gradient)[m] !== 0 && recordedSize(model, m, gradient) === null)),
     badValues: nodes.some((m) => hasNaNValue(model, m)),
     badGradients: nodes.some((m) => hasNaNGradient(model, m)),
   };
 }
 
-function sizeOf(model: Model, nodes: readonly number[], codes: Uint8Array): number {
+/** Whether an operation makes a value out of nothing, as random draws do, that the program has a name for. */
+function isSource(model: Model, node: number): boolean {
+  return edgesAt(model.operands, node).length === 0 && !/^(v\d+)?$/.test(nameOf(model, node));
+}
+
+function codesOf(model: Model, gradient: boolean): Uint8Array {
+  return gradient ? model.gradientCode : model.valueCode;
+}
+
+function sizeOf(model: Model, nodes: readonly number[], gradient: boolean): number {
   let squares = 0;
   let count = 0;
   for (const n of nodes) {
-    const rms = rmsOfCode(codes[n] as number);
+    const rms = recordedSize(model, n, gradient) ?? rmsOfCode(codesOf(model, gradient)[n] as number);
     if (rms === null) continue;
     const many = elements(model.trace.shapes[model.trace.nodes.shape[n] as number] ?? []);
     if (Number.isFinite(rms)) squares += rms * rms * many;
@@ -205,15 +249,25 @@ function sizeOf(model: Model, nodes: readonly number[], codes: Uint8Array): numb
   return count === 0 ? Number.NaN : Math.sqrt(squares / count);
 }
 
-/** Several layers that are told apart by a number alone are called by it: "blocks 0", "blocks 1", ... become 0, 1, ... */
-function numbered(columns: readonly Column[]): Column[] {
-  const split = columns.map((column) => (column.kind === "scope" ? /^(.*?)[\s._[]*(\d+)\]?$/.exec(column.label) : null));
+/** Several layers that are told apart by a number alone are called by it, under the name of what they are numbers of. */
+function numbered(model: Model, columns: readonly Column[]): Column[] {
+  const split = columns.map((column) => {
+    const parts = column.kind === "scope" ? /^(.*?)[\s._[=]*(\d+)\]?$/.exec(column.label) : null;
+    return parts && { list: (parts[1] as string) || above(model, column.scopes[0] as number), number: parts[2] as string };
+  });
   const count = new Map<string, number>();
-  for (const parts of split) if (parts) count.set(parts[1] as string, (count.get(parts[1] as string) ?? 0) + 1);
+  for (const parts of split) if (parts) count.set(parts.list, (count.get(parts.list) ?? 0) + 1);
   return columns.map((column, i) => {
     const parts = split[i];
-    return parts && (count.get(parts[1] as string) as number) > 2 ? { ...column, label: parts[2] as string } : column;
+    if (!parts || (count.get(parts.list) as number) <= 2) return column;
+    return { ...column, label: parts.number, ...(parts.list === "" ? {} : { list: parts.list }) };
   });
+}
+
+/** The name of the scope around a scope, "" for the whole run. */
+function above(model: Model, scope: number): string {
+  const parent = model.trace.scopes.parent[scope] as number;
+  return parent > 0 ? text(model, model.trace.scopes.name[parent]) : "";
 }
 
 /** Where there are more columns than can be told apart, neighbours share one; ends stay what they are. */
@@ -247,11 +301,13 @@ function together(run: readonly Column[]): Column {
   return {
     kind: run.every((c) => c.kind === "scope") ? "scope" : "nodes",
     label: `${(run[0] as Column).label}–${(run[run.length - 1] as Column).label}`,
+    ...(run[0]?.list !== undefined && run.every((c) => c.list === run[0]?.list) ? { list: run[0].list } : {}),
     scopes: run.flatMap((c) => c.scopes),
     nodes: run.flatMap((c) => c.nodes),
     ops: run.reduce((sum, c) => sum + c.ops, 0),
     valueSize: rms((c) => c.valueSize),
     gradientSize: rms((c) => c.gradientSize),
+    rough: run.some((c) => c.rough),
     badValues: run.some((c) => c.badValues),
     badGradients: run.some((c) => c.badGradients),
   };
@@ -263,7 +319,7 @@ function assign(model: Model, columns: readonly Column[], columnOf: Int32Array):
   columns.forEach((column, i) => {
     for (const s of column.scopes) ofScope[s] = i;
   });
-  for (let s = 1; s < parent.length; s++) if ((ofScope[s] as number) < 0) ofScope[s] = ofScope[parent[s] as number] as number;
+  handDown(parent, ofScope);
   for (let n = 0; n < model.nodes; n++) {
     if ((model.trace.nodes.op[n] as number) >= 0) columnOf[n] = ofScope[model.trace.nodes.scope[n] as number] as number;
   }

@@ -65,6 +65,14 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
       {borders.map((border, i) => (
         <Lanes key={i} border={border} from={x[i] as number} to={x[i + 1] as number} />
       ))}
+      {listsOf(columns).map(({ name, first, last }) => (
+        <g key={first} class="wg-column-list" aria-hidden="true">
+          <path d={`M${(x[first] as number) - wide / 2} ${MIDDLE - HALF - 19}H${(x[last] as number) + wide / 2}`} />
+          <text x={((x[first] as number) + (x[last] as number)) / 2} y={MIDDLE - HALF - 23} text-anchor="middle">
+            {shortenedTo(name, (x[last] as number) - (x[first] as number) + wide)}
+          </text>
+        </g>
+      ))}
       {columns.map((column, i) => (
         <g
           key={i}
@@ -77,7 +85,7 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
           onClick={() => choose(i)}
           onDblClick={() => enter(i)}
           onKeyDown={(event) => {
-            if (event.key === "Enter" || event.key === " ") enterOrChoose(event, i === chosen ? enter : choose, i);
+            if (event.key === "Enter") enterOrChoose(event, i === chosen ? enter : choose, i);
             if (event.key === "ArrowRight" || event.key === "ArrowLeft") move(event, choose, i, columns.length);
           }}
         >
@@ -97,6 +105,18 @@ export function StripView({ model, strip, width, chosen, current, choose, enter 
       ))}
     </svg>
   );
+}
+
+/** Neighbouring columns that are numbers of one thing. */
+export function listsOf(columns: readonly Column[]): { name: string; first: number; last: number }[] {
+  const out: { name: string; first: number; last: number }[] = [];
+  columns.forEach(({ list }, i) => {
+    const before = out[out.length - 1];
+    if (list === undefined) return;
+    if (before !== undefined && before.name === list && before.last === i - 1) before.last = i;
+    else out.push({ name: list, first: i, last: i });
+  });
+  return out;
 }
 
 function enterOrChoose(event: KeyboardEvent, act: (i: number) => void, i: number): void {
@@ -176,18 +196,22 @@ function showsLabel(columns: readonly Column[], i: number, pitch: number): boole
 
 /** As much of a name as fits; of a column that several layers share the first. */
 function shortened(column: Column, width: number): string {
-  const room = Math.max(3, Math.floor(((width === 0 ? 200 : width) - 4) / 6.6));
   const { label } = column;
-  if (label.length <= room) return label;
-  const first = column.scopes.length > 1 ? (label.split("–")[0] as string) : label;
-  return first.length <= room ? first : `${first.slice(0, room - 1)}…`;
+  const whole = shortenedTo(label, width);
+  return whole === label || column.scopes.length <= 1 ? whole : shortenedTo(label.split("–")[0] as string, width);
+}
+
+function shortenedTo(label: string, width: number): string {
+  const room = Math.max(3, Math.floor(((width === 0 ? 200 : width) - 4) / 6.6));
+  return label.length <= room ? label : `${label.slice(0, room - 1)}…`;
 }
 
 function said(column: Column): string {
-  const parts = [column.label, `${column.ops} operation${column.ops === 1 ? "" : "s"}`];
+  const size = (rms: number) => (column.rough ? `about ${shownNumber(rms, 1)}` : shownNumber(rms, 3));
+  const parts = [column.list === undefined ? column.label : `${column.list} ${column.label}`, `${column.ops} operation${column.ops === 1 ? "" : "s"}`];
   if (column.badValues) parts.push("values have NaN");
-  else if (column.valueSize >= 0) parts.push(`values ${shownNumber(column.valueSize, 3)} rms`);
+  else if (column.valueSize >= 0) parts.push(`values ${size(column.valueSize)} rms`);
   if (column.badGradients) parts.push("gradients have NaN");
-  else if (column.gradientSize >= 0) parts.push(`gradients ${shownNumber(column.gradientSize, 3)} rms`);
+  else if (column.gradientSize >= 0) parts.push(`gradients ${size(column.gradientSize)} rms`);
   return parts.join(", ");
 }

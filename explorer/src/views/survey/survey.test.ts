@@ -1,16 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { Sketch } from "../../fixtures/sketch";
 import { transformer } from "../../fixtures/transformer";
-import { modelOf } from "../../trace/model";
+import { fold } from "../../fold/fold";
+import { modelOf, type Model } from "../../trace/model";
 import { pictureOf } from "../../draw/picture";
-import { SURVEY } from "../../draw/looks";
+import { baseLook, SURVEY } from "../../draw/looks";
 import { hullParts } from "../../draw/scene";
 import { around } from "../../draw/shapes";
 import type { Rect } from "../../layout/types";
 import { focusFor, openAlike } from "./focus";
 import { boxesIn, edgeLooks, enoughOpen, hullsOf, nodeLooks } from "./looks";
 import { columnOfScope, stripOf } from "./strip";
-import { placesOf } from "./strip_view";
+import { listsOf, placesOf } from "./strip_view";
 import { logScale, totalsOf, within } from "./totals";
 
 const model = modelOf(transformer({ blocks: 6, heads: 4, broken: 3, extra: 4 }));
@@ -86,6 +87,23 @@ describe("the layer strip", () => {
     for (let i = 0; i < 60; i++) x = g.op(0, "exp", [x], [4]);
     g.op(0, "sum", [x], []);
     expect(stripOf(modelOf(g.trace())).columns.map((c) => c.label)).toEqual(["x", "60 ops", "sum"]);
+  });
+
+  it("has an input before what uses it first, however deep it stands: a target is no input of the first layer", () => {
+    const g = new Sketch("trained");
+    const net = g.scope(0, "net");
+    const [first, last] = [g.scope(net, "encoder"), g.scope(net, "decoder")];
+    const x = g.leaf(first, "input", "x", [4]);
+    const [y, mask] = [g.leaf(0, "input", "y", [4]), g.leaf(net, "input", "mask", [4])];
+    const noise = g.leaf(last, "input", "noise", [4]);
+    const hidden = g.op(first, "exp", [g.op(first, "mul", [x, x], [4])], [4]);
+    const out = g.op(last, "mul", [g.op(last, "add", [hidden, mask], [4]), noise], [4]);
+    g.op(0, "sum", [g.op(0, "square", [g.op(0, "sub", [out, y], [4])], [4])], []);
+    const model = modelOf(g.trace(1));
+    const strip = stripOf(model);
+    expect(strip.columns.map((c) => c.label)).toEqual(["x", "encoder", "mask", "decoder", "y", "sub", "square", "sum"]);
+    expect([x, mask, y, noise].map((n) => strip.columnOf[n])).toEqual([0, 2, 4, -1]);
+    expect(stripOf(model, last).columns.map((c) => c.label)).toEqual(["noise", "add", "mul"]);
   });
 
   it("stands inside the width, with room for the circles at its ends", () => {
@@ -169,5 +187,62 @@ describe("the loupe", () => {
     const [above, , below] = stacked.graph.items.map((item) => item.node) as [number, number, number];
     const kernel = list[0] as (typeof list)[number];
     expect(hullsOf(stacked, [{ ...kernel, nodes: [above, below] }])).toEqual([]);
+  });
+});
+
+describe("names", () => {
+  const cells = (): Model => {
+    const g = new Sketch("rnn");
+    const [x, w] = [g.leaf(0, "input", "x", [8, 4]), g.leaf(0, "param", "cell.weight", [4, 4])];
+    let h = g.op(0, "exp", [x], [8, 4]);
+    for (let t = 0; t < 5; t++) {
+      const s = g.scope(0, `cell ${t}`, "iteration");
+      h = g.op(s, "relu", [g.op(s, "matmul", [g.op(s, "add", [h, x], [8, 4]), w], [8, 4])], [8, 4]);
+    }
+    g.op(0, "sum", [h], []);
+    return modelOf(g.trace(1));
+  };
+
+  it("of a list's columns stand over their numbers", () => {
+    const { columns } = stripOf(cells());
+    expect(columns.map(({ label, list }) => [list, label])).toEqual([
+      [undefined, "x"],
+      [undefined, "exp"],
+      ["cell", "0"],
+      ["cell", "1"],
+      ["cell", "2"],
+      ["cell", "3"],
+      ["cell", "4"],
+      [undefined, "sum"],
+    ]);
+    expect(listsOf(columns)).toEqual([{ name: "cell", first: 2, last: 6 }]);
+    const large = modelOf(transformer({ blocks: 4, heads: 2, broken: -1, extra: 1 }));
+    expect(listsOf(stripOf(large).columns).map(({ name }) => name)).toEqual(["blocks"]);
+  });
+
+  it("of ports say what stands behind the border", () => {
+    const model = cells();
+    const step = model.childScopes[0]?.[2] as number;
+    const { items } = fold(model, { open: new Set([step]), within: step });
+    const looks = items.flatMap((item) => (item.kind === "port" ? [baseLook(model, item)] : []));
+    expect(looks.map(({ shape, label }) => [shape, label])).toEqual([
+      ["port", "cell 1 →"],
+      ["input", "x"],
+      ["param", "weight"],
+      ["port", "→ cell 3"],
+    ]);
+  });
+
+  it("ring what is selected once: the operation, not the port at which its value leaves", () => {
+    const model = cells();
+    const step = model.childScopes[0]?.[2] as number;
+    const picture = pictureOf(model, { open: new Set([step]), within: step, metrics: SURVEY, hideConstants: true });
+    const port = picture.graph.items.find((item) => item.kind === "port" && baseLook(model, item).label === "→ cell 3");
+    const scenery = { cursor: model.events, hover: null, born: new Map<number, string>(), lit: new Set<number>() };
+    const selected = (row: number) =>
+      nodeLooks(model, picture, { ...scenery, selection: { kind: "node", row } }).flatMap(({ selected }, i) => (selected ? [picture.graph.items[i]?.kind] : []));
+    expect(selected(port?.node as number)).toEqual(["node"]);
+    const entering = picture.graph.items.find((item) => item.kind === "port" && baseLook(model, item).label === "cell 1 →");
+    expect(selected(entering?.node as number)).toEqual(["port"]);
   });
 });

@@ -1,6 +1,6 @@
 /** What each module comes to: operations, parameters, work, bytes kept, time, and the size of values and gradients in it. */
 import { num, rmsOfCode } from "../../trace/decode";
-import type { Model } from "../../trace/model";
+import { recordedSize, type Model } from "../../trace/model";
 import { FLAG, NODE_KINDS, PHASES } from "../../trace/types";
 
 /** One entry for each row of scopes; everything inside is counted, however deep. */
@@ -18,6 +18,9 @@ export interface Totals {
   /** Root mean square over all finite elements; NaN where nothing was recorded. */
   valueSize: Float64Array;
   gradientSize: Float64Array;
+  /** Sizes that went into these and are known for drawing only: where there are any, a sum is about right. */
+  roughValues: Int32Array;
+  roughGradients: Int32Array;
   /** Nodes with NaN or infinities in their value, in their gradient. */
   badValues: Int32Array;
   badGradients: Int32Array;
@@ -76,6 +79,8 @@ function count(model: Model): Totals {
     backwardMicros: floats(),
     valueSize: floats(),
     gradientSize: floats(),
+    roughValues: ints(),
+    roughGradients: ints(),
     badValues: ints(),
     badGradients: ints(),
     gradients: ints(),
@@ -103,12 +108,16 @@ function count(model: Model): Totals {
     t.flops[s]! += num(flops[n] ?? 0);
     // Parameters' own sizes say nothing about what flows, so values count where they are computed.
     if (value > 0 && !param) {
-      valueSquares[s]! += (SQUARES[value] as number) * many;
+      const size = recordedSize(model, n, false);
+      if (size === null) t.roughValues[s]!++;
+      valueSquares[s]! += square(size, value) * many;
       valueCount[s]! += many;
     }
     if (gradient > 0) {
+      const size = recordedSize(model, n, true);
+      if (size === null) t.roughGradients[s]!++;
       t.gradients[s]!++;
-      gradientSquares[s]! += (SQUARES[gradient] as number) * many;
+      gradientSquares[s]! += square(size, gradient) * many;
       gradientCount[s]! += many;
     }
     if (value === NAN || (flag & FLAG.nanForward) !== 0) t.badValues[s]!++;
@@ -118,7 +127,7 @@ function count(model: Model): Totals {
   countTime(model, t);
   upwards(
     trace.scopes.parent,
-    [t.ops, t.nodes, t.parameterTensors, t.badValues, t.badGradients, t.gradients],
+    [t.ops, t.nodes, t.parameterTensors, t.badValues, t.badGradients, t.gradients, t.roughValues, t.roughGradients],
     [t.parameters, t.flops, t.kept, t.forwardMicros, t.backwardMicros, valueSquares, valueCount, gradientSquares, gradientCount],
   );
   for (let s = 0; s < scopes; s++) {
@@ -126,6 +135,10 @@ function count(model: Model): Totals {
     t.gradientSize[s] = Math.sqrt((gradientSquares[s] as number) / (gradientCount[s] as number));
   }
   return t;
+}
+
+function square(size: number | null, code: number): number {
+  return size !== null && Number.isFinite(size) ? size * size : (SQUARES[code] as number);
 }
 
 function countKept(model: Model, t: Totals): void {

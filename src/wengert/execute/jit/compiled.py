@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.errors import GraphError, fail
 from ...core.graph import Graph
+from ..native.machine import OLDEST_LLVMLITE
 from .program import Path
 
 if TYPE_CHECKING:
@@ -15,6 +18,18 @@ if TYPE_CHECKING:
 
     # From a call's arguments to the program that it would run, and what that would be given.
     Prepare = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Path, list[Any]]]
+
+
+class UnpicklableError(GraphError, pickle.PicklingError):
+    """A compiled function that Python cannot pickle, or a program."""
+
+
+def is_found_by_name(value: Any, module: str | None, name: str) -> bool:
+    """Whether a module has this very value under a name, where pickle would look for it."""
+    found: Any = sys.modules.get(module or "")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is value
 
 
 class CacheInfo(NamedTuple):
@@ -111,7 +126,7 @@ class Inspected:
             fail(
                 GraphError,
                 f"there is no .{name}: the program runs through the interpreter",
-                "Native code needs llvmlite (pip install llvmlite) and a processor that it knows.",
+                f"Native code needs llvmlite {OLDEST_LLVMLITE} or newer and a processor that it knows.",
             )
         return getattr(executor, name)
 
@@ -129,6 +144,13 @@ class Compiled(Inspected):
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
         return self._prepare(args, kwargs)
+
+    def __reduce__(self) -> Any:
+        fail(
+            UnpicklableError,
+            "a program that was made ahead of time cannot be copied or pickled",
+            "Copy or pickle the function that it was made of, and call lower(...).compile() of that.",
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function; its program is ready."""

@@ -7,6 +7,7 @@ it stands: a dict that was not changed since, by its version; what can only be a
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -136,8 +137,10 @@ class _Cook:
                 raise Rare
             self.scalars[index] = np.zeros(1, np.int64)
             self.do(type(leaf).__name__, word, Memory(self.scalars[index]))
+        elif isinstance(leaf, types.MethodType):  # made anew whenever it is asked for
+            raise Rare
         elif any(i == index for i, _ in self.call.owners):
-            self.do("is", word, Object(leaf))
+            self.do("is", word, id(leaf))  # the way is dropped before it is gone (`guests`)
         else:
             # Only what compares without running code of users'.
             self.do("equals" if type(leaf) in (bool, int, float, complex, str, bytes) else "is", word, Object(leaf))
@@ -152,6 +155,7 @@ class _Cook:
         for c in self.around.checks:
             if c.kind == "static":
                 self.static(c)
+        self.classes([c for c in self.around.checks if c.kind == "class" and self.is_seen(c)])
         threads_now = threads.__dict__
         self.watched([("item", threads_now, "generation")], lambda: all(seat.renew() for seat in seats))
 
@@ -161,8 +165,14 @@ class _Cook:
             return type(c.holder) is dict and type(c.name) is str
         if c.kind == "entry":
             return type(c.holder) is list
+        if c.kind == "absent":
+            return type(c.name) is str
         if c.kind == "length":
             return type(c.holder) in (dict, list)
+        if c.kind == "class":
+            return self.at.type_version > 0
+        if c.kind == "function":
+            return self.at.function_code > 0
         return c.kind in ("cell", "tensor", "value", "static")
 
     def static(self, c: Check) -> None:
@@ -174,6 +184,25 @@ class _Cook:
             self.do("asks", Object(lambda: holder.__jit_static__() == value))
         else:
             self.watched(watched, lambda: holder.__jit_static__() == value)
+
+    def classes(self, checks: Sequence[Check]) -> None:
+        """Where no class was changed since they were asked last, they need not be asked."""
+        if not checks:
+            return
+        changed, end = Label(), Label()
+        at, holds = self.at.type_version, checker(checks)
+        pairs = self.recipe.words([(c.holder, at, entry.version_of(c.holder)) for c in checks], changed)
+        self.do("jump", otherwise=end)
+
+        def again() -> bool:
+            right = holds()
+            if right:
+                pairs.change([entry.version_of(c.holder) for c in checks])
+            return right
+
+        self.recipe.place(changed)
+        self.do("asks", Object(again))
+        self.recipe.place(end)
 
     def watched(self, places: Sequence[tuple[str, Any, Any]], ask: Callable[[], bool]) -> None:
         """Look at places; where one has changed, ask, and if the answer is yes take what is there now for right."""
@@ -237,37 +266,55 @@ class _Cook:
     def guards(self) -> None:
         """What can be looked at: by dict, where the dict itself says whether it was changed."""
         by_dict: dict[int, list[Check]] = {}
+        words: list[tuple[object, int, int | Object]] = []
         for c in self.around.checks:
-            if not self.is_seen(c) or c.kind == "static":
+            if not self.is_seen(c) or c.kind in ("static", "class"):
                 continue
             if type(c.holder) is dict and self.at.dict_version:
                 by_dict.setdefault(id(c.holder), []).append(c)
+            elif found := self.words_of(c):
+                words += found
             else:
                 self.guard(c)
+        self.recipe.words(words)
         for checks in by_dict.values():
             same, version = Label(), self.recipe.value()
             self.do("changed", Object(checks[0].holder), version, otherwise=same)
+            self.recipe.words([w for c in checks for w in self.words_of(c)])
             for c in checks:
-                self.guard(c)
+                if not self.words_of(c):
+                    self.guard(c)
             self.do("note", Object(checks[0].holder), version)
             self.recipe.place(same)
+
+    def words_of(self, c: Check) -> list[tuple[object, int, int | Object]]:
+        """The words of objects that a check is about, with what has to stand there; none where it takes more."""
+        if c.kind == "length":
+            return [(c.holder, self.at.size, c.value)]
+        if c.kind == "cell":
+            return [(c.holder, self.at.cell_contents, Object(c.value))]
+        if c.kind == "function":
+            code, defaults = c.value
+            absent = 0 if defaults is None else Object(defaults)
+            return [(c.holder, self.at.function_code, Object(code)), (c.holder, self.at.function_defaults, absent)]
+        if c.kind == "tensor":
+            spec, node = c.value
+            same = [] if spec is None else [(c.holder, self.at.tensor_spec, Object(spec))]
+            return [*same, (c.holder, self.at.tensor_node, Object(node))]
+        if c.kind == "value":
+            return [(c.holder, self.at.tensor_data, Object(c.value))]
+        return []
 
     def guard(self, c: Check) -> None:
         if c.kind == "item":
             self.do("item", Object(c.holder), Object(c.name), Object(c.value))
         elif c.kind == "entry":
             self.do("element", Object(c.holder), c.name, Object(c.value))
-        elif c.kind == "length":
-            self.do("word", Object(c.holder), self.at.size, c.value)
-        elif c.kind == "cell":
-            self.do("word", Object(c.holder), self.at.cell_contents, Object(c.value))
-        elif c.kind == "value":
-            self.do("word", Object(c.holder), self.at.tensor_data, Object(c.value))
         else:
-            spec, node = c.value
-            if spec is not None:
-                self.do("word", Object(c.holder), self.at.tensor_spec, Object(spec))
-            self.do("word", Object(c.holder), self.at.tensor_node, Object(node))
+            nothing, holder, found = Label(), self.recipe.value(Object(c.holder)), self.recipe.value()
+            self.do("value", holder, Object(c.name), found, otherwise=nothing)
+            self.do("jump")
+            self.recipe.place(nothing)
 
 
 def _others(n: int, courses: Sequence[Course], labels: Sequence[Label]) -> list[Label | None]:

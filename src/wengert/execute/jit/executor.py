@@ -11,8 +11,8 @@ import numpy as np
 
 from ...core.evaluate import run
 from ...core.graph import Graph
+from ..native import machine
 from ..native.compile import compile_graph
-from ..native.machine import llvm
 from ..native.runtime import Commit
 
 
@@ -62,13 +62,8 @@ def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:
 
 @cache
 def has_native() -> bool:
-    """Whether there is a code generator; where there is none a warning says so, once."""
-    if llvm() is not None:
-        return True
-    warnings.warn(
-        "wg.jit runs through the interpreter: llvmlite is not installed.\n"
-        "Install it for native code: pip install llvmlite",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-    return False
+    """Whether there is a code generator; where there is none a warning says why, once."""
+    lack = machine.lack()
+    if lack:
+        warnings.warn(f"wg.jit runs through the interpreter: {lack}", RuntimeWarning, stacklevel=2)
+    return not lack

@@ -8,6 +8,7 @@ the general way is there. It leaves out whatever is rare: keywords, arguments th
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -206,8 +207,11 @@ class _Writer:
             if kind not in (int, float, complex):
                 raise _Rare
             self.checks.append(f"type({name}) is {kind.__name__}")
+        elif kind is types.MethodType:  # made anew whenever it is asked for
+            parts = f"id({name}.__self__) == {id(leaf.__self__)} and id({name}.__func__) == {id(leaf.__func__)}"
+            self.checks.append(f"type({name}) is {self.value(kind)} and {parts}")
         elif any(i == index for i, _ in self.call.owners):
-            self.checks.append(f"{name} is {self.value(leaf)}")
+            self.checks.append(f"id({name}) == {id(leaf)}")  # the way is dropped before it is gone (`guests`)
         elif isinstance(leaf, Static):
             raise _Rare
         else:

@@ -1,22 +1,36 @@
-"""Why a function was traced again: what is different from the trace before."""
+"""Why a function was traced again: what is different from the trace before, and what to do where that goes on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...core.mode import Mode
 from ...core.spec import show
+from .reading import Reads
 
 _MOST = 64
+# Among so many traces of late the one is looked for that a new one is most like.
+_LATE = 8
+# So many traces for one reason bring a warning; new shapes are usual, and cheaper than they look.
+_PATIENCE = 4
+_PATIENCE_WITH_SHAPES = 32
+_CONTAINERS = {"list", "dict", "set", "deque", "contents", "bytearray", "array", "tuple", "frozenset", "defaultdict"}
+_CONTAINERS |= {"Counter", "OrderedDict", "mappingproxy"}
+_PLAIN = {"bool", "int", "float", "complex", "str", "bytes", "NoneType", *_CONTAINERS}
 
 
 class Record(NamedTuple):
-    """One trace: where the call stands, and what its program depends on, each fact by a name."""
+    """One trace: where the call stands, and what its program depends on, each fact by a name.
+
+    `reads` is what was known of what traces read: facts are only of that. `inputs` are the names of facts that are
+    about arguments.
+    """
 
     where: str
     facts: dict[str, Any]
     course: tuple[str, ...]
+    reads: Reads | None
+    inputs: frozenset[str]
 
 
 class History:
@@ -26,11 +40,40 @@ class History:
         self.name = name
         self.records: list[Record] = []
         self.count = 0
+        self._reasons: dict[str, int] = {}
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Record) -> str | None:
+        """Note a trace. A warning, where it was one more for a reason that there were traces for too often."""
+        found = self._reason(record) if self.records else None
         self.count += 1
         self.records.append(record)
         del self.records[:-_MOST]
+        return found
+
+    def _reason(self, record: Record) -> str | None:
+        late = reversed(self.records[-_LATE:])
+        nearest = min(late, key=lambda r: (r.reads is not record.reads, len(r.facts.items() ^ record.facts.items())))
+        changed = {name.partition(":")[0].partition("[")[0]: name for name in reversed(changes(nearest, record))}
+        warned = None
+        for reason, name in changed.items():
+            times = self._reasons[reason] = self._reasons.get(reason, 0) + 1
+            value = record.facts.get(name)
+            is_shape = name in record.inputs and _is_spec(value)
+            if times == (_PATIENCE_WITH_SHAPES if is_shape else _PATIENCE):
+                kind = name.rpartition(": ")[2]
+                if is_shape:
+                    advice = _FOR_SHAPES
+                elif name in record.inputs:
+                    advice = _FOR_ARGUMENTS
+                elif kind in _CONTAINERS or "[" in name:
+                    advice = _FOR_CONTAINERS
+                else:
+                    advice = _FOR_VALUES if kind in _PLAIN else _FOR_OBJECTS
+                warned = (
+                    f"{self.name} was traced {times} times because {reason} changed, the last time: "
+                    f"{difference(nearest, record, name)} ({record.where})\n{advice}"
+                )
+        return warned
 
     def text(self) -> str:
         """A sentence for every trace, with what differs from the most alike one before it."""
@@ -45,22 +88,61 @@ class History:
             if not before:
                 lines.append("   the first trace" if first == 0 else "   (what came before is forgotten)")
                 continue
-            nearest = min(reversed(before), key=lambda r: len(differences(r, record)))
-            lines += [f"   {d}" for d in differences(nearest, record)] or ["   an object that it uses is another one"]
+            nearest = min(reversed(before), key=lambda r: len(changes(r, record)))
+            lines += [f"   {d}" for d in differences(nearest, record)]
+            if nearest.reads is not record.reads:
+                lines.append("   only what its traces read counts from here on")
         return "\n".join(lines)
+
+
+# The second line of warnings, by what changed.
+_FOR_SHAPES = (
+    "Every shape has a plan of its own, which takes a trace. Where there are many, pad to a few sizes (a power of two, "
+    "the longest of a batch), and mask what was added."
+)
+_FOR_ARGUMENTS = (
+    "A value that is neither a tensor, an array nor a number that is only computed with is a part of the program. Pass "
+    "a tensor, or few different values; where it decides nothing, leave it out."
+)
+_FOR_VALUES = (
+    "What the function reads outside of tensors is a part of its program. Pass it as an argument, or keep it in a "
+    "tensor, which is read anew in every call; what only counts or logs belongs outside of the compiled function."
+)
+_FOR_CONTAINERS = (
+    "What the function reads outside of tensors is a part of its program. Pass what it needs of this as an argument; "
+    "a log or a cache that grows belongs outside of the compiled function."
+)
+_FOR_OBJECTS = (
+    "What the function uses is a part of its program. Make it once, outside, instead of anew for every call, or pass "
+    "what differs in it as an argument."
+)
+
+
+def changes(old: Record, new: Record) -> list[str]:
+    """The names of the facts that differ between two traces."""
+    found = []
+    for name in [*new.facts, *(n for n in old.facts if n not in new.facts)]:
+        if name not in old.facts or name not in new.facts:
+            if old.reads is new.reads:
+                found.append(name)
+        elif type(old.facts[name]) is not type(new.facts[name]) or old.facts[name] != new.facts[name]:
+            found.append(name)
+    return found
+
+
+def difference(old: Record, new: Record, name: str) -> str:
+    """How a fact differs between two traces."""
+    a, b = old.facts.get(name), new.facts.get(name)
+    if name not in old.facts:
+        return f"{name}: {_shown(b)} is new"
+    if name not in new.facts:
+        return f"{name}: {_shown(a)} is gone"
+    return f"{name}: {_shown(b)} where it was {_shown(a)}"
 
 
 def differences(old: Record, new: Record) -> list[str]:
     """What differs between two traces, a line each."""
-    found = []
-    for name in [*new.facts, *(n for n in old.facts if n not in new.facts)]:
-        a, b = old.facts.get(name), new.facts.get(name)
-        if name not in old.facts:
-            found.append(f"{name}: {_shown(b)} is new")
-        elif name not in new.facts:
-            found.append(f"{name}: {_shown(a)} is gone")
-        elif type(a) is not type(b) or a != b:
-            found.append(f"{name}: {_shown(b)} where it was {_shown(a)}")
+    found = [difference(old, new, name) for name in changes(old, new)]
     if not found and old.course != new.course:
         same = next((i for i, (a, b) in enumerate(zip(old.course, new.course)) if a != b), None)
         step = new.course[same] if same is not None else "the course ended elsewhere"
@@ -68,16 +150,28 @@ def differences(old: Record, new: Record) -> list[str]:
     return found
 
 
+def is_plain_fact(fact: tuple[str, str, Any]) -> bool:
+    """Whether an entry of the key of surroundings is about a plain value or what is in a container of such.
+
+    Modes of modules are not: every module reads its own.
+    """
+    path, kind, _ = fact
+    return kind in _PLAIN and not path.endswith(".training")
+
+
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple)
+
+
 def _shown(value: Any) -> str:
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], tuple):
+    if _is_spec(value):
         return show(*value)
-    return value.__name__ if isinstance(value, type) else repr(value)
+    text = value.__name__ if isinstance(value, type) else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def facts_of(
-    names: Sequence[str], call_key: Sequence[Any], around: Sequence[tuple[str, Any]], mode: Mode
-) -> dict[str, Any]:
-    """The facts that a program depends on, by name: of the arguments' leaves, then of what is around."""
+def facts_of(names: Sequence[str], call_key: Sequence[Any]) -> dict[str, Any]:
+    """The facts that a program depends on of the arguments' leaves, by name."""
     facts: dict[str, Any] = {"the structure of the arguments": call_key[0]}
     for name, entry in zip(names, call_key[1:], strict=True):
         if isinstance(entry, tuple) and len(entry) == 5:
@@ -88,7 +182,4 @@ def facts_of(
             facts[f"{name} (type)"] = kind
         else:
             facts[name] = entry[1] if isinstance(entry, tuple) else entry
-    facts.update(around)
-    facts["gradients are recorded"] = mode.grad
-    facts["the default dtype"] = mode.floats
     return facts

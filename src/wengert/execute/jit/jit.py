@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import functools
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.capture import get_capture
-from ...core.errors import DTypeError, GraphError, fail, user_location
-from ...core.graph import Graph
+from ...core.errors import DTypeError, GraphError, fail, user_location, warn
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
@@ -21,12 +24,18 @@ from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
 from ..native.entry import Native, calls_natively
-from .compiled import CacheInfo, Compiled, Inspected, Lowered
+from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
 from .entry import compiled_call
-from .executor import Executor, executor
+from .executor import executor
 from .fast import MISS, shortcut
-from .history import History, Record, facts_of
+from .guests import Guest, Guests, Short, Way, origin
+from .guests import Name as GuestName
+from .history import History, Record, facts_of, is_plain_fact
+from .outside import Outside
 from .program import Path
+from .programs import Program, Programs
+from .reading import Mentioned, Ran, Reads, recording
+from .search import explore
 from .signature import (
     Call,
     CallAgain,
@@ -39,42 +48,31 @@ from .signature import (
     as_tuple,
     take_apart,
 )
-from .surroundings import Surroundings, explore
+from .surroundings import Surroundings
 from .tracing import TRACING, Argument, Traced, run_trace
-from .verify import Verified
+from .verify import verified
 
-# Programs that one function keeps, and courses through its decisions that one program keeps.
-_PROGRAMS = 256
-_PATHS = 128
+# Traces of so many courses through one program bring a warning.
 _MANY_PATHS = 16
-# Short ways that a call tries, the newest first, and courses that one of them knows.
+# Short ways that a call tries, the newest first, courses that one of them knows, and calls of late among which one of
+# its kind has to be for them to be made.
 _SHORT = 8
 _COURSES = 32
+_LATE = 8
+# What is known of what traces read grows so often; after that all that can be reached counts.
+_READS = 8
 
 
 # The course that a run took, the values of all outputs, and these as tensors where they carry gradients.
 Taken = tuple[tuple[bytes, ...], list[Any], list[Tensor] | None]
 
 
-class Program:
-    """What a call of one kind runs: a path for every course that its decisions have taken so far."""
+class Found(NamedTuple):
+    """What a call runs, by what is around the function."""
 
-    __slots__ = ("call", "around", "paths", "warned")
-
-    def __init__(self, call: Call, around: Surroundings) -> None:
-        self.call = call
-        self.around = around
-        self.paths: list[Path] = []
-        self.warned = False
-
-
-class Short(NamedTuple):
-    """The short ways for calls of one kind, and what they are made of."""
-
-    ways: tuple[Callable[..., Any], ...]
-    around: Surroundings
     program: Program
-    paths: list[Path]
+    around: Surroundings
+    guest: Guest
 
 
 class Jit(Inspected, Native):
@@ -89,18 +87,54 @@ class Jit(Inspected, Native):
         self._donated = frozenset(as_tuple(options.donate_argnums))
         self._statics = Statics(fn, options.static_argnums, options.static_argnames)
         self._numbers = Numbers()
-        self._around: dict[tuple[Any, ...], Surroundings] = {}
-        self._programs: dict[tuple[Any, ...], list[Program]] = {}
+        # What traces read, as far as it was looked at: the newest first, and last None, for all that can be reached.
+        self._reads: list[Reads | None] = [None]
+        self._watches = True
+        self._mentioned: Mentioned | None = None
+        self._compile = verified if options.verify else executor
+        self._home = Guest()
+        self._guests = Guests(self._left)
+        self._programs = Programs()
         self._history = History(self._name)
+        self._warning: str | None = None
         self._last: Path | None = None
-        self._short: tuple[Callable[..., Any], ...] = ()
-        self._shortened: dict[tuple[Any, ...], Short] = {}
-        self._hidden: list[Tensor] = []
-        self._fixed: list[Tensor] = []
+        self._short: tuple[Way, ...] = ()
+        self._called_for: GuestName = ()
+        self._made = 0
+        self._late: deque[tuple[Any, ...]] = deque(maxlen=_LATE)
+        self._hidden: list[weakref.ref[Tensor]] = []
+        # Masks and counts from outside, which are constants by their values.
+        self._fixed: list[weakref.ref[Tensor]] = []
         functools.update_wrapper(self, fn, updated=())
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+    def __copy__(self) -> Jit:
+        return Jit(self._fn, self._options)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
+        """The same of a copy of what it is bound to; programs are made anew."""
+        made: Jit = Jit.__new__(Jit)
+        memo[id(self)] = made  # which the function may lead to
+        Jit.__init__(made, copy.deepcopy(self._fn, memo), self._options)
+        return made
+
+    def __reduce__(self) -> Any:
+        """By its name where it is found under that, else as what it is made of; programs are made anew."""
+        named = self.__dict__.get("__qualname__", "")
+        if is_found_by_name(self, self.__dict__.get("__module__"), named):
+            return named
+        fn = self._fn
+        if isinstance(fn, types.FunctionType) and not is_found_by_name(fn, fn.__module__, fn.__qualname__):
+            fail(
+                UnpicklableError,
+                f"{self._name}, a compiled function, cannot be pickled: it is not found as {fn.__qualname__} in "
+                f"{fn.__module__}",
+                "Python pickles functions by their names. Define the function at the top of a module, or pickle what "
+                "it is made of, and compile it where that is loaded.",
+            )
+        return Jit, (fn, self._options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, made first where there is none."""
@@ -114,55 +148,59 @@ class Jit(Inspected, Native):
         call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
         if any(isinstance(leaf, Tensor) and leaf.is_abstract for leaf in call.leaves):
             return self._fn(*args, **kwargs)
-        around = self._surroundings(call)
         try:
-            program = self._program(call, around)
-            return self._run(program, call, around)
+            with TRACING:
+                found = self._find(call)
+            return self._run(call, found)
         except CallAgain:
             return self(*args, **kwargs)
 
-    # -- finding the program
+    # -- finding the program (while no other thread traces)
 
-    def _surroundings(self, call: Call) -> Surroundings:
-        owners = tuple(id(x) for _, x in call.owners)
-        found = self._around.get(owners)
-        if found is not None and _holds(found):
+    def _find(self, call: Call) -> Found:
+        """The program for a call; a new one, which is not kept yet, where there is none."""
+        guest = self._guests.of([x for _, x in call.owners]) if call.owners else self._home
+        first = None
+        for reads in self._reads:
+            around = self._surroundings(call, guest, reads)
+            key = self._key(call, around, reads)
+            program = self._programs.find(key, call)
+            if program is not None:
+                return Found(program, around, guest)
+            first = first or (key, around)
+        if self._numbers.notice(call, [p.call for p in self._programs]):
+            raise CallAgain
+        assert first is not None
+        return Found(Program(first[0], call.outline), first[1], guest)
+
+    def _surroundings(self, call: Call, guest: Guest, reads: Reads | None) -> Surroundings:
+        found = guest.around(reads)
+        if found is not None:
             return found
-        with TRACING:
-            roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
-            found = explore(roots, [default_generator, *self._hidden], self._fixed)
-            if len(self._around) >= _PROGRAMS:
-                self._around.clear()
-            self._around[owners] = found
+        roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
+        always = [default_generator, *_alive(self._hidden)]
+        found = explore(roots, always, reads, self._mentioned, _alive(self._fixed))
+        self._mentioned = found.mentioned if reads is None else self._mentioned
+        self._drop(guest.learn(reads, found))
         return found
 
-    def _program(self, call: Call, around: Surroundings) -> Program:
-        mode = get_mode()
+    def _key(self, call: Call, around: Surroundings, reads: Reads | None) -> tuple[Any, ...]:
         leaves = [call.leaves[i] for i in call.positions]
         shared = tuple(around.numbers.get((id(x),), -1) for x in leaves) if around.numbers else ()
-        key = (call.key, around.key, shared, mode.grad, mode.floats)
-        bucket = self._programs.get(key)
-        if bucket is not None:
-            for program in bucket:
-                if program.call.structure == call.structure:
-                    return program
-        if self._numbers.notice(call, [p.call for ps in self._programs.values() for p in ps]):
-            raise CallAgain
-        program = Program(call.outline, around)
-        if len(self._programs) >= _PROGRAMS:
-            self._programs.pop(next(iter(self._programs)))
-        self._programs.setdefault(key, []).append(program)
-        return program
+        mode = get_mode()
+        return reads, call.key, around.key, shared, (mode.grad, mode.floats)
 
     # -- running
 
-    def _run(self, program: Program, call: Call, around: Surroundings) -> Any:
-        tried: set[int] = set()
-        paths = [p for p in program.paths if p.grads_fit(call.leaves, call.positions, around)]
-        path = paths[-1] if paths else None
-        while path is not None:
+    def _run(self, call: Call, found: Found) -> Any:
+        program, around, _ = found
+        tried: set[Path] = set()
+        with TRACING:
+            forks = program.fitting(call, around)
+            path = program.latest(forks)
+        while path is not None and path not in tried:
             try:
-                course, outputs, carried = self._take(path, call, around, program)
+                course, outputs, carried = self._take(call, found, path)
             except CallAgain:
                 raise
             except Exception:
@@ -170,50 +208,45 @@ class Jit(Inspected, Native):
                     raise
                 break  # perhaps on a course that this call does not take
             if course is path.decisions:
-                if path is not program.paths[-1]:
-                    program.paths.remove(path)
-                    program.paths.append(path)
-                self._last = path
                 return path.results(outputs, carried)
-            tried.add(id(path))
-            # The longest of those that it may be shows where it ends.
-            fits = [p for p in paths if id(p) not in tried and _starts(p, course)]
-            path = max(fits, key=lambda p: len(p.decisions), default=None)
-        return self._run_new(program, call, around)
+            tried.add(path)
+            path = program.along(forks, course)
+        return self._run_new(call, found)
 
-    def _take(self, path: Path, call: Call, around: Surroundings, program: Program | None = None) -> Taken:
+    def _take(self, call: Call, found: Found, path: Path, done: list[bool] | None = None) -> Taken:
         """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken.
 
-        Where it is, short ways are made for the next calls that come to `program`.
+        Raises CallAgain where others have put something else where it reads. See `_taken` for `done`.
         """
+        around = found.around
         turns = path.turns(call.leaves, call.positions, around)
         old: list[Any] = []  # its end comes when the turns are given back
         if not turns:
-            return self._taken(path, call, around, old, program)
+            return self._taken(call, found, path, old, done)
 
         def alone() -> Taken:
-            # What is looked at before may have been changed by who had the turn.
+            # What was looked at before may have been changed by who had the turn.
             if not (path.stands(around) and path.grads_fit(call.leaves, call.positions, around)):
-                self._around.clear()
                 raise CallAgain
-            return self._taken(path, call, around, old, program)
+            return self._taken(call, found, path, old, done)
 
         return holding(turns, alone)
 
     def _taken(
         self,
-        path: Path,
         call: Call,
-        around: Surroundings,
+        found: Found,
+        path: Path,
         old: list[Any],
-        program: Program | None = None,
+        done: list[bool] | None = None,
         is_known: bool = False,
     ) -> Taken:
         """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors.
 
-        What stood where it writes to is put into `old`.
+        What stood where it writes to is put into `old`. `done` is for the run of a new course: it is filled when
+        everything is written. Others have short ways made for the next calls.
         """
-        where = call.leaves, call.positions, around
+        where = call.leaves, call.positions, found.around
         with TRACING:
             feeds = path.feeds(*where)
         course = path.decisions if is_known else path.found_first(feeds)
@@ -221,14 +254,19 @@ class Jit(Inspected, Native):
             return course, [], None
 
         def commit(outputs: list[Any], calls: Iterable[Any] = (), carried: list[Tensor] | None = None) -> None:
-            if program is not None:
-                self._shorten(program, call, around, path)
+            if done is None:
+                with TRACING:
+                    self._programs.use(found.program, path)
+                    self._last = path
+                    self._shorten(call, found, path)
+            else:
+                calls = [*calls, (done.append, True)]
             if path.writes:
                 path.commit(outputs, carried, *where, old, calls)
 
         if path.writes and not path.carries and not path.decisions:
             return course, path.executor.run_at_once(feeds, commit), None
-        outputs, carried = self._outputs(path, feeds, call, around)
+        outputs, carried = self._outputs(path, feeds, call, found.around)
         course = path.decisions if is_known else path.found(outputs)
         if course is path.decisions:
             commit(outputs, carried=carried)
@@ -247,70 +285,136 @@ class Jit(Inspected, Native):
             outs = path.recorded(self._compile, inputs)
         return [t._data for t in outs], outs
 
-    def _run_new(self, program: Program, call: Call, around: Surroundings) -> Any:
+    def _run_new(self, call: Call, found: Found) -> Any:
         """Trace the course that this call takes, and run it."""
-        self._last = path = self._new_path(program, call, around)
-        course, outputs, carried = self._take(path, call, around)
-        if course is path.decisions:
-            return path.results(outputs, carried)
+        path, (course, outputs, carried) = self._trace_and_run(
+            call, found, lambda path, done: self._take(call, found, path, done)
+        )
+        if course is not path.decisions:
+            # Others have written to what the decisions hang on, or native code rounds otherwise: the trace decides.
+            old: list[Any] = []
+            taken = lambda path, done: self._taken(call, found, path, old, done, is_known=True)
+            path, (_, outputs, carried) = holding(
+                turns_of((c.key, c.turn) for c in found.around.cells), lambda: self._trace_and_run(call, found, taken)
+            )
+        text, self._warning = self._warning, None
+        if text is not None:
+            warn(text)
+        return path.results(outputs, carried)
 
-        # Another thread has written to what the decisions hang on, or native code rounds otherwise: the trace decides.
-        old: list[Any] = []
+    def _trace_and_run(self, call: Call, found: Found, run: Callable[[Path, list[bool]], Taken]) -> tuple[Path, Taken]:
+        """Trace, and run what that gave.
 
-        def alone() -> Any:
-            self._last = path = self._new_path(program, call, around)
-            _, outputs, carried = self._taken(path, call, around, old, is_known=True)
-            return path.results(outputs, carried)
+        Where it is interrupted, or comes to nothing, what Python's code has changed outside is undone.
+        """
+        path, outside = self._new_path(call, found)
+        self._last = path
+        done: list[bool] = []
+        try:
+            taken = run(path, done)
+        except CallAgain:
+            outside.undo()
+            raise
+        except Exception:
+            raise
+        except BaseException:
+            if not done:
+                outside.undo()
+            raise
+        if taken[0] is not path.decisions:
+            outside.undo()
+        return path, taken
 
-        return holding(turns_of((c.key, c.turn) for c in around.cells), alone)
-
-    def _new_path(self, program: Program, call: Call, around: Surroundings) -> Path:
-        """The course that this call takes, found by tracing it."""
-        traced = self._trace(call, around)
+    def _new_path(self, call: Call, found: Found) -> tuple[Path, Outside]:
+        """The course that this call takes, found by tracing it, and what stood outside before."""
+        program, around, _ = found
+        traced, outside = self._trace(call, found)
         course = tuple(g.value for g in traced.guards)
-        for path in program.paths:
-            if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
-                return path
-        path = self._path(traced, call)
-        self._add(program, path)
-        return path
+        with TRACING:
+            for path in program.paths:
+                if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
+                    return path, outside
+        try:
+            path = self._path(traced, call)
+        except Exception:
+            raise
+        except BaseException:
+            outside.undo()
+            raise
+        if traced.is_repeatable:
+            self._add(program, path)
+        return path, outside
 
-    def _shorten(self, program: Program, call: Call, around: Surroundings, path: Path) -> None:
+    def _shorten(self, call: Call, found: Found, path: Path) -> None:
         """Make the short ways for calls like this one, anew where there are more courses for them to know."""
         if not path.is_settled:
             return
+        program, around, guest = found
         reads = path.traced.grads_read
         mark = (id(around), id(program), reads, *map(type, call.leaves))
-        known = self._shortened.get(mark)
-        if known is not None and (path in known.paths or len(known.paths) == _COURSES):
+        known = guest.shorts.get(mark)
+        if known is None or (path not in known.paths and len(known.paths) < _COURSES):
+            # Where there are many kinds of calls, one that seldom comes again would pay more for its short way than
+            # that could save.
+            is_usual = self._made < _SHORT or mark in self._late
+            self._late.append(mark)
+            if not is_usual:
+                return
+            self._made += 1
+            others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.is_settled)
+            paths = [path, *(p for p in others if p.traced.grads_read == reads)][:_COURSES]
+            native = compiled_call(call, around, paths, MISS)
+            made = tuple(f for f in (native, shortcut(call, around, path)) if f is not None)
+            known = Short(made, around, program, paths)
+            # What marks it stays alive with it, so that no other object has the identity of one of these.
+            self._drop(guest.keep(mark, known))
+        self._prefer(known, guest)
+
+    def _prefer(self, short: Short, guest: Guest) -> None:
+        """Try these short ways first from now on."""
+        if tuple(map(origin, self._short[: len(short.ways)])) == short.ways:
             return
-        others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.traced.grads_read == reads)
-        paths = [path, *(p for p in others if p.is_settled)][:_COURSES]
-        native = compiled_call(call, around, paths, MISS)
+        rest = (w for w in self._short if origin(w) not in short.ways)
+        self._short = (*guest.offered(short), *rest)[:_SHORT]
+        native = next((w for w in short.ways if isinstance(w, types.BuiltinFunctionType)), None)
         if native is not None and calls_natively(type(self)):
             self.call_by(native)
-        made = tuple(f for f in (native, shortcut(call, around, path)) if f is not None)
-        if len(self._shortened) >= _PROGRAMS:
-            self._shortened.clear()
-        # Alive, so that no other object has the identity of one of them.
-        self._shortened[mark] = Short(made, around, program, paths)
-        old = known.ways if known is not None else ()
-        self._short = (*made, *(f for f in self._short if f not in old))[:_SHORT]
+            self._called_for = guest.name
+
+    def _drop(self, ways: Collection[Way]) -> None:
+        """Try short ways no more."""
+        if ways:
+            self._short = tuple(w for w in self._short if origin(w) not in ways)
+            now = getattr(self, "_called", None)
+            if any(isinstance(w, types.BuiltinFunctionType) and w.__self__ is now for w in ways):
+                self.call_by(None)
+
+    def _left(self, name: GuestName) -> None:
+        """Objects that calls were given are gone: so are the short ways for them."""
+        self._short = tuple(w for w in self._short if getattr(w, "guest", ()) != name)
+        if self._called_for == name:
+            self.call_by(None)
+            self._called_for = ()
 
     def _add(self, program: Program, path: Path) -> None:
-        if len(program.paths) >= _PATHS:
-            program.paths.pop(0)
-        program.paths.append(path)
+        with TRACING:
+            gone = self._programs.add(program, path, self._in_use)
+            for guest in (self._home, *self._guests) if gone else ():
+                self._drop(guest.forget(lambda short: any(p in gone for p in short.paths)))
         if path.traced.guards and len(program.paths) > _MANY_PATHS and not program.warned:
             program.warned = True
             guard = path.traced.guards[-1]
-            warnings.warn(
+            self._warning = (
                 f"{self._name} took {len(program.paths)} courses by {guard.what} of a tensor ({guard.where})\n"
                 "It is traced anew for each. Write wg.while_loop for a loop that ends on a value, wg.where or "
-                "wg.cond for a choice.",
-                RuntimeWarning,
-                stacklevel=5,
+                "wg.cond for a choice."
             )
+
+    def _in_use(self) -> list[Path]:
+        """The paths of the short ways that calls try."""
+        ways = set(map(origin, self._short))
+        shorts = (s for guest in (self._home, *self._guests) for s in guest.shorts.values())
+        return [p for s in shorts if not ways.isdisjoint(s.ways) for p in s.paths]
 
     # -- looking inside
 
@@ -326,15 +430,15 @@ class Jit(Inspected, Native):
         """
         try:
             call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
-            around = self._surroundings(call)
-            program = self._program(call, around)
-            traced = self._trace(call, around)
+            with TRACING:
+                found = self._find(call)
+            traced, _ = self._trace(call, found)
         except CallAgain:
             return self.lower(*args, **kwargs)
 
         def compile() -> Compiled:
             path = self._path(traced, call)
-            self._add(program, path)
+            self._add(found.program, path)
             return Compiled(self, path, self._prepared)
 
         return Lowered(traced.graph, compile)
@@ -349,11 +453,11 @@ class Jit(Inspected, Native):
         if any(isinstance(leaf, Spec) or (isinstance(leaf, Tensor) and leaf.is_abstract) for leaf in call.leaves):
             fail(GraphError, f"a trace of {self._name} for arguments without values", "Give it what a call is given.")
         try:
-            around = self._surroundings(call)
-            program = self._program(call, around)
+            with TRACING:
+                program, around, _ = found = self._find(call)
             # A program that takes decisions has several courses, of which only a trace says which one it is.
             fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, around))
-            path = next(fits, None) or self._new_path(program, call, around)
+            path = next(fits, None) or self._new_path(call, found)[0]
         except CallAgain:
             return self._prepared(args, kwargs)
         with TRACING:
@@ -365,48 +469,68 @@ class Jit(Inspected, Native):
 
     def cache_info(self) -> CacheInfo:
         """How many programs and courses are kept, and how often the function was traced."""
-        programs = [p for bucket in self._programs.values() for p in bucket]
-        return CacheInfo(len(programs), sum(len(p.paths) for p in programs), self._history.count)
+        return CacheInfo(*self._programs.count(), self._history.count)
 
     def clear_cache(self) -> None:
         """Forget all programs."""
         with TRACING:
             self._programs.clear()
-            self._around.clear()
-            self._short, self._shortened, self._last = (), {}, None
+            self._home.clear()
+            self._guests.clear()
+            self._reads, self._watches = [None], True
+            self._short, self._last = (), None
             self.call_by(None)
 
     # -- tracing
 
-    def _trace(self, call: Call, around: Surroundings) -> Traced:
+    def _trace(self, call: Call, found: Found) -> tuple[Traced, Outside]:
+        """Trace a call; the trace, and what stood outside before.
+
+        Raises CallAgain where that showed what a search had missed, or what need not be looked at.
+        """
+        program, around, _ = found
         with TRACING:
+            outside = Outside(around)
+            names = list(leaf_names(self._fn, call.structure))
+            arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
+            is_watched = self._watches and (program.reads is not None or self._may_be_idle(call, around))
             try:
-                names = list(leaf_names(self._fn, call.structure))
-                traced = self._traced(call, around, names)
+                with recording() if is_watched else nullcontext() as ran:
+                    traced = self._traced(call, arguments, outside)
+                if is_watched:
+                    self._learn(program.reads, ran)
             except CallAgain:
+                outside.undo()
                 raise
             except Exception:
                 # Perhaps only because a Python number was wanted where an abstract scalar stood.
                 if self._numbers.failed(call):
+                    outside.undo()
                     raise CallAgain from None
                 raise
+            except BaseException:
+                outside.undo()
+                raise
             self._numbers.succeeded()
-            facts = facts_of(names, call.key, around.facts, get_mode())
-            self._history.add(
-                Record(user_location(), facts, tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards))
-            )
-            return traced
+            inputs = facts_of(names, call.key)
+            mode = {"gradients are recorded": get_mode().grad, "the default dtype": get_mode().floats}
+            facts = {**inputs, **dict(around.facts), **mode}
+            course = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
+            record = Record(user_location(), facts, course, program.reads, frozenset(inputs))
+            self._warning = self._history.add(record) or self._warning
+            return traced, outside
 
-    def _traced(self, call: Call, around: Surroundings, names: Sequence[str]) -> Traced:
-        arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
-        before = [t._data for t in self._fixed]
+    def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
+        """A trace. Raises CallAgain where it met tensors from outside that it has to know of beforehand."""
+        fixed = _alive(self._fixed)
+        before = [t._data for t in fixed]
         try:
-            traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, around)
+            traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, outside)
         except Fix as found:
-            self._fixed += found.tensors
-            self._around.clear()
+            self._fixed += map(weakref.ref, found.tensors)
+            self._forget_surroundings()
             raise CallAgain from None
-        for t, data in zip(self._fixed, before, strict=True):
+        for t, data in zip(fixed, before, strict=True):
             if t._data is not data or any(t is s for s in strangers):
                 t._data = data
                 fail(
@@ -415,14 +539,37 @@ class Jit(Inspected, Native):
                     "A mask or a count is a constant of a compiled program: write to it outside of the function.",
                 )
         if strangers:
-            self._hidden += strangers
-            self._around.clear()
+            self._hidden += map(weakref.ref, strangers)
+            self._forget_surroundings()
             raise CallAgain
         return traced
 
-    def _compile(self, graph: Graph, donated: Sequence[bool] | None) -> Executor:
-        # What is computed twice needs its inputs twice.
-        return Verified(graph) if self._options.verify else executor(graph, donated)
+    def _forget_surroundings(self) -> None:
+        self._home.arounds.clear()
+        self._guests.clear()
+
+    def _may_be_idle(self, call: Call, around: Surroundings) -> bool:
+        """Whether there is a program for such a call but for plain values around, which it perhaps does not read."""
+        mode = get_mode()
+        for program in self._programs:
+            known, in_mode = program.key[1], program.key[-1] == (mode.grad, mode.floats)
+            if known == call.key and in_mode and program.call.structure == call.structure:
+                return any(is_plain_fact(fact) for fact in {*program.key[2]} ^ {*around.key})
+        return False
+
+    def _learn(self, reads: Reads | None, ran: Ran | None) -> None:
+        """Let what ran in a trace decide what counts. Raises CallAgain where that was not known."""
+        if ran is not None and reads is not None and reads.cover(ran):
+            return
+        if ran is not None and len(self._reads) <= _READS:
+            self._reads.insert(0, Reads(ran) if reads is None else reads.joined(ran))
+        elif ran is not None or reads is not None:
+            # Other code runs in every trace, or none can be seen: all that can be reached counts.
+            self._reads, self._watches = [None], False
+            self._programs.keep_reads([None])
+        else:
+            return
+        raise CallAgain
 
     def _path(self, traced: Traced, call: Call) -> Path:
         """The program for a trace of a call."""
@@ -442,17 +589,6 @@ class Jit(Inspected, Native):
         return Path(traced, self._compile, given)
 
 
-def _holds(around: Surroundings) -> bool:
-    try:
-        return around.holds()
-    except AttributeError:  # another thread is tracing: abstract tensors stand there just now
-        return False
-
-
-def _starts(path: Path, course: tuple[bytes, ...]) -> bool:
-    return path.decisions[: len(course)] == course
-
-
 @dataclass(frozen=True)
 class Options:
     """What `jit` was told."""
@@ -463,6 +599,10 @@ class Options:
     verify: bool
     reproducible: bool
     name: str | None
+
+
+def _alive(refs: Sequence[weakref.ref[Tensor]]) -> list[Tensor]:
+    return [t for ref in refs if (t := ref()) is not None]
 
 
 def _argument(index: int, name: str, leaf: Any) -> Argument:
@@ -507,9 +647,13 @@ def jit(
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
     may change without a new trace. An `if` or `while` on a tensor's value is decided by the value in
-    each call; every course that the program takes is traced once. Anything else that Python does
-    (print, append to a list) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.
+    each call; every course that the program takes is traced once. Other values outside that its Python code reads
+    (attributes, options, the length of a list) are part of the program, which is traced anew where they change: a
+    fourth trace for one reason warns. What the code puts into attributes and variables outside, every call puts there.
+    Anything else that Python does (print) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.
     NumPy arrays outside are constants of the program: pass what changes as a tensor or an argument.
+
+    Programs are kept by use, in bounded room. Copies and pickles of a compiled function make theirs anew.
 
     Inside `grad`, `vmap`, `scan` and so on, and inside another compiled function, it is traced with the
     rest; gradients flow through it as through the function.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import setitem
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy as np
 from ...core import tree
 from ...core.at_once import Call, at_once
 from ...core.cells import set_base, set_data, set_grad, set_node
+from ...core.errors import WriteError, fail
 from ...core.graph import Graph
 from ...core.record import another
+from ...core.spec import show
 from ...core.standins import weak
 from ...core.tensor import DataView, Tensor, wrap
 from ...core.turns import Turn, turns_of
@@ -197,6 +200,10 @@ class Path:
                 yield ((set_node, around.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, around)
+            if isinstance(owner, np.ndarray):
+                yield ((setitem, owner, ..., outputs[k]),)
+            if not isinstance(owner, Tensor):
+                continue  # a NumPy scalar, whose name alone was bound anew
             old += owner._data, owner._base
             yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
             if has_past:
@@ -211,9 +218,8 @@ class Path:
             if isinstance(leaf, Tensor):
                 yield donation.killing(leaf, where)
         for write in traced.place_writes:
-            value = tree.unflatten(write.structure, [self.shown(r, outputs, carried) for r in write.leaves])
             old.append(write.place(around).read())
-            yield (write.place(around).write(value),)
+            yield (write.write(around, [self.shown(r, outputs, carried) for r in write.leaves]),)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> tuple[Turn, ...]:
         """What a run holds: the turns of all that it reads to write it."""
@@ -233,13 +239,8 @@ class Path:
 
     def stands(self, around: Surroundings) -> bool:
         """Whether the places that a run reads and writes to hold what they held when the surroundings were searched."""
-        read = {i for kind, i in self.traced.sources if kind == "cell"}
-        for write in self.traced.place_writes:
-            before = write.before(around)
-            tensors = (x for x in tree.leaves(before) if isinstance(x, Tensor))
-            if any(around.numbers.get((id(x),)) in read for x in tensors) and write.place(around).read() is not before:
-                return False
-        return True
+        found = [write.place(around) for write in self.traced.place_writes]
+        return all(around.stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """The node of an output, where gradients flow back from it."""
@@ -247,7 +248,16 @@ class Path:
 
     def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
         for i, *_ in self.traced.argument_writes:
-            check_reaches(leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})")
+            leaf, what = leaves[positions[i]], f"a compiled function's write to an argument ({self.graph.name})"
+            if isinstance(leaf, Tensor):
+                check_reaches(leaf, what)
+            elif isinstance(leaf, np.ndarray) and not leaf.flags.writeable:
+                fail(WriteError, f"{what} that is read-only, {show(leaf.shape, leaf.dtype)}", "Pass it a copy.")
+            elif isinstance(leaf, np.ndarray) and any(
+                np.may_share_memory(leaf, leaves[k]) for k in positions if k != positions[i] and _is_array(leaves[k])
+            ):
+                shared = f"{what} that shares memory with another one, {show(leaf.shape, leaf.dtype)}"
+                fail(WriteError, shared, "The program reads each of them on its own: pass copies.")
 
     @staticmethod
     def _tensor(kind: str, i: int, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> Any:
@@ -301,6 +311,10 @@ def _flagged(flags: Sequence[tuple[Tensor, bool]], writes: Iterable[Call]) -> No
         if not done:
             undo()
         raise
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, np.ndarray)
 
 
 def _until(values: Sequence[Any], expected: tuple[bytes, ...]) -> tuple[bytes, ...]:

@@ -23,6 +23,14 @@ from .executor import CompileGraph, Executor
 from .signature import as_array
 
 
+class CompiledOp(Op):
+    """The operation of a compiled program: `graph` is what it computes, node by node."""
+
+    __slots__ = ("graph",)
+
+    graph: Graph
+
+
 class Recorded:
     """The operation that runs a graph; `tracked` are the inputs, by number, that gradients are computed for."""
 
@@ -38,7 +46,7 @@ class Recorded:
             outs = forward.run([as_array(x) for x in xs])
             return tuple(outs) if count != 1 else outs[0]
 
-        self.op = Op(
+        self.op = CompiledOp(
             "compiled(*xs)",
             "general",
             run,
@@ -48,6 +56,7 @@ class Recorded:
             doc="A compiled program.",
             listed=False,
         )
+        self.op.graph = graph
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Run on tensors; the outputs, recorded."""

@@ -16,6 +16,7 @@ from ...core.node import Hooked
 from ...core.spec import Spec, as_dtype
 from ...core.tensor import LEAF, Tensor, hangs_on_open
 from ...core.tree import Structure
+from .surroundings import FUNCTIONS, SCALARS, exact
 
 _PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
 
@@ -39,7 +40,7 @@ class Call(NamedTuple):
     """The arguments of a call, taken apart.
 
     `key` tells calls apart that need different programs, but for what is in objects with state
-    (modules, optimisers): those are the `owners`, by their positions. `positions` are the leaves that
+    (modules, optimisers, functions): those are the `owners`, by their positions. `positions` are the leaves that
     become inputs.
     """
 
@@ -52,7 +53,8 @@ class Call(NamedTuple):
     @property
     def outline(self) -> Call:
         """The call without what its arguments hold: of them, a program keeps only the numbers."""
-        return self._replace(leaves=[x if isinstance(x, (int, float, complex)) else None for x in self.leaves])
+        leaves = [x if isinstance(x, (int, float, complex)) else None for x in self.leaves]
+        return self._replace(leaves=leaves, owners=())
 
 
 class CallAgain(BaseException):
@@ -73,6 +75,12 @@ def is_owner(x: Any) -> bool:
     """Whether an argument is an object that the function reads and writes, not a nest of values."""
     kind = type(x)
     return hasattr(kind, "named_parameters") or hasattr(kind, "__jit_cells__")
+
+
+def is_searched(x: Any) -> bool:
+    """Whether an argument is an object that is only equal to itself: it is what can be reached from it."""
+    own = getattr(type(x), "__hash__", None)
+    return isinstance(x, FUNCTIONS) or (own == object.__hash__ and not isinstance(x, SCALARS))
 
 
 class Numbers:
@@ -148,7 +156,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
         elif kind in (float, int, complex) and numbers.is_input(kind, (text, i)):
             key.append(kind)
             positions.append(i)
-        elif is_owner(leaf):
+        elif is_owner(leaf) or is_searched(leaf):
             key.append(kind)  # what is in it is found by the search around the function
             owners.append((i, leaf))
         else:
@@ -162,7 +170,7 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
                     "__hash__ and __eq__, or register it as a nest (wg.tree.register); a hashable argument that holds "
                     "tensors is named by static_argnums or static_argnames.",
                 )
-            key.append((kind, leaf))
+            key.append((kind, exact(leaf)))
     return Call(leaves, structure, tuple(key), tuple(positions), tuple(owners))
 
 

@@ -34,16 +34,17 @@ from ...core.standins import WeakTensor, present, weak
 from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
 from ...transforms.reverse import reachable, refuse_hooks
 from ...transforms.variables import is_live
+from .outside import Outside, PlaceWrite
 from .signature import Fix
-from .surroundings import MISSING, Place, Surroundings
+from .surroundings import Surroundings
 from .values import Unknown, Values
 
 # Tracing puts abstract tensors into objects that every thread can see.
 TRACING = locks.lock()
 # How often it has done so, and put back what was there: odd while they are there.
 epoch = [0]
-# Of the traces in progress: their threads, what puts everything back, and the surroundings.
-_open: list[tuple[int, Callable[[], object], Surroundings]] = []
+# Of the traces in progress: their threads, what puts everything back, and what stood outside before.
+_open: list[tuple[int, Callable[[], object], Outside]] = []
 
 
 class Argument(NamedTuple):
@@ -99,33 +100,6 @@ class FlagWrite(NamedTuple):
     collects: bool
 
 
-class PlaceWrite(NamedTuple):
-    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs.
-
-    It is an item of one of the `containers` of the surroundings, or one of their `places`, by number: a program may run
-    in others than those that it was traced in.
-    """
-
-    is_item: bool
-    number: int
-    name: Any
-    structure: Any
-    leaves: tuple[Any, ...]
-
-    def place(self, around: Surroundings) -> Place:
-        """The place in these surroundings."""
-        if self.is_item:
-            return Place(around.containers[self.number][0], self.name, around.containers[self.number][2])
-        return around.places[self.number][0]
-
-    def before(self, around: Surroundings) -> Any:
-        """What stood there when the surroundings were searched; `MISSING` where nothing did."""
-        if not self.is_item:
-            return around.places[self.number][1]
-        container = around.containers[self.number][1]
-        return container.get(self.name, MISSING) if isinstance(container, dict) else container[self.name]
-
-
 class Source(NamedTuple):
     """Where an input of the graph comes from: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
 
@@ -138,7 +112,8 @@ class Traced(NamedTuple):
 
     A result is the number of an output, in a `Number` where it is weak, a `NewLeaf`, or a `Constant`.
     `tracked` has the outputs that gradients flow back from. `grads_read` are the gradients that the
-    program looked at on entry, by what they belong to, with whether there was one.
+    program looked at on entry, by what they belong to, with whether there was one. `is_repeatable`: all that the
+    function's Python code did outside can be done again without it.
     """
 
     graph: Graph
@@ -155,6 +130,7 @@ class Traced(NamedTuple):
     place_writes: tuple[PlaceWrite, ...]
     flag_writes: tuple[FlagWrite, ...]
     grads_read: tuple[tuple[Source, bool], ...]
+    is_repeatable: bool
 
     @property
     def is_plain(self) -> bool:
@@ -328,14 +304,15 @@ def run_trace(
     name: str,
     arrange: Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]],
     arguments: Sequence[Argument],
-    around: Surroundings,
+    outside: Outside,
 ) -> tuple[Traced, list[Tensor]]:
-    """Run `fn` on abstract tensors, with abstract tensors in all cells around it; everything is put back after.
+    """Run `fn` on abstract tensors, with abstract tensors in all cells around it; those are put back after.
 
-    `arrange` gives the call's arguments, with those of some positions replaced. Returns the trace, and
-    tensors with values that turned up in it although nothing leads to them from the function: those are
-    to be among the cells too.
+    `outside` is what stood around it before. `arrange` gives the call's arguments, with those of some positions
+    replaced. Returns the trace, and tensors with values that turned up in it although nothing leads to them from the
+    function: those are to be among the cells too.
     """
+    around = outside.around
     recorder = Recorder(name, around)
     mode = get_mode()
     # What puts everything back is known before anything changes, and is done at once. Others' threads see these:
@@ -348,7 +325,7 @@ def run_trace(
         (set_writes, None),
         (set_fresh_leaves, fresh),
         (epoch.__setitem__, 0, epoch[0] + 1),
-        (_open.append, (get_ident(), put_back, around)),
+        (_open.append, (get_ident(), put_back, outside)),
     ]
     end = [
         (_open.__delitem__, slice(len(_open), None)),
@@ -366,11 +343,11 @@ def run_trace(
             held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
-            traced = _finish(recorder, fn(*args, **kwargs), around, arguments, held_cells, held_arguments)
+            traced = _finish(recorder, fn(*args, **kwargs), outside, arguments, held_cells, held_arguments)
         finally:
             end_all()
     finally:
-        _put_back_all(around)
+        _put_back(outside)
     return traced, recorder.strangers(around)
 
 
@@ -434,45 +411,23 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values), a.collects)
 
 
-def _put_back_all(around: Surroundings) -> None:
+def _put_back(outside: Outside) -> None:
     try:
-        _put_back(around)
+        outside.put_back()
     except BaseException:  # an interruption: what there is to be done is found anew
-        _put_back(around)
+        outside.put_back()
         raise
 
 
 def _end_others() -> None:
     """In a child process, end the traces of the threads that it does not have."""
     while _open and _open[-1][0] != get_ident():
-        _, put_back, around = _open.pop()
+        _, put_back, outside = _open.pop()
         put_back()
-        _put_back(around)
+        outside.undo()
 
 
 locks.in_child(_end_others)
-
-
-def _put_back(around: Surroundings) -> None:
-    """Nothing abstract stays behind in the containers that the function could reach."""
-    for container, before, _ in around.containers:
-        if isinstance(container, dict):
-            for key in [k for k, v in container.items() if before.get(k, MISSING) is not v]:
-                if _has_abstract(container[key]):
-                    if key in before:
-                        container[key] = before[key]
-                    else:
-                        del container[key]
-        elif any(map(_has_abstract, container)):
-            container[:] = before
-    for place, before in around.places:
-        now = place.read()
-        if now is not before and _has_abstract(now):
-            at_once([place.write(before)])()
-
-
-def _has_abstract(value: Any) -> bool:
-    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.leaves(value))
 
 
 class _Outputs:
@@ -494,11 +449,12 @@ class _Outputs:
 def _finish(
     recorder: Recorder,
     result: Any,
-    around: Surroundings,
+    outside: Outside,
     arguments: Sequence[Argument],
     held_cells: Sequence[_Held],
     held_arguments: Sequence[_Held],
 ) -> Traced:
+    around = outside.around
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: dict[int, Node] = {}
@@ -543,7 +499,7 @@ def _finish(
         if (found := written(i, held, present(held.tensor))) is not None:
             argument_writes.append(found)
     cell_grads, argument_grads = _gradients(held_cells, outs), _gradients(held_arguments, outs)
-    place_writes = _place_writes(recorder.name, around, output)
+    place_writes, is_repeatable = outside.writes(recorder.name, output)
     _check_tracked(recorder.name, tracked.values(), own)
     flag_writes = tuple(
         FlagWrite(Source(kind, i), not held.collects)
@@ -604,6 +560,7 @@ def _finish(
         place_writes,
         flag_writes,
         tuple(reads),
+        is_repeatable,
     )
 
 
@@ -647,39 +604,6 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite
         elif now._data is not None or gradient.input is None or now.node is not gradient.input.node:
             found.append(GradientWrite(i, outs.add(now)))
     return tuple(found)
-
-
-def _place_writes(name: str, around: Surroundings, result: Callable[[Any], Any]) -> tuple[PlaceWrite, ...]:
-    """The places outside where a tensor now stands that was not there before."""
-    found: dict[tuple[int, Any], PlaceWrite] = {}
-
-    def put(is_item: bool, number: int, holder: Any, name: Any, value: Any) -> None:
-        leaves, structure = tree.flatten(value)
-        if (id(holder), name) not in found:
-            found[id(holder), name] = PlaceWrite(is_item, number, name, structure, tuple(map(result, leaves)))
-
-    for n, (container, before, path) in enumerate(around.containers):
-        if isinstance(container, dict):
-            for key, value in container.items():
-                if before.get(key, MISSING) is not value and _has_abstract(value):
-                    put(True, n, container, key, value)
-        elif len(container) != len(before):
-            if any(map(_has_abstract, container)):
-                fail(
-                    GraphError,
-                    f"{name} changes the length of the list {path} outside it, which holds computed tensors",
-                    "A compiled function runs without its Python code: return what is to be collected, and append it "
-                    "outside.",
-                )
-        else:
-            for i, (value, old) in enumerate(zip(container, before, strict=True)):
-                if value is not old and _has_abstract(value):
-                    put(True, n, container, i, value)
-    for n, (place, before) in enumerate(around.places):
-        now = place.read()
-        if now is not before and _has_abstract(now):
-            put(False, n, place.holder, place.name, now)
-    return tuple(found.values())
 
 
 def _no_strangers(made: Graph, count: int, name: str) -> None:

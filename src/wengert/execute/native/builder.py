@@ -314,11 +314,11 @@ class Builder:
             bits = None if other is None else self.cast("bitcast", other, as_bits(type))
             return self.cast("bitcast", self.masked_load(as_bits(type), pointer, mask, bits), type)
         name = f"llvm.masked.load.{type.mangled}.p0"
-        self.declare(name, type, [PTR, mask.type, type])
+        self.declare(name, type, [PTR, "i32 immarg", mask.type, type])
         rest = other if other is not None else Value("zeroinitializer", type)
         return self.value(
             type,
-            f"call {type.text} @{name}(ptr align {type.size} {pointer.text}, {mask.type.text} {mask.text}, "
+            f"call {type.text} @{name}(ptr {pointer.text}, i32 {type.size}, {mask.type.text} {mask.text}, "
             f"{type.text} {rest.text})",
         )
 
@@ -326,9 +326,9 @@ class Builder:
         if x.type.kind != "i" and x.type.bits == 16:
             x = self.cast("bitcast", x, as_bits(x.type))
         name = f"llvm.masked.store.{x.type.mangled}.p0"
-        self.declare(name, None, [x.type, PTR, mask.type])
+        self.declare(name, None, [x.type, PTR, "i32 immarg", mask.type])
         self.emit(
-            f"call void @{name}({x.type.text} {x.text}, ptr align {x.type.size} {pointer.text}, "
+            f"call void @{name}({x.type.text} {x.text}, ptr {pointer.text}, i32 {x.type.size}, "
             f"{mask.type.text} {mask.text})"
         )
 
@@ -342,10 +342,10 @@ class Builder:
         )
         name = f"llvm.masked.gather.{type.mangled}.{ptrs.mangled}"
         on = mask if mask is not None else self.const(I1.vector(type.lanes), True)
-        self.declare(name, type, [ptrs, on.type, type])
+        self.declare(name, type, [ptrs, "i32 immarg", on.type, type])
         return self.value(
             type,
-            f"call {type.text} @{name}({ptrs.text} align {type.size} {at.text}, {on.type.text} {on.text}, "
+            f"call {type.text} @{name}({ptrs.text} {at.text}, i32 {type.size}, {on.type.text} {on.text}, "
             f"{type.text} zeroinitializer)",
         )
 
@@ -359,9 +359,9 @@ class Builder:
         )
         name = f"llvm.masked.scatter.{x.type.mangled}.{ptrs.mangled}"
         on = mask if mask is not None else self.const(I1.vector(x.type.lanes), True)
-        self.declare(name, None, [x.type, ptrs, on.type])
+        self.declare(name, None, [x.type, ptrs, "i32 immarg", on.type])
         self.emit(
-            f"call void @{name}({x.type.text} {x.text}, {ptrs.text} align {x.type.size} {at.text}, "
+            f"call void @{name}({x.type.text} {x.text}, {ptrs.text} {at.text}, i32 {x.type.size}, "
             f"{on.type.text} {on.text})"
         )
 

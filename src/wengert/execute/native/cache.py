@@ -8,18 +8,19 @@ ever out of date, and what no version uses any more is the first to go when ther
 
 A file is written under another name and then renamed, so nobody sees half of one. It begins with
 a digest of its name and contents: what is damaged, cut short or something else is not loaded, and
-made anew. Code is only taken from files that belong to this user and that nobody else may write to.
-A cache that cannot be read or written is as good as an empty one: this module raises nothing.
+made anew. Code is only taken from files that belong to this user and that nobody else may write to, in folders of
+which the same is true (:mod:`.private_folder`). A cache that cannot be read or written is as good as an empty one: this
+module raises nothing. One that others could write to is not used; a warning says so, once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import itertools
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
@@ -27,8 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core import locks
+from ...core.errors import user_frame
 from ...version import __version__
 from .machine import llvm
+from .private_folder import Folder, NotPrivate, open_folder
+from .private_folder import entries as files_in
 from .types import Target
 
 
@@ -46,10 +50,11 @@ DEFAULT_SIZE = 512 << 20
 # it is below its size by a quarter.
 DAY = 24 * 3600.0
 LOOK_OVER_AFTER = 64 << 20
+# A file begins with what it is and a digest.
+_HEAD = 64
 # A file that no process renamed for so long is left over from one that was stopped.
 ABANDONED_AFTER = 3600.0
 
-_numbers = itertools.count()
 _written = 0
 _counting = locks.lock()
 
@@ -90,7 +95,8 @@ def digest_of_sources(*places: str) -> bytes:
             for source in sorted(os.scandir(place), key=lambda entry: entry.name):
                 if source.name.endswith(".py"):
                     digest.update(f"\n{source.name}\n".encode())
-                    digest.update(_contents(source.path)[0])
+                    with open(source.path, "rb") as file:
+                        digest.update(file.read())
     return digest.digest()
 
 
@@ -117,79 +123,98 @@ def keep_plan(name: str, plan: bytes) -> None:
 def _load(name: str, kind: Kind) -> bytes | None:
     if not is_on():
         return None
+    file = name + kind.suffix
     try:
-        path = _path(name, kind)
-        contents, status = _contents(path)
+        contents, status = _folder_of(kind).read(file, size_limit() + _HEAD)
         # When it was last used, to the day, is what decides who goes.
         if status.st_mtime < time.time() - DAY:
             with contextlib.suppress(OSError):
-                os.utime(path)
-    except OSError:
+                _folder_of(kind).touch(file, create=False)
+    except OSError as e:
+        _warn_of(e)
         return None
     found = contents[len(kind.magic) + 32 :]
-    return found if _is_ours(status) and contents.startswith(_head(name, kind, found)) else None
+    return found if contents.startswith(_head(name, kind, found)) else None
 
 
 def _keep(name: str, kind: Kind, contents: bytes) -> None:
     if not is_on() or len(contents) > size_limit():
         return
+    whole = _head(name, kind, contents) + contents
     try:
-        path = _path(name, kind)
-        whole = _head(name, kind, contents) + contents
         try:
-            _write(path, whole)
-        except FileNotFoundError:  # there is no folder yet, or somebody has just cleared the cache
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            _write(path, whole)
+            _folder_of(kind, create=True).write(name + kind.suffix, whole)
+        except FileNotFoundError:  # somebody has just cleared the cache
+            _folder_of(kind, create=True).write(name + kind.suffix, whole)
         _look_over_at_times(len(contents))
-    except OSError:
-        pass
+    except OSError as e:
+        _warn_of(e)
+
+
+# -- folders
+
+# The folders that are open, by their paths: that of all editions, and those of this one.
+_open: dict[str, Folder] = {}
+
+
+def _folder_of(kind: Kind, create: bool = False) -> Folder:
+    """The open folder that files of a kind are in. Raises OSError."""
+    path = os.path.dirname(_path("", kind))
+    found = _open.get(path)
+    if found is None or not found.is_there():
+        found = _open[path] = _codes(create).inner(os.path.basename(path), create)
+    return found
+
+
+def _codes(create: bool = False) -> Folder:
+    """The open folder of all editions. Raises OSError."""
+    path = os.path.join(folder(), "code")
+    found = _open.get(path)
+    if found is None or not found.is_there():
+        with open_folder(folder(), create) as own:
+            found = _open[path] = own.inner("code", create)
+    return found
+
+
+def place() -> tuple[str, str]:
+    """The folder that is used, which may be one below that of `folder`; and why it is not, "" where it is."""
+    try:
+        with open_folder(folder()) as own:
+            readable = not hasattr(os, "geteuid") or os.access(own.path, os.R_OK | os.W_OK | os.X_OK)
+            return own.path, "" if readable else "it cannot be read and written"
+    except FileNotFoundError:
+        return folder(), ""
+    except OSError as e:
+        return folder(), str(e)
+
+
+_warned: set[str] = set()
+
+
+def _warn_of(error: OSError) -> None:
+    """Say, once for a folder, that it is not used because of who may write to it; of other errors say nothing."""
+    if not isinstance(error, NotPrivate) or folder() in _warned:
+        return
+    _warned.add(folder())
+    frame = user_frame()
+    text = f"compiled code is not kept in {folder()}: {error}\nSet WENGERT_CACHE_DIR to a folder of your own."
+    # Where warnings are errors, this is none of the program's.
+    with contextlib.suppress(UserWarning):
+        if frame is None:
+            warnings.warn(text, UserWarning, stacklevel=2)
+        else:
+            warnings.warn_explicit(text, UserWarning, frame.f_code.co_filename, frame.f_lineno)
 
 
 def _path(name: str, kind: Kind = CODE) -> str:
     now = edition() if kind is CODE else plan_edition()
-    return os.path.join(folder(), "code", now, name + kind.suffix)
-
-
-def _contents(path: str) -> tuple[bytes, os.stat_result]:
-    """A file's contents and status."""
-    file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-    try:
-        status, parts = os.fstat(file), []
-        while part := os.read(file, max(1, status.st_size)):
-            parts.append(part)
-        return b"".join(parts), status
-    finally:
-        os.close(file)
+    return os.path.join(folder(), "code", now, name + kind.suffix if name else "")
 
 
 def _head(name: str, kind: Kind, contents: bytes) -> bytes:
     digest = hashlib.sha256(name.encode() + b"\n")
     digest.update(contents)
     return kind.magic + digest.digest()
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Whether only this user can have written a file."""
-    return not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not status.st_mode & 0o022)
-
-
-def _write(path: str, contents: bytes) -> None:
-    """Write a file that is there whole or not at all."""
-    place, name = os.path.split(path)
-    unfinished = os.path.join(place, f".{name}.{os.getpid()}.{next(_numbers)}")
-    try:
-        with open(unfinished, "xb", opener=_private) as file:
-            file.write(contents)
-        os.replace(unfinished, path)
-    except BaseException:
-        _delete(unfinished)
-        raise
-
-
-def _private(path: str, flags: int) -> int:
-    """Open a file that is nobody else's."""
-    return os.open(path, flags, 0o600)
 
 
 # Read when this is loaded, beside the generators: later there might be other files, of another version.
@@ -233,35 +258,46 @@ class Entry(NamedTuple):
 
 def entries() -> list[Entry]:
     """The files there are, whatever version wrote them."""
-    return [entry for entry in _files() if not _is_unfinished(entry)]
+    with contextlib.ExitStack() as opened:
+        return [entry for entry, _ in _files(opened) if not _is_unfinished(entry)]
 
 
 def clear() -> list[Entry]:
     """Delete the cache's files, and nothing else; those that were there."""
-    gone = [entry for entry in _files() if _delete(entry.path) and not _is_unfinished(entry)]
-    _delete(_mark())
-    for place in (*_editions(), os.path.join(folder(), "code")):
-        with contextlib.suppress(OSError):  # what else is in it is not the cache's
-            os.rmdir(place)
+    with contextlib.ExitStack() as opened:
+        gone = [entry for entry, place in _files(opened) if _delete(entry, place) and not _is_unfinished(entry)]
+    with contextlib.suppress(OSError):
+        codes = _codes()
+        codes.remove(MARK)
+        for name in codes.names():
+            with contextlib.suppress(OSError):  # what else is in it is not the cache's
+                codes.remove_folder(name)
+    with contextlib.suppress(OSError), open_folder(folder()) as own:
+        own.remove_folder("code")
     return gone
 
 
 def look_over() -> None:
     """Delete what was not used for longest where there is too much, and what was left unfinished."""
-    there = []
-    for entry in _files():
-        if not _is_unfinished(entry):
-            there.append(entry)
-        elif entry.used < time.time() - ABANDONED_AFTER:
-            _delete(entry.path)
-    total, limit = sum(entry.nbytes for entry in there), size_limit()
-    if total <= limit:
-        return
-    for entry in sorted(there, key=lambda entry: entry.used):
-        if total <= limit * 3 // 4:
-            break
-        if _delete(entry.path):
-            total -= entry.nbytes
+    with contextlib.ExitStack() as opened:
+        there = []
+        for entry, place in _files(opened):
+            if not _is_unfinished(entry):
+                there.append((entry, place))
+            elif entry.used < time.time() - ABANDONED_AFTER:
+                _delete(entry, place)
+        total, limit = sum(entry.nbytes for entry, _ in there), size_limit()
+        if total <= limit:
+            return
+        for entry, place in sorted(there, key=lambda found: found[0].used):
+            if total <= limit * 3 // 4:
+                break
+            if _delete(entry, place):
+                total -= entry.nbytes
+
+
+# The file whose time says when the cache was last looked over.
+MARK = "looked-over"
 
 
 def _look_over_at_times(nbytes: int) -> None:
@@ -271,47 +307,32 @@ def _look_over_at_times(nbytes: int) -> None:
         due = _written >= min(LOOK_OVER_AFTER, size_limit() // 4)
         if due:
             _written = 0
+    codes = _codes()
     try:
-        due |= os.stat(_mark()).st_mtime < time.time() - DAY
-        if not due:
-            return
-        os.utime(_mark())
+        due |= codes.status(MARK).st_mtime < time.time() - DAY
+        if due:
+            codes.touch(MARK)
     except FileNotFoundError:
-        os.close(os.open(_mark(), os.O_WRONLY | os.O_CREAT, 0o600))
+        codes.touch(MARK)
     if due:
         look_over()
 
 
-def _mark() -> str:
-    """The file whose time says when the cache was last looked over."""
-    return os.path.join(folder(), "code", "looked-over")
-
-
-def _editions() -> list[str]:
-    try:
-        return [place.path for place in os.scandir(os.path.join(folder(), "code")) if place.is_dir()]
-    except OSError:
-        return []
-
-
-def _files() -> Iterator[Entry]:
-    """The files of all editions, unfinished ones too."""
-    for place in _editions():
-        with contextlib.suppress(OSError):
-            for file in list(os.scandir(place)):
-                if CODE.suffix in file.name or PLAN.suffix in file.name:
-                    with contextlib.suppress(OSError):
-                        status = file.stat(follow_symlinks=False)
-                        yield Entry(file.path, status.st_size, status.st_mtime)
+def _files(opened: contextlib.ExitStack) -> Iterator[tuple[Entry, Folder]]:
+    """The files of all editions, unfinished ones too, each with the folder that it is in, which `opened` closes."""
+    with contextlib.suppress(OSError):
+        codes = _codes()
+        for edition in codes.names():
+            with contextlib.suppress(OSError):
+                place = opened.enter_context(codes.inner(edition))
+                for name, status in files_in(place):
+                    if CODE.suffix in name or PLAN.suffix in name:
+                        yield Entry(os.path.join(place.path, name), status.st_size, status.st_mtime), place
 
 
 def _is_unfinished(entry: Entry) -> bool:
     return os.path.basename(entry.path).startswith(".")
 
 
-def _delete(path: str) -> bool:
-    try:
-        os.unlink(path)
-    except OSError:
-        return False
-    return True
+def _delete(entry: Entry, place: Folder) -> bool:
+    return place.remove(os.path.basename(entry.path))

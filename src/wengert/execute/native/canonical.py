@@ -25,6 +25,7 @@ from ...passes.safer import SAFER
 from ...passes.simplify import simplify
 from .checks import place_from_start
 from .components import components
+from .extremes import extremes
 from .lowering import RULES
 from .repeated_rows import REPEATED_ROWS
 from .scans import scans
@@ -96,7 +97,7 @@ def _mean(node: Node) -> Node | None:
     if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
         return None
     total = build("sum", (x,), node, axis=axis, keepdims=node.attrs["keepdims"])
-    return build("divide", (total, float(_count(x, axis))), node)
+    return build("divide", (_over_single_axes(total) or total, float(_count(x, axis))), node)
 
 
 def _logsumexp(node: Node) -> Node | None:
@@ -127,9 +128,14 @@ def _moments(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node, No
     """The mean, the deviation from it, and the sum of its squares, along axes that are kept."""
     total = build("sum", (x,), like, axis=axis, keepdims=True)
     mean = build("divide", (total, float(_count(x, axis))), like)
+    return mean, *_squared_deviations(x, mean, axis, like)
+
+
+def _squared_deviations(x: Node, mean: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:
+    """The deviation from a mean, and the sum of its squares."""
     deviation = build("subtract", (x, _like(mean, x)), like)
     squares = build("sum", (build("multiply", (deviation, deviation), like),), like, axis=axis, keepdims=True)
-    return mean, deviation, squares
+    return deviation, squares
 
 
 def _var(node: Node) -> Node | None:
@@ -139,7 +145,10 @@ def _var(node: Node) -> Node | None:
     freedom = _count(x, axis) - node.attrs["correction"]
     if _count(x, axis) == 0 or freedom <= 0:
         return None
-    squares = _moments(x, axis, node)[2]
+    total = build("sum", (x,), node, axis=axis, keepdims=True)
+    mean = build("divide", (total, float(_count(x, axis))), node)
+    # Of equal elements the mean may be another number, by a rounding: between the extremes it is theirs.
+    squares = _squared_deviations(x, build("clip", (mean, *extremes(x, axis, node)), node), axis, node)[1]
     found = build("divide", (squares, float(freedom)), node)
     return build("reshape", (found,), node, shape=node.spec.shape) if found.spec.shape != node.spec.shape else found
 
@@ -190,10 +199,12 @@ def _count_nonzero(node: Node) -> Node | None:
 
 
 def _over_single_axes(node: Node) -> Node | None:
-    """A reduction over axes of size 1 only drops them."""
+    """A reduction over axes of size 1 only drops them; but sums begin at 0.0, and 0.0 plus -0.0 is 0.0."""
     (x,) = node.inputs
     if not isinstance(x, Node) or _count(x, node.attrs["axis"]) != 1 or x.spec.dtype != node.spec.dtype:
         return None
+    if node.op.name == "sum" and x.spec.inexact:
+        x = build("add", (x, 0.0), node)
     return build("reshape", (x,), node, shape=node.spec.shape)
 
 

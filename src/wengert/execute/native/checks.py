@@ -1,7 +1,8 @@
-"""Classes that do not exist: what loops compare with, they also check.
+"""Classes that do not exist, probabilities that are none: what loops take as it is, they also check.
 
-A loop compares an index with every place along an axis, so a wrong one would pass unseen. The number
-of wrong indices becomes one more result of the graph; where it is not 0, the operation's own error is raised.
+A loop compares an index with every place along an axis, so a wrong one would pass unseen; so would a number
+that is no probability. How many are wrong becomes one more result of the graph; where it is not 0, the
+operation's own error is raised.
 """
 
 from __future__ import annotations
@@ -73,16 +74,16 @@ def checked(graph: Graph) -> tuple[Graph, list[Check]]:
     """The graph with what its checks need as further outputs, and the checks."""
     checks = []
     for node in graph.nodes:
-        index = node.inputs[0] if node.op.name in _CHECKED else None
-        if isinstance(index, Node) and index.spec.size and not _is_checked(index, _size(node)):
-            checks.append(Check(node, index, _count(_outside(node, index), node)))
+        given = node.inputs[0] if node.op.name in _CHECKED else None
+        if isinstance(given, Node) and given.spec.size and not _is_known(node, given):
+            checks.append(Check(node, given, _count(_outside(node, given), node)))
     if not checks:
         return graph, checks
     return with_outputs(graph, [*graph.outputs, *(n for c in checks for n in (c.given, c.wrong))]), checks
 
 
-# What takes indices, and what only lays them out anew.
-_CHECKED = frozenset({"one_hot", "class_index", "place"})
+# What takes indices or probabilities, and what only lays indices out anew.
+_CHECKED = frozenset({"one_hot", "class_index", "place", "probability"})
 _LAYS_OUT = frozenset({"reshape", "broadcast", "permute", "cast"})
 
 
@@ -100,8 +101,14 @@ def _is_checked(index: Node, size: int) -> bool:
     return index.op.name in ("class_index", "place") and _size(index) <= size
 
 
+def _is_known(node: Node, given: Node) -> bool:
+    return node.op.name != "probability" and _is_checked(given, _size(node))
+
+
 def _outside(node: Node, index: Node) -> Node:
-    """Which elements of the index are no place, or no class."""
+    """Which elements of the index are no place, or no class; which numbers are no probabilities."""
+    if node.op.name == "probability":
+        return build("logical_or", (build("less", (index, 0), node), build("greater", (index, 1), node)), node)
     size = _size(node)
     outside = build("greater_equal", (index, size), node)
     if index.spec.dtype.kind == "i":

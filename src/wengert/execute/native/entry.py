@@ -7,7 +7,7 @@ import platform
 import sys
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -152,6 +152,25 @@ class Memory(NamedTuple):
 Operand = int | Word | Object | Memory
 
 
+class Pairs:
+    """Words of objects and what has to stand in them; the objects stay alive."""
+
+    def __init__(self, wanted: Sequence[tuple[object, int, int | Object]]) -> None:
+        self.holders = [holder for holder, _, _ in wanted]
+        self.values: list[int | Object] = [value for _, _, value in wanted]
+        addresses = [id(holder) + at for holder, at, _ in wanted]
+        self.array = np.array([*zip(addresses, map(_as_word, self.values))], np.int64).reshape(-1, 2)
+
+    def change(self, values: Sequence[int | Object]) -> None:
+        """Other values have to stand there from now on."""
+        self.values = list(values)
+        self.array[:, 1] = [_as_word(v) for v in values]
+
+
+def _as_word(value: int | Object) -> int:
+    return id(value.value) if isinstance(value, Object) else value
+
+
 class _Words(np.ndarray[Any, np.dtype[np.int64]]):
     """The words of a function, which keeps by them what they name."""
 
@@ -183,6 +202,14 @@ class Recipe:
         """New words for references: the first of them."""
         self.held += count
         return Word("held", self.held - count)
+
+    def words(self, wanted: Sequence[tuple[object, int, int | Object]], otherwise: Label | None = None) -> Pairs:
+        """Look at words of objects, each with the byte where it stands and what has to stand there."""
+        pairs = Pairs(wanted)
+        self.kept[id(pairs)] = pairs
+        if wanted:
+            self.do("words", Memory(pairs.array), len(wanted), otherwise=otherwise)
+        return pairs
 
     def do(self, name: str, *operands: Operand, otherwise: Label | None = None) -> int:
         """Another instruction; its number. Where it fails the call goes on at a label, or is given up."""
@@ -303,6 +330,9 @@ def _layout() -> Layout | None:
         cell_contents=8 * contents.index(id(probe)) if id(probe) in contents else -1,
         float_value=_HEADER,
         dict_version=_DICT_VERSION.get(sys.version_info[:2], 0),
+        type_version=_type_version(),
+        function_code=_place_of("__code__"),
+        function_defaults=_place_of("__defaults__"),
         array_data=_HEADER,
         array_nd=_HEADER + 8,
         array_dims=_HEADER + 16,
@@ -333,6 +363,50 @@ def slot_of(x: Any, name: str) -> int | None:
     value = getattr(x, name)
     found = [i for i, word in enumerate(_words_of(x, type(x).__basicsize__)) if word == id(value)]
     return 8 * found[0] if len(found) == 1 and name in getattr(type(x), "__slots__", ()) else None
+
+
+def _place_of(name: str) -> int:
+    """The byte of a Python function at which an attribute of it stands, found by giving it another one."""
+    places = []
+    for f, g in ((lambda x=(): x, lambda y=[]: y), (lambda x=1.5: x, lambda: 0)):
+        size = type(f).__basicsize__
+        before = _words_of(f, size)
+        setattr(f, name, getattr(g, name))
+        after = _words_of(f, size)
+        value = getattr(g, name)
+        places.append({i for i, (a, b) in enumerate(zip(before, after)) if a != b == (id(value) if value else 0)})
+    found = places[0] & places[1]
+    return 8 * found.pop() if len(found) == 1 else -1
+
+
+def _type_version() -> int:
+    """The byte of a class at which a number stands that every change of it, or of a base, renews; 0: there is none."""
+
+    class Base:
+        pass
+
+    class Thing(Base):
+        value: Any = None
+
+    seen: list[list[int]] = []
+    for i in range(6):
+        setattr(Thing if i % 2 else Base, "value" if i % 2 else "other", object())
+        _ = Thing.value
+        size: Any = type(Thing).__basicsize__
+        seen += [_words_of(Thing, size), _words_of(Thing, size)]
+    found = [
+        k
+        for k, values in enumerate(zip(*seen))
+        if 0 not in values and len(set(values)) == 6 and values[::2] == values[1::2] and max(values) < 1 << 32
+    ]
+    return 8 * found[0] if len(found) == 1 else 0
+
+
+def version_of(cls: type) -> int:
+    """The number of a class that changes with it; one that it never has where it has none just now."""
+    found = entry()
+    number = 0 if found is None else _read(cls, found.layout.type_version)
+    return number or -1
 
 
 def _is_right(at: Layout) -> bool:

@@ -282,6 +282,29 @@ done:
   ret void
 }
 
+define internal i1 @words_are(ptr %pairs, i64 %count) {
+  br label %next
+next:
+  %k = phi i64 [ 0, %0 ], [ %k.next, %right ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %look, label %all
+look:
+  %pair = getelementptr [2 x i64], ptr %pairs, i64 %k
+  %address = load ptr, ptr %pair
+  %wanted.p = getelementptr i64, ptr %pair, i64 1
+  %wanted = load i64, ptr %wanted.p
+  %found = load i64, ptr %address
+  %is.right = icmp eq i64 %found, %wanted
+  br i1 %is.right, label %right, label %wrong
+right:
+  %k.next = add i64 %k, 1
+  br label %next
+wrong:
+  ret i1 false
+all:
+  ret i1 true
+}
+
 define internal i1 @same_words(ptr %a, ptr %b, i64 %count) {
   br label %next
 next:

@@ -48,6 +48,12 @@ def _word(c: Handler) -> None:
 
 
 @_handler
+def _words(c: Handler) -> None:
+    """(pairs, count): words of objects; of each the address, and what has to stand there."""
+    c.need(c.new(f"call i1 @words_are(ptr {c.operand(0)}, i64 {c.operand(1, 'i64')})"))
+
+
+@_handler
 def _item(c: Handler) -> None:
     """(dict, key, value): an item of a dict, by identity."""
     c.same(c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})"), c.operand(2))

@@ -23,6 +23,9 @@ class Layout(NamedTuple):
     cell_contents: int
     float_value: int
     dict_version: int  # 0: it has none
+    type_version: int  # 0: it is not known
+    function_code: int
+    function_defaults: int
     array_data: int
     array_nd: int
     array_dims: int

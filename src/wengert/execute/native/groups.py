@@ -35,7 +35,9 @@ _SEARCH = 100
 # How many earlier readers of an array a node is joined with, at most.
 _NEIGHBOURS = 4
 
-REDUCTIONS = frozenset({"sum", "max", "min", "prod", "any", "all", "count_nonzero"})
+REDUCTIONS = frozenset({"sum", "max", "min", "least", "greatest", "prod", "any", "all", "count_nonzero"})
+# What takes each element by itself without being a function of numbers alone.
+_LIKE_ELEMENTWISE = frozenset({"cast", "class_index", "place", "probability"})
 # From what cost on an operation is not done again in every row of a larger loop.
 _COSTLY = 4
 
@@ -131,7 +133,7 @@ def is_elementwise(node: Node) -> bool:
         return False
     if node.op.name == "one_hot":
         return _has_type(node)
-    if node.op.kind != "elementwise" and node.op.name not in ("cast", "class_index", "place"):
+    if node.op.kind != "elementwise" and node.op.name not in _LIKE_ELEMENTWISE:
         return False
     return _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and scalars.supported(node)
 

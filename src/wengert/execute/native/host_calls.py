@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...core.evaluate import apply
 from ...core.node import Node
 from ...core.op import Op, find_op
@@ -48,9 +50,10 @@ def _forward(op: Op, entries: tuple[Any, ...], attrs: dict[str, Any]) -> Run:
 
     def run(*arrays: Any) -> None:
         given = iter(arrays[:count])
-        results = apply(op, [next(given) if e is None else e for e in entries], attrs)
-        for out, value in zip(arrays[count:], results if isinstance(results, tuple) else (results,), strict=True):
-            out[...] = value
+        with np.errstate(all="ignore"):  # infinities and NaNs are values, as in the kernels beside it
+            results = apply(op, [next(given) if e is None else e for e in entries], attrs)
+            for out, value in zip(arrays[count:], results if isinstance(results, tuple) else (results,), strict=True):
+                out[...] = value
 
     return run
 

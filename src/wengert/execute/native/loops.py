@@ -22,7 +22,7 @@ import numpy as np
 
 from . import scalars
 from .builder import Builder, Value
-from .combine import COMBINE, identity
+from .combine import Combine, combining, identity
 from .nest import INNER, ROW, UNIFORM, Instr, Nest, Passes, varying
 from .types import I8, I64, Type, storage_type
 
@@ -78,6 +78,14 @@ class LoopKernel:
     def type(self, v: int, lanes: int) -> Type:
         return scalars.compute_type(self.nest.instrs[v].dtype).vector(lanes)
 
+    def _combine(self, v: int) -> Combine:
+        """How reduction `v` combines two values."""
+        return combining(self.nest.instrs[v].how, self.nest.instrs[v].dtype)
+
+    def _identity(self, v: int, type: Type) -> Value:
+        """What reduction `v` starts from."""
+        return identity(self.b, self.nest.instrs[v].how, self.nest.instrs[v].dtype, type)
+
     # -- units and rows
 
     def write(self) -> None:
@@ -101,8 +109,7 @@ class LoopKernel:
             for k, v in enumerate(nest.partials):
                 if nest.instrs[v].over == "all":
                     total = b.load(self.type(v, self.lanes), self.totals[v], 64)
-                    combine = COMBINE[nest.instrs[v].how]
-                    scalar = b.reduce_lanes(total, partial(combine, b))
+                    scalar = b.reduce_lanes(total, partial(self._combine(v), b))
                     self._store_scalar(v, scalar, self.partial_bases[k], unit.index)
 
     def _start(self, unit: Value) -> None:
@@ -111,11 +118,11 @@ class LoopKernel:
         for k, v in enumerate(self.nest.partials):
             i = self.nest.instrs[v]
             if i.over == "all":
-                b.store(identity(b, i.how, self.type(v, self.lanes)), self.totals[v], 64)
+                b.store(self._identity(v, self.type(v, self.lanes)), self.totals[v], 64)
                 continue
             with b.loop(0, self.columns) as loop:
                 at = b.add(b.mul(unit, self.columns), loop.index)
-                self._store_scalar(v, identity(b, i.how, self.type(v, 0)), self.partial_bases[k], at)
+                self._store_scalar(v, self._identity(v, self.type(v, 0)), self.partial_bases[k], at)
 
     def _store_scalar(self, v: int, x: Value, base: Value, at: Value) -> None:
         stored = _bool_to_memory(self.b, x)
@@ -226,14 +233,13 @@ class LoopKernel:
         for v, _ in self._sums:
             type = self.type(v, self.lanes)
             is_all = instrs[v].over == "all"
-            begin.append(b.load(type, self.totals[v], 64) if is_all else identity(b, instrs[v].how, type))
+            begin.append(b.load(type, self.totals[v], 64) if is_all else self._identity(v, type))
         ends = self._loops(0, p, [row.pointers for row in self.rows], b.index(0), begin, start, stop, mask, [])
         for (v, row), end in zip(self._sums, ends, strict=True):
             if instrs[v].over == "all":
                 b.store(end, self.totals[v], 64)
                 continue
-            combine = COMBINE[instrs[v].how]
-            row.known[v] = end if self.in_rows else b.reduce_lanes(end, partial(combine, b))
+            row.known[v] = end if self.in_rows else b.reduce_lanes(end, partial(self._combine(v), b))
 
     def _loops(
         self,
@@ -284,9 +290,8 @@ class LoopKernel:
         many = self._unroll(p)
         step = b.index(lanes * many)
         whole = b.add(start, b.mul(b.udiv(b.sub(stop, start), step), step))
-        hows = [(self.nest.instrs[v].how, self.type(v, lanes)) for v, _ in self._sums]
-        others = [identity(b, how, type) for _ in range(many - 1) for how, type in hows]
-        count = len(hows)
+        others = [self._identity(v, self.type(v, lanes)) for _ in range(many - 1) for v, _ in self._sums]
+        count = len(self._sums)
         with b.loop(start, whole, lanes * many, [*carried, *others]) as loop:
             following: list[Value] = []
             for j in range(many):
@@ -295,8 +300,8 @@ class LoopKernel:
             loop.carry(*following)
         sums = list(loop.results[:count])
         for j in range(1, many):
-            for n, (how, _) in enumerate(hows):
-                sums[n] = COMBINE[how](b, sums[n], loop.results[j * count + n])
+            for n, (v, _) in enumerate(self._sums):
+                sums[n] = self._combine(v)(b, sums[n], loop.results[j * count + n])
         with b.loop(whole, stop, lanes, sums) as tail:
             mask = b.tail_mask(b.sub(stop, tail.index), lanes)
             tail.carry(*one(tail.index, tail.values, mask))
@@ -310,7 +315,9 @@ class LoopKernel:
         work = self.passes.work(p) * len(self.rows)
         if not self._sums:
             return 2 if work <= 3 else 1
-        return 4 if work <= 6 else 2 if work <= 16 else 1
+        wanted = 4 if work <= 6 else 2 if work <= 16 else 1
+        # Sums that are carried along stay in registers, at most half of them.
+        return max(1, min(wanted, self.b.target.registers // 2 // len(self._sums)))
 
     # -- one vector of elements, of every row
 
@@ -384,14 +391,14 @@ class LoopKernel:
         for k, v in enumerate(self.nest.partials):
             if instrs[v].over == "columns" and self.passes.when[instrs[v].args[0]] == p:
                 x = value(instrs[v].args[0])
-                columns[k] = COMBINE[instrs[v].how](b, columns[k], x) if k in columns else x
+                columns[k] = self._combine(v)(b, columns[k], x) if k in columns else x
         kept = [(v, value(v)) for v in self.passes.saved if self.passes.when[v] == p]
         for k, v, x in stored:
             self._store(k, v, x, pointers[k], mask)
         for v, x in kept:
             self._keep(v, x, flat, mask)
         for n, v in mine:
-            sums[n] = COMBINE[instrs[v].how](b, sums[n], self._present(v, value(instrs[v].args[0]), mask))
+            sums[n] = self._combine(v)(b, sums[n], self._present(v, value(instrs[v].args[0]), mask))
         return made
 
     def _fetch_next_row(self, pointers: list[Value]) -> None:
@@ -406,10 +413,10 @@ class LoopKernel:
 
     def _present(self, v: int, x: Value, mask: Value | None) -> Value:
         """What a reduction takes: lanes that are off change nothing."""
-        return x if mask is None else self.b.select(mask, x, identity(self.b, self.nest.instrs[v].how, x.type))
+        return x if mask is None else self.b.select(mask, x, self._identity(v, x.type))
 
     def _add_column(self, v: int, k: int, x: Value, flat: Value, mask: Value | None) -> None:
-        b, combine = self.b, COMBINE[self.nest.instrs[v].how]
+        b, combine = self.b, self._combine(v)
         element = I8 if x.type.bits == 1 else x.type.scalar
         pointer = b.offset(self.partial_bases[k], b.add(b.mul(self.unit, self.columns), flat), element)
         if self.in_rows:

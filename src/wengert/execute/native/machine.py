@@ -10,8 +10,11 @@ from typing import Any
 from ...core import locks
 from .types import Target
 
-# The LLVM whose form of masked memory accesses kernels are written in (llvmlite 0.50).
-OLDEST = (22, 0, 0)
+# The oldest LLVM that kernels are made with, and the llvmlite that has it; the form of masked memory accesses that they
+# are written in is read by newer ones too.
+OLDEST = (20, 0, 0)
+OLDEST_LLVMLITE = "0.45"
+_PROCESSORS = ("x86_64", "amd64", "aarch64", "arm64")
 
 # LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it. A child
 # process finds no compilation half done by a thread that it does not have.
@@ -70,7 +73,21 @@ def level(name: str) -> Target:
 
 def is_supported() -> bool:
     """Whether native code can be made and run here."""
-    return llvm() is not None and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+    return not lack()
+
+
+def lack() -> str:
+    """Why native code cannot be made here, and what to do about it in a second line; empty where it can."""
+    if platform.machine().lower() not in _PROCESSORS:
+        return f"there is no native code for this processor ({platform.machine()})\nIt is made for x86-64 and AArch64."
+    if llvm() is not None:
+        return ""
+    install = f"Install it for native code: pip install 'llvmlite>={OLDEST_LLVMLITE}'"
+    try:
+        import llvmlite
+    except ImportError:
+        return f"llvmlite is not installed\n{install}"
+    return f"llvmlite {llvmlite.__version__} is older than {OLDEST_LLVMLITE}\n{install}"
 
 
 @cache

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from .builder import Builder, Value
-from .types import F32, F64, I32, Target, Type
+from .types import F32, F64, Target, Type
 
 
 class Format:
@@ -217,14 +217,24 @@ _SCALEF = {
 
 
 def _scalef(b: Builder, x: Value, exponent: Value) -> Value:
-    """AVX-512's own instruction for it; LLVM finds it for `ldexp` where the vector is not a whole register."""
+    """AVX-512's own instruction for it, on whole registers: LLVM before 22 finds none for others, but calls libm."""
     type = x.type
     suffix = _SCALEF.get((type.bits, type.lanes))
     if suffix is None:
-        whole = b.cast("fptosi", exponent, I32)
-        name = f"llvm.ldexp.{type.mangled}.{whole.type.mangled}"
-        b.declare(name, type, [type, whole.type])
-        return b.value(type, f"call {type.text} @{name}({type.text} {x.text}, {whole.type.text} {whole.text})")
+        widths = [lanes for bits, lanes in _SCALEF if bits == type.bits]
+        if type.lanes == 0:
+            one = b.undefined(type.vector(min(widths)))
+            return b.extract(_scalef(b, b.insert(one, x, 0), b.insert(one, exponent, 0)), 0)
+        if type.lanes > max(widths):
+            middle = type.lanes // 2
+            parts = [
+                _scalef(b, b.shuffle(x, x, part), b.shuffle(exponent, exponent, part))
+                for part in (range(middle), range(middle, type.lanes))
+            ]
+            return b.shuffle(parts[0], parts[1], range(type.lanes))
+        lanes = [i % type.lanes for i in range(min(w for w in widths if w > type.lanes))]
+        found = _scalef(b, b.shuffle(x, x, lanes), b.shuffle(exponent, exponent, lanes))
+        return b.shuffle(found, found, range(type.lanes))
     name = f"llvm.x86.avx512.mask.scalef.{suffix}"
     mask = "i16" if type.lanes == 16 else "i8"
     full = suffix.endswith("512")

@@ -18,7 +18,7 @@ KEPT = 5
 # What a look at both bounds of a window costs.
 _WINDOW = 3
 _COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
-_FREE = frozenset({"cast", "copy", "where", "stop_gradient", "negative", "relu", "abs", "square"})
+_FREE = frozenset({"cast", "copy", "probability", "where", "stop_gradient", "negative", "relu", "abs", "square"})
 _SIMPLE = frozenset(
     {"class_index", "place", "add", "subtract", "multiply", "maximum", "minimum", "sign", "clip", "positive"}
 ) | frozenset(

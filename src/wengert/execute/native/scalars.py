@@ -159,7 +159,7 @@ def _nextafter(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     moved = b.select(grows, b.add(bits, one), b.sub(bits, one))
     smallest = b.or_(b.and_(toward, b.const(ints, -1 << (ints.bits - 1))), one)
     moved = b.select(b.fcmp("oeq", x, b.const(x.type, 0.0)), smallest, moved)
-    moved = b.select(b.fcmp("oeq", x, y), toward, moved)
+    moved = b.select(b.fcmp("oeq", x, y), bits if _first_of_equals(dtype) else toward, moved)
     out = to_compute(b, b.cast("bitcast", moved, held[0].type), dtype)
     return b.select(b.fcmp("uno", x, y), b.fadd(x, y), out)
 
@@ -217,7 +217,9 @@ def _sign(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     minus_one = b.const(x.type, -1)
     if not x.type.is_float:
         return b.select(b.icmp("sgt", x, zero), one, b.select(b.icmp("slt", x, zero), minus_one, zero))
-    out = b.select(b.fcmp("ogt", x, zero), one, b.select(b.fcmp("olt", x, zero), minus_one, zero))
+    # Of bfloat16, whose sign is ml_dtypes', zeros keep theirs.
+    nothing = x if _operand_dtype(node).kind == "V" else zero
+    out = b.select(b.fcmp("ogt", x, zero), one, b.select(b.fcmp("olt", x, zero), minus_one, nothing))
     return b.select(b.fcmp("uno", x, x), x, out)
 
 
@@ -289,10 +291,16 @@ def _where(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(*args)
 
 
+def _first_of_equals(dtype: DType) -> bool:
+    """Whether NumPy takes the first of two zeros of different signs: of its own float16 only, else the second."""
+    return dtype == np.float16
+
+
 def _extreme(b: Builder, node: Node, x: Value, y: Value, literal: float | int | None, larger: bool) -> Value:
-    """The larger or smaller; NaN where either is, and y of equal ones, as NumPy has it for zeros."""
+    """The larger or smaller; NaN where either is, and of equal ones that which NumPy takes."""
     if x.type.is_float:
-        out = b.select(b.fcmp("ugt" if larger else "ult", x, y), x, y)
+        how = ("ug" if larger else "ul") + ("e" if _first_of_equals(_operand_dtype(node)) else "t")
+        out = b.select(b.fcmp(how, x, y), x, y)
         if literal is not None and literal == literal:
             return out
         return b.select(b.fcmp("uno", y, y), y, out)
@@ -456,7 +464,12 @@ def _place(b: Builder, node: Node, args: Sequence[Value]) -> Value:
     return b.select(inside, b.cast("trunc", at, I32), b.const(I32.vector(x.type.lanes), -1))
 
 
-_CODE_ATTRS: dict[str, tuple[str, ...]] = {"one_hot": (), "place": (), "class_index": ("ignore_index",)}
+_CODE_ATTRS: dict[str, tuple[str, ...]] = {
+    "one_hot": (),
+    "place": (),
+    "probability": (),
+    "class_index": ("ignore_index",),
+}
 
 
 def code_attrs(node: Node) -> dict[str, Any]:
@@ -469,7 +482,7 @@ def code_attrs(node: Node) -> dict[str, Any]:
 
 _PASSES = (
     "positive copy stop_gradient scale_gradient straight_through clip_gradient clip_gradient_norm checkpoint_name "
-    "conj real"
+    "probability conj real"
 )
 
 

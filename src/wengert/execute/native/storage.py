@@ -108,15 +108,21 @@ def _to_odd(b: Builder, x: Value) -> Value:
 
 
 def _float_to_int(b: Builder, x: Value, bits: int, signed: bool) -> Value:
-    """Toward 0, by way of int32 or int64, whose smallest number stands for what neither holds."""
+    """Toward 0; what lies outside of the integers' range as its nearest end, NaN as 0."""
+    lowest, beyond = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if signed else (0.0, 2.0**bits)
+    low, high = b.fcmp("ole", x, b.const(x.type, lowest)), b.fcmp("oge", x, b.const(x.type, beyond))
+    inside = b.and_(b.fcmp("ogt", x, b.const(x.type, lowest)), b.fcmp("olt", x, b.const(x.type, beyond)))
+    whole = _whole(b, b.select(inside, x, b.const(x.type, 0.0)), bits, signed)
+    whole = b.select(low, b.const(whole.type, int(lowest)), whole)
+    return b.select(high, b.const(whole.type, int(beyond) - 1 if signed else -1), whole)
+
+
+def _whole(b: Builder, x: Value, bits: int, signed: bool) -> Value:
+    """A number inside the range, toward 0: by way of int32 or int64, which processors convert to."""
     if bits == 64 and not signed:
         middle = b.const(x.type, 2.0**63)
         high = b.fcmp("oge", x, middle)
-        low_part = _float_to_int(b, b.select(high, b.fsub(x, middle), x), 64, True)
+        low_part = _whole(b, b.select(high, b.fsub(x, middle), x), 64, True)
         return b.xor(low_part, b.select(high, b.const(low_part.type, -(2**63)), b.const(low_part.type, 0)))
     work = Type("i", 32 if bits <= 16 or (bits == 32 and signed) else 64, x.type.lanes)
-    limit = 2.0 ** (work.bits - 1)
-    inside = b.and_(b.fcmp("oge", x, b.const(x.type, -limit)), b.fcmp("olt", x, b.const(x.type, limit)))
-    whole = b.cast("fptosi", b.select(inside, x, b.const(x.type, 0.0)), work)
-    whole = b.select(inside, whole, b.const(work, -(2 ** (work.bits - 1))))
-    return b.cast("trunc", whole, Type("i", bits))
+    return b.cast("trunc", b.cast("fptosi", x, work), Type("i", bits))

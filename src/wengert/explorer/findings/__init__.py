@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ..recording import Recording
+from .cuts import missing
+from .depth import depth, exploding, vanishing_chain
 from .facts import Facts
 from .finding import Finding, Severity, Spread
-from .gradients import depth, great_steps, left_over, missing, still, unused
-from .programs import dead_units, spread_difference, squashed_twice, unread
+from .gradients import great_steps, left_over, still, unused
+from .programs import dead_units, spread_difference, squashed_twice, unread, unstable
 from .values import born_backward, born_forward
 
 __all__ = ["RULES", "Facts", "Finding", "Severity", "Spread", "findings"]
@@ -24,8 +26,11 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     left_over,
     spread_difference,
     squashed_twice,
+    unstable,
     dead_units,
     depth,
+    vanishing_chain,
+    exploding,
     great_steps,
     unused,
     still,

@@ -8,10 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from ...core.graph_numbers import VIEWS
 from ...core.source import Source, resolve
 from ...explain.finite import all_finite
 from ..recorder import Leaked
 from ..recording import Event, Recording, Row
+
+# What shows an operand's elements as they are.
+_SHOWN = VIEWS | {"cast", "copy"}
 
 
 class Facts:
@@ -36,6 +40,16 @@ class Facts:
     def backward(self) -> list[Event]:
         """The steps of the backward passes."""
         return [e for e in self.recording.events if e.phase == "backward"]
+
+    @cached_property
+    def order(self) -> dict[Row, int]:
+        """Where each row stands."""
+        return {row: i for i, row in enumerate(self.rows)}
+
+    @cached_property
+    def began(self) -> dict[Row, float]:
+        """When each operation ran."""
+        return {event.row: event.start for event in self.recording.events if event.phase == "forward"}
 
     @cached_property
     def parameters(self) -> list[Row]:
@@ -79,6 +93,16 @@ class Facts:
             found |= self.above(root)
         return found
 
+    @cached_property
+    def detached(self) -> set[Row]:
+        """What was computed for values that were then detached."""
+        values = {id(leak.value) for leak in self.recording.leaks if leak.what in ("detach", "data")}
+        found: set[Row] = set()
+        for row in self.rows:
+            if row.value is not None and id(row.value) in values and row not in found:
+                found |= self.above(row)
+        return found
+
     def source(self, row: Row) -> Source | None:
         """The user's line; of a leaf, where it is first used."""
         if row.op is None:
@@ -89,14 +113,6 @@ class Facts:
         if isinstance(row.code, Source):
             return row.code
         return row.node.source if row.node is not None else None
-
-    def leak(self, value: Any) -> Leaked | None:
-        """How a value left the graph, if it did."""
-        if value is None:
-            return None
-        # A view of it may have left: `detach()` gives the same array, `numpy()` may give another one over its memory.
-        found = (k for k in self.recording.leaks if k.value is value or getattr(k.value, "base", None) is value)
-        return next(found, None)
 
     def place(self, leak: Leaked) -> Source | None:
         """The user's line at which a value left the graph."""
@@ -145,3 +161,10 @@ def summary(value: Any) -> list[Any]:
     least = -np.inf if np.isneginf(array).any() else (float(good.min()) if good.size else np.nan)
     most = np.inf if np.isposinf(array).any() else (float(good.max()) if good.size else np.nan)
     return [float(least), float(most), f"{bad:.1%}" if 0 < bad < 1 else f"{bad:.0%}"]
+
+
+def origin(row: Row) -> Row:
+    """What a row shows the elements of: itself, but for views."""
+    while row.op is not None and row.op.name in _SHOWN and row.operands[0] is not None:
+        row = row.operands[0]
+    return row

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...core.graph_numbers import VIEWS
 from ...explain.dead_units import ACTIVATIONS, activation_slope
 from ...explain.report import size
 from ..recording import Row
@@ -17,51 +18,64 @@ from .finding import Finding
 SAMPLES, THRESHOLD = 32, 1e-3
 # The part of a layer's units that may be dead without anybody being told.
 DEAD = 0.25
+# Of fewer units than these a quarter is dead by chance; then it takes more.
+NARROW, DEAD_OF_FEW = 16, 0.75
 # Saved values that nothing reads are worth a warning from here (bytes).
 WASTE = 1_000_000
 
 
 def dead_units(facts: Facts) -> Iterator[Finding]:
-    """A layer of which many units have no slope for any sample."""
+    """Layers of which many units have no slope for any sample; those at one line, as in a loop, together."""
+    lines: dict[Any, list[tuple[float, int, int, int, Row]]] = {}
     for row in facts.rows:
-        if row.op is None or row.op.name not in ACTIVATIONS or not row.tracked or not row.operands:
-            continue
-        first = row.operands[0]
-        x = floating(first.value) if first is not None else None
-        if x is None or x.ndim < 2 or not np.isfinite(x).all():
-            continue
-        axis = 1 if x.ndim >= 4 else x.ndim - 1
-        if x.size // max(x.shape[axis], 1) < SAMPLES:
-            continue
-        bounds = [o.value if o is not None else row.literals.get(i) for i, o in enumerate(row.operands)][1:]
-        slope = np.abs(activation_slope(row.op, [first.value, *bounds] if first is not None else [], row.attrs))
-        dead = ~(slope > THRESHOLD).any(axis=tuple(i for i in range(x.ndim) if i != axis))
-        share = float(dead.mean())
-        if share < DEAD:
-            continue
-        kind = ACTIVATIONS[row.op.name]
-        verb = "never fire" if kind == "dead" else "are saturated"
+        if row.op is not None and row.op.name in ACTIVATIONS and (found := _dead(row)) is not None:
+            lines.setdefault((row.op.name, facts.source(row)), []).append((*found, row))
+    for (name, source), layers in lines.items():
+        share, dead, units, samples, row = max(layers, key=lambda layer: layer[0])
+        verb = "never fire" if ACTIVATIONS[name] == "dead" else "are saturated"
+        many = f"{len(layers)} × {name}: up to " if len(layers) > 1 else ""
+        which = f"In the worst of these {len(layers)} layers {dead:,}" if len(layers) > 1 else f"{dead:,}"
         yield Finding(
-            "dead-units", "warning", f"{share:.0%} of units {verb}", facts.where(row), row, "forward",
-            facts.source(row),
-            f"{int(dead.sum()):,} of {dead.size:,} units of this {row.op.name} have no slope for any of "
-            f"{x.size // dead.size:,} samples: no gradient passes them, and what feeds them does not learn.",
+            "dead-units", "warning", f"{many}{share:.0%} of units {verb}", facts.where(row), row, "forward", source,
+            f"{which} of {units:,} units of this {name} have no slope for any of {samples:,} samples: no gradient "
+            "passes them, and what feeds them does not learn.",
             "a smaller learning rate, another start (wg.nn.init.kaiming_normal_), a leaky ReLU or GELU, "
             "or a normalisation before it",
-            {"share": share, "units": int(dead.size), "dead": int(dead.sum())},
+            {"share": share, "units": units, "dead": dead, "layers": len(layers)},
         )  # fmt: skip
+
+
+def _dead(row: Row) -> tuple[float, int, int, int] | None:
+    """The share of a layer's units that are dead, how many, of how many, over how many samples; None for few."""
+    first = row.operands[0] if row.tracked and row.operands else None
+    x = floating(first.value) if first is not None else None
+    if first is None or x is None or row.op is None or x.ndim < 2 or not np.isfinite(x).all():
+        return None
+    axis = 1 if x.ndim >= 4 else x.ndim - 1
+    units = x.shape[axis]
+    if x.size // max(units, 1) < SAMPLES:
+        return None
+    bounds = [o.value if o is not None else row.literals.get(i) for i, o in enumerate(row.operands)][1:]
+    slope = np.abs(activation_slope(row.op, [first.value, *bounds], row.attrs))
+    dead = ~(slope > THRESHOLD).any(axis=tuple(i for i in range(x.ndim) if i != axis))
+    share = float(dead.mean())
+    few = DEAD if units >= NARROW else DEAD_OF_FEW
+    return (share, int(dead.sum()), units, x.size // units) if share >= few else None
 
 
 # What takes logits, by what probabilities are made with.
 _TWICE = {
     "softmax": {"cross_entropy", "log_softmax", "softmax"},
     "log_softmax": {"softmax"},
-    "sigmoid": {"binary_cross_entropy_with_logits", "sigmoid"},
+    "sigmoid": {"binary_cross_entropy_logits", "sigmoid"},
 }
-_UNSTABLE = {
-    ("log", "softmax"): "wg.log_softmax(x)",
-    ("log", "sigmoid"): "wg.logsigmoid(x), or binary_cross_entropy_with_logits",
+# What the logarithm of a squashed value is better taken by, of elements of it too.
+_LOGARITHMS = {
+    "softmax": "wg.log_softmax(x){chosen}, or wg.nn.functional.cross_entropy, which wants x",
+    "sigmoid": "wg.logsigmoid(x){chosen}, or wg.nn.functional.binary_cross_entropy_with_logits, which wants x",
+    "1 - sigmoid": "wg.logsigmoid(-x){chosen}, or wg.nn.functional.binary_cross_entropy_with_logits, which wants x",
 }
+_CHOOSING = VIEWS | {"index", "gather", "cast", "copy"}
 
 
 def squashed_twice(facts: Facts) -> Iterator[Finding]:
@@ -78,11 +92,27 @@ def squashed_twice(facts: Facts) -> Iterator[Finding]:
                 "it squashes them a second time, and gradients are small.",
                 f"give {row.op.name} what {inner.op.name} is given",
             )  # fmt: skip
-        instead = _UNSTABLE.get((row.op.name, inner.op.name))
-        if instead:
+
+
+def unstable(facts: Facts) -> Iterator[Finding]:
+    """The logarithm of a softmax or a sigmoid, or of elements of one: `log(softmax(x)[i])`."""
+    for row in facts.rows:
+        if row.op is None or row.op.name != "log" or not row.operands:
+            continue
+        inner, chosen = row.operands[0], ""
+        while inner is not None and inner.op is not None and inner.op.name in _CHOOSING:
+            chosen = "[i]" if inner.op.name in ("slice", "index", "gather") else chosen
+            inner = inner.operands[0]
+        if inner is None or inner.op is None:
+            continue
+        what, squashed = inner.op.name, inner
+        if what == "subtract" and inner.literals == {0: 1.0} and (one := inner.operands[1]) is not None:
+            what, squashed = f"1 - {one.op.name if one.op is not None else ''}", one
+        if what in _LOGARITHMS:
             yield Finding(
-                "unstable-form", "note", f"log of {inner.op.name}", facts.where(row), row, "forward",
-                facts.source(row), f"A {inner.op.name} that rounds to 0 has the logarithm −∞.", instead,
+                "unstable-form", "note", f"log of {what}", facts.where(row), row, "forward", facts.source(row),
+                f"The {what} at {facts.source(squashed)} can round to 0, whose logarithm is −∞.",
+                _LOGARITHMS[what].format(chosen=chosen),
             )  # fmt: skip
 
 
@@ -139,8 +169,10 @@ def unread(facts: Facts) -> Iterator[Finding]:
         return
     row = max(kept, key=lambda pair: pair[0])[1]
     count = len(kept)
+    # Where a program detaches what it has computed it says that gradients end there.
+    meant = facts.detached.issuperset(row for _, row in kept)
     yield Finding(
-        "unread-saved", "warning" if total >= WASTE else "note",
+        "unread-saved", "warning" if total >= WASTE and not meant else "note",
         f"{count} saved {'tensor is' if count == 1 else 'tensors are'} never read", facts.where(row), row, "backward",
         facts.source(row),
         f"{size(total)} are kept for a backward pass that does not come by: the loss does not depend on them.",

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...core.errors import DataError, fail
+from ..document import document
+from ..recording import Recording
 from ..server import Conversation, Post
 from .classify import Separate
 from .controls import settings
@@ -35,8 +37,10 @@ class Playground:
             fail(DataError, f"there is no script {script}", "Give a Python file: wengert playground play.py.")
         own = {} if script is None else {"script": script_run(script)}
         self.experiments: dict[str, type[Run]] = {**own, **EXPERIMENTS}
-        # The page opens with a step that was recorded; sessions send their own.
-        self.document: Mapping[str, Any] = FitLine(settings(FitLine.controls, {})).record().document
+        # The page opens with a step that was recorded; sessions send their own, of a script when it is asked for.
+        empty = Recording([], [], [], title="nothing recorded yet")
+        first = document(empty) if own else FitLine(settings(FitLine.controls, {})).record().document
+        self.document: Mapping[str, Any] = first
 
     def open(self, post: Post) -> Conversation:
         return Session(self.experiments, post)

@@ -1,0 +1,238 @@
+"""What a compiled function keeps for calls with certain objects (modules, optimisers, functions) among the arguments.
+
+It must not keep those objects alive. What is known of an object leads back to it, though: its dict, tensors in it,
+a part that knows the whole. So an object that lets compiled functions do so, by an item `_compiled` of its dict, keeps
+what they know of it itself, and both go together. For others the function keeps it, and nothing in it
+refers to the object as such; it is forgotten when the object is gone, or when others came in its place.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from .fast import MISS
+from .program import Path
+from .programs import Program
+from .reading import Reads
+from .surroundings import Surroundings
+
+# Calls with so many different objects are known at once, and short ways for so many kinds of calls with the same.
+_GUESTS = 64
+_SHORTS = 64
+# Surroundings of one set of cells that are known at once: a model that trains and is tested in turn has two.
+_AROUNDS = 4
+
+Way = Callable[..., Any]
+Name = tuple[int, ...]
+
+
+class Short(NamedTuple):
+    """The short ways for calls of one kind, and what they are made of."""
+
+    ways: tuple[Way, ...]
+    around: Surroundings
+    program: Program
+    paths: list[Path]
+
+
+def parts_of(objects: Sequence[Any]) -> list[Any]:
+    """The objects that stay the same where one of them is a method, made anew whenever it is asked for."""
+    found: list[Any] = []
+    for x in objects:
+        found += (x.__self__, x.__func__) if isinstance(x, types.MethodType) else (x,)
+    return found
+
+
+def origin(way: Way) -> Way | None:
+    """The short way that a function is, or stands for."""
+    stands_for = getattr(way, "stands_for", None)
+    found: Way | None = way if stands_for is None else stands_for()
+    return found
+
+
+class Guest:
+    """What is known of one set of such objects; `name` is empty where there are none."""
+
+    def __init__(self, name: Name = ()) -> None:
+        self.name = name
+        self.arounds: dict[Reads | None, list[Surroundings]] = {}
+        self.shorts: dict[tuple[Any, ...], Short] = {}
+        self.is_kept_elsewhere = False
+        self.alive: list[Any] = []
+        # By the words of native ways: what these need.
+        self._kept: dict[int, tuple[weakref.ref[Any], dict[Any, Any]]] = {}
+
+    def around(self, reads: Reads | None) -> Surroundings | None:
+        """Surroundings that still are what they were."""
+        known = self.arounds.get(reads, ())
+        return next((a for a in known if a.holds()), None)
+
+    def learn(self, reads: Reads | None, around: Surroundings) -> list[Way]:
+        """Know other surroundings; the short ways that are of no use any more.
+
+        Those of other cells are forgotten: nobody else may have these.
+        """
+        known = self.arounds.get(reads, ())
+        cells = around.numbers.keys()
+        gone = [a for i, a in enumerate(known) if a.numbers.keys() != cells or i >= _AROUNDS - 1]
+        self.arounds[reads] = [around, *(a for a in known if a not in gone)]
+        return self.forget(lambda short: short.around in gone)
+
+    def keep(self, mark: tuple[Any, ...], short: Short) -> list[Way]:
+        """Know other short ways; those that have to make room for them."""
+        old = self.shorts.get(mark)
+        if old is None and len(self.shorts) >= _SHORTS:
+            old = next(iter(self.shorts.values()))
+        gone = self.forget(lambda s: s is old)
+        self.shorts[mark] = short
+        for way in short.ways:
+            if self.is_kept_elsewhere and isinstance(way, types.BuiltinFunctionType):
+                words: Any = way.__self__
+                self._kept[id(words)] = weakref.ref(words), words.kept
+                words.kept = {}
+        return gone
+
+    def forget(self, is_gone: Callable[[Short], bool]) -> list[Way]:
+        """Forget short ways."""
+        gone = {mark: short for mark, short in self.shorts.items() if is_gone(short)}
+        for mark, short in gone.items():
+            del self.shorts[mark]
+            for way in short.ways:
+                if isinstance(way, types.BuiltinFunctionType):
+                    self._give_back(id(way.__self__))
+        return [way for short in gone.values() for way in short.ways]
+
+    def _give_back(self, number: int) -> None:
+        """Give a native way what it needs again: it may be under way."""
+        ref, kept = self._kept.pop(number, (lambda: None, {}))
+        words = ref()
+        if words is not None:
+            words.kept = kept
+
+    def offered(self, short: Short) -> tuple[Way, ...]:
+        """Short ways for a function to try, which are not kept alive by that where they are kept elsewhere."""
+        return tuple(map(self._loose, short.ways)) if self.name else short.ways
+
+    def _loose(self, way: Way) -> Way:
+        ref = weakref.ref(way)
+
+        def call(*args: Any) -> Any:
+            found = ref()
+            return MISS if found is None else found(*args)
+
+        call.stands_for = ref  # type: ignore[attr-defined]
+        call.guest = self.name  # type: ignore[attr-defined]
+        return call
+
+    def clear(self) -> list[Way]:
+        """Forget everything."""
+        self.arounds.clear()
+        return self.forget(lambda _: True)
+
+
+class Keeper:
+    """What an object keeps for compiled functions: nothing of it is in copies of the object."""
+
+    def __init__(self) -> None:
+        self.guests: WeakKeyDictionary[Guests, dict[Name, Guest]] = WeakKeyDictionary()
+
+    def __reduce__(self) -> Any:
+        return type(None), ()
+
+
+class _Known(NamedTuple):
+    """Where a guest is, weak references to its objects, and who keeps it."""
+
+    find: Callable[[], Guest | None]
+    refs: list[Any]
+    keeper: Callable[[], Keeper | None]
+
+
+def _keeper_of(objects: Sequence[Any]) -> Keeper | None:
+    """What keeps a guest: the last of its modules and optimisers, else of its functions.
+
+    An optimiser comes after its model, and is nothing without it.
+    """
+    own = [(x, x.__dict__) for x in objects if isinstance(getattr(x, "__dict__", None), dict)]
+    functions = [d for x, d in own if isinstance(x, types.FunctionType)]
+    found = [d for x, d in own if "_compiled" in d and not isinstance(x, types.FunctionType)] or functions
+    if not found:
+        return None
+    mine = found[-1]
+    if mine.get("_compiled") is None:
+        mine["_compiled"] = Keeper()
+    keeper: Keeper = mine["_compiled"]
+    return keeper
+
+
+class Guests:
+    """The guests of one function."""
+
+    def __init__(self, left: Callable[[Name], None]) -> None:
+        self._left = weakref.WeakMethod(left)
+        self._known: dict[Name, _Known] = {}
+
+    def of(self, objects: Sequence[Any]) -> Guest:
+        """The guest of some objects."""
+        name = tuple(map(id, parts_of(objects)))
+        known = self._known.pop(name, None)
+        guest = known.find() if known is not None else None
+        if known is None or guest is None:
+            known = self._welcome(name, objects)
+            guest = known.find()
+            assert guest is not None
+            while len(self._known) >= _GUESTS:
+                self._forget(next(iter(self._known)))
+        self._known[name] = known
+        return guest
+
+    def _welcome(self, name: Name, objects: Sequence[Any]) -> _Known:
+        guest = Guest(name)
+        refs: list[Any] = []
+        me = weakref.ref(self)
+
+        def gone(_: Any) -> None:
+            guests = me()
+            if guests is not None:
+                guests._lose(name)
+
+        for x in parts_of(objects):
+            try:
+                refs.append(weakref.ref(x, gone))
+            except TypeError:  # it stays as long as it is known
+                guest.alive.append(x)
+        keeper = _keeper_of([x.__self__ if isinstance(x, types.MethodType) else x for x in objects])
+        if keeper is None:
+            return _Known(lambda: guest, refs, lambda: None)
+        guest.is_kept_elsewhere = True
+        keeper.guests.setdefault(self, {})[name] = guest
+        return _Known(weakref.ref(guest), refs, weakref.ref(keeper))
+
+    def _forget(self, name: Name) -> None:
+        """Forget a guest that may be needed still: a native way of it may be under way."""
+        known = self._known.get(name)
+        guest = known.find() if known is not None else None
+        if guest is not None:
+            guest.clear()
+        self._lose(name)
+
+    def _lose(self, name: Name) -> None:
+        known = self._known.pop(name, None)
+        keeper = known.keeper() if known is not None else None
+        if keeper is not None:
+            keeper.guests.get(self, {}).pop(name, None)
+        left = self._left()
+        if left is not None:
+            left(name)
+
+    def __iter__(self) -> Iterator[Guest]:
+        return iter([guest for known in list(self._known.values()) if (guest := known.find()) is not None])
+
+    def clear(self) -> None:
+        """Forget them all."""
+        while self._known:
+            self._forget(next(iter(self._known)))
