@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -258,3 +259,37 @@ def test_two_threads_that_would_wait_for_each_other_are_told() -> None:
     crossed.clear()
     for f in (*runs, add_c, add_d):
         f(wg.ones(3))
+
+
+def test_a_trace_does_not_wait_for_who_waits_for_it() -> None:
+    hidden = wg.random.Generator(1)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait(a: Any) -> Any:
+        inside.set()
+        assert go_on.wait(60)
+        return a
+
+    draw = wg.jit(lambda x: wg.rand(3, generator=hidden) + wg.callback(wait, wg.spec((3,)), x))
+    go_on.set()
+    for _ in range(3):
+        draw(wg.ones(3))
+    inside.clear(), go_on.clear()
+    thread = threading.Thread(target=lambda: draw(wg.ones(3)), daemon=True)
+    thread.start()
+    assert inside.wait(60)
+
+    def trace() -> None:
+        with pytest.raises(wg.GraphError, match="another thread's compiled function is at work with"):
+            wg.jit(lambda x: x + wg.rand(3, generator=found()))(wg.ones(3))
+
+    def found() -> Any:  # where no search looks
+        return next(g for g in gc.get_objects() if type(g) is wg.random.Generator and id(g) == number)
+
+    number = id(hidden)
+    try:
+        together(trace)
+    finally:
+        go_on.set()
+        thread.join(60)
+    assert not thread.is_alive()

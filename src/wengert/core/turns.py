@@ -22,10 +22,13 @@ import time
 import weakref
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
 from threading import get_ident
 from typing import TypeVar
 
 from . import locks
+from .at_once import at_once, later
+from .capture import get_capture
 from .errors import GraphError, fail
 
 T = TypeVar("T")
@@ -88,7 +91,7 @@ def holding(turns: Sequence[Turn], run: Callable[[], T]) -> T:
     """What `run` returns, called while this thread holds the turns.
 
     Raises GraphError where it holds one of them already, for a program that is not done, and where it would wait for
-    a thread that waits for it.
+    a thread that waits for it, or for its trace.
     """
     if not turns:
         return run()
@@ -99,20 +102,46 @@ def holding(turns: Sequence[Turn], run: Callable[[], T]) -> T:
             "a compiled function writes to state in the midst of another one that writes to the same state",
             "One of the two updates would be lost. Call it before or after the other, not from a callback inside it.",
         )
+    if get_capture() is not None:
+        return _at_once(turn, turns[1:], run)
     outer = _holding.get(me, 0)
     if outer:
         _announce(me, turn)
     try:
         with turn.lock:
             _waiting.pop(me, None)
-            try:
-                _holding[me], turn.words[BY_PYTHON] = outer + 1, me
-                wait_for_native(turn)
-                return holding(turns[1:], run)
-            finally:  # stores alone: nothing comes between them
-                _holding[me], turn.words[BY_PYTHON] = outer, 0
+            return _held(turn, turns[1:], run)
     finally:
         _waiting.pop(me, None)
+
+
+def _held(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
+    """The same, with the lock of the first turn."""
+    me = get_ident()
+    outer = _holding.get(me, 0)
+    try:
+        _holding[me], turn.words[BY_PYTHON] = outer + 1, me
+        wait_for_native(turn)
+        return holding(others, run)
+    finally:  # stores alone: nothing comes between them
+        _holding[me], turn.words[BY_PYTHON] = outer, 0
+
+
+def _at_once(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
+    """The same in a trace, for which programs of other threads wait: it does not wait for them."""
+    got: list[bool] = []
+    try:
+        at_once(zip((got.append,), later(partial(turn.lock.acquire, False))))()
+        if not got[0] or turn.words[BY_NATIVE] not in (0, get_ident()):
+            fail(
+                GraphError,
+                "a function is traced that uses state which another thread's compiled function is at work with",
+                "Tracing did not find the state beforehand. Pass it as an argument, or let the function name it.",
+            )
+        return _held(turn, others, run)
+    finally:
+        if got == [True]:
+            turn.lock.release()
 
 
 def is_held_here(turn: Turn) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.at_once import Call, later
+from ..core.capture import get_capture
 from ..core.cells import Cell
 from ..core.declare import public
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
@@ -153,6 +154,8 @@ class Generator:
         if traced := self._in_trace():
             return traced.draw(blocks)
         turn, at = self._turn, self._at
+        if get_capture() is not None:
+            return self._alone(lambda: self._advanced(blocks))
         with turn.lock:
             holders = turn.words
             if not (holders[0] or holders[1]):

@@ -7,7 +7,7 @@ import functools
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -213,10 +213,18 @@ class Jit(Inspected, Native):
             path = program.along(forks, course)
         return self._run_new(call, found)
 
-    def _take(self, call: Call, found: Found, path: Path, done: list[bool] | None = None) -> Taken:
+    def _take(
+        self,
+        call: Call,
+        found: Found,
+        path: Path,
+        stood: Mapping[tuple[int, Any], Any] | None = None,
+        done: list[bool] | None = None,
+    ) -> Taken:
         """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken.
 
-        Raises CallAgain where others have put something else where it reads. See `_taken` for `done`.
+        Raises CallAgain where others have put something else where it reads: `stood` says what it was, by holder and
+        name, for a course that was just traced. See `_taken` for `done`.
         """
         around = found.around
         turns = path.turns(call.leaves, call.positions, around)
@@ -226,7 +234,10 @@ class Jit(Inspected, Native):
 
         def alone() -> Taken:
             # What was looked at before may have been changed by who had the turn.
-            if not (path.stands(around) and path.grads_fit(call.leaves, call.positions, around)):
+            if not (
+                path.stands(around, around.stood if stood is None else stood)
+                and path.grads_fit(call.leaves, call.positions, around)
+            ):
                 raise CallAgain
             return self._taken(call, found, path, old, done)
 
@@ -288,12 +299,12 @@ class Jit(Inspected, Native):
     def _run_new(self, call: Call, found: Found) -> Any:
         """Trace the course that this call takes, and run it."""
         path, (course, outputs, carried) = self._trace_and_run(
-            call, found, lambda path, done: self._take(call, found, path, done)
+            call, found, lambda path, stood, done: self._take(call, found, path, stood, done)
         )
         if course is not path.decisions:
             # Others have written to what the decisions hang on, or native code rounds otherwise: the trace decides.
             old: list[Any] = []
-            taken = lambda path, done: self._taken(call, found, path, old, done, is_known=True)
+            taken = lambda path, _, done: self._taken(call, found, path, old, done, is_known=True)
             path, (_, outputs, carried) = holding(
                 turns_of((c.key, c.turn) for c in found.around.cells), lambda: self._trace_and_run(call, found, taken)
             )
@@ -302,7 +313,9 @@ class Jit(Inspected, Native):
             warn(text)
         return path.results(outputs, carried)
 
-    def _trace_and_run(self, call: Call, found: Found, run: Callable[[Path, list[bool]], Taken]) -> tuple[Path, Taken]:
+    def _trace_and_run(
+        self, call: Call, found: Found, run: Callable[[Path, Mapping[tuple[int, Any], Any], list[bool]], Taken]
+    ) -> tuple[Path, Taken]:
         """Trace, and run what that gave.
 
         Where it is interrupted, or comes to nothing, what Python's code has changed outside is undone.
@@ -311,7 +324,7 @@ class Jit(Inspected, Native):
         self._last = path
         done: list[bool] = []
         try:
-            taken = run(path, done)
+            taken = run(path, outside.left, done)
         except CallAgain:
             outside.undo()
             raise
@@ -511,6 +524,7 @@ class Jit(Inspected, Native):
             except BaseException:
                 outside.undo()
                 raise
+            outside.leave(traced.place_writes)
             self._numbers.succeeded()
             inputs = facts_of(names, call.key)
             mode = {"gradients are recorded": get_mode().grad, "the default dtype": get_mode().floats}

@@ -7,7 +7,7 @@ object), the program is run once, and the function is traced again in the next c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ...core import tree
@@ -48,6 +48,13 @@ class Outside:
         self.around = around
         self.containers = [dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in around.containers]
         self.places = [p.read() for p in around.places]
+        # What the trace left where a run writes, by holder and name.
+        self.left: dict[tuple[int, Any], Any] = {}
+
+    def leave(self, writes: Iterable[PlaceWrite]) -> None:
+        """Note what there is where a run is to write."""
+        found = (write.place(self.around) for write in writes)
+        self.left = {(id(p.holder), p.name): p.read() for p in found}
 
     def put_back(self) -> None:
         """Nothing abstract stays behind; everything else does."""

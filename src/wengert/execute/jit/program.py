@@ -237,10 +237,10 @@ class Path:
         owners = [self._tensor("argument", i, leaves, positions, around) for i in arguments]
         return turns_of([*((turn.number, turn) for turn in known), *(((id(x),), None) for x in owners)])
 
-    def stands(self, around: Surroundings) -> bool:
-        """Whether the places that a run reads and writes to hold what they held when the surroundings were searched."""
+    def stands(self, around: Surroundings, stood: Mapping[tuple[int, Any], Any]) -> bool:
+        """Whether where a run writes there is what `stood` there, by holder and name, if somebody had looked."""
         found = [write.place(around) for write in self.traced.place_writes]
-        return all(around.stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
+        return all(stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """The node of an output, where gradients flow back from it."""
