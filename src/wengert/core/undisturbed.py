@@ -6,6 +6,7 @@ Python does in many steps, writing into memory that nobody wants to have twice.
 
 from __future__ import annotations
 
+import importlib
 import signal
 from collections.abc import Callable
 from threading import get_ident, main_thread
@@ -16,7 +17,9 @@ T = TypeVar("T")
 
 # Signals that people and programs send to a process to have it do something else.
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGALRM", "SIGVTALRM", "SIGUSR1", "SIGUSR2", "SIGBREAK")
-_SIGNALS = tuple(getattr(signal, name) for name in _NAMES if hasattr(signal, name))
+_SIGNALS = tuple(int(getattr(signal, name)) for name in _NAMES if hasattr(signal, name))
+# The functions written in C: those of `signal` make enumerations of numbers, which takes twenty times as long.
+_in_c: Any = importlib.import_module("_signal")
 
 
 def undisturbed(run: Callable[[], T]) -> T:
@@ -26,7 +29,7 @@ def undisturbed(run: Callable[[], T]) -> T:
     """
     if get_ident() != main_thread().ident:
         return run()
-    handlers: list[tuple[int, Any]] = [(s, h) for s in _SIGNALS if callable(h := signal.getsignal(s))]
+    handlers: list[tuple[int, Any]] = [(s, h) for s in _SIGNALS if callable(h := _in_c.getsignal(s))]
     if not handlers:
         return run()
     arrived: list[tuple[Callable[..., Any], int, FrameType | None]] = []
@@ -37,7 +40,7 @@ def undisturbed(run: Callable[[], T]) -> T:
     known = dict(handlers)
     try:
         for number, _ in handlers:
-            signal.signal(number, hold_back)
+            _in_c.signal(number, hold_back)
         return run()
     finally:
         try:
@@ -52,6 +55,6 @@ def _put_back(handlers: list[tuple[int, Any]]) -> None:
     # One that is put back may be called there and then, and raise: the others are put back all the same.
     if handlers:
         try:
-            signal.signal(*handlers[0])
+            _in_c.signal(*handlers[0])
         finally:
             _put_back(handlers[1:])
