@@ -133,3 +133,28 @@ def test_what_it_cannot_answer() -> None:
         wg.explain.precision(lambda x: wg.argmax(x), np.ones(3, FLOAT32))
     with pytest.raises(wg.GradientError, match="does not depend"):
         wg.explain.precision(lambda x: x.detach() * 2.0, FLOAT32(1.0))
+
+
+def test_float32_that_enters_a_float64_computation_is_named() -> None:
+    x = np.array([0.3, 0.7])
+    table = wg.tensor([0.1, 0.5])
+    exact = wg.tensor([0.5, 3.0])
+
+    def fn(x: Any) -> Any:
+        return (x * table + exact * x).sum()
+
+    for f in (fn, wg.jit(fn)):
+        found = wg.explain.precision(f, x)
+        (entry,) = found.narrow
+        assert (entry.dtype, entry.into) == ("float32", "float64")
+        assert entry.source is not None
+        assert entry.source.text == "x * table"
+        assert "float32 enters float64" in str(found)
+    # Not what is exact, nor where the result has no more digits than that, nor numbers.
+    assert not wg.explain.precision(lambda x: (x * exact).sum(), x).narrow
+    assert not wg.explain.precision(fn, x.astype(np.float32)).narrow
+    assert not wg.explain.precision(lambda x: (x * wg.exp(0.1) * 0.1).sum(), x).narrow
+    half = wg.tensor([0.1], dtype=wg.float16)
+    assert wg.explain.precision(lambda x: (x * half).sum(), x.astype(np.float32)).narrow[0].dtype == "float16"
+    names = [n.op for n in wg.explain.precision(lambda x: (x * x.astype(wg.float32)).sum(), x).nodes]
+    assert names[0] == "cast"

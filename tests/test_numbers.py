@@ -411,3 +411,89 @@ def test_plain_eager_logging_stays() -> None:
             float(d * d)
         assert wg.autograd.unpack_dual(d * d).tangent.item() == 4.0
     assert float(d * d) == 4.0
+
+
+def test_functions_with_rules_of_ones_own_give_numbers_for_numbers() -> None:
+    class Cube(wg.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return 3 * x * x * g
+
+    @wg.custom_vjp
+    def sine(x: Any) -> Any:
+        return wg.sin(x)
+
+    sine.defvjp(lambda x: (sine(x), x), lambda x, ct: (ct * wg.cos(x),))
+    exact = np.array([0.1])
+    assert (sine(0.1) * wg.tensor(exact)).numpy()[0] == math.sin(0.1) * 0.1
+    for fn, want in ((Cube.apply, 3 * 0.1**2), (sine, math.cos(0.1))):
+        slope = wg.grad(fn)(0.1)
+        assert abs(float(slope) - want) < 1e-16
+        assert slope.is_weak
+        assert (slope * wg.tensor(exact)).dtype == wg.float64
+        assert wg.grad(lambda x, fn=fn: (fn(x) * wg.ones(1)).sum())(0.1).dtype == wg.float32
+    assert all(c.is_weak for c in wg.taylor(wg.exp, 0.1, 3))
+    assert wg.taylor(lambda x: x * wg.ones(2), 0.1, 1)[1].dtype == wg.float32
+
+
+def test_what_is_like_a_number_is_a_number() -> None:
+    number = wg.exp(0.1)
+    for made in (wg.ones_like(number), wg.zeros_like(number), wg.full_like(number, 0.3), wg.ones_like(2.0)):
+        assert made.is_weak
+        assert (made + wg.ones(2)).dtype == wg.float32
+    assert (wg.full_like(number, 0.3) + wg.zeros(1, dtype=wg.float64)).numpy()[0] == 0.3
+    assert wg.ones_like(number, requires_grad=True).dtype == wg.float32
+    assert wg.ones_like(number, dtype=wg.float16).dtype == wg.float16
+    assert wg.rand_like(number).dtype == wg.randn_like(number).dtype == wg.float32
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("Normal", (0, 3)),
+        ("Normal", (0.1, 0.3)),
+        ("Gamma", (2.1, 3.3)),
+        ("Beta", (2, 0.7)),
+        ("StudentT", (3.3,)),
+        ("Geometric", (0.3,)),
+        ("Poisson", (3.1,)),
+        ("Laplace", (0.1, 0.7)),
+    ],
+)
+def test_distributions_of_numbers_take_the_precision_of_their_values(name: str, parameters: tuple[float, ...]) -> None:
+    make = getattr(wg.distributions, name)
+    found, exact = make(*parameters), make(*(wg.tensor(np.float64(p)) for p in parameters))
+    value = np.array([0.0, 1.0, 3.0]) if name in ("Geometric", "Poisson") else np.array([0.2, 0.4, 0.9])
+    assert found.sample((3,)).dtype == wg.float32
+    assert found.log_prob(wg.tensor(value)).dtype == wg.float64
+    np.testing.assert_allclose(found.log_prob(wg.tensor(value)), exact.log_prob(wg.tensor(value)), rtol=1e-14)
+    assert found.log_prob(wg.tensor(value).astype(wg.float32)).dtype == wg.float32
+    number = found.log_prob(float(value[1]))
+    assert number.is_weak
+    assert abs(number.item() - exact.log_prob(wg.tensor(value)).numpy()[1]) < 1e-13
+
+
+def test_states_that_are_functions_of_numbers_take_the_dtype_of_the_equation() -> None:
+    from wengert.solve import Event, odeint
+
+    start, rate = wg.exp(0.0), wg.tensor(1.0, dtype=wg.float64)
+    assert odeint(lambda t, y: -y, start, [0.0, 1.0]).dtype == wg.float32
+    found = odeint(lambda t, y: -rate * y, start, [0.0, 1.0])
+    assert found.dtype == wg.float64
+    assert abs(found[-1].item() - math.exp(-1)) < 1e-6
+
+    def landing(height: Any) -> Any:
+        ground = Event(lambda t, s: s[0], direction=-1)
+        return odeint(
+            lambda t, s: wg.stack([s[1], -9.81 + 0 * s[1]]), wg.stack([height, 0.0 * height]), [0.0, 10.0], event=ground
+        ).event_t[0]
+
+    want = 0.5 * math.sqrt(2 / 9.81 / 10.0)
+    for height in (10.0, wg.tensor(10.0), np.float64(10.0)):
+        assert abs(float(wg.grad(landing)(height)) - want) < 1e-4

@@ -305,6 +305,39 @@ def test_multinomial() -> None:
     assert stats.chisquare([counts[k] for k in expected], list(expected.values())).pvalue > 0.01
 
 
+@pytest.mark.parametrize(("count", "replacement"), [(5, True), (1, False), (3, False)])
+@pytest.mark.parametrize("shape", [(4,), (2, 4)])
+def test_multinomial_in_compiled_code(shape: tuple[int, ...], count: int, replacement: bool) -> None:
+    held = wg.tensor(np.random.default_rng(0).uniform(size=shape))
+
+    def draws(scale: wg.Tensor, g: wg.random.Generator) -> tuple[wg.Tensor, wg.Tensor]:
+        args = (count, replacement)
+        return wg.multinomial(held, *args, generator=g), wg.multinomial(held * scale + 0.1, *args, generator=g)
+
+    eager, compiled = generator(3), generator(3)
+    step = wg.jit(lambda scale: draws(scale, compiled))
+    for i in range(4):
+        for found, expected in zip(step(wg.tensor(float(i))), draws(wg.tensor(float(i)), eager)):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    assert compiled.get_state().tolist() == eager.get_state().tolist()
+
+
+@pytest.mark.parametrize("row", [[0.0, 0.0, 0.0], [-1.0, 2.0, 3.0], [np.nan, 1.0, 1.0], [np.inf, 1.0, 1.0]])
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weights_of_no_distribution_are_refused_in_compiled_code(row: list[float], replacement: bool) -> None:
+    step = wg.jit(lambda w: wg.multinomial(w, 2, replacement))
+    assert step(wg.tensor([[1.0, 2.0, 0.0]] * 2)).shape == (2, 2)
+    with pytest.raises(wg.ShapeError, match="multinomial"):
+        step(wg.tensor([[1.0, 2.0, 0.0], row]))
+
+
+def test_multinomial_for_each_example() -> None:
+    weights = wg.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
+    drawn = wg.vmap(lambda w: wg.multinomial(w, 2, True), randomness="different")(weights)
+    assert drawn.tolist() == [[0, 0], [2, 2]]
+
+
 def test_permutations_are_uniform() -> None:
     g = generator(0)
     counts = Counter(tuple(wg.randperm(4, generator=g).tolist()) for _ in range(4800))

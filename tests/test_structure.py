@@ -38,6 +38,9 @@ MATCHES = {
     "reshape": (lambda: wg.reshape(T, (4, -1)), lambda: X.reshape(4, -1)),
     "reshape method": (lambda: T.reshape(4, 6), lambda: X.reshape(4, 6)),
     "view": (lambda: T.view((-1,)), lambda: X.reshape(-1)),
+    "view_as": (lambda: T.view_as(np.zeros((6, 4))), lambda: X.reshape(6, 4)),
+    "contiguous": (lambda: T.mT.contiguous().view(-1), lambda: np.swapaxes(X, -1, -2).ravel()),
+    "cpu": (lambda: T.cpu(), lambda: X),
     "reshape_as": (lambda: T.reshape_as(np.zeros((6, 4))), lambda: X.reshape(6, 4)),
     "flatten": (lambda: T.flatten(1), lambda: X.reshape(2, 12)),
     "flatten middle": (lambda: wg.flatten(T, 0, 1), lambda: X.reshape(6, 4)),
@@ -163,7 +166,7 @@ def test_cast_methods() -> None:
     assert x.long().tolist() == [0, 1, -1]
     assert x.bool().tolist() == [False, True, True]
     assert x.float() is x
-    assert x.to("cpu") is x
+    assert x.to("cpu") is x.cpu() is x
     assert x.to(x.double()).dtype == wg.float64
     assert x.to("cpu", wg.float64).dtype == x.type_as(x.double()).dtype == wg.float64
     with pytest.raises(ValueError, match="cuda"):

@@ -281,6 +281,8 @@ class Writer:
         elif dtype.startswith(("int", "uint")):
             low = 0 if dtype.startswith("u") else -20
             text = f"np.asarray({rng}.integers({low}, 21, {shape})).astype('{dtype}')"
+        elif dtype.startswith("complex"):
+            text = f"np.asarray({rng}.standard_normal({shape}) + 1j * {rng}.random({shape})).astype('{dtype}')"
         elif kind == "special":
             text = f"np.asarray({rng}.choice({SPECIAL}, {shape}))"
         elif kind == "whole":
@@ -318,7 +320,7 @@ class Writer:
                 assert to is self.steps, text
                 return None
             array = np.asarray(value)
-            if array.size > 4 * LARGEST or array.dtype.kind == "c":
+            if array.size > 4 * LARGEST:
                 return None
             if to is self.steps and array.size and _is_float(array):
                 wild = ~np.isfinite(array.astype(np.float64))

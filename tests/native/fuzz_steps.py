@@ -20,7 +20,8 @@ RARE_BINARY = words("remainder floor_divide nextafter")
 COMPARE = words("less less_equal greater greater_equal equal not_equal")
 REDUCE = words("sum mean max min prod sum mean max logsumexp var std sum")
 NUMBERS = ("2.0", "-1.0", "0.5", "0.0", "3", "1", "-0.25", "10.0", "-2")
-WHOLE_DTYPES = ("int64", "int32", "int8", "uint8", "int16", "uint32")
+WHOLE_DTYPES = ("int64", "int32", "int8", "uint8", "int16", "uint32", "uint16", "uint64")
+COMPLEX_DTYPES = ("complex64", "complex128")
 
 
 def unary(w: Writer) -> Any:
@@ -86,6 +87,26 @@ def whole(w: Writer) -> Any:
                 f"wg.cumsum({x}, axis={w.axis(x)})",
                 f"wg.where({x} > 0, {x}, {y})",
                 f"~{x}",
+            )
+        )
+    )
+
+
+def complex_numbers(w: Writer) -> Any:
+    """Work on complex numbers, from real ones and back to such."""
+    x = w._some(lambda x: x.dtype.kind == "c") or w.input(w.shape(), w.of(COMPLEX_DTYPES))
+    y = w.like(w.values[x].shape, w.values[x].dtype.name)
+    axis = w.axes(x)
+    return w.step(
+        w.of(
+            (
+                f"{x} {w.of('+-*/')} {y}",
+                f"{x} {w.of('+-*/')} {w.of(NUMBERS)}",
+                f"wg.{w.of(('exp', 'sin', 'tanh', 'sqrt', 'square', 'conj', 'negative'))}({x})",
+                f"wg.{w.of(('real', 'imag', 'abs'))}({x})",
+                f"wg.{w.of(('sum', 'mean', 'prod'))}({x}, axis={axis})",
+                f"wg.where(wg.real({x}) > 0, {x}, {y})",
+                f"wg.stack([{x}, {y}])",
             )
         )
     )
@@ -359,7 +380,8 @@ FAMILIES: tuple[tuple[float, Callable[[Writer], Any]], ...] = (
     (2.5, choose),
     (1, clip),
     (1.5, cast),
-    (1.5, whole),
+    (2, whole),
+    (0.7, complex_numbers),
     (5, reduction),
     (3, normalised),
     (0.7, arg_reduction),

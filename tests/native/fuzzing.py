@@ -49,6 +49,12 @@ def _wide(x: Any) -> Array:
     return np.asarray(x).astype(np.float64)
 
 
+def _parts(x: Any, dtype: Any) -> Array:
+    """Real and imaginary parts; both infinite where one is, for a product of such has no one meaning."""
+    array = np.array(x, dtype)
+    return np.stack([np.where(np.isfinite(array), part, np.inf) for part in (array.real, array.imag)], -1)
+
+
 def _allowed(want: Array, ways: Sequence[Array], dtype: Any) -> tuple[Array, Array]:
     """How far each element may be off, and which may be anything."""
     info: Any = None
@@ -74,6 +80,8 @@ def difference(got: Any, want: Any, ways: Sequence[Any]) -> str | None:
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    if want.dtype.kind == "c":
+        got, want, *ways = (_parts(x, want.dtype) for x in (got, want, *ways))
     with np.errstate(all="ignore"):
         have, expected = _wide(got), _wide(want)
         allowed, free = _allowed(expected, [_wide(way) for way in ways], want.dtype)
@@ -98,7 +106,8 @@ TARGETS: dict[str, Callable[[], Target]] = {
 }
 
 
-def _bits(x: Any) -> bytes:
+def bits(x: Any) -> bytes:
+    """All bytes of an array's elements."""
     return np.ascontiguousarray(x).tobytes()
 
 
@@ -121,7 +130,7 @@ def check(program: Program, target: str = "host") -> Failure | None:
                 program_ = runtime.Program(compiled.plan)
                 out = program_.run(given, [None] * len(graph.outputs))
             for a, b, free in zip(arrays, given, donated, strict=True):
-                if not free and _bits(a) != _bits(b):
+                if not free and bits(a) != bits(b):
                     return Failure("input", f"{target}: an input that is not donated was written to")
             shared = _overlap(out, [a for a, free in zip(given, donated, strict=True) if not free])
             if shared:
@@ -131,7 +140,7 @@ def check(program: Program, target: str = "host") -> Failure | None:
         return Failure(f"raises {type(error).__name__}", f"{target}: {re.sub(r'0x[0-9a-f]+', '', str(error))[:400]}")
     for other in results[1:]:
         for i, (a, b) in enumerate(zip(results[0], other, strict=True)):
-            if _bits(a) != _bits(b):
+            if bits(a) != bits(b):
                 return Failure("splitting", f"{target}: output {i} depends on how steps are shared out")
     return compared(graph, arrays, results[0], expected, target)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
 import operator
@@ -384,3 +385,180 @@ def test_a_state_that_is_kept_carries_gradients_on() -> None:
             loss = f(wg.ones(2))
         loss.backward()
     close(v.grad, w.grad)
+
+
+def hidden(x: Any) -> Any:
+    """Something that leads to `x` on a way that no search goes."""
+
+    class Opaque:
+        __slots__ = ("_OTHER",)
+
+    opaque = Opaque()
+    opaque._OTHER = [x]
+    get = operator.attrgetter("__getitem__")
+    return lambda: get(getattr(opaque, "_OT" + "HER"))(0)
+
+
+@pytest.mark.parametrize("where", ["attribute", "item", "element", "thread"])
+def test_a_tensor_that_is_made_anew_and_kept_outside(where: str) -> None:
+    class Kept:
+        last: Any = None
+
+    def make() -> Any:
+        kept, items, local = Kept(), {"row": [None, None]}, threading.local()
+
+        def read() -> Any:
+            found = {"attribute": kept.__dict__, "item": items, "element": items, "thread": local.__dict__}[where]
+            return found["row"][1] if where == "element" else found.get("last")
+
+        def step(x: Any) -> Any:
+            c = wg.tensor([0.5, 0.25])
+            if where == "attribute":
+                kept.last = c
+            elif where == "item":
+                items["last"] = c
+            elif where == "element":
+                items["row"][1] = c
+            else:
+                local.last = c
+            return x * c
+
+        return read, step
+
+    read, step = make()
+    compiled = wg.jit(step)
+    for i in range(6):
+        close(compiled(wg.ones(2) * i), [0.5 * i, 0.25 * i])
+        close(read(), [0.5, 0.25])
+        read().add_(1.0)  # what is written to it outside is gone after the next step
+    assert compiled.cache_info().traces <= 2
+
+
+def test_a_tensor_from_nowhere_is_read_anew_where_it_is_only_returned_or_kept() -> None:
+    class Kept:
+        last: Any = None
+
+    kept, w = Kept(), wg.tensor([1.0, 2.0])
+    get = hidden(w)
+
+    def step(x: Any) -> Any:
+        kept.last = get()
+        return x * 2, get()
+
+    compiled = wg.jit(step)
+    for _ in range(4):
+        close(compiled(wg.ones(2))[1], w)
+        close(kept.last, w)
+        w.add_(1.0)
+
+
+def test_what_a_trace_leaves_to_the_garbage_collector_is_no_state() -> None:
+    class Node:
+        pass
+
+    def step(x: Any) -> Any:
+        node = Node()
+        node.me, node.factor = node, wg.tensor([2.0, 3.0])
+        return x * node.factor
+
+    compiled = wg.jit(step)
+    gc.disable()
+    try:
+        close(compiled(wg.ones(2)), [2, 3])
+    finally:
+        gc.enable()
+    assert compiled.cache_info() == (1, 1, 1)
+
+
+def test_constants_of_a_second_backward_pass_are_no_state() -> None:
+    v, w = wg.tensor([[0.3, -0.2]], requires_grad=True), wg.tensor([[0.3], [0.1]], requires_grad=True)
+
+    def step(x: Any, y: Any) -> Any:
+        loss = wg.mse_loss(wg.tanh(x @ v) @ w, y)
+        grads = wg.autograd.grad(loss, (v, w), create_graph=True)
+        return wg.autograd.grad(sum((g * g.detach()).sum() for g in grads), (v, w))
+
+    compiled = wg.jit(step)
+    x, y = wg.ones((4, 1)), wg.zeros((4, 1))
+    for a, b in zip(compiled(x, y), step(x, y), strict=True):
+        close(a, b)
+    assert compiled.cache_info() == (1, 1, 1)
+
+
+def test_tensors_made_anew_where_no_search_finds_them_are_refused() -> None:
+    kept = [None]
+    address = id(kept)
+
+    def step(x: Any) -> Any:
+        found = ctypes.cast(address, ctypes.py_object).value
+        found[0] = wg.tensor([2.0, 3.0])
+        return x * found[0]
+
+    with pytest.raises(wg.GraphError, match=r"makes a tensor, f32\[2\], in every trace and keeps it (.|\n)*return"):
+        wg.jit(step)(wg.ones(2))
+
+
+def _by_grad(w: Any, x: Any) -> Any:
+    return wg.autograd.grad(((x * w) ** 2).sum(), w)[0]
+
+
+def _by_backward(w: Any, x: Any) -> Any:
+    ((x * w) ** 2).sum().backward()
+    g, w.grad = w.grad, None
+    return g
+
+
+def _by_hook(w: Any, x: Any) -> Any:
+    seen = []
+    y = x * w
+    y.register_hook(lambda g: seen.append(g) or g)
+    (y**2).sum().backward()
+    w.grad = None
+    return seen[0]
+
+
+def _by_retain_grad(w: Any, x: Any) -> Any:
+    y = x * w
+    y.retain_grad()
+    (y**2).sum().backward()
+    w.grad = None
+    return y.grad
+
+
+class _Cube(wg.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g * 3.0 * x * x
+
+
+def _by_rule(w: Any, x: Any) -> Any:
+    return wg.autograd.grad(_Cube.apply(w * x).sum(), w)[0]
+
+
+@pytest.mark.parametrize("first", [_by_grad, _by_backward, _by_hook, _by_retain_grad, _by_rule])
+def test_no_gradient_flows_through_a_first_order_pass(first: Any) -> None:
+    """A gradient that was taken without create_graph is a plain number to what follows, compiled as eager."""
+
+    def step(w: Any, x: Any) -> Any:
+        w.grad = None
+        g = first(w, x)
+        v = w - 0.1 * g
+        (v**2).sum().backward()
+        return g, w.grad, g.requires_grad
+
+    x = wg.ones(2)
+    w = wg.tensor([0.3, 0.1], requires_grad=True)
+    expected = step(w, x)
+    compiled = wg.jit(step)
+    for _ in range(3):
+        g, total, flows = compiled(w, x)
+        close(g, expected[0])
+        close(total, expected[1])
+        close(w.grad, expected[1])
+        assert not any((flows, g.requires_grad, total.requires_grad, w.grad.requires_grad))

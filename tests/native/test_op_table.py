@@ -58,6 +58,8 @@ HOST = frozenset(
         "random_categorical_at",
         "random_loggamma",
         "random_loggamma_at",
+        "random_multinomial",
+        "random_multinomial_at",
         "random_poisson",
         "random_poisson_at",
         "rfft",

@@ -12,6 +12,7 @@ from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fai
 from ..core.operands import promote_tensors
 from ..core.spec import Shape, category, default_float, normalize_shape
 from ..core.tensor import Tensor
+from ..ops.structure import as_operand
 
 
 class Distribution:
@@ -106,7 +107,10 @@ class Distribution:
     # -- helpers of subclasses
 
     def _parameters(self, **given: Any) -> tuple[Tensor, ...]:
-        """The parameters as tensors of one floating dtype and, broadcast, of the batch's shape."""
+        """The parameters as tensors of one floating dtype and, broadcast, of the batch's shape.
+
+        Python numbers alone stay numbers, in Python's precision; what is drawn has the default dtype then.
+        """
         tensors = wg.broadcast_tensors(*self._floating(**given))
         self.batch_shape = tensors[0].shape
         return tuple(tensors)
@@ -118,8 +122,8 @@ class Distribution:
         if kind == 3:
             fail(DTypeError, f"{name}: parameters of dtype {tensors[0].dtype}", "They must be real.")
         if kind < 2:
-            tensors = [t.astype(default_float()) for t in tensors]
-        self.dtype = tensors[0].dtype
+            tensors = [1.0 * t if t.is_weak else t.astype(default_float()) for t in tensors]
+        self.dtype = default_float() if all(t.is_weak for t in tensors) else tensors[0].dtype
         return tensors
 
     def _value(self, value: Any) -> Tensor:
@@ -148,7 +152,9 @@ class ByQuantile(Distribution):
 
 
 def _asarray(value: Any, dtype: Any) -> Tensor:
-    return wg.asarray(value, dtype=dtype) if isinstance(value, (bool, int, float, list, tuple)) else wg.asarray(value)
+    if isinstance(value, (bool, int, float)):
+        return as_operand(value)
+    return wg.asarray(value, dtype=dtype) if isinstance(value, (list, tuple)) else wg.asarray(value)
 
 
 def _source(generator: Any, key: Any) -> Any:

@@ -89,6 +89,7 @@ _DRAWN = {
     "random_normal": 32 + 2 * _TRANSCENDENTAL,
     "random_permutation": 60,
     "random_categorical": 32 + 2 * _TRANSCENDENTAL,
+    "random_multinomial": 32 + 3 * _TRANSCENDENTAL,
     "random_loggamma": 150,
     "random_poisson": 150,
     "random_binomial": 150,

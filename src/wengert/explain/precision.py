@@ -10,7 +10,7 @@ backward pass gives.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,8 @@ from .observer import Step
 from .replayed import opened, replay
 
 _SHOWN = 8
+# Numbers that are multiples of a part so small of the power of two above them are taken for exact.
+_SHORT = 1 << 8
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,28 @@ class Loss:
         )
 
 
+@dataclass(frozen=True)
+class Narrow:
+    """A place where values of a narrower dtype enter the computation: their further digits are not there.
+
+    `dtype` is theirs, `digits` how many decimal digits that has, `into` the dtype that they are taken to. Values of few
+    binary digits (0.5, 3.0), which are exact in both, do not count.
+    """
+
+    dtype: str
+    into: str
+    digits: float
+    source: Source | None
+    path: str
+
+    def __str__(self) -> str:
+        where = f" at {self.source}: {self.source.text}" if self.source is not None else ""
+        return (
+            f"{self.dtype} enters {self.into}{where}   ({self.digits:.1f} digits: make it with dtype=wg.{self.into}, "
+            "or under wg.set_default_dtype)"
+        )
+
+
 def _merged(group: Sequence[Loss]) -> Loss:
     first = group[0]
     return Loss(
@@ -80,7 +104,8 @@ class Precision:
     `value` is the result (the sum of its elements), `exact` that of the shadow run in a wider dtype,
     `error` their difference, `estimate` its first-order estimate (the sum over `nodes`, which stand in
     order of what they lose), `bound` the sum of the magnitudes. `digits` are the decimal digits that are
-    right, of `available` in the dtype.
+    right, of `available` in the dtype; what comes in with fewer digits than that, and counts as exact, stands in
+    `narrow`.
     """
 
     value: float
@@ -93,6 +118,7 @@ class Precision:
     dtype: str
     shadow: str
     nodes: tuple[Loss, ...]
+    narrow: tuple[Narrow, ...] = ()
 
     @property
     def worst(self) -> Loss | None:
@@ -114,6 +140,7 @@ class Precision:
             f"{self.digits:.1f} of {self.available:.1f} digits are right",
             f"error {self.error:+.2e}, estimated {self.estimate:+.2e} (at most {self.bound:.1e} to first order)",
         ]
+        lines += [f"  {entry}" for entry in self.narrow[:_SHOWN]]
         lines += [f"  {node}" for node in self.lines[:_SHOWN] if node.error]
         worst = max(self.nodes, key=lambda n: n.cancels, default=None)
         if worst is not None and worst.cancels > 100 and self.digits < self.available / 2:
@@ -146,14 +173,14 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     >>> def f(x):
     ...     c = wg.cos(x)
     ...     return (1.0 - c) / x**2
-    >>> found = wg.explain.precision(f, 1e-3)
+    >>> found = wg.explain.precision(f, wg.tensor(1e-3))
     >>> found.worst.op, found.digits < 2
     ('cos', True)
     """
     given = arguments(fn, args)
     token = set_mode(get_mode().with_grad(True))
     try:
-        with observing():  # so that compiled functions run as they are written
+        with observing() as seen:  # so that compiled functions run as they are written
             results = tensors_of(fn(*given.args))
     finally:
         reset_mode(token)
@@ -162,7 +189,35 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
         fail(DTypeError, "precision of a function that does not return one real floating tensor")
     if not tracked:
         fail(GradientError, "precision of a result that does not depend on floating arguments")
-    return _analysed(tracked[0])
+    return replace(_analysed(tracked[0]), narrow=_narrow(seen.steps, tracked[0].dtype))
+
+
+def _narrow(steps: Sequence[Step], dtype: Any) -> tuple[Narrow, ...]:
+    """Where values of a narrower dtype than the result's were widened on the way, once for each line."""
+    found: dict[tuple[str, Source | None], Narrow] = {}
+    for step in steps:
+        if step.op.name != "cast" or step.depth:
+            continue
+        value, out = step.inputs[0], step.out
+        if category(out.dtype) < 2 or category(value.dtype) < 2:
+            continue
+        digits = -np.log10(_epsilon(_real_of(value)))
+        narrower = _epsilon(_real_of(value)) > _epsilon(_real_of(out)) >= _epsilon(dtype)
+        if narrower and not _is_short(value):
+            at = str(value.dtype), step.source
+            found.setdefault(at, Narrow(str(value.dtype), str(out.dtype), float(digits), step.source, step.path))
+    return tuple(found.values())
+
+
+def _real_of(array: Any) -> Any:
+    return array.real.dtype if array.dtype.kind == "c" else array.dtype
+
+
+def _is_short(array: Any) -> bool:
+    """Whether all numbers have so few binary digits that they are hardly rounded ones."""
+    parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
+    mantissas = [np.frexp(np.asarray(part, np.float64))[0] for part in parts]
+    return all(bool(np.all((m * _SHORT == np.floor(m * _SHORT)) | ~np.isfinite(m))) for m in mantissas)
 
 
 def _analysed(out: Tensor) -> Precision:

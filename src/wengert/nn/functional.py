@@ -29,12 +29,14 @@ conv2d: Function = wg.conv2d
 conv3d: Function = wg.conv3d
 conv_transpose1d: Function = wg.conv_transpose1d
 conv_transpose2d: Function = wg.conv_transpose2d
+cosine_similarity: Function = wg.cosine_similarity
 cross_entropy: Function = wg.cross_entropy
 dropout: Function = wg.dropout
 elu: Function = wg.elu
 gelu: Function = wg.gelu
 glu: Function = wg.glu
 group_norm: Function = wg.group_norm
+hardsigmoid: Function = wg.hardsigmoid
 hardswish: Function = wg.hardswish
 hardtanh: Function = wg.hardtanh
 huber_loss: Function = wg.huber_loss
@@ -65,6 +67,7 @@ softmax: Function = wg.softmax
 softmin: Function = wg.softmin
 softsign: Function = wg.softsign
 tanh: Function = wg.tanh
+tanhshrink: Function = wg.tanhshrink
 
 
 _PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}

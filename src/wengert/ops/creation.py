@@ -5,6 +5,7 @@ Inside a traced function these are constants of the graph.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
@@ -29,6 +30,7 @@ from ..core.spec import (
     show,
     spec_of,
 )
+from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
 from .aliases import alias
 from .dtypes import result_type
@@ -178,10 +180,15 @@ def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Ten
     return _made(data, requires_grad)
 
 
-def _like(x: Any, dtype: Any, device: Any) -> tuple[Shape, DType]:
+def _like(make: Callable[[Shape, DType], Any], x: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
+    """A new tensor like `x`; one that is like a number is a number, unless it is to be a leaf."""
     check_device(device)
-    spec = as_operand(x).spec
-    return spec.shape, _dtype(dtype, spec.dtype)
+    like = as_operand(x)
+    if type(like) is not WeakTensor or dtype is not None:
+        return _made(make(like.shape, _dtype(dtype, like.dtype)), requires_grad)
+    if requires_grad:
+        return _made(make(like.shape, like.strong().dtype), requires_grad)
+    return weak(_made(make(like.shape, like.dtype), False))
 
 
 @public
@@ -192,7 +199,7 @@ def zeros_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
     >>> wg.zeros_like([1, 2])
     tensor([0, 0])
     """
-    return _made(_allocate(np.zeros, *_like(x, dtype, device)), requires_grad)
+    return _like(functools.partial(_allocate, np.zeros), x, dtype, device, requires_grad)
 
 
 @public
@@ -203,7 +210,7 @@ def ones_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
     >>> wg.ones_like([1.5, 2.5])
     tensor([1., 1.])
     """
-    return _made(_allocate(np.ones, *_like(x, dtype, device)), requires_grad)
+    return _like(functools.partial(_allocate, np.ones), x, dtype, device, requires_grad)
 
 
 @public
@@ -214,7 +221,7 @@ def empty_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
     >>> wg.empty_like(wg.ones(2, 3)).shape
     (2, 3)
     """
-    return _made(_allocate(np.empty, *_like(x, dtype, device)), requires_grad)
+    return _like(functools.partial(_allocate, np.empty), x, dtype, device, requires_grad)
 
 
 @public
@@ -225,8 +232,11 @@ def full_like(x: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
     >>> wg.full_like([1, 2], 9)
     tensor([9, 9])
     """
-    shape, wanted = _like(x, dtype, device)
-    return _full(shape, fill_value, wanted, requires_grad)
+
+    def make(shape: Shape, wanted: DType) -> Tensor:
+        return _full(shape, fill_value, wanted, False)
+
+    return _like(make, x, dtype, device, requires_grad)
 
 
 @public(method=True, function=False)

@@ -138,3 +138,19 @@ def random_categorical(logits: Array, *, key: Key, counter: int, shape: Shape) -
         scores = [logit - log(-log(((next(words) >> 11) + 1) / 2**53)) for logit in row]
         out[i] = scores.index(max(scores))
     return out
+
+
+def random_multinomial(weights: Array, *, key: Key, counter: int, n: int, replacement: bool) -> Array:
+    """Races of exponential times: the class that comes first, or the first n of one race."""
+    rows, classes = weights.shape[:-1], weights.shape[-1]
+    races = n if replacement else 1
+    words = words64(key, counter, races * prod(rows) * classes).reshape(races, *rows, classes)
+    out = np.empty((*rows, n), np.int64)
+    for i in np.ndindex(races, *rows):
+        times = [-log(((int(w) >> 11) + 1) / 2**53) / float(x) for w, x in zip(words[i], weights[i[1:]])]
+        ranked = sorted(range(classes), key=times.__getitem__)
+        if replacement:
+            out[(*i[1:], i[0])] = ranked[0]
+        else:
+            out[i[1:]] = ranked[:n]
+    return out

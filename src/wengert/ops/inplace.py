@@ -28,8 +28,9 @@ from ..core.source import is_stored_back, resolve
 from ..core.spec import broadcast_shapes, category, show
 from ..core.standins import replace
 from ..core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
-from .elementwise import add, divide, multiply, negative, pow, subtract
-from .selection import clip
+from . import elementwise, selection
+from .elementwise import add, divide, multiply, pow, subtract
+from .selection import clip, remainder
 from .structure import broadcast, cast
 
 # -- versions
@@ -189,15 +190,55 @@ def pow_(x: Tensor, exponent: Any) -> Tensor:
 
 
 @public(method=True, function=False)
-def neg_(x: Tensor) -> Tensor:
-    """Give `x` the new version `-x`; see `add_`. Returns `x`."""
-    return update(x, "neg_", lambda old: _run(negative, old))
+def remainder_(x: Tensor, other: Any) -> Tensor:
+    """Give `x` the new version `x % other`; see `add_`. Returns `x`."""
+    return update(x, "remainder_", lambda old: _run(remainder, old, other))
+
+
+def _of_one(name: str, op: Op) -> None:
+    def method(x: Tensor) -> Tensor:
+        return update(x, name, lambda old: _run(op, old))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Give `x` the new version `wg.{op.name}(x)`; see `add_`. Returns `x`."
+    public(method, name=name, method=True, function=False)
+
+
+for _op in (
+    elementwise.exp,
+    elementwise.log,
+    elementwise.reciprocal,
+    elementwise.rsqrt,
+    elementwise.sigmoid,
+    elementwise.sqrt,
+    elementwise.square,
+    elementwise.tanh,
+    selection.abs,
+    selection.ceil,
+    selection.floor,
+    selection.relu,
+    selection.round,
+):
+    _of_one(f"{_op.name}_", _op)
+_of_one("neg_", elementwise.negative)
 
 
 @public(method=True, function=False)
 def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """Give `x` the new version `wg.clip(x, min, max)`; see `add_`. Returns `x`."""
     return update(x, "clamp_", lambda old: clip(old, min, max))
+
+
+@public(method=True, function=False)
+def clamp_min_(x: Tensor, min: Any) -> Tensor:
+    """Give `x` the new version `wg.clip(x, min=min)`; see `add_`. Returns `x`."""
+    return update(x, "clamp_min_", lambda old: clip(old, min, None))
+
+
+@public(method=True, function=False)
+def clamp_max_(x: Tensor, max: Any) -> Tensor:
+    """Give `x` the new version `wg.clip(x, max=max)`; see `add_`. Returns `x`."""
+    return update(x, "clamp_max_", lambda old: clip(old, None, max))
 
 
 @public(method=True, function=False)

@@ -189,3 +189,14 @@ def categorical(logits: Array, *, key: Key, counter: int, shape: Shape) -> Array
     """Gumbel's trick: the class with the greatest logit plus Gumbel noise."""
     scores = gumbel(key, counter, (*shape, logits.shape[-1])) + logits.astype(float64)
     return np.asarray(scores.argmax(-1), int64)
+
+
+def multinomial(weights: Array, *, key: Key, counter: int, n: int, replacement: bool) -> Array:
+    """Gumbel's trick for each draw; the order of one row of scores is that of drawing one after the other."""
+    with np.errstate(divide="ignore"):
+        logits = np.log(weights.astype(float64))
+    if replacement:
+        drawn = categorical(logits, key=key, counter=counter, shape=(n, *weights.shape[:-1]))
+        return np.ascontiguousarray(np.moveaxis(drawn, 0, -1))
+    scores = logits + gumbel(key, counter, weights.shape)
+    return np.ascontiguousarray(np.argsort(-scores, axis=-1, kind="stable")[..., :n], dtype=int64)

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.declare import op, public
-from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.errors import DTypeError, ShapeError, fail
 from ..core.op import TABLE, Call, Missing
 from ..core.operands import elementwise_general
 from ..core.spec import (
@@ -73,6 +74,34 @@ def _infer_categorical(logits: Any, key: philox.Key, counter: int, shape: Shape)
 
 
 # -- the ops
+
+
+def _infer_multinomial(weights: Any, key: philox.Key, counter: int, n: int, replacement: bool) -> Spec:
+    if not weights.shape or not weights.shape[-1]:
+        fail(ShapeError, f"multinomial: weights {show(weights.shape, weights.dtype)} have no classes")
+    if not replacement and n > weights.shape[-1]:
+        _refuse_draws(n, weights.shape[-1])
+    return spec_of((*weights.shape[:-1], n), int64)
+
+
+def _multinomial(weights: Array, *, key: philox.Key, counter: int, n: int, replacement: bool) -> Array:
+    sums = weights.sum(-1)
+    if not ((weights >= 0).all() and np.isfinite(sums).all() and (sums > 0).all()):
+        fail(
+            ShapeError, "multinomial: the weights are negative, not finite, or all 0", "Each row needs a positive sum."
+        )
+    possible = int((weights > 0).sum(-1).min(initial=weights.shape[-1]))
+    if not replacement and n > possible:
+        _refuse_draws(n, possible)
+    return philox.multinomial(weights, key=key, counter=counter, n=n, replacement=replacement)
+
+
+def _refuse_draws(n: int, classes: int) -> NoReturn:
+    fail(
+        ShapeError,
+        f"multinomial: {n} draws without replacement from {classes} classes of positive weight",
+        "Draw fewer, or pass replacement=True.",
+    )
 
 
 def _samples(shapes: Sequence[Shape], **attrs: Any) -> Any:
@@ -173,6 +202,22 @@ random_categorical = op(
     onnx=_SEEDED,
 )
 
+random_multinomial = op(
+    "random_multinomial(weights; key, counter, n, replacement: flag)",
+    _multinomial,
+    accepts="real_inexact",
+    infer=_infer_multinomial,
+    doc="n class numbers for each row of weights, which are checked; without replacement in the order of drawing.",
+    source="Efraimidis & Spirakis 2006, Weighted random sampling with a reservoir",
+    samples=lambda rng: [
+        Call((rng.uniform(0.1, 1.0, shape),), {"key": (2, 1), "counter": 5, "n": n, "replacement": replacement})
+        for shape, n, replacement in (((4,), 3, False), ((2, 3), 2, False), ((2, 3), 5, True), ((3,), 0, True))
+    ],
+    reference=definitions.random_multinomial,
+    native=_NO_SCALAR,
+    onnx=_SEEDED,
+)
+
 for _drawing in (
     random_bits,
     random_uniform,
@@ -181,6 +226,7 @@ for _drawing in (
     random_integers,
     random_permutation,
     random_categorical,
+    random_multinomial,
 ):
     at(_drawing)
 
@@ -258,7 +304,8 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
-    return rand(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, generator=generator)
+    dtype = x.dtype if dtype is None and not x.is_weak else dtype
+    return rand(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
 
 
 @public
@@ -266,7 +313,8 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
-    return randn(x.shape, dtype=x.dtype if dtype is None else dtype, requires_grad=requires_grad, generator=generator)
+    dtype = x.dtype if dtype is None and not x.is_weak else dtype
+    return randn(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
 
 
 @public
@@ -486,7 +534,8 @@ def multinomial(
     replacement: whether a class may come more than once.
     generator: a :class:`wengert.random.Generator`; None for the default one.
 
-    Returns (num_samples,) or (N, num_samples), int64. Raises ShapeError, DTypeError.
+    Returns (num_samples,) or (N, num_samples), int64. Raises ShapeError for weights of another shape, and for rows
+    with no positive finite sum or with too few classes: of a compiled function when it runs.
 
     Source: Efraimidis & Spirakis 2006, Weighted random sampling with a reservoir.
 
@@ -498,35 +547,12 @@ def multinomial(
     (num_samples,) = normalize_shape(num_samples, "num_samples")
     if probs.ndim not in (1, 2) or category(probs.dtype) == 3:
         fail(ShapeError, f"multinomial: weights of {probs.spec}", "They must be real, of shape (C,) or (N, C).")
-    weights = np.asarray(probs._value("multinomial"), float64)
-    sums = weights.sum(-1)
-    if not ((weights >= 0).all() and np.isfinite(sums).all() and (sums > 0).all()):
-        fail(
-            ShapeError, "multinomial: the weights are negative, not finite, or all 0", "Each row needs a positive sum."
-        )
-    possible = int((weights > 0).sum(-1).min(initial=weights.shape[-1]))
-    if not replacement and num_samples > possible:
-        fail(
-            ShapeError,
-            f"multinomial: {num_samples} draws without replacement from {possible} classes of positive weight",
-            "Draw fewer, or pass replacement=True.",
-        )
-    with np.errstate(divide="ignore"):
-        logits = np.log(weights)
-    if replacement:
-        drawn = categorical(logits, (num_samples,), generator=generator)
-        return drawn if probs.ndim == 1 else permute_op.front(drawn, axes=(-1, -2))
-    key, counter = draw(generator, weights.size)
-    if isinstance(key, Tensor) or isinstance(counter, Tensor):
-        fail(
-            GraphError,
-            "multinomial without replacement in a compiled function",
-            "Draw outside and pass the classes as an argument, or use wg.random.categorical.",
-        )
-    # The order of logits with Gumbel noise is the order of drawing one after the other.
-    scores = logits + philox.gumbel(key, counter, weights.shape)
-    order = np.argsort(-scores, axis=-1, kind="stable")[..., :num_samples]
-    return asarray(np.ascontiguousarray(order), copy=False)
+    position = draw(generator, (num_samples if replacement else 1) * prod(probs.shape))
+    weights = asarray(probs, dtype=float64)
+    out: Tensor = draw_with(
+        random_multinomial, (weights,), position, {"n": num_samples, "replacement": bool(replacement)}
+    )
+    return out
 
 
 @keyed

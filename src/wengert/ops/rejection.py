@@ -298,7 +298,7 @@ def _drawn(made: Op, name: str, parameters: tuple[Any, ...], shape: Any, generat
     tensors = promote_tensors(name, *parameters)
     if category(tensors[0].dtype) == 3:
         fail(DTypeError, f"{name}: parameters of dtype {tensors[0].dtype}", "They must be real.")
-    if category(tensors[0].dtype) < 2:
+    if category(tensors[0].dtype) < 2 or all(t.is_weak for t in tensors):
         tensors = [TABLE["cast"].front(t, dtype=default_float()) for t in tensors]
     spread = _spread(name, tensors, None if shape is None else normalize_shape(shape))
     found = spread[0].shape

@@ -174,6 +174,24 @@ def reshape_as(x: Tensor, other: Any) -> Tensor:
     return reshaped(x, as_operand(other).shape)
 
 
+public(reshape_as, name="view_as", method=True, function=False)
+
+
+@public(method=True, function=False)
+def contiguous(x: Tensor) -> Tensor:
+    """The value of `x`. How a tensor lies in memory cannot be seen, so that nothing is to be done.
+
+    Where PyTorch makes a copy that may be written to, write `x.clone()`: writing to this value is refused.
+    """
+    return reshaped(x, x.shape)
+
+
+@public(method=True, function=False)
+def cpu(x: Tensor) -> Tensor:
+    """`x` itself: every tensor lies in the memory of the processor."""
+    return x
+
+
 @public(method=True)
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """`x` with the axes from `start_dim` to `end_dim`, inclusive, made one.

@@ -121,7 +121,7 @@ def unknowns(nest: Any, what: str) -> tuple[list[Tensor], Any, DType]:
     for leaf in leaves:
         if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
             fail(DTypeError, f"{what}: a {type(leaf).__name__} among the unknowns", "They are tensors or numbers.")
-        if not isinstance(leaf, (int, float, complex)) and category(asarray(leaf).dtype) >= 2:
+        if not isinstance(leaf, (int, float, complex, WeakTensor)) and category(asarray(leaf).dtype) >= 2:
             strong.append(asarray(leaf).dtype)
     dtype: DType = default_float()
     for i, d in enumerate(strong):

@@ -14,7 +14,9 @@ from ..core import tree
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
 from ..core.spec import Spec, category, spec_of
+from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
+from ..ops.structure import as_operand, casted
 from ..transforms.open_trace import open_trace
 
 State = list[Tensor]
@@ -30,14 +32,14 @@ class System:
             fail(ShapeError, "odeint: y0 has no tensors", "Give a tensor or a nest of them.")
         self.f, self.args = f, args
         self.evaluations = 0
-        weak = [type(leaf) in (int, float, complex) for leaf in leaves]
+        weak = [type(leaf) in (int, float, complex, WeakTensor) for leaf in leaves]
         self.start = [_state_leaf(leaf) for leaf in leaves]
         self._set_specs()
         first = self._flat(t0, self.start)
         # Python numbers take the dtype that the equation gives them.
         for i, number in enumerate(weak):
             if number and category(first[i].dtype) >= 2 and first[i].dtype != self.start[i].dtype:
-                self.start[i] = asarray(leaves[i], dtype=first[i].dtype)
+                self.start[i] = casted(as_operand(leaves[i]), first[i].dtype)
         self._set_specs()
         self.first = self(t0, self.start) if any(weak) else self._checked(first)
 
@@ -103,7 +105,7 @@ class System:
 def _state_leaf(leaf: Any) -> Tensor:
     if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
         fail(DTypeError, f"odeint: a {type(leaf).__name__} in y0", "The state is a nest of tensors, arrays or numbers.")
-    t = leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    t = leaf.strong() if type(leaf) is WeakTensor else leaf if isinstance(leaf, Tensor) else asarray(leaf)
     return t if category(t.dtype) >= 2 else t.astype(asarray(0.0).dtype)
 
 

@@ -40,7 +40,7 @@ RULES: dict[str, Rule] = {}
 # Composites that are written for one example in a way that a leading axis changes; they are opened.
 OPENED = frozenset({"batch_norm", "batch_norm_fixed", "cross_entropy", "mse", "dropout"})
 # Where all examples get the same random numbers, or bring keys, each is drawn for on its own.
-ONE_BY_ONE = frozenset({"random_categorical", "random_key"})
+ONE_BY_ONE = frozenset({"random_categorical", "random_multinomial", "random_key"})
 
 
 def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:

@@ -237,10 +237,9 @@ def record(op: Op, args: Sequence[Tensor], outs: Sequence[Tensor], saved: Any, f
             found.append(o.detach())
         elif o._data is not None and (not o.spec.inexact or not tracked):
             found.append(o)
-        elif not single:
-            found.append(pick(node, i, o._data))
         else:
-            found.append(_of_node(node, o))
+            made = _of_node(node, o) if single else pick(node, i, o._data)
+            found.append(weak(made) if type(o) is WeakTensor else made)
     return found
 
 

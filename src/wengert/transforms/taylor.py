@@ -27,6 +27,7 @@ from ..core.op import TABLE, Linear, Partial, Route, spec_of_input
 from ..core.record import OUTPUT, SCALARS, abstract_input, same_value
 from ..core.snapshot import CONSTANT, Given, close
 from ..core.spec import category
+from ..core.standins import WeakTensor, weak
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
 from ..ops.structure import as_operand
 from .arithmetic import Tensors
@@ -152,6 +153,9 @@ class _Program:
                 leaves[i] = c if scaled or k < 2 else c * float(factorial(k))
             elif k == 0:
                 leaves[i] = self.outs[i].detach()
+        for i, o in enumerate(self.outs):
+            if type(o) is WeakTensor and leaves[i] is not None:
+                leaves[i] = weak(leaves[i])
         return tree.unflatten(self.structure, leaves)
 
 

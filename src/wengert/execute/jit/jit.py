@@ -61,6 +61,9 @@ _COURSES = 32
 _LATE = 8
 # What is known of what traces read grows so often; after that all that can be reached counts.
 _READS = 8
+# Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where courses
+# depend on them.
+_MEETINGS = 4
 
 
 # The course that a run took, the values of all outputs, and these as tensors where they carry gradients.
@@ -103,6 +106,7 @@ class Jit(Inspected, Native):
         self._made = 0
         self._late: deque[tuple[Any, ...]] = deque(maxlen=_LATE)
         self._hidden: list[weakref.ref[Tensor]] = []
+        self._met = 0  # how many traces in a row met tensors that no search had found
         # Masks and counts from outside, which are constants by their values.
         self._fixed: list[weakref.ref[Tensor]] = []
         functools.update_wrapper(self, fn, updated=())
@@ -552,11 +556,22 @@ class Jit(Inspected, Native):
                     f"{self._name} writes to a tensor from outside by whose value its shapes go, {t.spec}",
                     "A mask or a count is a constant of a compiled program: write to it outside of the function.",
                 )
-        if strangers:
-            self._hidden += map(weakref.ref, strangers)
-            self._forget_surroundings()
-            raise CallAgain
-        return traced
+        if not strangers:
+            self._met = 0
+            return traced
+        self._forget_surroundings()
+        self._met += 1
+        if self._met > _MEETINGS:
+            self._met = 0
+            self._hidden.clear()
+            fail(
+                GraphError,
+                f"{self._name} makes a tensor, {strangers[0].spec}, in every trace and keeps it where the compiled "
+                "function does not find it",
+                "It would be kept once, not in every call: return it and keep it outside, or make it outside.",
+            )
+        self._hidden += map(weakref.ref, strangers)
+        raise CallAgain
 
     def _forget_surroundings(self) -> None:
         self._home.arounds.clear()

@@ -48,6 +48,7 @@ class Outside:
         self.around = around
         self.containers = [dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in around.containers]
         self.places = [p.read() for p in around.places]
+        self._written: set[tuple[int, Any]] = set()
         # What the trace left where a run writes, by holder and name.
         self.left: dict[tuple[int, Any], Any] = {}
 
@@ -57,22 +58,26 @@ class Outside:
         self.left = {(id(p.holder), p.name): p.read() for p in found}
 
     def put_back(self) -> None:
-        """Nothing abstract stays behind; everything else does."""
+        """Nothing abstract stays behind, and no tensor that every run makes anew; everything else does."""
         for container, before in zip(self.around.containers, self.containers, strict=True):
             items = container.items
             if isinstance(items, dict):
                 for key in [k for k, v in items.items() if before.get(k, MISSING) is not v]:
-                    if _has_abstract(items[key]):
+                    if self._is_made(items, key, items[key]):
                         if key in before:
                             items[key] = before[key]
                         else:
                             del items[key]
-            elif not isinstance(before, bytes) and any(map(_has_abstract, items)):
+            elif not isinstance(before, bytes) and any(self._is_made(items, i, v) for i, v in enumerate(items)):
                 _refill(items, before)
         for place, before in zip(self.around.places, self.places, strict=True):
             now = place.read()
-            if now is not before and _has_abstract(now):
+            if now is not before and self._is_made(place.holder, place.name, now):
                 at_once([place.write(before)])()
+
+    def _is_made(self, holder: Any, key: Any, value: Any) -> bool:
+        """Whether a value holds tensors that a run puts there."""
+        return _has_abstract(value) or ((id(holder), key) in self._written and _has_tensors(value))
 
     def undo(self) -> None:
         """Everything is as it was: the call begins anew."""
@@ -108,6 +113,7 @@ class Outside:
             at = id(holder), key
             if at not in found:
                 found[at] = PlaceWrite(is_item, number, key, structure, tuple(map(result, leaves)))
+                self._written.add(at)
 
         for number, (container, before) in enumerate(zip(self.around.containers, self.containers, strict=True)):
             items = container.items
@@ -158,6 +164,10 @@ def _refill(items: Any, before: Any) -> None:
 
 def _has_abstract(value: Any) -> bool:
     return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.leaves(value))
+
+
+def _has_tensors(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in tree.leaves(value))
 
 
 def _is_plain(value: Any) -> bool:

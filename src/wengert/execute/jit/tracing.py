@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
@@ -262,11 +263,18 @@ class Recorder(Capture):
         return [call for store in self.stores for call in store.calls]
 
     def strangers(self, around: Surroundings) -> list[Tensor]:
-        """Tensors that the program met, that outlive it, and that the search had not found: state all the same."""
+        """Tensors that the program met, that outlive it, and that the search had not found: state all the same.
+
+        What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
+        collector does, which nothing waits for where no such tensor is left.
+        """
         for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects, self.undo):
-            found.clear()  # what only the trace itself kept alive is nobody's state
+            found.clear()
         refs = {**self.met, **self.written}
-        return [t for i, ref in refs.items() if (t := ref()) is not None and (i,) not in around.numbers]
+        unknown = [ref for i, ref in refs.items() if (i,) not in around.numbers]
+        if any(ref() is not None for ref in unknown):
+            gc.collect()
+        return [t for ref in unknown if (t := ref()) is not None]
 
 
 class _Held(NamedTuple):
@@ -464,6 +472,7 @@ def _finish(
     def output(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor):
             return Constant(leaf)
+        recorder.meet((leaf,))
         node = leaf.node
         if node is not None and node.op is LEAF and id(leaf) not in own:
             grad = leaf.grad
