@@ -233,3 +233,14 @@ def test_writing_to_a_tensor(name: str) -> None:
         done = expected.index(x.tolist())
         assert x.shape == (2,)
         assert x.requires_grad is (bool(done) and name in ("add_", "+=", "[0] =")), at
+
+
+def test_a_gradient_that_does_not_fit_is_refused_before_anything_is_updated() -> None:
+    good, bad = wg.ones(2).requires_grad_(), wg.ones(2).requires_grad_()
+    opt = optim.Adam([good, bad], lr=0.1)
+    (good * bad).sum().backward()
+    bad._grad = wg.ones(2, dtype=wg.complex64)
+    with pytest.raises(wg.DTypeError, match="a gradient of dtype complex64"):
+        opt.step()
+    assert good.tolist() == [1.0, 1.0]
+    assert all(state.get("step", 0) == 0 for state in opt.state.values())
