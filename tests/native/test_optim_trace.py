@@ -16,6 +16,7 @@ import pytest
 
 import wengert as wg
 from wengert.core import evaluate
+from wengert.core.at_once import undoing
 from wengert.core.capture import Capture, reset_capture, set_capture
 from wengert.core.cells import Cell, TensorCell
 from wengert.core.graph import Graph
@@ -58,13 +59,13 @@ class Program:
         assert len({c.key for c in self.cells}) == len(self.cells)
         inputs = [abstract_input(c.spec, f"c{i}") for i, c in enumerate(self.cells)]
         given = [abstract_input(asarray(x).spec, f"x{i}") for i, x in enumerate(examples)]
-        saved = []
+        undo: list[Any] = []
         mode = set_mode(get_mode().traced(None, get_mode().grad))
         looker = Looker()
         token = set_capture(looker)
         try:
             for cell, tensor in zip(self.cells, inputs, strict=True):
-                saved.append((cell, cell.save()))
+                undo += cell.undo()
                 cell.hold(tensor)
             out = fn(*given)
             results = [] if out is None else [out]
@@ -72,8 +73,7 @@ class Program:
         finally:
             reset_capture(token)
             reset_mode(mode)
-            for cell, before in saved:
-                cell.restore(before)
+            undoing(undo)()
         # What is written to and is no cell does not outlive the step.
         assert [t() for t in looker.written if t() is not None] == []
         self.written = [i for i, (h, t) in enumerate(zip(held, inputs, strict=True)) if h.node is not t.node]

@@ -8,7 +8,7 @@ now and noted, and tensors from outside that the program meets or writes to are 
 from __future__ import annotations
 
 import weakref
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .errors import user_location
@@ -80,6 +80,7 @@ class FreshLeaves:
 
 
 fresh_leaves = _fresh_leaves.get
+set_fresh_leaves = _fresh_leaves.set
 
 # The variables of transforms at work, by their nodes, with their values (None: abstract).
 open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
@@ -161,9 +162,6 @@ def note_gradient(x: Tensor) -> None:
         writes.gradients[id(x)] = Filled(weakref.ref(x), x.node, getattr(x, "_grad", None), user_location())
 
 
-def no_writes() -> Token[Writes | None]:
-    """Let nobody look on, until the token is given back to :func:`reset_writes`: a trace of its own begins."""
-    return _writes.set(None)
-
-
-reset_writes = _writes.reset
+# Who looks on at writes; None while a trace of its own begins.
+get_writes = _writes.get
+set_writes = _writes.set

@@ -25,23 +25,26 @@ it is among their arguments (see `execute/jit/guests`), so that they do not keep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from operator import setitem
 from typing import Any, Protocol
 
 import numpy as np
 
 from .arrays import Array
+from .at_once import Call, at_once, later
 from .spec import DType, Spec, spec_of
 from .standins import become, present, weak
 from .tensor import Tensor, abstract_like, wrap
+from .turns import Turn
 
 
 class Cell:
     """A place that holds one array's worth of value.
 
-    `key` tells places apart: two cells of one key are the same place. A trace calls `save`, `hold`,
-    then `held`, and `restore` whatever happened; a run calls `get`, and `put` where the function
-    wrote to the place.
+    `key` tells places apart: two cells of one key are the same place. A trace calls `undo`, `hold`,
+    then `held`, and makes the calls of `undo` whatever happened; a run calls `get`, and makes the calls of
+    `writes` where the function wrote to the place.
     """
 
     __slots__ = ()
@@ -60,21 +63,30 @@ class Cell:
         """The present value; nobody writes into it."""
         raise NotImplementedError
 
-    def put(self, array: Array) -> None:
-        """Give the place another value, an array of its spec that is the place's own from now on."""
+    def writes(self, array: Array) -> Iterable[Call]:
+        """The calls that give the place another value, an array of its spec that is the place's own from then on.
+
+        All writes of a program are made at once (see :mod:`wengert.core.at_once`), by calls that are iterated over
+        then: what is in the array may be computed just before. No code of Python's runs in between.
+        """
         raise NotImplementedError
+
+    def put(self, array: Array) -> None:
+        """Give the place another value: make the calls of `writes`."""
+        at_once(self.writes(array))()
+
+    @property
+    def turn(self) -> Turn | None:
+        """Whose turn it is to read and write the place, where its owner has a say in it; None: it goes by the key."""
+        return None
 
     @property
     def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
         """The items of dicts whose numbers make up the value, one for each element; empty where it is not made so."""
         return ()
 
-    def save(self) -> Any:
-        """All that stands in the place, for `restore`."""
-        raise NotImplementedError
-
-    def restore(self, saved: Any) -> None:
-        """What stood in the place before, again."""
+    def undo(self) -> Sequence[Call]:
+        """The calls by which all stands in the place again that stands there now, made at once with others."""
         raise NotImplementedError
 
     def hold(self, tensor: Tensor) -> None:
@@ -92,6 +104,14 @@ class Stateful(Protocol):
     def __jit_cells__(self) -> Iterable[Cell]: ...
 
     def __jit_static__(self) -> Any: ...
+
+
+# What stores into the slots of tensors, whatever their class says of attributes.
+set_data: Callable[[Tensor, Any], None] = Tensor.__dict__["_data"].__set__
+set_spec: Callable[[Tensor, Any], None] = Tensor.__dict__["_spec"].__set__
+set_node: Callable[[Tensor, Any], None] = Tensor.__dict__["node"].__set__
+set_grad: Callable[[Tensor, Any], None] = Tensor.__dict__["_grad"].__set__
+set_base: Callable[[Tensor, Any], None] = Tensor.__dict__["_base"].__set__
 
 
 class TensorCell(Cell):
@@ -114,17 +134,15 @@ class TensorCell(Cell):
         found: Array = self.tensor._data
         return found
 
-    def put(self, array: Array) -> None:
-        self.tensor._data = array
+    def writes(self, array: Array) -> Iterable[Call]:
+        return ((set_data, self.tensor, array),)
 
-    def save(self) -> Any:
-        return self.tensor._data, self.tensor.node
-
-    def restore(self, saved: Any) -> None:
+    def undo(self) -> Sequence[Call]:
         t = self.tensor
-        t._data, t.node = saved
+        found: list[Call] = [(set_data, t, t._data), (set_node, t, t.node)]
         if t._data is not None and not t.is_weak:
-            t._spec = spec_of(t._data.shape, t._data.dtype)
+            found.append((set_spec, t, spec_of(t._data.shape, t._data.dtype)))
+        return found
 
     def hold(self, tensor: Tensor) -> None:
         become(self.tensor, tensor)
@@ -161,14 +179,11 @@ class ItemCell(Cell):
     def get(self) -> Array:
         return np.asarray(self.items[self.name], self.dtype)
 
-    def put(self, array: Array) -> None:
-        self.items[self.name] = array.item()
+    def writes(self, array: Array) -> Iterable[Call]:
+        return zip((setitem,), (self.items,), (self.name,), later(array.item))
 
-    def save(self) -> Any:
-        return self.items[self.name]
-
-    def restore(self, saved: Any) -> None:
-        self.items[self.name] = saved
+    def undo(self) -> Sequence[Call]:
+        return ((setitem, self.items, self.name, self.items[self.name]),)
 
     def hold(self, tensor: Tensor) -> None:
         self.items[self.name] = weak(tensor)
@@ -202,14 +217,11 @@ class ArrayCell(Cell):
     def get(self) -> Array:
         return np.asarray(self.items[self.name])
 
-    def put(self, array: Array) -> None:
-        self.items[self.name] = array
+    def writes(self, array: Array) -> Iterable[Call]:
+        return ((setitem, self.items, self.name, array),)
 
-    def save(self) -> Any:
-        return self.items[self.name]
-
-    def restore(self, saved: Any) -> None:
-        self.items[self.name] = saved
+    def undo(self) -> Sequence[Call]:
+        return ((setitem, self.items, self.name, self.items[self.name]),)
 
     def hold(self, tensor: Tensor) -> None:
         # An object of the place's own, for the function may write to it.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core import locks
 from ..core.errors import GraphError, fail
 from ..core.evaluate import compute
 from ..core.graph import Graph
@@ -117,7 +118,7 @@ class _Run:
         self.graph = graph
         self.workers = workers
         self.values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
-        self.changed = threading.Condition()
+        self.changed = threading.Condition(locks.lock())
         self.error: BaseException | None = None
         self.failed: tuple[Node, list[Any]] | None = None
         self.stopped = False

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core import evaluate, kernels
+from ..core import evaluate, kernels, locks
 from ..core.errors import GraphError, fail, is_internal, user_frame
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node
@@ -43,9 +43,12 @@ from .observer import OVER, Observer, Watcher, user_place
 from .origins import RULE, gradient_depth
 
 _observer: ContextVar[Any] = ContextVar("wengert_observer", default=None)
-_lock = threading.Lock()
-_users = 0
+_lock = locks.lock()
+# The threads that are in blocks, one entry for each block.
+_users: list[int] = []
 _undo: list[Callable[[], None]] = []
+# What undoes the further replacements of `watch`.
+_undo_more: list[Callable[[], None]] = []
 _everyone: Callable[[], Watcher] | None = None
 _holder: int | None = None  # the thread that has every thread watched
 
@@ -85,15 +88,14 @@ def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iter
         before, _holder, _everyone = _holder, threading.get_ident(), join
     with _installed():
         token = _observer.set(join())
-        undo = []
         for owner, name, watched in more:
-            undo.append(_put(owner, name, watched(name, owner.__dict__[name])))
+            _undo_more.append(_put(owner, name, watched(name, owner.__dict__[name])))
         try:
             yield
         finally:
             _observer.reset(token)
-            while undo:
-                undo.pop()()
+            while _undo_more:
+                _undo_more.pop()()
             with _lock:
                 _everyone, _holder = None, before
 
@@ -124,19 +126,37 @@ def aside() -> Iterator[None]:
 
 @contextmanager
 def _installed() -> Iterator[None]:
-    global _users
     with _lock:
-        if _users == 0:
+        if not _users:
             _install()
-        _users += 1
+        _users.append(threading.get_ident())
     try:
         yield
     finally:
         with _lock:
-            _users -= 1
-            if _users == 0:
-                while _undo:
-                    _undo.pop()()
+            _users.remove(threading.get_ident())
+            _settle()
+
+
+def _settle() -> None:
+    """Put everything back where no thread is in a block any more."""
+    while _undo and not _users:
+        _undo.pop()()
+
+
+def _end_others() -> None:
+    """In a child process, end the blocks of the threads that it does not have."""
+    global _everyone, _holder
+    me = threading.get_ident()
+    if _holder not in (None, me):
+        while _undo_more:
+            _undo_more.pop()()
+        _everyone = _holder = None
+    _users[:] = [thread for thread in _users if thread == me]
+    _settle()
+
+
+locks.in_child(_end_others)
 
 
 def watching() -> Any:

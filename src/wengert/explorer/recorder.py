@@ -12,13 +12,13 @@ shares no node with the last and does not add to its gradients. What lies before
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import perf_counter
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from ..core import locks
 from ..core.errors import is_internal
 from ..core.mode import Mode, get_mode
 from ..core.node import Node
@@ -245,7 +245,7 @@ class Recorder:
         self.tapes: list[Tape] = []
         self.began = self.ended = 0.0  # of what is kept
         self.steps = 0  # how many whole steps were let go before it
-        self._lock = threading.Lock()
+        self._lock = locks.lock()
         self.assigned = False  # whether a tensor was given another value since the last pass
         self.optimized: set[Node] = set()  # the parameters of all optimisers that were seen, in steps let go too
         self.learned: set[Node] = set()  # the leaves that gradients came to, in steps let go too

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..core.arrays import Array
+from ..core.at_once import Call, later
+from ..core.capture import get_capture
 from ..core.cells import Cell
 from ..core.declare import public
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
@@ -17,9 +19,12 @@ from ..core.op import TABLE
 from ..core.record import bind
 from ..core.spec import Spec, spec_of, uint64
 from ..core.tensor import Tensor, asarray, wrap
+from ..core.turns import Turn, holding, is_held_here
 from .draws import Position, as_counter, as_key
 from .keys import RandomKey
 from .philox import BLOCK, WORD, Key, words64
+
+T = TypeVar("T")
 
 
 class _Traced:
@@ -70,9 +75,9 @@ class Generator:
     ----------
     seed: any int; taken from the operating system where it is left out.
 
-    Threads may share one: no two draws ever overlap. Where each thread, worker or layer should
-    draw the same whatever the others do, give each its own with :meth:`split`. A compiled function reads
-    the position when it is called and moves it when it is done: threads that call one need their own.
+    Threads may share one, eager code and compiled functions too: no two draws ever overlap. A compiled function has
+    the generator to itself until it is done, and others wait. Where each thread, worker or layer should draw the same
+    whatever the others do, give each its own with :meth:`split`.
 
     >>> import wengert as wg
     >>> g = wg.random.Generator(7)
@@ -81,15 +86,42 @@ class Generator:
     True
     """
 
-    __slots__ = ("_lock", "_key", "_counter", "_children", "_seed", "_traced", "__weakref__")
+    __slots__ = ("_turn", "_at", "_given", "_split", "_traced", "__weakref__")
 
     def __init__(self, seed: int | None = None) -> None:
-        self._lock = threading.Lock()
+        self._turn = Turn(is_written_in_place=False)
+        # The two words of the key and the block to be drawn next, as the compiled entry finds them.
+        self._at = {"low": 0, "high": 0, "counter": 0}
+        # A key, and the seed that it was made of; a key, and how many children have been split off it.
+        self._given: tuple[Key, int] = (0, 0), 0
+        self._split: tuple[Key, int] = (0, 0), 0
         self._traced: _Traced | None = None
         if seed is None:
             self.seed()
         else:
             self.manual_seed(seed)
+
+    @property
+    def _key(self) -> Key:
+        return self._at["low"], self._at["high"]
+
+    def _alone(self, do: Callable[[], T]) -> T:
+        """What `do` returns, which reads and writes the state: no compiled function is at work with it meanwhile."""
+        if is_held_here(self._turn):
+            fail(
+                GraphError,
+                "a generator is used in the midst of a compiled function that draws from it",
+                "The numbers would be the same as the function's own. Give what is called back a generator of its "
+                "own, wg.random.Generator(seed).",
+            )
+        return holding((self._turn,), do)
+
+    def _move(self, key: Key, counter: int, given: tuple[Key, int], split: tuple[Key, int]) -> None:
+        def move() -> None:
+            self._given, self._split = given, split
+            self._at.update(low=key[0], high=key[1], counter=counter)
+
+        self._alone(move)
 
     def manual_seed(self, seed: int) -> Generator:
         """Start the stream of `seed` from its beginning. Returns the generator. Raises DTypeError."""
@@ -100,10 +132,7 @@ class Generator:
         if traced := self._in_trace():
             traced.move(as_key(key), as_counter(0))
             return self
-        with self._lock:
-            self._seed = seed
-            self._key: Key = key
-            self._counter = self._children = 0
+        self._move(key, 0, (key, seed), (key, 0))
         return self
 
     def seed(self) -> int:
@@ -115,24 +144,44 @@ class Generator:
 
     def initial_seed(self) -> int:
         """The seed that it was last given; for one made by `split`, its key."""
-        return self._seed
+        key, seed = self._given
+        low, high = self._key
+        return seed if key == (low, high) else low | high << 64
 
     def draw(self, words: int) -> Position:
         """Reserve that many words of 64 bits: the key and the block that they begin at."""
         blocks = -(-words // BLOCK)
         if traced := self._in_trace():
             return traced.draw(blocks)
-        with self._lock:
-            counter = self._counter
-            self._counter = counter + blocks
-            return self._key, counter
+        turn, at = self._turn, self._at
+        if get_capture() is not None:
+            return self._alone(lambda: self._advanced(blocks))
+        with turn.lock:
+            holders = turn.words
+            if not (holders[0] or holders[1]):
+                holders[0] = -1  # until it is done, without a call: nothing comes between
+                key, counter = (at["low"], at["high"]), at["counter"]
+                at["counter"] = counter + blocks
+                holders[0] = 0
+                return key, counter
+        return self._alone(lambda: self._advanced(blocks))
+
+    def _advanced(self, blocks: int) -> Position:
+        counter = self._at["counter"]
+        self._at["counter"] = counter + blocks
+        return self._key, counter
 
     def mark(self) -> object:
         """What stands for its present place: equal to another mark where nothing was drawn between."""
         if traced := self._in_trace():
             return id(traced.key), id(traced.counter), traced.offset
-        with self._lock:
-            return self._key, self._counter, self._children
+        return self._key, self._at["counter"], self._children
+
+    @property
+    def _children(self) -> int:
+        """How many were split off since it has its key."""
+        key, count = self._split
+        return count if key == self._key else 0
 
     def _in_trace(self) -> _Traced | None:
         """What it is for the thread that asks, where that one is tracing a function that it is a cell of."""
@@ -161,9 +210,13 @@ class Generator:
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
             fail(ShapeError, f"split({count!r}): the number of generators must be an int of at least 0")
         self._not_in_a_trace("split()")
-        with self._lock:
-            first, key = self._children, self._key
-            self._children += int(count)
+
+        def take() -> tuple[Key, int]:
+            key, first = self._key, self._children
+            self._split = key, first + int(count)
+            return key, first
+
+        key, first = self._alone(take)
         children = []
         for i in range(first, first + int(count)):
             low, high = words64(key, i, 2, domain=1).tolist()
@@ -176,8 +229,8 @@ class Generator:
 
     def get_state(self) -> Tensor:
         """Key, position and number of splits as a uint64 tensor of 4, for :meth:`set_state`."""
-        with self._lock:
-            state = [*self._key, self._counter, self._children]
+        at = self._at.copy()  # at once
+        state = [*at.values(), self._children]
         if traced := self._in_trace():
             found: Tensor = TABLE["concat"].front(traced.now, as_counter(state[-1]).reshape(1), axis=-1)
             return found
@@ -196,16 +249,15 @@ class Generator:
             traced.move(state[:2], state[2])
             return self
         low, high, counter, children = np.asarray(state).tolist()
-        with self._lock:
-            self._key, self._counter, self._children = (low, high), counter, children
-            self._seed = low | high << 64
+        key = low, high
+        self._move(key, counter, (key, low | high << 64), (key, children))
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _generator_in_state, (np.asarray(self.get_state()).tolist(),)
 
     def __repr__(self) -> str:
-        return f"Generator(seed={self._seed}, position={self._counter})"
+        return f"Generator(seed={self.initial_seed()}, position={self._at['counter']})"
 
 
 class _StateCell(Cell):
@@ -224,24 +276,23 @@ class _StateCell(Cell):
     def spec(self) -> Spec:
         return spec_of((3,), uint64)
 
+    @property
+    def turn(self) -> Turn:
+        return self.generator._turn
+
+    @property
+    def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return [(self.generator._at, name) for name in self.generator._at]
+
     def get(self) -> Array:
-        g = self.generator
-        with g._lock:
-            return np.array((*g._key, g._counter), np.uint64)
+        return np.array([*self.generator._at.copy().values()], np.uint64)
 
-    def put(self, array: Array) -> None:
-        g = self.generator
-        low, high, counter = array.tolist()
-        with g._lock:
-            g._counter = counter
-            if g._key != (low, high):
-                g._key, g._seed, g._children = (low, high), low | high << 64, 0
+    def writes(self, array: Array) -> Iterable[Call]:
+        at = self.generator._at
+        return zip((at.update,), map(dict, map(zip, (tuple(at),), later(array.tolist))))
 
-    def save(self) -> Any:
-        return self.generator._traced
-
-    def restore(self, saved: Any) -> None:
-        self.generator._traced = saved
+    def undo(self) -> Sequence[Call]:
+        return ((setattr, self.generator, "_traced", self.generator._traced),)
 
     def hold(self, tensor: Tensor) -> None:
         self.generator._traced = _Traced(tensor)

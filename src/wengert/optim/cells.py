@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from itertools import chain, repeat
+from operator import setitem
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import Array
+from ..core.at_once import Call, later
 from ..core.cells import Cell
 from ..core.spec import Spec, float64, int64, spec_of
 from ..core.standins import weak
@@ -16,25 +20,29 @@ from ..core.tensor import Tensor, abstract, wrap
 _NUMBER = spec_of((), float64)
 
 
+# A number for each change of any group.
+_changes = itertools.count()
+
+
 class Options(dict[str, Any]):
-    """A parameter group: a dict that counts its changes, so that what was derived from it can be kept."""
+    """A parameter group: a dict whose `changes` every change renews, so that what was derived from it can be kept."""
 
     __slots__ = ("changes",)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.changes = 0
+        self.changes = next(_changes)
 
     def __setitem__(self, name: str, value: Any) -> None:
-        self.changes += 1
+        self.changes = next(_changes)
         super().__setitem__(name, value)
 
     def __delitem__(self, name: str) -> None:
-        self.changes += 1
+        self.changes = next(_changes)
         super().__delitem__(name)
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        self.changes += 1
+        self.changes = next(_changes)
         super().update(*args, **kwargs)
 
     def __ior__(self, other: Any) -> Options:  # type: ignore[override, misc]
@@ -42,19 +50,19 @@ class Options(dict[str, Any]):
         return self
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        self.changes += 1
+        self.changes = next(_changes)
         return super().setdefault(name, default)
 
     def pop(self, *args: Any) -> Any:
-        self.changes += 1
+        self.changes = next(_changes)
         return super().pop(*args)
 
     def popitem(self) -> tuple[str, Any]:
-        self.changes += 1
+        self.changes = next(_changes)
         return super().popitem()
 
     def clear(self) -> None:
-        self.changes += 1
+        self.changes = next(_changes)
         super().clear()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -62,7 +70,7 @@ class Options(dict[str, Any]):
 
 
 def changes_of(group: Any) -> Any:
-    """The number of a group's changes; of a dict that does not count them, what equals nothing seen before."""
+    """What a change of a group renews; of a dict that does not say, what equals nothing seen before."""
     return group.changes if type(group) is Options else object()
 
 
@@ -90,28 +98,45 @@ class OptionCell(Cell):
         return ((self.group, self.name),) if self.index is None else ()
 
     def get(self) -> Array:
-        return np.asarray(self.save(), float64)
+        return np.asarray(self._number, float64)
 
-    def put(self, array: Array) -> None:
-        self.restore(array.item())
+    def writes(self, array: Array) -> Iterable[Call]:
+        number: Iterator[Any] = later(array.item)
+        if self.index is None:
+            return self._stores(number)
+        values = self.group[self.name]
+        before, after = values[: self.index], values[self.index + 1 :]
+        return self._stores(map(tuple, map(chain, (before,), zip(number), (after,))))
 
-    def save(self) -> Any:
+    def _stores(self, value: Iterable[Any]) -> Iterable[Call]:
+        """The calls that store the one value that the iterable gives, a change of the group."""
+        group = self.group
+        if type(group) is not Options:
+            return zip((setitem,), (group,), (self.name,), value)
+        store = zip((dict.__setitem__,), (group,), (self.name,), value)
+        return chain(((setattr, group, "changes", next(_changes)),), store)
+
+    @property
+    def _number(self) -> Any:
         value = self.group[self.name]
         return value if self.index is None else value[self.index]
 
-    def restore(self, saved: Any) -> None:
+    def _with(self, number: Any) -> Any:
+        """The option with another number."""
         if self.index is None:
-            self.group[self.name] = saved
-            return
+            return number
         values = list(self.group[self.name])
-        values[self.index] = saved
-        self.group[self.name] = tuple(values)
+        values[self.index] = number
+        return tuple(values)
+
+    def undo(self) -> Sequence[Call]:
+        return tuple(self._stores((self.group[self.name],)))
 
     def hold(self, tensor: Tensor) -> None:
-        self.restore(weak(tensor))
+        self.group[self.name] = self._with(weak(tensor))
 
     def held(self) -> Tensor:
-        value = self.save()
+        value = self._number
         return _strong(value) if isinstance(value, Tensor) else wrap(np.asarray(value, float64))
 
 
@@ -145,18 +170,16 @@ class CountCell(Cell):
     def get(self) -> Array:
         return np.array([s["step"] for s in self.states], int64)
 
-    def put(self, array: Array) -> None:
-        for state, step in zip(self.states, array.tolist(), strict=True):
-            state["step"] = step
+    def writes(self, array: Array) -> Iterable[Call]:
+        return zip(repeat(setitem), self.states, repeat("step"), chain.from_iterable(later(array.tolist)))
 
-    def save(self) -> Any:
-        return [s["step"] for s in self.states]
-
-    def restore(self, saved: Any) -> None:
-        self.input, self.counts = None, []
-        self.tracing.remove(self)
-        for state, step in zip(self.states, saved, strict=True):
-            state["step"] = step
+    def undo(self) -> Sequence[Call]:
+        return [
+            (setattr, self, "input", None),
+            (setattr, self, "counts", []),
+            (self.tracing.__setitem__, slice(None), self.tracing[:]),
+            *((setitem, state, "step", state["step"]) for state in self.states),
+        ]
 
     def hold(self, tensor: Tensor) -> None:
         self.input = tensor

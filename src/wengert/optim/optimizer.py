@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ..core.record import same_value
 from ..core.spec import DType, category, float32, real_dtype
 from ..core.standins import present
 from ..core.tensor import Tensor, asarray, wrap
+from ..core.undisturbed import undisturbed
 from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]
@@ -161,27 +162,34 @@ class Optimizer:
         """Update every parameter that has a gradient; `wg.explain.missing(w, loss)` tells why one has none.
 
         `closure`, where given, is called first to compute the loss and the gradients; its result is
-        returned.
+        returned. Ctrl-C, as every signal that has a handler, is seen to before or after the update: all
+        parameters and buffers have made the step, or none. Raises DTypeError for a gradient that does not
+        fit, before anything is updated.
         """
         loss = None
         if closure is not None:
             with enable_grad():
                 loss = closure()
+        todo: list[tuple[Tensor, Array, Group]] = []
+        for group in self.param_groups:
+            for p in group["params"]:
+                grad = p.grad
+                if grad is None:
+                    continue
+                if grad._data is None or p._data is None:
+                    with no_grad():
+                        self._trace_one(p, -grad if group.get("maximize", False) else grad, group)
+                else:
+                    todo.append((p, _array(grad, p), group))
+        if todo:
+            undisturbed(lambda: self._step_all(todo))
+        return loss
+
+    def _step_all(self, todo: Sequence[tuple[Tensor, Array, Group]]) -> None:
         # Overflow and NaN are values that the parameters show, not warnings.
         with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                maximize = group.get("maximize", False)
-                for p in group["params"]:
-                    grad = p.grad
-                    if grad is None:
-                        continue
-                    if grad._data is None or p._data is None:
-                        with no_grad():
-                            self._trace_one(p, -grad if maximize else grad, group)
-                    else:
-                        g = _array(grad, p)
-                        self._step_one(p, -g if maximize else g, group)
-        return loss
+            for p, g, group in todo:
+                self._step_one(p, -g if group.get("maximize", False) else g, group)
 
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
         owned = _is_sole_owner(p)

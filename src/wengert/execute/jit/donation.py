@@ -14,7 +14,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.cells import ArrayCell, Cell, TensorCell
+from ...core.at_once import Call
+from ...core.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
 from ..native.compile import Compiled
@@ -54,7 +55,7 @@ def fails_after_writing(executor: Executor) -> bool:
     for step in executor.program.plan.steps:
         if written and not isinstance(step.kernel, Kernel):
             return True
-        written = written or any(b.kind == "input" for b in step.writes)
+        written = written or any(b.whole.kind == "input" for b in step.writes)
     return False
 
 
@@ -128,11 +129,8 @@ class Donated(Tensor):
 
 _where: Callable[[Tensor], Any] = Tensor.__dict__["_data"].__get__
 _set_where = Tensor.__dict__["_data"].__set__
-_set_node = Tensor.__dict__["node"].__set__
 
 
-def kill(t: Tensor, where: str) -> None:
-    """Make a donated tensor say that it was donated, and where, to whoever uses it."""
-    t.__class__ = Donated
-    _set_where(t, where)
-    _set_node(t, None)
+def killing(t: Tensor, where: str) -> tuple[Call, ...]:
+    """The calls that make a donated tensor say that it was donated, and where, to whoever uses it."""
+    return (setattr, t, "__class__", Donated), (_set_where, t, where), (set_node, t, None)

@@ -18,12 +18,14 @@ from ...core.tensor import Tensor
 from ...core.tree import Structure, unflatten
 from ..native.compile import Compiled
 from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
+from ..native.entry_code import ENTERED, TURNS
 from ..native.kernel import Kernel
+from ..native.plan import HostCall
 from . import donation
 from .program import Path
 from .signature import Call
 from .surroundings import Surroundings
-from .tracing import Constant, Number, output_of
+from .tracing import Constant, Number, epoch, output_of
 
 # Arrays of at most so many bytes are used again when nobody has them any more: making one takes longer than
 # computing what is in it.
@@ -54,6 +56,8 @@ class Course:
         self.recipe, self.call, self.around, self.leaves, self.scalars = recipe, call, around, leaves, scalars
         self.path, self.traced, self.plan = path, traced, path.executor.program.plan
         self.do = recipe.do
+        if path.writes and any(isinstance(s.kernel, HostCall) and s.kernel.when is None for s in self.plan.steps):
+            raise Rare  # what is called back may want a turn too, which Python's way to hold them can tell
         self.seat = path.executor.program.seat()
         self.may_fail = not all(isinstance(s.kernel, Kernel) for s in self.plan.steps)
         recipe.kept[id(self.seat)] = self.seat
@@ -71,11 +75,30 @@ class Course:
 
     def write(self, others: Sequence[Label | None]) -> None:
         """All of it; where decision i is another one the call goes on at label i, or is given up."""
+        if self.seat.lends is not None:
+            self.do("call", Object(self.seat.lends[0]))
+        self.enter()
         self.feeds()
         self.outputs()
         self.run(others)
-        self.writes()
+        if self.path.writes:
+            # Nobody's trace undoes what is written, and no handler of a signal comes in between.
+            self.do("settle", Object(epoch))
+            self.writes()
+            self.do("leave", Word("header", 0))
+        if self.seat.lends is not None:
+            self.do("call", Object(self.seat.lends[1]))
         self.answer()
+
+    # -- turns
+
+    def enter(self) -> None:
+        """Hold the turns of what is written; those of a course that was begun before are given back first."""
+        if any(name == "enter" for name, *_ in self.recipe.code):
+            self.do("leave", Word("header", 0))
+        for turn in self.path.turns(self.call.leaves, self.call.positions, self.around):
+            self.recipe.kept[id(turn)] = turn
+            self.do("enter", turn.address, Word("header", ENTERED), Word("header", TURNS))
 
     # -- inputs
 
@@ -239,11 +262,8 @@ class Course:
         return None if same is None or k in own or same in own else self.results[same]
 
     def run(self, others: Sequence[Label | None]) -> None:
-        if self.seat.whole is not None:
-            self.do("run_python", Object(self.seat.whole))
-        else:
-            how = "run" if self.seat.is_held else "run_free"
-            self.do(how, self.seat.run, self.seat.call, self.seat.steps, Object(self.seat.go_on))
+        how = "run" if self.seat.is_held else "run_free"
+        self.do(how, self.seat.run, self.seat.call, self.seat.steps, Object(self.seat.host))
         for g, other in zip(self.traced.guards, others, strict=True):
             bits = int.from_bytes(g.value, "little")
             if len(g.value) > 8 or bits >= 1 << 63 or g.output not in self.numbers:
@@ -254,14 +274,15 @@ class Course:
         for i, k, _ in self.traced.cell_writes:
             cell = self.around.cells[i]
             if isinstance(cell, TensorCell):
-                self.do("write_tensor", Object(cell.tensor), self.results[k])
+                self.do("write_tensor", Object(cell.tensor), self.results[k], self.recipe.hold())
             elif isinstance(cell, ArrayCell) and type(cell.items) is dict:
                 kept = any(s == ("cell", i) and self.fed.get(n) == self.results[k] for n, s in self.sources())
-                name = "write_copied" if kept else "write_item"
-                self.do(name, Object(cell.items), Object(cell.name), self.results[k])
-            elif k not in self.numbers:
-                self.do("write_call", Object(cell.put), self.results[k])
-            elif all(type(items) is dict for items, _ in cell.numbers):
+                place = Object(cell.items), Object(cell.name), self.results[k]
+                if kept:
+                    self.do("write_copied", *place)
+                else:
+                    self.do("write_item", *place, self.recipe.hold())
+            elif k in self.numbers and all(type(items) is dict for items, _ in cell.numbers):
                 for n, (items, key) in enumerate(cell.numbers):
                     self.do(f"write_{_python_type(cell)}", Object(items), Object(key), Memory(self.numbers[k][n:]))
             else:
@@ -269,9 +290,10 @@ class Course:
         for i, g in self.traced.cell_grads:
             owner = Object(self.around.cells[i].tensor)  # type: ignore[attr-defined]
             if g is None:
-                self.do("write_none", owner)
+                self.do("write_none", owner, self.recipe.hold())
             else:
-                self.do("write_gradient", owner, Object(Tensor), Object(self.spec(g)), self.results[g])
+                made = Object(Tensor), Object(self.spec(g)), self.results[g]
+                self.do("write_gradient", owner, *made, self.recipe.hold())
 
     def sources(self) -> Iterator[tuple[int, tuple[str, int]]]:
         return ((n, (s.kind, s.number)) for n, s in enumerate(self.traced.sources))
@@ -289,7 +311,8 @@ class Course:
         # Last, for a result may be the very array of an argument.
         for i, where in self.path.given.items():
             if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
-                self.do("kill", self.kept[i], Object(donation.Donated), Object(where))
+                olds = self.recipe.hold(), self.recipe.hold()
+                self.do("kill", self.kept[i], Object(donation.Donated), Object(where), *olds)
         self.do("return")
 
     def build(self, structure: Structure, results: Iterator[Any], to: Word) -> None:
@@ -346,12 +369,12 @@ def plain_key(key: Any) -> Any:
 
 
 def _python_type(cell: Cell) -> str:
-    return {"f": "float", "i": "int"}[cell.spec.dtype.kind]
+    return {"f": "float", "i": "int", "u": "uint"}[cell.spec.dtype.kind]
 
 
 def _numbers(cell: Cell) -> Sequence[tuple[Any, str]]:
     """The Python numbers that make up a cell's value, where they are of the type that goes with its dtype."""
-    kind = {"float64": float, "int64": int}.get(cell.spec.dtype.name)
+    kind = {"float64": float, "int64": int, "uint64": int}.get(cell.spec.dtype.name)
     numbers = cell.numbers
     if any(type(items.get(name)) is not kind for items, name in numbers):
         return ()

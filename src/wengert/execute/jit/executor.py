@@ -13,6 +13,7 @@ from ...core.evaluate import run
 from ...core.graph import Graph
 from ..native import machine
 from ..native.compile import compile_graph
+from ..native.runtime import Commit
 
 
 class Executor(Protocol):
@@ -20,6 +21,13 @@ class Executor(Protocol):
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
         """The outputs' values, which share memory with nothing else."""
+        ...
+
+    def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
+        """The same, and `commit` is called with them and with calls that it makes at once, before its own.
+
+        Results may be there, and donated inputs written to, only after these calls.
+        """
         ...
 
 
@@ -37,6 +45,12 @@ class Interpreted:
         """The outputs' values, which share memory with nothing else."""
         outputs = [np.asarray(v) for v in run(self.graph, arrays)]
         return [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in outputs]
+
+    def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
+        """The same, given to `commit` when they are there."""
+        outputs = self.run(arrays)
+        commit(outputs, ())
+        return outputs
 
 
 def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:

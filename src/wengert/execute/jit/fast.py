@@ -22,6 +22,7 @@ from ...core.spec import Spec
 from ...core.standins import WeakTensor, weak
 from ...core.tensor import LEAF, DataView, Tensor, new, wrap
 from ...core.tree import Structure, unflatten
+from ...core.turns import holding
 from . import donation
 from .program import Path
 from .signature import PLAIN, Call, Static, as_array
@@ -68,7 +69,9 @@ class _Writer:
             "of_tensor": donation.of_tensor,
             "of_gradient": donation.of_gradient,
             "of_cell": donation.of_cell,
-            "kill": donation.kill,
+            "run_at_once": path.executor.run_at_once,
+            "commit": path.commit,
+            "holding": holding,
             "made": _made,
             "weak": weak,
             "as_array": as_array,
@@ -111,6 +114,11 @@ class _Writer:
             "def call(*args):",
             "    m = mode()",
             "    if m.tracing or m.grad is not grad or m.floats is not floats: return MISS",
+            *(
+                ["    old = []", "    return holding(turns, lambda: taken(args, old))", "def taken(args, old):"]
+                if self.path.writes
+                else []
+            ),
             "    e = epoch[0]",
             "    try:",
             *(f"        {line}" for line in self.moves_and_checks()),
@@ -258,7 +266,14 @@ class _Writer:
             self.names["record"] = self.path.records[
                 tuple(i for i, x in enumerate(owners) if isinstance(x, Tensor) and x.requires_grad)
             ]
-        run = ["c = record(feeds)", "o = [t._data for t in c]"] if self.path.carries else ["o = run(feeds)"]
+        if self.path.writes:
+            self.names["turns"] = self.path.turns(self.call.leaves, self.call.positions, self.around)
+        if self.path.carries:
+            run = ["c = record(feeds)", "o = [t._data for t in c]"]
+        elif self.path.writes and not self.path.decisions:
+            run = [f"o = run_at_once(feeds, lambda o, calls: {self.commit('None', 'calls')})"]
+        else:
+            run = ["o = run(feeds)"]
         if not self.path.decisions:
             return run
         # What fails may be on a course that this call does not take: the general way finds out.
@@ -272,16 +287,8 @@ class _Writer:
             f"if o[{g.output}].tobytes() != {self.value(g.value)}: return MISS"  # nothing was written yet
             for g in traced.guards
         ]
-        for i, k, _ in traced.cell_writes:
-            cell = self.around.cells[i]
-            target = self.value(cell.tensor if isinstance(cell, TensorCell) else cell.put)
-            lines.append(f"{target}._data = o[{k}]" if isinstance(cell, TensorCell) else f"{target}(o[{k}])")
-        for i, g in traced.cell_grads:
-            owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
-            lines.append(f"{owner}._grad = {'None' if g is None else f'made(o[{g}], {self.value(specs[g])})'}")
-        for i, where in self.path.given.items():
-            if isinstance(self.call.leaves[self.call.positions[i]], Tensor):
-                lines.append(f"kill({self.leaf_names[self.call.positions[i]]}, {where!r})")
+        if self.path.writes and (self.path.carries or self.path.decisions):
+            lines.append(self.commit("c" if self.path.carries else "None", "()"))
         leaves = []
         for r in traced.results:
             if type(r) is Constant:
@@ -295,6 +302,12 @@ class _Writer:
                 leaves.append(f"weak({made})" if type(r) is Number else made)
         lines.append(f"return {self.build(traced.structure, iter(leaves))}")
         return lines
+
+    def commit(self, carried: str, calls: str) -> str:
+        """The expression that gives what the program writes to its new values."""
+        self.names["around"] = self.around
+        leaves = f"({''.join(f'{name}, ' for name in self.leaf_names)})"
+        return f"commit(o, {carried}, {leaves}, {self.call.positions!r}, around, old, {calls})"
 
     def build(self, structure: Structure, leaves: Any) -> str:
         if structure.kind is None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 import types
 import weakref
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from ...core.errors import DTypeError, GraphError, fail, user_location, warn
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
+from ...core.turns import holding, turns_of
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
@@ -49,7 +49,7 @@ from .signature import (
     take_apart,
 )
 from .surroundings import Surroundings
-from .tracing import Argument, Traced, run_trace
+from .tracing import TRACING, Argument, Traced, run_trace
 from .verify import verified
 
 # Traces of so many courses through one program bring a warning.
@@ -64,8 +64,10 @@ _READS = 8
 # Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where courses
 # depend on them.
 _MEETINGS = 4
-# Tracing puts abstract tensors into objects that every thread can see.
-_TRACING = threading.RLock()
+
+
+# The course that a run took, the values of all outputs, and these as tensors where they carry gradients.
+Taken = tuple[tuple[bytes, ...], list[Any], list[Tensor] | None]
 
 
 class Found(NamedTuple):
@@ -151,7 +153,7 @@ class Jit(Inspected, Native):
         if any(isinstance(leaf, Tensor) and leaf.is_abstract for leaf in call.leaves):
             return self._fn(*args, **kwargs)
         try:
-            with _TRACING:
+            with TRACING:
                 found = self._find(call)
             return self._run(call, found)
         except CallAgain:
@@ -197,31 +199,93 @@ class Jit(Inspected, Native):
     def _run(self, call: Call, found: Found) -> Any:
         program, around, _ = found
         tried: set[Path] = set()
-        with _TRACING:
+        with TRACING:
             forks = program.fitting(call, around)
             path = program.latest(forks)
         while path is not None and path not in tried:
             try:
-                with _TRACING:
-                    feeds = path.feeds(call.leaves, call.positions, around)
-                course = path.found_first(feeds)
-                if course is path.decisions:
-                    outputs, carried = self._outputs(path, feeds, call, around)
-                    course = path.found(outputs)
+                course, outputs, carried = self._take(call, found, path)
+            except CallAgain:
+                raise
             except Exception:
                 if not path.decisions:
                     raise
                 break  # perhaps on a course that this call does not take
             if course is path.decisions:
-                with _TRACING:
-                    self._programs.use(program, path)
-                    self._last = path
-                    self._shorten(call, found, path)
-                path.commit(outputs, carried, call.leaves, call.positions, around)
                 return path.results(outputs, carried)
             tried.add(path)
             path = program.along(forks, course)
         return self._run_new(call, found)
+
+    def _take(
+        self,
+        call: Call,
+        found: Found,
+        path: Path,
+        stood: Mapping[tuple[int, Any], Any] | None = None,
+        done: list[bool] | None = None,
+    ) -> Taken:
+        """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken.
+
+        Raises CallAgain where others have put something else where it reads: `stood` says what it was, by holder and
+        name, for a course that was just traced. See `_taken` for `done`.
+        """
+        around = found.around
+        turns = path.turns(call.leaves, call.positions, around)
+        old: list[Any] = []  # its end comes when the turns are given back
+        if not turns:
+            return self._taken(call, found, path, old, done)
+
+        def alone() -> Taken:
+            # What was looked at before may have been changed by who had the turn.
+            if not (
+                path.stands(around, around.stood if stood is None else stood)
+                and path.grads_fit(call.leaves, call.positions, around)
+            ):
+                raise CallAgain
+            return self._taken(call, found, path, old, done)
+
+        return holding(turns, alone)
+
+    def _taken(
+        self,
+        call: Call,
+        found: Found,
+        path: Path,
+        old: list[Any],
+        done: list[bool] | None = None,
+        is_known: bool = False,
+    ) -> Taken:
+        """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors.
+
+        What stood where it writes to is put into `old`. `done` is for the run of a new course: it is filled when
+        everything is written. Others have short ways made for the next calls.
+        """
+        where = call.leaves, call.positions, found.around
+        with TRACING:
+            feeds = path.feeds(*where)
+        course = path.decisions if is_known else path.found_first(feeds)
+        if course is not path.decisions:
+            return course, [], None
+
+        def commit(outputs: list[Any], calls: Iterable[Any] = (), carried: list[Tensor] | None = None) -> None:
+            if done is None:
+                with TRACING:
+                    self._programs.use(found.program, path)
+                    self._last = path
+                    self._shorten(call, found, path)
+            else:
+                calls = [*calls, (done.append, True)]
+            if path.writes:
+                path.commit(outputs, carried, *where, old, calls)
+
+        if path.writes and not path.carries and not path.decisions:
+            return course, path.executor.run_at_once(feeds, commit), None
+        outputs, carried = self._outputs(path, feeds, call, found.around)
+        course = path.decisions if is_known else path.found(outputs)
+        if course is path.decisions:
+            commit(outputs, carried=carried)
+        return course, outputs, carried
 
     def _outputs(
         self, path: Path, feeds: list[Any], call: Call, around: Surroundings
@@ -238,31 +302,65 @@ class Jit(Inspected, Native):
 
     def _run_new(self, call: Call, found: Found) -> Any:
         """Trace the course that this call takes, and run it."""
-        path = self._new_path(call, found)
-        self._last = path
-        around = found.around
-        with _TRACING:
-            feeds = path.feeds(call.leaves, call.positions, around)
-        outputs, carried = self._outputs(path, feeds, call, around)
-        path.commit(outputs, carried, call.leaves, call.positions, around)
+        path, (course, outputs, carried) = self._trace_and_run(
+            call, found, lambda path, stood, done: self._take(call, found, path, stood, done)
+        )
+        if course is not path.decisions:
+            # Others have written to what the decisions hang on, or native code rounds otherwise: the trace decides.
+            old: list[Any] = []
+            taken = lambda path, _, done: self._taken(call, found, path, old, done, is_known=True)
+            path, (_, outputs, carried) = holding(
+                turns_of((c.key, c.turn) for c in found.around.cells), lambda: self._trace_and_run(call, found, taken)
+            )
         text, self._warning = self._warning, None
         if text is not None:
             warn(text)
         return path.results(outputs, carried)
 
-    def _new_path(self, call: Call, found: Found) -> Path:
-        """The course that this call takes, found by tracing it."""
+    def _trace_and_run(
+        self, call: Call, found: Found, run: Callable[[Path, Mapping[tuple[int, Any], Any], list[bool]], Taken]
+    ) -> tuple[Path, Taken]:
+        """Trace, and run what that gave.
+
+        Where it is interrupted, or comes to nothing, what Python's code has changed outside is undone.
+        """
+        path, outside = self._new_path(call, found)
+        self._last = path
+        done: list[bool] = []
+        try:
+            taken = run(path, outside.left, done)
+        except CallAgain:
+            outside.undo()
+            raise
+        except Exception:
+            raise
+        except BaseException:
+            if not done:
+                outside.undo()
+            raise
+        if taken[0] is not path.decisions:
+            outside.undo()
+        return path, taken
+
+    def _new_path(self, call: Call, found: Found) -> tuple[Path, Outside]:
+        """The course that this call takes, found by tracing it, and what stood outside before."""
         program, around, _ = found
-        traced = self._trace(call, found)
+        traced, outside = self._trace(call, found)
         course = tuple(g.value for g in traced.guards)
-        with _TRACING:
+        with TRACING:
             for path in program.paths:
                 if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
-                    return path
-        path = self._path(traced, call)
+                    return path, outside
+        try:
+            path = self._path(traced, call)
+        except Exception:
+            raise
+        except BaseException:
+            outside.undo()
+            raise
         if traced.is_repeatable:
             self._add(program, path)
-        return path
+        return path, outside
 
     def _shorten(self, call: Call, found: Found, path: Path) -> None:
         """Make the short ways for calls like this one, anew where there are more courses for them to know."""
@@ -316,7 +414,7 @@ class Jit(Inspected, Native):
             self._called_for = ()
 
     def _add(self, program: Program, path: Path) -> None:
-        with _TRACING:
+        with TRACING:
             gone = self._programs.add(program, path, self._in_use)
             for guest in (self._home, *self._guests) if gone else ():
                 self._drop(guest.forget(lambda short: any(p in gone for p in short.paths)))
@@ -349,9 +447,9 @@ class Jit(Inspected, Native):
         """
         try:
             call = take_apart(args, kwargs, self._statics, self._numbers, self._name)
-            with _TRACING:
+            with TRACING:
                 found = self._find(call)
-            traced = self._trace(call, found)
+            traced, _ = self._trace(call, found)
         except CallAgain:
             return self.lower(*args, **kwargs)
 
@@ -372,14 +470,14 @@ class Jit(Inspected, Native):
         if any(isinstance(leaf, Spec) or (isinstance(leaf, Tensor) and leaf.is_abstract) for leaf in call.leaves):
             fail(GraphError, f"a trace of {self._name} for arguments without values", "Give it what a call is given.")
         try:
-            with _TRACING:
+            with TRACING:
                 program, around, _ = found = self._find(call)
             # A program that takes decisions has several courses, of which only a trace says which one it is.
             fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, around))
-            path = next(fits, None) or self._new_path(call, found)
+            path = next(fits, None) or self._new_path(call, found)[0]
         except CallAgain:
             return self._prepared(args, kwargs)
-        with _TRACING:
+        with TRACING:
             return path, path.feeds(call.leaves, call.positions, around)
 
     def why_recompiled(self) -> str:
@@ -392,7 +490,7 @@ class Jit(Inspected, Native):
 
     def clear_cache(self) -> None:
         """Forget all programs."""
-        with _TRACING:
+        with TRACING:
             self._programs.clear()
             self._home.clear()
             self._guests.clear()
@@ -402,10 +500,13 @@ class Jit(Inspected, Native):
 
     # -- tracing
 
-    def _trace(self, call: Call, found: Found) -> Traced:
-        """Trace a call. Raises CallAgain where that showed what a search had missed, or what need not be looked at."""
+    def _trace(self, call: Call, found: Found) -> tuple[Traced, Outside]:
+        """Trace a call; the trace, and what stood outside before.
+
+        Raises CallAgain where that showed what a search had missed, or what need not be looked at.
+        """
         program, around, _ = found
-        with _TRACING:
+        with TRACING:
             outside = Outside(around)
             names = list(leaf_names(self._fn, call.structure))
             arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
@@ -424,6 +525,10 @@ class Jit(Inspected, Native):
                     outside.undo()
                     raise CallAgain from None
                 raise
+            except BaseException:
+                outside.undo()
+                raise
+            outside.leave(traced.place_writes)
             self._numbers.succeeded()
             inputs = facts_of(names, call.key)
             mode = {"gradients are recorded": get_mode().grad, "the default dtype": get_mode().floats}
@@ -431,7 +536,7 @@ class Jit(Inspected, Native):
             course = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
             record = Record(user_location(), facts, course, program.reads, frozenset(inputs))
             self._warning = self._history.add(record) or self._warning
-            return traced
+            return traced, outside
 
     def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
         """A trace. Raises CallAgain where it met tensors from outside that it has to know of beforehand."""

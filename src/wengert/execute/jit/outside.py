@@ -7,15 +7,16 @@ object), the program is run once, and the function is traced again in the next c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core import tree
+from ...core.at_once import Call, at_once
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
-from .surroundings import MISSING, SCALARS, Container, Surroundings, contents, same_contents
+from .surroundings import MISSING, SCALARS, Container, Place, Surroundings, contents, same_contents
 
 
 class PlaceWrite(NamedTuple):
@@ -30,13 +31,16 @@ class PlaceWrite(NamedTuple):
     structure: Any
     leaves: tuple[Any, ...]
 
-    def write(self, around: Surroundings, leaves: list[Any]) -> None:
-        """Put the nest with these leaves there."""
-        value = tree.unflatten(self.structure, leaves)
-        if self.is_item:
-            around.containers[self.number].items[self.name] = value
-        else:
-            around.places[self.number].write(value)
+    def place(self, around: Surroundings) -> Place:
+        """The place in these surroundings."""
+        if not self.is_item:
+            return around.places[self.number]
+        container = around.containers[self.number]
+        return Place(container.items, self.name, container.path)
+
+    def write(self, around: Surroundings, leaves: list[Any]) -> Call:
+        """The call that puts the nest with these leaves there."""
+        return self.place(around).write(tree.unflatten(self.structure, leaves))
 
 
 class Outside:
@@ -47,6 +51,13 @@ class Outside:
         self.containers = [dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in around.containers]
         self.places = [p.read() for p in around.places]
         self._written: set[tuple[int, Any]] = set()
+        # What the trace left where a run writes, by holder and name.
+        self.left: dict[tuple[int, Any], Any] = {}
+
+    def leave(self, writes: Iterable[PlaceWrite]) -> None:
+        """Note what there is where a run is to write."""
+        found = (write.place(self.around) for write in writes)
+        self.left = {(id(p.holder), p.name): p.read() for p in found}
 
     def put_back(self) -> None:
         """Nothing abstract stays behind, and no tensor that every run makes anew; everything else does."""
@@ -64,7 +75,7 @@ class Outside:
         for place, before in zip(self.around.places, self.places, strict=True):
             now = place.read()
             if now is not before and self._is_made(place.holder, place.name, now):
-                place.write(before)
+                at_once([place.write(before)])()
 
     def _is_made(self, holder: Any, key: Any, value: Any) -> bool:
         """Whether a value holds tensors that a run puts there."""
@@ -82,7 +93,7 @@ class Outside:
                 _refill(items, before)
         for place, before in zip(self.around.places, self.places, strict=True):
             if place.read() is not before:
-                place.write(before)
+                at_once([place.write(before)])()
 
     def writes(self, name: str, result: Callable[[Any], Any]) -> tuple[tuple[PlaceWrite, ...], bool]:
         """What a run has to put where, and whether that is all that the trace of `name` changed.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import setitem
 from typing import Any
 
 import numpy as np
 
 from ...core import tree
+from ...core.at_once import Call, at_once
+from ...core.cells import set_base, set_data, set_grad, set_node
 from ...core.errors import WriteError, fail
 from ...core.graph import Graph
 from ...core.record import another
 from ...core.spec import show
 from ...core.standins import weak
 from ...core.tensor import DataView, Tensor, wrap
+from ...core.turns import Turn, turns_of
 from ...ops.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
@@ -21,7 +27,7 @@ from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
 from .surroundings import Surroundings
-from .tracing import Constant, NewLeaf, Number, Traced, output_of
+from .tracing import TRACING, Constant, NewLeaf, Number, Traced, output_of
 
 
 class Path:
@@ -30,7 +36,19 @@ class Path:
     `run` gives all outputs of the graph, the decisions' values among them.
     """
 
-    __slots__ = ("traced", "graph", "executor", "donated", "given", "decisions", "first", "carries", "records")
+    __slots__ = (
+        "traced",
+        "graph",
+        "executor",
+        "donated",
+        "given",
+        "decisions",
+        "first",
+        "carries",
+        "records",
+        "writes",
+        "_turns",
+    )
 
     def __init__(self, traced: Traced, compile_graph: CompileGraph, given: Mapping[int, str]) -> None:
         self.traced = traced
@@ -39,7 +57,7 @@ class Path:
         self.given = {} if traced.tracked or traced.guards else given
         self.donated = donation.donated_inputs(traced, self.given)
         self.executor = compile_graph(traced.graph, self.donated)
-        if donation.fails_after_writing(self.executor):
+        if donation.fails_after_writing(self.executor) or _are_looked_at(traced):
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)
         self.decisions = tuple(g.value for g in traced.guards)
@@ -53,6 +71,18 @@ class Path:
         self.records: dict[tuple[int, ...], Recorded] = {}
         # Whether results carry gradients on to what is outside.
         self.carries = bool(traced.tracked)
+        # Whether anything outside has another value after a run.
+        self.writes = bool(
+            self.given
+            or traced.cell_writes
+            or traced.argument_writes
+            or traced.cell_grads
+            or traced.argument_grads
+            or traced.place_writes
+            or traced.flag_writes
+        )
+        # The turns of the state outside, by surroundings.
+        self._turns: weakref.WeakKeyDictionary[Surroundings, tuple[Turn, ...]] = weakref.WeakKeyDictionary()
 
     @property
     def is_settled(self) -> bool:
@@ -132,38 +162,85 @@ class Path:
         leaves: Sequence[Any],
         positions: Sequence[int],
         around: Surroundings,
+        old: list[Any],
+        calls: Iterable[Call] = (),
     ) -> None:
-        """Give everything outside that the program writes to its new value."""
-        traced = self.traced
+        """Make the calls, and give everything outside that the program writes to its new value, all at once.
+
+        What stood there is put into `old`: its end may run code of users', which is not to come in between.
+        """
         if self.decisions:
             self._check_writes(leaves, positions)
-        for (kind, i), collects in traced.flag_writes:
-            self._tensor(kind, i, leaves, positions, around).requires_grad_(collects)
+        writes = chain(calls, *self._writes(outputs, carried, leaves, positions, around, old))
+        flags = [
+            (self._tensor(kind, i, leaves, positions, around), collects)
+            for (kind, i), collects in self.traced.flag_writes
+        ]
+        with TRACING:  # else they might be undone with the trace
+            if flags:
+                _flagged(flags, writes)
+            else:
+                at_once(writes)()
+
+    def _writes(
+        self,
+        outputs: Sequence[Any],
+        carried: Sequence[Tensor] | None,
+        leaves: Sequence[Any],
+        positions: Sequence[int],
+        around: Surroundings,
+        old: list[Any],
+    ) -> Iterator[Iterable[Call]]:
+        """The calls that give everything outside that the program writes to its new value, place by place."""
+        traced = self.traced
         for i, k, has_past in traced.cell_writes:
-            around.cells[i].put(np.asarray(outputs[k]))
+            old.append(around.cells[i].get())
+            yield around.cells[i].writes(np.asarray(outputs[k]))
             if has_past:
-                around.cells[i].tensor.node = self._past(k, carried)  # type: ignore[attr-defined]
+                yield ((set_node, around.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
             owner = self._tensor("argument", i, leaves, positions, around)
             if isinstance(owner, np.ndarray):
-                owner[...] = outputs[k]
+                yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
                 continue  # a NumPy scalar, whose name alone was bound anew
-            owner._data = np.asarray(outputs[k])
-            owner._base = None
+            old += owner._data, owner._base
+            yield (set_data, owner, np.asarray(outputs[k])), (set_base, owner, None)
             if has_past:
-                owner.node = self._past(k, carried)
-        for i, g in traced.cell_grads:
-            around.cells[i].tensor._grad = None if g is None else wrap(np.asarray(outputs[g]))  # type: ignore[attr-defined]
-        for i, g in traced.argument_grads:
-            owner = self._tensor("argument", i, leaves, positions, around)
-            owner._grad = None if g is None else wrap(np.asarray(outputs[g]))
+                yield ((set_node, owner, self._past(k, carried)),)
+        for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
+            for i, g in grads:
+                owner = self._tensor(kind, i, leaves, positions, around)
+                old.append(getattr(owner, "_grad", None))
+                yield ((set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))),)
         for i, where in self.given.items():
             leaf = leaves[positions[i]]
             if isinstance(leaf, Tensor):
-                donation.kill(leaf, where)
+                yield donation.killing(leaf, where)
         for write in traced.place_writes:
-            write.write(around, [self.shown(r, outputs, carried) for r in write.leaves])
+            old.append(write.place(around).read())
+            yield (write.write(around, [self.shown(r, outputs, carried) for r in write.leaves]),)
+
+    def turns(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> tuple[Turn, ...]:
+        """What a run holds: the turns of all that it reads to write it."""
+        traced = self.traced
+        arguments = sorted({*(w.number for w in traced.argument_writes), *(g.number for g in traced.argument_grads)})
+        known = self._turns.get(around)
+        if known is None:
+            cells = sorted({*(w.number for w in traced.cell_writes), *(g.number for g in traced.cell_grads)})
+            places: list[tuple[Any, Turn | None]] = [(around.cells[i].key, around.cells[i].turn) for i in cells]
+            found = [write.place(around) for write in traced.place_writes]
+            known = turns_of([*places, *((("place", id(p.holder), p.name), None) for p in found)])
+            self._turns[around] = known
+        if not arguments:
+            return known
+        owners = [self._tensor("argument", i, leaves, positions, around) for i in arguments]
+        return turns_of([*((turn.number, turn) for turn in known), *(((id(x),), None) for x in owners)])
+
+    def stands(self, around: Surroundings, stood: Mapping[tuple[int, Any], Any]) -> bool:
+        """Whether where a run writes there is what `stood` there, by holder and name, if somebody had looked."""
+        found = [write.place(around) for write in self.traced.place_writes]
+        return all(stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
         """The node of an output, where gradients flow back from it."""
@@ -208,6 +285,32 @@ class Path:
             return leaf
         found = carried[k] if carried is not None and k in self.traced.tracked else wrap(outputs[k])
         return weak(found) if type(result) is Number else found
+
+
+def _are_looked_at(traced: Traced) -> bool:
+    """Whether nests are made of results by code of users', which is given them before they are there."""
+    waiting = [write.structure for write in traced.place_writes]
+    while waiting:
+        structure = waiting.pop()
+        if structure.kind not in (None, type(None), tuple, list, dict):
+            return True
+        waiting += structure.children
+    return False
+
+
+def _flagged(flags: Sequence[tuple[Tensor, bool]], writes: Iterable[Call]) -> None:
+    """Make calls at once, after tensors have begun or ceased to collect gradients: all of it, or nothing."""
+    done: list[bool] = []
+    undo = at_once([(set_node, owner, owner.node) for owner, _ in flags])
+    everything = at_once(chain(writes, ((done.append, True),)))
+    try:
+        for owner, collects in flags:
+            owner.requires_grad_(collects)
+        everything()
+    except BaseException:
+        if not done:
+            undo()
+        raise
 
 
 def _is_array(leaf: Any) -> bool:

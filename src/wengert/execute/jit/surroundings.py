@@ -16,10 +16,12 @@ import types
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from operator import setitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.at_once import Call
 from ...core.cells import Cell
 from .reading import Mentioned
 
@@ -56,20 +58,16 @@ class Place(NamedTuple):
             return holder[self.name] if self.name < len(holder) else MISSING
         return getattr(holder, self.name, MISSING)
 
-    def write(self, value: Any) -> None:
-        """Put a value there; `MISSING` takes away what is there."""
+    def write(self, value: Any) -> Call:
+        """The call that puts a value there; `MISSING` takes away what is there."""
         holder = self.holder
         if type(holder) is types.CellType:
-            holder.cell_contents = value
-        elif isinstance(holder, dict):
-            if value is MISSING:
-                holder.pop(self.name, None)
-            else:
-                holder[self.name] = value
-        elif isinstance(holder, (list, collections.deque)):
-            holder[self.name] = value
-        else:
-            setattr(holder, self.name, value)
+            return setattr, holder, "cell_contents", value
+        if isinstance(holder, dict) and value is MISSING:
+            return holder.pop, self.name, None
+        if isinstance(holder, (dict, list, collections.deque)):
+            return setitem, holder, self.name, value
+        return setattr, holder, self.name, value
 
 
 class Container(NamedTuple):
@@ -235,6 +233,16 @@ class Surroundings:
         self.facts: list[tuple[str, Any]] = []
         self.checks: Sequence[Check] = ()
         self.mentioned: Mentioned | None = None
+
+    @cached_property
+    def stood(self) -> dict[tuple[int, Any], Any]:
+        """What stood where it was looked for, by holder and name."""
+        watched = [c for c in self.checks if c.kind in ("cell", "item", "entry", "attribute")]
+        found = {(id(c.holder), c.name): c.value for c in watched}
+        for c in self.checks:
+            if c.kind == "class":
+                found |= {(id(c.holder), name): value for name, value in zip(c.name, c.value, strict=True)}
+        return found
 
     @cached_property
     def holds(self) -> Callable[[], bool]:

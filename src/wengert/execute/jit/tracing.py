@@ -5,16 +5,27 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from threading import get_ident
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...core import tree
-from ...core.capture import Capture, FreshLeaves, no_writes, open_variables, reset_capture, reset_writes, set_capture
-from ...core.cells import Cell, TensorCell
+from ...core import locks, tree
+from ...core.at_once import Call, StoredWhereAlive, at_once, for_all, undoing
+from ...core.capture import (
+    Capture,
+    fresh_leaves,
+    get_capture,
+    get_writes,
+    open_variables,
+    set_capture,
+    set_fresh_leaves,
+    set_writes,
+)
+from ...core.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
 from ...core.errors import GraphError, fail, user_location
 from ...core.graph import Graph
-from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.mode import get_mode, set_mode
 from ...core.node import Hooked, Node, Unread
 from ...core.op import TABLE
 from ...core.record import abstract_input, resumed
@@ -29,9 +40,12 @@ from .signature import Fix
 from .surroundings import Surroundings
 from .values import Unknown, Values
 
-# How often tracing has put abstract tensors into what all threads can see, and put back what was there:
-# odd while they are there.
+# Tracing puts abstract tensors into objects that every thread can see.
+TRACING = locks.lock()
+# How often it has done so, and put back what was there: odd while they are there.
 epoch = [0]
+# Of the traces in progress: their threads, what puts everything back, and what stood outside before.
+_open: list[tuple[int, Callable[[], object], Outside]] = []
 
 
 class Argument(NamedTuple):
@@ -154,7 +168,9 @@ def output_of(result: Any) -> int | None:
 class Recorder(Capture):
     """What looks on during a trace: takes decisions by value, notes tensors from outside."""
 
-    __slots__ = ("name", "around", "values", "decisions", "asked", "met", "written", "consumed", "effects", "variables")
+    __slots__ = (
+        "name", "around", "values", "decisions", "asked", "met", "written", "consumed", "effects", "undo", "stores"
+    )  # fmt: skip
 
     def __init__(self, name: str, around: Surroundings) -> None:
         self.name = name
@@ -163,10 +179,13 @@ class Recorder(Capture):
         self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
         self.met: dict[int, weakref.ref[Tensor]] = {}
-        self.written: dict[int, tuple[weakref.ref[Tensor], Any]] = {}
+        self.written: dict[int, weakref.ref[Tensor]] = {}
+        # The calls that put back what stands in places that all threads see, the last one first; and what tensors held
+        # that the search had not found, and that the program writes to: data, node, spec.
+        self.undo: list[Call] = []
+        self.stores = tuple(map(StoredWhereAlive, (set_data, set_node, set_spec)))
         self.consumed: set[Node] = set()
         self.effects: list[Tensor] = []
-        self.variables: list[Node] = []
 
     def hold(self, input: Tensor, owner: Tensor | None, value: Any) -> None:
         """An input that stands for a value, or for one that is not known; of a transform's variable it is one too."""
@@ -174,8 +193,8 @@ class Recorder(Capture):
         if value is not None:
             self.values.known[input.node] = value
         if owner is not None and hangs_on_open(owner):
+            self.undo.append((open_variables.data.pop, weakref.ref(input.node), None))  # type: ignore[attr-defined]
             open_variables[input.node] = None
-            self.variables.append(input.node)
 
     def decide(self, x: Tensor, what: str) -> Any:
         truth = what == "a branch on its truth"
@@ -232,16 +251,16 @@ class Recorder(Capture):
         self.consumed.update(reachable(roots))
 
     def write(self, x: Tensor) -> None:
-        self.written.setdefault(id(x), (weakref.ref(x), (x._data, x.node)))
+        if id(x) in self.written:
+            return
+        spec = () if x.is_weak else (spec_of(x._data.shape, x._data.dtype),)
+        for store, value in zip(self.stores, (x._data, x.node, *spec)):
+            store.add(x, value)
+        self.written[id(x)] = weakref.ref(x)
 
-    def undo(self) -> None:
-        """Give tensors that the search had not found, and that the program wrote to, their values again."""
-        for ref, (data, node) in self.written.values():
-            t = ref()
-            if t is not None:
-                t._data, t.node = data, node
-                if not t.is_weak:
-                    t._spec = spec_of(data.shape, data.dtype)
+    def stored(self) -> list[Call]:
+        """The calls that give such tensors their values again, those too that are written to later."""
+        return [call for store in self.stores for call in store.calls]
 
     def strangers(self, around: Surroundings) -> list[Tensor]:
         """Tensors that the program met, that outlive it, and that the search had not found: state all the same.
@@ -249,9 +268,9 @@ class Recorder(Capture):
         What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
         collector does, which nothing waits for where no such tensor is left.
         """
-        for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects):
+        for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects, self.undo):
             found.clear()
-        refs = {**self.met, **{i: ref for i, (ref, _) in self.written.items()}}
+        refs = {**self.met, **self.written}
         unknown = [ref for i, ref in refs.items() if (i,) not in around.numbers]
         if any(ref() is not None for ref in unknown):
             gc.collect()
@@ -303,55 +322,56 @@ def run_trace(
     """
     around = outside.around
     recorder = Recorder(name, around)
-    saved_cells: list[tuple[Cell, Any]] = []
-    saved_grads: list[tuple[Tensor, Any]] = []
     mode = get_mode()
-    mode_token = set_mode(mode.traced(None, mode.grad))
-    token = set_capture(recorder)
-    writes_token = no_writes()
-    epoch[0] += 1
+    # What puts everything back is known before anything changes, and is done at once. Others' threads see these:
+    fresh: list[Node] = []
+    recorder.undo = [(epoch.__setitem__, 0, epoch[0] + 2), *recorder.stored(), *for_all(fresh, setattr, "inputs", ())]
+    put_back = undoing(recorder.undo)
+    begin = [
+        (set_mode, mode.traced(None, mode.grad)),
+        (set_capture, recorder),
+        (set_writes, None),
+        (set_fresh_leaves, fresh),
+        (epoch.__setitem__, 0, epoch[0] + 1),
+        (_open.append, (get_ident(), put_back, outside)),
+    ]
+    end = [
+        (_open.__delitem__, slice(len(_open), None)),
+        (put_back,),
+        (set_fresh_leaves, fresh_leaves()),
+        (set_writes, get_writes()),
+        (set_capture, get_capture()),
+        (set_mode, mode),
+    ]
+    begin_all, end_all = at_once(begin), at_once(end)
     try:
-        with FreshLeaves():
-            held_cells = [_hold_cell(c, around, recorder, saved_cells, saved_grads) for c in around.cells]
+        try:
+            begin_all()
+            held_cells = [_hold_cell(c, around, recorder) for c in around.cells]
             held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
             traced = _finish(recorder, fn(*args, **kwargs), outside, arguments, held_cells, held_arguments)
+        finally:
+            end_all()
     finally:
-        for node in recorder.variables:
-            open_variables.pop(node, None)
-        reset_writes(writes_token)
-        reset_capture(token)
-        reset_mode(mode_token)
-        recorder.undo()
-        for cell, before in saved_cells:
-            cell.restore(before)
-        for t, before in saved_grads:
-            t._grad = before
-        outside.put_back()
-        epoch[0] += 1
+        _put_back(outside)
     return traced, recorder.strangers(around)
 
 
-def _hold_cell(
-    cell: Cell,
-    around: Surroundings,
-    recorder: Recorder,
-    saved_cells: list[tuple[Cell, Any]],
-    saved_grads: list[tuple[Tensor, Any]],
-) -> _Held:
+def _hold_cell(cell: Cell, around: Surroundings, recorder: Recorder) -> _Held:
     name = around.names[cell.key]
     tensor = cell.tensor if isinstance(cell, TensorCell) else None
     tracked = tensor is not None and tensor.requires_grad and not tensor.is_leaf
     input = abstract_input(cell.spec, name, tracked)
     recorder.hold(input, tensor, cell.get())
     collects = tensor is not None and tensor.node is not None and tensor.node.op is LEAF
-    saved_cells.append((cell, cell.save()))
+    recorder.undo += cell.undo()
     cell.hold(input)
     if tensor is None or not tensor.spec.inexact:
         return _Held(input, tensor, None)
     before = tensor.grad
-    saved_grads.append((tensor, before))
+    recorder.undo.append((set_grad, tensor, before))
     return _Held(input, tensor, _Gradient(tensor, before, name, recorder.values), collects)
 
 
@@ -397,6 +417,25 @@ def _hold_argument(a: Argument, recorder: Recorder) -> _Held:
     if not a.spec.inexact:
         return _Held(input, shown, None)
     return _Held(input, shown, _Gradient(shown, a.grad, a.name, recorder.values), a.collects)
+
+
+def _put_back(outside: Outside) -> None:
+    try:
+        outside.put_back()
+    except BaseException:  # an interruption: what there is to be done is found anew
+        outside.put_back()
+        raise
+
+
+def _end_others() -> None:
+    """In a child process, end the traces of the threads that it does not have."""
+    while _open and _open[-1][0] != get_ident():
+        _, put_back, outside = _open.pop()
+        put_back()
+        outside.undo()
+
+
+locks.in_child(_end_others)
 
 
 class _Outputs:

@@ -19,7 +19,6 @@ import contextlib
 import hashlib
 import os
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -28,6 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core import locks
 from ...core.errors import user_frame
 from ...version import __version__
 from .machine import llvm
@@ -56,7 +56,7 @@ _HEAD = 64
 ABANDONED_AFTER = 3600.0
 
 _written = 0
-_counting = threading.Lock()
+_counting = locks.lock()
 
 
 def is_on() -> bool:

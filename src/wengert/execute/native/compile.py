@@ -20,7 +20,7 @@ from .kernel import Kernel, kept_kernels
 from .lower import GraphLowering
 from .plan import Plan
 from .plan_format import Unwritable, dump, load
-from .runtime import Program
+from .runtime import Commit, Program
 from .trace import NativeTrace
 from .types import Target
 
@@ -112,6 +112,10 @@ class Compiled:
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
         """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
         return self.program.run(inputs, outputs)
+
+    def run_at_once(self, inputs: Sequence[Any], commit: Commit) -> list[Any]:
+        """Run as in `run`, and have `commit` do what is done with the results, as a whole or not at all."""
+        return self.program.run_at_once(inputs, commit)
 
     def trace(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> NativeTrace:
         """Run once more as in `run`, and say who ran which part of it, when; no input is written into."""

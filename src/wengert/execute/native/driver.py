@@ -30,10 +30,11 @@ from .types import Target
 # The words of a call: the steps, the first to run, their number, the table of addresses, the team
 # (0: alone), where to note the least time of each step in nanoseconds (0: take no times), how many
 # turns of loops to run before Python has its say (signals are seen to there), where to note who runs
-# what, when (0: nowhere; see notes.py), and how many arrays the caller gives, of which kinds (`KIND_WORDS` each).
-CALL_WORDS = range(10)
+# what, when (0: nowhere; see notes.py), how many arrays the caller gives, of which kinds (`KIND_WORDS` each), and
+# whether the compiled entry runs it without the interpreter's lock.
+CALL_WORDS = range(11)
 CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS, CALL_NOTES, *_given = CALL_WORDS
-CALL_GIVEN, CALL_KINDS = _given
+CALL_GIVEN, CALL_KINDS, CALL_AWAY = _given
 # What an array that a caller gives has to be: its dtype (the object), the number of its axes, where their sizes stand,
 # and where their strides in bytes stand (0: it is contiguous).
 KIND_WORDS = KIND_DTYPE, KIND_AXES, KIND_SIZES, KIND_STRIDES = range(4)

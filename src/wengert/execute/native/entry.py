@@ -6,17 +6,21 @@ import ctypes
 import platform
 import sys
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core import locks
 from ...core.mode import Mode
 from ...core.tensor import Tensor, new
 from . import entry_code, machine
-from .entry_code import ARGUMENTS, FIRST, HELD, HELD_COUNT, MISS, VALUES, WORDS
+from .driver import CALL_AWAY
+from .entry_code import ARGUMENTS, BUSY, ENTERED, FIRST, HELD, HELD_COUNT, MISS, TURNS, VALUES, WORDS
 from .entry_text import Layout
+from .runtime import Seat
 
 # CPython's version tags of dicts, which every change renews, by release: they are gone from 3.13 on.
 _DICT_VERSION = {(3, 11): 24, (3, 12): 24}
@@ -77,6 +81,7 @@ def entry() -> Entry | None:
         return None
     symbols = {f"wengert_{name}": id(x) for name, x in entry_code.OBJECTS.items()} | api
     symbols["wengert_python_call"] = _read(Native, _TYPE_CALL)
+    symbols["wengert_never"] = _held_lock()
     for name in entry_code.PYTHON_API:
         if not hasattr(ctypes.pythonapi, name):
             return None
@@ -220,7 +225,7 @@ class Recipe:
         words = np.zeros(header + count + len(self.code) * WORDS, np.int64).view(_Words)
         words.kept = self.kept
         base = words.ctypes.data
-        start = {"values": base + 8 * header, "held": base + 8 * (header + len(self.values))}
+        start = {"header": base, "values": base + 8 * header, "held": base + 8 * (header + len(self.values))}
         first = base + 8 * (header + count)
 
         def number(operand: Operand, place: Any) -> int:
@@ -236,6 +241,7 @@ class Recipe:
         words[ARGUMENTS] = self.arguments
         words[VALUES], words[HELD], words[HELD_COUNT] = start["values"], start["held"], self.held
         words[FIRST], words[MISS] = first, number(Object(missed), MISS)
+        words[TURNS] = number(Memory(np.zeros(sum(name == "enter" for name, *_ in self.code), np.int64)), TURNS)
         for i, x in enumerate(self.values):
             words[header + i] = number(x, header + i)
         for i, (name, otherwise, operands) in enumerate(self.code):
@@ -249,12 +255,44 @@ class Recipe:
             at = header + count + i * WORDS + 2 + k
             words[at] = number(operand, at)
 
+        identity = id(words)
+        _known[identity] = weakref.ref(words, lambda _: _known.pop(identity, None))
         return _new_function(ctypes.byref(self.entry.method), words, None), change
+
+
+# The words of all functions there are.
+_known: dict[int, weakref.ref[_Words]] = {}
+
+
+def _give_up_others() -> None:
+    """In a child process, end the calls that other threads had in native code: their functions may be called again."""
+    for found in list(_known.values()):
+        words = found()
+        seats = [kept for kept in words.kept.values() if isinstance(kept, Seat)] if words is not None else ()
+        away = [ctypes.c_int64.from_address(seat.call + 8 * CALL_AWAY) for seat in seats]
+        if words is not None and any(a.value for a in away):
+            start = (int(words[HELD]) - words.ctypes.data) // 8
+            # What they held stays for ever, since nobody knows how far they had come.
+            words[start : start + words[HELD_COUNT]] = words[ENTERED] = words[BUSY] = 0
+            for a in away:
+                a.value = 0
+
+
+locks.in_child(_give_up_others)
 
 
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
 _new_function.restype = ctypes.py_object
 _new_function.argtypes = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+
+
+def _held_lock() -> int:
+    """The address of a lock that nobody gives back: who waits for it for some time waits that long."""
+    allocate, acquire = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
+    allocate.restype, acquire.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_int)
+    made = allocate()
+    acquire(made, 1)
+    return int(made)
 
 
 def _address(f: Any) -> int:

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...core.turns import BY_NATIVE
 from . import kernel, machine
 from .entry_handlers import HANDLERS
 from .entry_text import Handler, Layout
@@ -30,8 +31,9 @@ from .types import Target
 WORDS = 12
 # Words of the header, which the function's `self`, an array, begins with: whether a call is under way, the
 # number of arguments, where they are put, the first instruction, the held references and their number,
-# what is returned for a call that is given up.
-HEADER = BUSY, ARGUMENTS, VALUES, FIRST, HELD, HELD_COUNT, MISS = range(7)
+# what is returned for a call that is given up, how many turns (see `core.turns`) the call holds, and where the
+# addresses of their words are.
+HEADER = BUSY, ARGUMENTS, VALUES, FIRST, HELD, HELD_COUNT, MISS, ENTERED, TURNS = range(9)
 _API = """
 declare void @Py_IncRef(ptr)
 declare void @Py_DecRef(ptr)
@@ -49,6 +51,10 @@ declare ptr @PyObject_CallOneArg(ptr, ptr)
 declare ptr @PyFloat_FromDouble(double)
 declare ptr @PyLong_FromLongLong(i64)
 declare i64 @PyLong_AsLongLong(ptr)
+declare ptr @PyLong_FromUnsignedLongLong(i64)
+declare i64 @PyLong_AsUnsignedLongLong(ptr)
+declare i64 @PyThread_get_thread_ident()
+declare i32 @PyThread_acquire_lock_timed(ptr, i64, i32)
 declare ptr @PyErr_Occurred()
 declare void @PyErr_Clear()
 declare ptr @PyEval_SaveThread()
@@ -81,6 +87,17 @@ PYTHON_API = tuple(
 _ENTRY = """
 define internal i1 @int_of(ptr %object, ptr %to) {
   %value = call i64 @PyLong_AsLongLong(ptr %object)
+  %right = call i1 @is_number(i64 %value, ptr %to)
+  ret i1 %right
+}
+
+define internal i1 @unsigned_of(ptr %object, ptr %to) {
+  %value = call i64 @PyLong_AsUnsignedLongLong(ptr %object)
+  %right = call i1 @is_number(i64 %value, ptr %to)
+  ret i1 %right
+}
+
+define internal i1 @is_number(i64 %value, ptr %to) {
   store i64 %value, ptr %to
   %odd = icmp eq i64 %value, -1
   br i1 %odd, label %ask, label %right
@@ -93,6 +110,29 @@ clear:
   ret i1 false
 right:
   ret i1 true
+}
+
+; The turns that the call holds are free again.
+define internal void @leave(ptr %header) {
+  %entered = getelementptr i64, ptr %header, i64 $ENTERED
+  %count = load i64, ptr %entered
+  %turns.p = getelementptr i64, ptr %header, i64 $TURNS
+  %turns = load ptr, ptr %turns.p
+  br label %next
+next:
+  %k = phi i64 [ 0, %0 ], [ %k.next, %free ]
+  %more = icmp slt i64 %k, %count
+  br i1 %more, label %free, label %done
+free:
+  %turn.p = getelementptr ptr, ptr %turns, i64 %k
+  %words = load ptr, ptr %turn.p
+  %native.p = getelementptr i64, ptr %words, i64 $BY_NATIVE
+  store i64 0, ptr %native.p
+  %k.next = add i64 %k, 1
+  br label %next
+done:
+  store i64 0, ptr %entered
+  ret void
 }
 
 define ptr @wengert_entry(ptr %self, ptr %args, i64 %count) {
@@ -140,6 +180,14 @@ keep:
   store ptr null, ptr %held
   br label %drop
 drop:
+  %entered.p = getelementptr i64, ptr %header, i64 $ENTERED
+  %entered = load i64, ptr %entered.p
+  %holds = icmp ne i64 %entered, 0
+  br i1 %holds, label %leave, label %release
+leave:
+  call void @leave(ptr %header)
+  br label %release
+release:
   call void @drop(ptr %held, i64 %held.count)
   store i64 0, ptr %header
   %miss = icmp eq i64 %answer, 0
@@ -299,7 +347,7 @@ def ir(layout: Layout, called: int, target: Target) -> str:
     `called` is the byte at which an object that is called has the words of its function.
     """
     parts = [f'target triple = "{target.triple}"', _API]
-    parts += [f"@wengert_{name} = external global i8" for name in OBJECTS]
+    parts += [f"@wengert_{name} = external global i8" for name in (*OBJECTS, "never")]
     places = {
         "ARGUMENTS": ARGUMENTS,
         "VALUES": VALUES,
@@ -307,6 +355,9 @@ def ir(layout: Layout, called: int, target: Target) -> str:
         "HELD": HELD,
         "HELD_COUNT": HELD_COUNT,
         "MISS": MISS,
+        "ENTERED": ENTERED,
+        "TURNS": TURNS,
+        "BY_NATIVE": BY_NATIVE,
         "WORDS": WORDS,
         "CALLED": called,
         "ARRAY_DATA": layout.array_data,

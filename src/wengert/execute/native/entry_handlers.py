@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from ...core.turns import BY_NATIVE, BY_PYTHON
+from .driver import CALL_AWAY, CALL_FIRST
 from .entry_text import ERROR, FAIL, GO_ON, RETURN, Handler
 
 Handlers = dict[str, Callable[[Handler], None]]
 HANDLERS: Handlers = {}
+# How long, in microseconds, a call waits between two looks at whether a trace is over.
+WAIT_US = 50
 
 
 def _handler(f: Callable[[Handler], None]) -> Callable[[Handler], None]:
@@ -150,6 +154,14 @@ def _int(c: Handler) -> None:
     value = c.held_at(0)
     c.of_type(value, c.object("int"))
     c.need(c.new(f"call i1 @int_of(ptr {value}, ptr {c.operand(1)})"))
+
+
+@_handler
+def _uint(c: Handler) -> None:
+    """(word, number): a Python int of 64 bits that is not negative, copied."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("int"))
+    c.need(c.new(f"call i1 @unsigned_of(ptr {value}, ptr {c.operand(1)})"))
 
 
 def _unpack(c: Handler, type: str, items: Callable[[str, str], str]) -> None:
@@ -375,21 +387,34 @@ def _hold_new(c: Handler, made: str) -> None:
 @_handler
 def _run(c: Handler) -> None:
     """(driver, call, count, callable): run the program's steps, with the interpreter's lock."""
-    _finish(c, c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})"))
+    _drive(c, lambda: c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})"))
 
 
 @_handler
 def _run_free(c: Handler) -> None:
     """(driver, call, count, callable): the same without the lock."""
-    state = c.new("call ptr @PyEval_SaveThread()")
-    at = c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})")
-    c.do(f"call void @PyEval_RestoreThread(ptr {state})")
-    _finish(c, at)
+
+    def drive() -> str:
+        c.put("1", c.operand(1), 8 * CALL_AWAY, "i64")
+        state = c.new("call ptr @PyEval_SaveThread()")
+        at = c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})")
+        c.do(f"call void @PyEval_RestoreThread(ptr {state})")
+        c.put("0", c.operand(1), 8 * CALL_AWAY, "i64")
+        return at
+
+    _drive(c, drive)
 
 
-def _finish(c: Handler, at: str) -> None:
-    """Where the driver stopped at a step of Python's, have the callable do that and the rest."""
-    stopped, done = c.label("stopped"), c.label("done")
+def _drive(c: Handler, drive: Callable[[], str]) -> None:
+    """Run steps; where the driver stops at one of Python's, have the callable do it, and go on.
+
+    The last steps run in native code, as does what follows here: no signal's handler comes between what they write
+    into arrays and what is written after them.
+    """
+    again, stopped, done = c.label("again"), c.label("stopped"), c.label("done")
+    c.do(f"br label %{again}")
+    c.place(again)
+    at = drive()
     c.do(f"br i1 {c.test('eq', at, c.operand(2, 'i64'), 'i64')}, label %{done}, label %{stopped}")
     c.place(stopped)
     step = c.new(f"call ptr @PyLong_FromLongLong(i64 {at})")
@@ -398,16 +423,57 @@ def _finish(c: Handler, at: str) -> None:
     c.decref(step)
     c.there(answer, ERROR)
     c.decref(answer)
-    c.do(f"br label %{done}")
+    c.do(f"br label %{again}")
     c.place(done)
+    c.put("0", c.operand(1), 8 * CALL_FIRST, "i64")
 
 
 @_handler
-def _run_python(c: Handler) -> None:
-    """(callable): run the program by a function."""
+def _call(c: Handler) -> None:
+    """(callable): have it do what it does."""
     answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
     c.there(answer, ERROR)
     c.decref(answer)
+
+
+# Turns: see `core.turns`. The header of the recipe's words says how many the call holds, and where their addresses are.
+
+
+@_handler
+def _enter(c: Handler) -> None:
+    """(words of a turn, word of how many are held, word of their addresses): hold it, if nobody does."""
+    words = c.operand(0)
+    for word in (BY_PYTHON, BY_NATIVE):
+        c.same(c.field(words, 8 * word, "i64"), "0", "i64")
+    c.put(c.new("call i64 @PyThread_get_thread_ident()"), words, 8 * BY_NATIVE, "i64")
+    entered, turns = c.operand(1), c.held_at(2)
+    count = c.field(entered, 0, "i64")
+    c.put(words, c.new(f"getelementptr ptr, ptr {turns}, i64 {count}"))
+    c.put(c.new(f"add i64 {count}, 1"), entered, type="i64")
+
+
+@_handler
+def _leave(c: Handler) -> None:
+    """(header): hold none of them any more."""
+    c.do(f"call void @leave(ptr {c.operand(0)})")
+
+
+@_handler
+def _settle(c: Handler) -> None:
+    """(list of a number): wait until the number is even: until no thread traces, and would undo what is written."""
+    again, wait, done = c.label("again"), c.label("wait"), c.label("done")
+    c.do(f"br label %{again}")
+    c.place(again)
+    number = c.field(c.field(c.operand(0), c.at.list_items), 0)
+    odd = c.new(f"and i64 {c.new(f'call i64 @PyLong_AsLongLong(ptr {number})')}, 1")
+    c.do(f"br i1 {c.test('eq', odd, '0', 'i64')}, label %{done}, label %{wait}")
+    c.place(wait)
+    state = c.new("call ptr @PyEval_SaveThread()")
+    # Nobody gives that lock back: this waits for a while.
+    c.do(f"call i32 @PyThread_acquire_lock_timed(ptr {c.object('never')}, i64 {WAIT_US}, i32 0)")
+    c.do(f"call void @PyEval_RestoreThread(ptr {state})")
+    c.do(f"br label %{again}")
+    c.place(done)
 
 
 @_handler
@@ -418,13 +484,17 @@ def _decided(c: Handler) -> None:
 
 @_handler
 def _write_tensor(c: Handler) -> None:
-    """(tensor, word of an array)"""
-    c.replace(c.held_at(1), c.operand(0), c.at.tensor_data)
+    """(tensor, word of an array, word for the old one)"""
+    c.replace(c.held_at(1), c.operand(0), c.at.tensor_data, 2)
 
 
 @_handler
 def _write_item(c: Handler) -> None:
-    """(dict, key, word of an array)"""
+    """(dict, key, word of an array, word for the old one)"""
+    old = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
+    c.there(old)
+    c.incref(old)
+    c.put(old, c.operand(3))
     failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.operand(0)}, ptr {c.operand(1)}, ptr {c.held_at(2)})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
 
@@ -462,16 +532,14 @@ def _write_number(c: Handler, made: str) -> None:
 
 
 @_handler
-def _write_call(c: Handler) -> None:
-    """(callable, word of an array): Python puts it where it belongs."""
-    answer = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(0)}, ptr {c.held_at(1)})")
-    c.there(answer, ERROR)
-    c.decref(answer)
+def _write_uint(c: Handler) -> None:
+    """(dict, key, number)"""
+    _write_number(c, c.new(f"call ptr @PyLong_FromUnsignedLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
 
 
 @_handler
 def _write_gradient(c: Handler) -> None:
-    """(leaf, type, spec, word of an array): a gradient, if it is not there already."""
+    """(leaf, type, spec, word of an array, word for the old one): a gradient, if it is not there already."""
     leaf, array = c.operand(0), c.held_at(3)
     old = c.field(leaf, c.at.tensor_grad)
     look, make, done = c.label("look"), c.label("make"), c.label("done")
@@ -485,7 +553,7 @@ def _write_gradient(c: Handler) -> None:
     c.do(f"br i1 {there}, label %{done}, label %{make}")
     c.place(make)
     made = c.tensor(c.operand(1), array, c.operand(2))
-    c.replace(made, leaf, c.at.tensor_grad)
+    c.replace(made, leaf, c.at.tensor_grad, 4)
     c.decref(made)
     c.do(f"br label %{done}")
     c.place(done)
@@ -493,8 +561,8 @@ def _write_gradient(c: Handler) -> None:
 
 @_handler
 def _write_none(c: Handler) -> None:
-    """(leaf): no gradient."""
-    c.replace(c.object("none"), c.operand(0), c.at.tensor_grad)
+    """(leaf, word for the old one): no gradient."""
+    c.replace(c.object("none"), c.operand(0), c.at.tensor_grad, 1)
 
 
 @_handler
@@ -507,10 +575,13 @@ def _keep(c: Handler) -> None:
 
 @_handler
 def _kill(c: Handler) -> None:
-    """(word of a tensor, type, text): a donated tensor has another type, and a text instead of a value."""
+    """(word of a tensor, type, text, words): a donated tensor has another type, and a text instead of a value.
+
+    The words are for the old ones.
+    """
     tensor = c.held_at(0)
-    c.replace(c.operand(1), tensor, c.at.type)
-    c.replace(c.operand(2), tensor, c.at.tensor_data)
+    c.replace(c.operand(1), tensor, c.at.type, 3)
+    c.replace(c.operand(2), tensor, c.at.tensor_data, 4)
 
 
 @_handler

@@ -243,17 +243,14 @@ class Handler:
         self.there(made, ERROR)
         return made
 
-    def replace(self, value: str, base: str, offset: int) -> None:
-        """Put an object into a place of another's, which held one."""
+    def replace(self, value: str, base: str, offset: int, old: int) -> None:
+        """Put an object into a place of another's; what it held is held by a word (an operand) from then on.
+
+        So it is not freed in between: that may run code of users', which is to find the state as a whole.
+        """
         self.incref(value)
-        old = self.field(base, offset)
+        self.put(self.field(base, offset), self.operand(old))
         self.put(value, base, offset)
-        free, end = self.label("free"), self.label("end")
-        self.do(f"br i1 {self.test('ne', old, 'null')}, label %{free}, label %{end}")
-        self.place(free)
-        self.decref(old)
-        self.do(f"br label %{end}")
-        self.place(end)
 
     def tensor(self, type: str, array: str, spec: str | None) -> str:
         """A new tensor, with a spec or without."""

@@ -17,12 +17,11 @@ A kernel is `void kernel(ptr ptrs, ptr rec, i64 lo, i64 hi, i64 thread)`.
 from __future__ import annotations
 
 import hashlib
-import os
-import threading
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Protocol
 
+from ...core import locks
 from . import machine
 from .builder import Builder
 from .types import Target
@@ -105,9 +104,7 @@ class Kernel:
 
 
 # Two threads do not make the same kernel; a signal's handler may run a program of its own.
-_making = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release)
+_making = locks.lock(awaited=True)
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import threading
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from ...core import locks
 from .types import Target
 
 # The oldest LLVM that kernels are made with, and the llvmlite that has it; the form of masked memory accesses that they
@@ -17,11 +16,9 @@ OLDEST = (20, 0, 0)
 OLDEST_LLVMLITE = "0.45"
 _PROCESSORS = ("x86_64", "amd64", "aarch64", "arm64")
 
-# LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it.
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    # A child process finds no compilation half done by a thread that it does not have.
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+# LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it. A child
+# process finds no compilation half done by a thread that it does not have.
+_lock = locks.lock(awaited=True)
 
 
 @cache

@@ -12,13 +12,15 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import setitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.at_once import Call
 from ...core.errors import GraphError, fail
 from ...core.spec import as_dtype, show
-from . import cache, sharing, threads
+from . import cache, guard, sharing, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
@@ -48,6 +50,8 @@ from .trace import NativeTrace, Notes, now
 keep_in(cache.load, cache.keep)
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# What is done with the results of a run: it makes the calls that it is given and its own, all at once.
+Commit = Callable[[list[Array], Sequence[Call]], None]
 
 # A step is shared out if it takes one thread that long (in nanoseconds), and all such steps of the
 # program together so long: handing one over and meeting again costs 1 to 2 microseconds, waking a
@@ -117,9 +121,12 @@ class Program:
             self._entries[buffer] = FIRST + len(self._entries)
         for buffer in plan.windows:
             self._entries[buffer] = FIRST + len(self._entries)
+        self._guard = guard.Guard(plan, self._entries) if guard.is_on() else None
         self._records, self._starts = self._written()
         self._scratch = max((step.scratch for step in plan.steps), default=0)
         self._timed_calls = 0
+        # The steps from here on are kernels, and inputs are written to by no others; the number of steps where by none.
+        self._last = _last_part(plan)
         self._idle: list[_Instance] = []
         # The least time that one thread needed for each step so far, in nanoseconds.
         self.times = np.full(len(plan.steps), UNTIMED, np.int64)
@@ -144,7 +151,7 @@ class Program:
         """A view as two words: the entry of the table of addresses, and bytes from there."""
         start = view.offset * view.dtype.itemsize
         if view.buffer.kind == "temp":
-            return ARENA, view.buffer.place + start
+            return ARENA, (view.buffer.place if self._guard is None else self._guard.place(view.buffer)) + start
         return self._entries[view.buffer], start
 
     def _divided(self) -> _Layout:
@@ -210,7 +217,8 @@ class Program:
                 block = instance.borrow()
             at = layout.start(instance.address, arrays)
             if at == WRONG_KIND:
-                arrays = (*self._fitting(inputs), *arrays[len(inputs) :])
+                inputs = self._fitting(inputs)
+                arrays = (*inputs, *arrays[len(inputs) :])
                 at = layout.start(instance.address, arrays)
             if at < len(self._starts):
                 self._go_on(instance, at)
@@ -222,9 +230,58 @@ class Program:
             if len(self._idle) < IDLE:
                 self._idle.append(instance)
         if layout.timed:
-            self._timed_calls += 1
-            if self._timed_calls >= TIMED_CALLS and self._layout is layout:
-                self._layout = self._divided()
+            self._timed(layout)
+        return results
+
+    def _timed(self, layout: _Layout) -> None:
+        """After a call in which steps were timed."""
+        self._timed_calls += 1
+        if self._timed_calls >= TIMED_CALLS and self._layout is layout:
+            self._layout = self._divided()
+
+    def run_at_once(self, inputs: Sequence[Array], commit: Commit) -> list[Array]:
+        """Run the program as :meth:`run` does, and what is done with its results, as a whole or not at all.
+
+        Where donated inputs are written to, `commit` is called before that, with arrays in which there are no results
+        yet, and the first of its calls puts them there.
+        """
+        if self._last == len(self._starts) or self._guard is not None:
+            found = self.run(inputs)
+            commit(found, ())
+            return found
+        layout = self._layout
+        if layout.generation != threads.generation:
+            layout = self._layout = self._divided()
+        places = self._places((None,) * len(self._makers))
+        arrays = (*inputs, *(p for p in places if p is not None))
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            instance = _Instance(self)
+        block = None
+        try:
+            if instance.layout is not layout:
+                instance.adopt(layout)
+            if instance.own is None:
+                block = instance.borrow()
+            instance.call[CALL_COUNT] = self._last
+            at = layout.start(instance.address, arrays)
+            if at == WRONG_KIND:
+                inputs = self._fitting(inputs)
+                arrays = (*inputs, *arrays[len(inputs) :])
+                at = layout.start(instance.address, arrays)
+            self._go(instance, at, self._last)
+            results, copies = self._to_answer(instance, inputs, places)
+            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = self._last, len(self._starts)
+            commit(results, [(self._driver.run, instance.address), *copies])
+        finally:
+            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = 0, len(self._starts)
+            if block is not None:
+                _give_back(block, instance.nbytes)
+            if len(self._idle) < IDLE:
+                self._idle.append(instance)
+        if layout.timed:
+            self._timed(layout)
         return results
 
     def trace(
@@ -295,15 +352,31 @@ class Program:
         layout, instance = self._layout, _Instance(self)
         instance.adopt(layout)
 
-        def whole() -> None:
-            block = instance.borrow() if instance.own is None else None
+        lent: list[_Block] = []
+
+        def borrow() -> None:
+            lent.clear()
+            if instance.own is None:
+                lent.append(instance.borrow())
+
+        def give_back() -> None:
+            while lent:
+                _give_back(lent.pop(), instance.nbytes)
+
+        def host(at: int) -> None:
+            call = instance.call
             try:
-                at = self._driver.run(instance.address)
-                if at < len(self._starts):
-                    self._go_on(instance, at)
-            finally:
-                if block is not None:
-                    _give_back(block, instance.nbytes)
+                if self._guard is not None:
+                    self._go_guarded(self._guard, instance, None)
+                    at = len(self._starts)
+                elif self._hosted(instance, at, None):
+                    at += 1
+                else:
+                    call[CALL_TURNS] = self._layout.turns
+                call[CALL_FIRST] = at
+            except BaseException:
+                call[CALL_FIRST] = 0
+                raise
 
         def renew() -> bool:
             if self._layout.generation != threads.generation:
@@ -312,14 +385,6 @@ class Program:
             instance.adopt(self._layout)
             return not was_own or instance.own is not None
 
-        def go_on(at: int) -> None:
-            self._go_on(instance, at)
-
-        # A check of Python's that has a condition seldom has to be made.
-        is_plain = instance.own is not None and all(
-            isinstance(s.kernel, Kernel) or (isinstance(s.kernel, HostCall) and s.kernel.when is not None)
-            for s in self.plan.steps
-        )
         return Seat(
             instance.address,
             instance.table,
@@ -328,8 +393,8 @@ class Program:
             tuple(self._entries[v.buffer] for v in self.plan.inputs),
             tuple(self._entries[v.buffer] if make else None for v, make in zip(self.plan.outputs, self._makers)),
             len(self.plan.steps),
-            go_on,
-            None if is_plain else whole,
+            host,
+            (borrow, give_back) if instance.own is None else None,
             renew,
         )
 
@@ -346,15 +411,16 @@ class Program:
 
     def _go_on(self, instance: _Instance, at: int, notes: Notes | None = None) -> None:
         """Do the step of Python's at which the driver stopped, and go on from there."""
-        steps, go = self.plan.steps, self._driver.run
+        if self._guard is not None:
+            self._go_guarded(self._guard, instance, notes)
+        else:
+            self._go(instance, at, len(self.plan.steps), notes)
+
+    def _go(self, instance: _Instance, at: int, stop: int, notes: Notes | None = None) -> None:
+        go = self._driver.run
         try:
-            while at < len(steps):
-                host = steps[at].kernel
-                if isinstance(host, HostCall):
-                    begin = now() if notes is not None else 0
-                    host.run(*self._arrays(instance, at))
-                    if notes is not None:
-                        notes.add(at, begin, now())
+            while at < stop:
+                if self._hosted(instance, at, notes):
                     at += 1
                 else:
                     # A loop has run for long: signals were seen to by now, and the jump is still to be done.
@@ -363,6 +429,36 @@ class Program:
                 at = go(instance.address)
         finally:
             instance.call[CALL_FIRST] = 0
+
+    def _hosted(self, instance: _Instance, at: int, notes: Notes | None) -> bool:
+        """Do a step if it is Python's; whether it is."""
+        host = self.plan.steps[at].kernel
+        if not isinstance(host, HostCall):
+            return False
+        begin = now() if notes is not None else 0
+        host.run(*self._arrays(instance, at))
+        if notes is not None:
+            notes.add(at, begin, now())
+        return True
+
+    def _go_guarded(self, guarded: guard.Guard, instance: _Instance, notes: Notes | None) -> None:
+        """Do all steps, one by one, in guarded memory: the driver itself, which is told of none, has only fed them."""
+        call = instance.call
+
+        def step(at: int) -> None:
+            call[CALL_FIRST], call[CALL_COUNT] = at, at + 1
+            if self._driver.run(instance.address) == at:
+                self._hosted(instance, at, notes)
+
+        def rest(at: int) -> None:
+            call[CALL_FIRST], call[CALL_COUNT] = at, len(self.plan.steps)
+            self._go(instance, self._driver.run(instance.address), len(self.plan.steps), notes)
+
+        try:
+            seen = partial(self._seen, instance, writable=False)
+            instance.guarded = guarded.run(guard.Run(instance.table, self._layout.threads, step, rest, seen))
+        finally:
+            call[CALL_FIRST] = call[CALL_COUNT] = 0
 
     def _arrays(self, instance: _Instance, at: int) -> tuple[Array, ...]:
         """What a step of Python's is called with: the arrays of the last time, if they lie where they lay then."""
@@ -393,19 +489,41 @@ class Program:
         handed: set[int] = set()
         for view, result, to in zip(self.plan.outputs, results, given or (None,) * len(results)):
             if result is None:
-                source = view.buffer
-                whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
-                if whole and source.index not in handed:
-                    handed.add(source.index)
-                    result = inputs[source.index]
-                else:
-                    seen = self._seen(instance, view, False)
-                    result = np.array(seen, order="K") if to is None else seen
+                result = self._handed(view, inputs, handed)
+            if result is None:
+                seen = self._seen(instance, view, False)
+                result = np.array(seen, order="K") if to is None else seen
             if to is not None and to is not result:
                 np.copyto(to, result)
                 result = to
             answer.append(result)
         return answer
+
+    def _to_answer(
+        self, instance: _Instance, inputs: Sequence[Array], results: Sequence[Array | None]
+    ) -> tuple[list[Array], list[Call]]:
+        """The arrays of the results before a run, and the calls that copy some of them after it."""
+        answer: list[Array] = []
+        copies: list[Call] = []
+        handed: set[int] = set()
+        for view, result in zip(self.plan.outputs, results):
+            if result is None:
+                result = self._handed(view, inputs, handed)
+            if result is None:
+                seen = self._seen(instance, view, False)
+                result = np.empty_like(seen, order="K")
+                copies.append((setitem, result, ..., seen))
+            answer.append(result)
+        return answer, copies
+
+    def _handed(self, view: View, inputs: Sequence[Array], handed: set[int]) -> Array | None:
+        """The donated input that a result is as a whole, if there is one and it was not handed over already."""
+        source = view.buffer
+        whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
+        if not whole or source.index in handed:
+            return None
+        handed.add(source.index)
+        return inputs[source.index]
 
 
 class Seat(NamedTuple):
@@ -413,9 +531,9 @@ class Seat(NamedTuple):
 
     `call` is what the driver's function at `run` takes, `table` the table of addresses, in which inputs, and
     the outputs that are arrays of their own, have the entries given here. Where `run` returns less than `steps`,
-    `go_on` does the rest. `whole` says how to run where it
-    takes more than that function; `renew` makes the place good again after the number of threads has changed, if
-    it can. One call at a time.
+    `host` does what is Python's there, and it is to be called again; after the last time the word of the first step is
+    set back to 0. Memory that is shared is borrowed before and given back after it, by the two functions of `lends`.
+    `renew` makes the place good again after the number of threads has changed, if it can. One call at a time.
     """
 
     call: int
@@ -425,8 +543,8 @@ class Seat(NamedTuple):
     inputs: tuple[int, ...]
     outputs: tuple[int | None, ...]
     steps: int
-    go_on: Callable[[int], None]
-    whole: Callable[[], None] | None
+    host: Callable[[int], None]
+    lends: tuple[Callable[[], None], Callable[[], None]] | None
     renew: Callable[[], bool]
 
 
@@ -440,7 +558,7 @@ class _Instance:
         self.table = self._words[len(CALL_WORDS) :]
         self.address: int = self._words.ctypes.data
         self.call[CALL_TABLE] = self.table.ctypes.data
-        self.call[CALL_COUNT] = len(program.plan.steps)
+        self.call[CALL_COUNT] = len(program.plan.steps) if program._guard is None else 0
         self.call[CALL_GIVEN] = len(program.plan.inputs)
         self.call[CALL_KINDS] = program._kinds.ctypes.data
         for i, buffer in enumerate(program.plan.constants):
@@ -450,6 +568,7 @@ class _Instance:
         # By step of Python's: addresses, and the arrays over them.
         self.seen: dict[int, tuple[list[int], tuple[Array, ...]]] = {}
         self.own: Array | None = None
+        self.guarded: object = None
         self.nbytes = 0
 
     def adopt(self, layout: _Layout) -> None:
@@ -546,6 +665,13 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
         return math.ceil(math.ceil(pieces / size) / count) * size
 
     return grain * min(range(smallest, min(largest, smallest + count, 2 * smallest) + 1), key=rounds)
+
+
+def _last_part(plan: Plan) -> int:
+    """The first of the steps at the end of a plan that are kernels, where one of them writes to an input."""
+    last = max((i + 1 for i, step in enumerate(plan.steps) if not isinstance(step.kernel, Kernel)), default=0)
+    writes = any(b.whole.kind == "input" for step in plan.steps[last:] for b in step.writes)
+    return last if writes else len(plan.steps)
 
 
 def _claim_outputs(plan: Plan) -> None:

@@ -11,11 +11,11 @@ import ctypes
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 
+from ...core import locks
 from ...core.errors import WengertError, fail
 from . import driver, sharing
 
@@ -27,7 +27,7 @@ GROUPS, GROUP_FILES = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 # Counts the teams there were: who keeps what depends on the team sees here that there is another one.
 generation = 0
 
-_lock = threading.RLock()
+_lock = locks.lock(awaited=True)
 _wanted: int | None = None
 _team: Team | None = None
 
@@ -184,12 +184,6 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _before_fork() -> None:
-    """A child would have the memory of a team and none of its threads, so a fork finds no team."""
-    _lock.acquire()
-    _retire()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_lock.release, after_in_child=_lock.release)
+# A child would have the memory of a team and none of its threads, so a fork finds no team.
+locks.before_fork(_retire)
 atexit.register(_retire)

@@ -1,0 +1,86 @@
+"""Locks, and what a child process finds of them.
+
+A process that forks copies all of its memory, but of its threads only the one that forks. A lock that another thread
+held would never be given back in the child, and what it guards would stay as that thread left it. So all locks of the
+library are made here, and one hook looks after them:
+
+- a `lock` is free in the child. What it guards may have been caught half-made, so whoever makes one says by
+  `in_child` how that is put right, where Python's own containers are not enough.
+- a `lock(awaited=True)` guards what cannot be put right (memory of LLVM's, threads of the operating system): a
+  fork waits until nobody holds it.
+
+The thread that forks goes on in the child, with what it holds itself.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+# What `threading.RLock` makes; its type has no name of its own there.
+RLock = Any
+
+_locks: weakref.WeakSet[RLock] = weakref.WeakSet()
+# In the order in which they are made, which is that in which the modules build on each other.
+_awaited: list[RLock] = []
+_before: list[Callable[[], object]] = []
+_in_parent: list[Callable[[], object]] = []
+_in_child: list[Callable[[], object]] = []
+# Those that a fork in progress has taken.
+_taken: list[RLock] = []
+
+
+def lock(awaited: bool = False) -> RLock:
+    """A lock that its thread may take again; see above for what a child process finds."""
+    made = threading.RLock()
+    if awaited:
+        _awaited.append(made)
+    else:
+        _locks.add(made)
+    return made
+
+
+def before_fork(do: Callable[[], object]) -> None:
+    """Call a function before each fork, with all awaited locks held."""
+    _before.append(do)
+
+
+def after_fork(do: Callable[[], object]) -> None:
+    """Call a function after each fork in both processes, before anything else is done there."""
+    _in_parent.append(do)
+
+
+def in_child(do: Callable[[], object]) -> None:
+    """Call a function in each child process, where no other thread holds a lock any more."""
+    _in_child.append(do)
+
+
+def _prepare() -> None:
+    for held in reversed(_awaited):
+        held.acquire()
+        _taken.append(held)
+    for do in _before:
+        do()
+
+
+def _release() -> None:
+    for do in _in_parent:
+        do()
+    while _taken:
+        _taken.pop().release()
+
+
+def _reset() -> None:
+    for held in list(_locks):
+        if not held._is_owned():
+            held._at_fork_reinit()
+    _release()
+    for do in _in_child:
+        do()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_prepare, after_in_parent=_release, after_in_child=_reset)
