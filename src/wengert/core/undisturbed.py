@@ -29,7 +29,9 @@ def undisturbed(run: Callable[[], T]) -> T:
     """
     if get_ident() != main_thread().ident:
         return run()
-    handlers: list[tuple[int, Any]] = [(s, h) for s in _SIGNALS if callable(h := _in_c.getsignal(s))]
+    # Those that have none of Python's are told by numbers, or None.
+    found = zip(_SIGNALS, map(_in_c.getsignal, _SIGNALS))
+    handlers: list[tuple[int, Any]] = [pair for pair in found if type(pair[1]) is not int and pair[1] is not None]
     if not handlers:
         return run()
     arrived: list[tuple[Callable[..., Any], int, FrameType | None]] = []
