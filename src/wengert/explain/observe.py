@@ -88,13 +88,14 @@ def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iter
         before, _holder, _everyone = _holder, threading.get_ident(), join
     with _installed():
         token = _observer.set(join())
+        outer = len(_undo_more)
         for owner, name, watched in more:
             _undo_more.append(_put(owner, name, watched(name, owner.__dict__[name])))
         try:
             yield
         finally:
             _observer.reset(token)
-            while _undo_more:
+            while len(_undo_more) > outer:
                 _undo_more.pop()()
             with _lock:
                 _everyone, _holder = None, before
