@@ -534,12 +534,13 @@ def test_writing_a_tracked_value() -> None:
     assert v.grad.item() == 10.0 + (4.0 + 6.0)
 
 
-def test_augmented_assignment_rebinds() -> None:
+def test_augmented_assignment_writes() -> None:
     x = leaf([1.0, 2.0])
     h = x * x
-    old = h
+    same, old = h, h.clone()
     h += x
     h *= 3.0
+    assert same is h
     assert old.tolist() == [1.0, 4.0]
     h.sum().backward()
     assert x.grad.tolist() == [9.0, 15.0]

@@ -88,7 +88,7 @@ def test_every_mode_is_the_same_bit_for_bit(way: str, mode: str) -> None:
 
 
 def leaf(x: Tensor) -> Tensor:
-    return x.detach().requires_grad_()
+    return x.detach().clone().requires_grad_()
 
 
 def test_values_are_let_go_and_computed_again() -> None:

@@ -133,6 +133,11 @@ reciprocal = elementwise(
 
 
 def _pow(x: Any, y: Any) -> Any:
+    if not getattr(y, "ndim", 0) and y == 0.5:
+        dtype = (x if type(y) in SCALARS else y).dtype
+        if dtype.kind == "f":
+            # NumPy takes the square root for it, which differs from the power at -0.0 and -inf.
+            return np.where(x == -np.inf, dtype.type(np.inf), np.sqrt(dtype.type(0.0) + x))
     try:
         return x**y
     except ValueError:

@@ -244,8 +244,9 @@ def _pow(b: Builder, node: Node, args: Sequence[Value]) -> Value:
         assert whole is not None
         return _repeated(b, x, whole)
     if exponent == 0.5:
-        # As NumPy has it for a Python number: the square root also of -0.0 and of -inf.
-        return m.sqrt(b, x)
+        root = m.sqrt(b, b.fadd(x, b.const(x.type, 0.0)))
+        below = b.fcmp("oeq", x, b.const(x.type, -math.inf))
+        return b.select(below, b.const(x.type, math.inf), root)
     if exponent == -0.5:
         root = m.sqrt(b, b.fadd(x, b.const(x.type, 0.0)))
         below = b.fcmp("oeq", x, b.const(x.type, -math.inf))
