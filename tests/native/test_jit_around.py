@@ -17,6 +17,7 @@ import functools
 import importlib
 import math
 import operator
+import random
 import re
 import sys
 import threading
@@ -1675,3 +1676,177 @@ def test_arrays_that_no_trace_reads_are_no_reason_to_trace_again() -> None:
         logged.step(wg.ones(2) * k)
     assert logged.history[:20].tolist() == [4.0 * k for k in range(20)]
     assert logged.compiled.cache_info().traces <= 3
+
+
+def _appears_in_a_function() -> Made:
+    def fn(x: Any) -> Any:
+        return x * getattr(fn, "factor", 1)
+
+    return fn, lambda: setattr(fn, "factor", getattr(fn, "factor", 1.0) + 1.0)
+
+
+def _appears_in_a_class() -> Made:
+    class Options:
+        pass
+
+    def fn(x: Any) -> Any:
+        return x * (Options.factor if hasattr(Options, "factor") else 1)
+
+    return fn, lambda: setattr(Options, "factor", getattr(Options, "factor", 1.0) + 1.0)
+
+
+def _appears_in_a_base() -> Made:
+    class Base:
+        pass
+
+    class Options(Base):
+        pass
+
+    options = Options()
+
+    def fn(x: Any) -> Any:
+        try:
+            return x * options.factor
+        except AttributeError:
+            return x
+
+    return fn, lambda: setattr(Base, "factor", getattr(Base, "factor", 1.0) + 1.0)
+
+
+def _appears_in_a_module() -> Made:
+    module = types.ModuleType("options_of_a_test")
+    return lambda x: x * getattr(module, "factor", 1), lambda: setattr(
+        module, "factor", getattr(module, "factor", 1.0) + 1.0
+    )
+
+
+def _appears_in_a_namespace() -> Made:
+    options = types.SimpleNamespace()
+    return lambda x: x * getattr(options, "factor", 1), lambda: setattr(
+        options, "factor", getattr(options, "factor", 1.0) + 1.0
+    )
+
+
+def _appears_among_globals() -> Made:
+    space: dict[str, Any] = {}
+    exec("def fn(x):\n    try:\n        return x * LATER\n    except NameError:\n        return x", space)
+    return space["fn"], lambda: space.__setitem__("LATER", space.get("LATER", 1.0) + 1.0)
+
+
+def _hides_a_builtin() -> Made:
+    space: dict[str, Any] = {}
+    exec("def fn(x):\n    return x * len([1, 2])", space)
+    return space["fn"], lambda: space.__setitem__("len", lambda _: 7)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _appears_in_a_function,
+        _appears_in_a_class,
+        _appears_in_a_base,
+        _appears_in_a_module,
+        _appears_in_a_namespace,
+        _appears_among_globals,
+        _hides_a_builtin,
+    ],
+)
+def test_what_was_not_there_and_appears_is_seen(make: Callable[[], Made]) -> None:
+    fn, change = make()
+    compiled = wg.jit(fn)
+    x = wg.tensor([3.0])
+    for _ in range(3):
+        for _ in range(CALLS):
+            assert compiled(x).item() == fn(x).item()
+        change()
+        assert compiled(x).item() == fn(x).item()
+
+
+def test_attributes_of_a_function_that_the_code_makes_are_made_in_every_call() -> None:
+    def fn(x: Any) -> Any:
+        fn.calls = getattr(fn, "calls", 0) + 1  # type: ignore[attr-defined]
+        return x * fn.calls  # type: ignore[attr-defined]
+
+    compiled = wg.jit(fn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [compiled(wg.ones(1)).item() for _ in range(6)] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
+    assert fn.calls == 6  # type: ignore[attr-defined]
+
+
+class _Draws:
+    def __init__(self, generator: Any, name: str) -> None:
+        self.generator, self.name = generator, name
+
+    def __call__(self, x: Any) -> Any:
+        return x * float(getattr(self.generator, self.name)())
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [(lambda: random.Random(3), "random"), (lambda: np.random.default_rng(3), "random")]
+    + [(lambda: np.random.RandomState(3), "rand"), (lambda: np.random.Generator(np.random.MT19937(3)), "normal")],
+)
+def test_numbers_that_python_draws_are_drawn_in_every_call(make: Callable[[], Any], name: str) -> None:
+    compiled, eager = wg.jit(_Draws(make(), name)), _Draws(make(), name)
+    x = wg.tensor(1.0, dtype=wg.float64)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(6):
+            assert compiled(x).item() == eager(x).item()
+    assert "draws of " in str(caught[0].message)
+    assert "Draw with wg.random" in str(caught[0].message)
+
+
+def test_numbers_of_the_global_generators_are_drawn_in_every_call() -> None:
+    def fn(x: Any) -> Any:
+        return x[random.randrange(4)] * np.random.rand()  # noqa: NPY002
+
+    compiled, x = wg.jit(fn), wg.arange(4, dtype=wg.float64)
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for f in (fn, compiled):
+            random.seed(0)
+            np.random.seed(0)  # noqa: NPY002
+            found.append([f(x).item() for _ in range(6)])
+    assert found[0] == found[1]
+
+
+def test_what_stands_before_an_error_is_done_as_in_eager_code() -> None:
+    count, state, log = wg.zeros(()), {"n": 0}, []
+
+    @wg.jit
+    def step(x: Any) -> Any:
+        count.add_(1.0)
+        state["n"] += 1
+        x.mul_(2.0)
+        if x > 6:
+            log.append("raised")
+            raise ValueError(f"x is {float(wg.asarray(7.0))}")
+        return x + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for k, value in enumerate((1.0, 5.0, 5.0, 1.0, 1.0, 1.0, 1.0, 5.0)):
+            x = wg.tensor(value)
+            if value > 3:
+                with pytest.raises(ValueError, match="x is 7"):
+                    step(x)
+            else:
+                assert step(x).item() == 2 * value + 1
+            assert (count.item(), state["n"], x.item()) == (k + 1, k + 1, 2 * value)
+    assert log == ["raised"] * 3
+
+
+def test_an_error_of_the_trace_alone_leaves_the_call_to_eager_code() -> None:
+    @wg.jit
+    def fn(x: Any) -> Any:
+        if x._data is None:
+            raise RuntimeError("only here")
+        return x * 2
+
+    with pytest.warns(RuntimeWarning, match="fn raised RuntimeError while it was traced, and nothing when it ran"):
+        assert fn(wg.ones(1)).item() == 2.0
+    with pytest.raises(RuntimeError, match="only here"):
+        fn.lower(wg.spec((1,)))

@@ -19,6 +19,10 @@ _CONTAINERS |= {"Counter", "OrderedDict", "mappingproxy"}
 _PLAIN = {"bool", "int", "float", "complex", "str", "bytes", "NoneType", *_CONTAINERS}
 
 
+# What a fact is called that says that a generator of Python's or NumPy's was drawn from.
+DRAWS = "draws of "
+
+
 class Record(NamedTuple):
     """One trace: where the call stands, and what its program depends on, each fact by a name.
 
@@ -65,6 +69,8 @@ class History:
                     advice = _FOR_SHAPES
                 elif name in record.inputs:
                     advice = _FOR_ARGUMENTS
+                elif reason.startswith(DRAWS):
+                    advice = _FOR_DRAWS
                 elif kind in _CONTAINERS or "[" in name:
                     advice = _FOR_CONTAINERS
                 else:
@@ -107,6 +113,10 @@ _FOR_ARGUMENTS = (
 _FOR_VALUES = (
     "What the function reads outside of tensors is a part of its program. Pass it as an argument, or keep it in a "
     "tensor, which is read anew in every call; what only counts or logs belongs outside of the compiled function."
+)
+_FOR_DRAWS = (
+    "Numbers that Python draws are constants of a program, so it is made anew in every call. Draw with wg.random, "
+    "which compiled code does, or draw outside, and pass what was drawn."
 )
 _FOR_CONTAINERS = (
     "What the function reads outside of tensors is a part of its program. Pass what it needs of this as an argument; "

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.capture import get_capture
-from ...core.errors import DTypeError, GraphError, fail, user_location, warn
+from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
@@ -30,7 +30,7 @@ from .executor import executor
 from .fast import MISS, shortcut
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
-from .history import History, Record, facts_of, is_plain_fact
+from .history import DRAWS, History, Record, facts_of, is_plain_fact
 from .outside import Outside
 from .program import Path
 from .programs import Program, Programs
@@ -41,6 +41,7 @@ from .signature import (
     CallAgain,
     Fix,
     Numbers,
+    Raised,
     Statics,
     argument_numbers,
     arrangement,
@@ -156,8 +157,20 @@ class Jit(Inspected, Native):
             with TRACING:
                 found = self._find(call)
             return self._run(call, found)
+        except Raised as raised:
+            error = raised.error
         except CallAgain:
             return self(*args, **kwargs)
+        return self._run_as_written(error, args, kwargs)
+
+    def _run_as_written(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call without a program, after its trace raised an error: what it does before that is done as it stands."""
+        result = self._fn(*args, **kwargs)
+        warn(
+            f"{self._name} raised {type(error).__name__} while it was traced, and nothing when it ran: {error}\n"
+            "It runs without being compiled in such calls."
+        )
+        return result
 
     # -- finding the program (while no other thread traces)
 
@@ -450,6 +463,8 @@ class Jit(Inspected, Native):
             with TRACING:
                 found = self._find(call)
             traced, _ = self._trace(call, found)
+        except Raised as raised:
+            raise raised.error from None
         except CallAgain:
             return self.lower(*args, **kwargs)
 
@@ -475,6 +490,8 @@ class Jit(Inspected, Native):
             # A program that takes decisions has several courses, of which only a trace says which one it is.
             fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, around))
             path = next(fits, None) or self._new_path(call, found)[0]
+        except Raised as raised:
+            raise raised.error from None
         except CallAgain:
             return self._prepared(args, kwargs)
         with TRACING:
@@ -519,12 +536,15 @@ class Jit(Inspected, Native):
             except CallAgain:
                 outside.undo()
                 raise
-            except Exception:
+            except Exception as error:
                 # Perhaps only because a Python number was wanted where an abstract scalar stood.
                 if self._numbers.failed(call):
                     outside.undo()
                     raise CallAgain from None
-                raise
+                if isinstance(error, (GraphError, GradientError, WriteError)):
+                    raise
+                outside.undo()
+                raise Raised(error) from None
             except BaseException:
                 outside.undo()
                 raise
@@ -532,7 +552,8 @@ class Jit(Inspected, Native):
             self._numbers.succeeded()
             inputs = facts_of(names, call.key)
             mode = {"gradients are recorded": get_mode().grad, "the default dtype": get_mode().floats}
-            facts = {**inputs, **dict(around.facts), **mode}
+            draws = {f"{DRAWS}{path}": self._history.count for path in outside.drawn.changed()}
+            facts = {**inputs, **dict(around.facts), **mode, **draws}
             course = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
             record = Record(user_location(), facts, course, program.reads, frozenset(inputs))
             self._warning = self._history.add(record) or self._warning

@@ -16,6 +16,7 @@ from ...core import tree
 from ...core.at_once import Call, at_once
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
+from .drawn import Drawn
 from .surroundings import MISSING, SCALARS, Container, Place, Surroundings, contents, same_contents
 
 
@@ -50,6 +51,7 @@ class Outside:
         self.around = around
         self.containers = [dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in around.containers]
         self.places = [p.read() for p in around.places]
+        self.drawn = Drawn(around.generators)
         self._written: set[tuple[int, Any]] = set()
         # What the trace left where a run writes, by holder and name.
         self.left: dict[tuple[int, Any], Any] = {}
@@ -83,6 +85,7 @@ class Outside:
 
     def undo(self) -> None:
         """Everything is as it was: the call begins anew."""
+        self.drawn.undo()
         for container, before in zip(self.around.containers, self.containers, strict=True):
             items = container.items
             if isinstance(items, dict):
@@ -137,7 +140,7 @@ class Outside:
             now = place.read()
             if now is not before:
                 put(now, place.holder, False, number, place.name, True)
-        return tuple(found.values()), is_all
+        return tuple(found.values()), is_all and not self.drawn.changed()
 
 
 def _counts(container: Container, key: Any, value: Any, old: Any) -> bool:

@@ -277,7 +277,10 @@ def is_library_code(code: types.CodeType, globals: Mapping[str, Any]) -> bool:
 
 
 class Resolved(NamedTuple):
-    """What code with given globals can read: `places`, items of dicts with their paths, and names of attributes."""
+    """What code with given globals can read: `places`, items of dicts with their paths, and names of attributes.
+
+    A place may have nothing in it now.
+    """
 
     places: tuple[tuple[dict[str, Any], str, str], ...]
     reflects: bool
@@ -294,18 +297,20 @@ def resolve(names: Names, globals: dict[str, Any]) -> Resolved:
         values = {n: v for n, v in globals.items() if n[:1] != "_" and not isinstance(v, types.ModuleType)}
         chains = (*chains, *(Chain(name, (), False) for name in sorted(values)))
     for root, attributes, is_called in chains:
-        if root not in globals or (root.startswith("__") and root.endswith("__")):
+        is_own = root.startswith("__") and root.endswith("__")
+        if not is_own:
+            places.setdefault((id(globals), root), (globals, root, root))
+        if root not in globals or is_own:
             read.update(attributes[:-1])
             if attributes:
                 (called if is_called else read).add(attributes[-1])
             continue
-        places.setdefault((id(globals), root), (globals, root, root))
         value, path, k = globals[root], root, 0
         while k < len(attributes) and isinstance(value, types.ModuleType):
             inside = value.__dict__
             reflects |= value.__name__ in _REFLECTING
             path = f"{value.__name__}.{attributes[k]}"
-            if attributes[k] in inside and not is_library_module(value.__name__):
+            if not is_library_module(value.__name__):
                 places.setdefault((id(inside), attributes[k]), (inside, attributes[k], path))
             value = inside.get(attributes[k])
             k += 1

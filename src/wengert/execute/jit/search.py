@@ -26,6 +26,7 @@ from ...core.cells import Cell, TensorCell
 from ...core.errors import GENERATED
 from ...core.node import Hooked, hooks_changed
 from ...core.tensor import LEAF, DataView, Tensor, hangs_on_open
+from .drawn import GENERATORS
 from .reading import (
     HEAP_TYPE,
     Mentioned,
@@ -96,7 +97,7 @@ def explore(
         walk = _Walk(mentioned, reads, constants)
         walk.run(start)
         if reads is not None:
-            walk.run((d[name], Place(d, name, path)) for d, name, path in reads.places.values() if name in d)
+            walk.run(walk.read(reads.places.values()))
         if reads is None:
             is_done = walk.now == mentioned or not walk.asks
         else:
@@ -333,6 +334,10 @@ class _Walk:
             return
         for item in (*(fn.__defaults__ or ()), fn.__kwdefaults__):
             yield item, Place(None, None, f"{place.path}.<default>")
+        if own:
+            self.found.containers.append(Container(fn.__dict__, place.path, _of_function(self.known)))
+            if self.may_miss():
+                self.check("length", fn.__dict__, None, len(fn.__dict__))
         for name, item in list(fn.__dict__.items()):
             if name == "__wrapped__" or (name != "_compiled" and self.known.wants(name, item)):
                 yield item, Place(fn.__dict__, name, f"{place.path}.{name}")
@@ -358,9 +363,17 @@ class _Walk:
             pending += names.inner
             found = resolve(names, globals)
             self.now.add(names, found)
-            for items, name, path in found.places:
-                if name in items:
-                    yield items[name], Place(items, name, path)
+            yield from self.read(found.places)
+
+    def read(self, places: Iterable[tuple[dict[str, Any], str, str]]) -> Iterator[Visit]:
+        """What stands in places; where nothing does, that is noted."""
+        for items, name, path in places:
+            if name in items:
+                yield items[name], Place(items, name, path)
+            elif (id(items), name) not in self.been:
+                self.been.add((id(items), name))
+                self.found.places.append(Place(items, name, path))
+                self.check("absent", items, name, None)
 
     # -- modules and classes
 
@@ -370,15 +383,24 @@ class _Walk:
         self.watch(place, module)
         self.note(place, "module", Identity(module))
         items = module.__dict__
+        if self.may_miss():
+            self.check("length", items, None, len(items))
         # By their module's name they are places of their own already (`resolve`): there are other ways to it.
         found = sorted(n for n, item in items.items() if n[:2] != "__" and self.known.wants(n, item))
         return iter([(items[name], Place(items, name, f"{module.__name__}.{name}")) for name in found])
+
+    def may_miss(self) -> bool:
+        """Whether code asks for attributes that may not be there."""
+        return bool(self.known.asked) or self.known.tries or self.known.reflects
 
     def members(self, cls: type, is_made: bool = False) -> Iterator[Visit]:
         """The functions of a user's class that may run, and the values in it that they may read."""
         if (cls, is_made) in self.searched or is_library_class(cls):
             return
         self.searched.add((cls, is_made))
+        for name in sorted(self.known.asked if not self.known.tries else self.known.asked | self.known.read):
+            if name.isidentifier() and not hasattr(cls, name):
+                self.classes.setdefault(cls, {})[name] = MISSING
         taken: set[str] = set()
         for base in cls.__mro__:
             if is_library_class(base):
@@ -422,6 +444,9 @@ class _Walk:
             self.note(place, "a context variable", Identity(value))
             self.check("context", value, None, value.get(None))
             yield value.get(None), Place(None, None, place.path)
+        elif isinstance(value, GENERATORS):
+            self.note(place, "object", Identity(value))
+            self.found.generators.append((place.path, value))
         elif isinstance(value, _GETTERS):
             self.note(place, "object", Identity(value))
             self.now.reflects = True
@@ -471,7 +496,7 @@ class _Walk:
                 yield item, Place(value, name, f"{place.path}.{name}")
         if own is found:
             self.found.containers.append(Container(own, place.path, wanted))
-            if users or hasattr(kind, "named_parameters"):
+            if users or hasattr(kind, "named_parameters") or f"{kind.__module__}.{kind.__name__}" in _NAMESPACES:
                 self.absences(value, own)
         for name, item in list(own.items()):
             if wanted(name, item):
@@ -524,6 +549,10 @@ class _Walk:
             if isinstance(found, SCALARS):
                 self.check("equal", value, name, found)
                 yield found, Place(None, None, f"{place.path}.{name}")
+
+
+def _of_function(known: Mentioned) -> Callable[[str, Any], bool]:
+    return lambda name, value: name != "_compiled" and known.wants(name, value)
 
 
 def _any(name: str, value: Any) -> bool:

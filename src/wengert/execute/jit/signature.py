@@ -64,6 +64,13 @@ class CallAgain(BaseException):
     """
 
 
+class Raised(CallAgain):
+    """The function raised an error while it was traced: what it does before that is to be done."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
 class Fix(CallAgain):
     """Tensors from outside the function by whose values the program's shapes go: they are to be constants of it."""
 

@@ -173,6 +173,8 @@ class Check(NamedTuple):
 
 
 def _class_text(h: str, cls: Any, attribute: str, value: Any, name: Callable[[Any], str]) -> str:
+    if value is MISSING:
+        return f"not hasattr({h}, {attribute!r})"
     given = value.__func__ if isinstance(value, staticmethod) else value
     if getattr(cls, attribute, MISSING) is given:
         return f"{h}.{attribute} is {name(given)}"
@@ -220,13 +222,14 @@ class Surroundings:
     `key` is hashable: for two surroundings of one key the same program is right, cell for cell and place for place.
     `holds()` says, in well under a microsecond for most functions, whether everything is still where
     it was found. `places` are where tensors stand and might be replaced, `containers` what might gain
-    something.
+    something, `generators` of random numbers are Python's or NumPy's, each with its path.
     """
 
     def __init__(self) -> None:
         self.cells: list[Cell] = []
         self.places: list[Place] = []
         self.containers: list[Container] = []
+        self.generators: list[tuple[str, Any]] = []
         self.names: dict[tuple[Any, ...], str] = {}
         self.numbers: dict[tuple[Any, ...], int] = {}
         self.key: tuple[Any, ...] = ()
