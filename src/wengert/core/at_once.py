@@ -26,7 +26,7 @@ def at_once(calls: Iterable[Call]) -> Callable[[], object]:
     """What makes the calls, one after the other, with nothing in between. They are looked at when it is called.
 
     >>> table = {}
-    >>> at_once([(table.update, {"a": 1}), (table.setdefault, "b", 2)])()
+    >>> _ = at_once([(table.update, {"a": 1}), (table.setdefault, "b", 2)])()
     >>> table
     {'a': 1, 'b': 2}
     """

@@ -128,7 +128,8 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
     ----------
     x: any shape and dtype.
     shape: the sizes; one may be -1 and is worked out from the number of elements.
-    copy: accepted for the Array API. Tensors are values: whether memory is shared cannot be seen.
+    copy: True for a tensor of its own, which may be written to. Otherwise the result is a value that was taken from
+        `x`: writing to it is refused.
 
     The method also takes the sizes one by one, `x.reshape(2, -1)`; `view` is its other name.
 
@@ -140,7 +141,8 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
             [3, 4, 5]])
     """
     x = as_operand(x)
-    return reshaped(x, _resolve_shape(x, int_args((shape,))))
+    found = reshaped(x, _resolve_shape(x, int_args((shape,))))
+    return found.clone() if copy else found
 
 
 @public(name="view", method=True, function=False)
