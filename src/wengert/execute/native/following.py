@@ -15,29 +15,24 @@ from .plan import View
 
 Edges = dict[Node, tuple[Edge | None, ...]]
 
-# How far a possible cycle is looked for before a product and a group are left apart.
-_SEARCH = 200
 
+def follow(graph: Graph, grouping: Grouping, products: frozenset[str]) -> None:
+    """Let groups be computed in the kernels of products (nodes of the ops `products`), where that is possible.
 
-def followers(graph: Graph, grouping: Grouping, products: frozenset[str]) -> dict[Node, Group]:
-    """For products (nodes of the ops `products`) the group that is computed in their kernel.
-
-    That is a group that only works on the product's elements. A group has one such product, its `anchor`.
+    Such a group only works on the product's elements. A group has one such product, its `anchor`.
     """
-    found: dict[Node, Group] = {}
     for node in graph.nodes:
         if node.op.name not in products or node.op.name not in RULES or isinstance(node.spec, tuple):
             continue
         for consumer in graph.consumers(node):
             group = grouping.group.get(consumer)
-            if group is not None and group.anchor is None and _may_follow(node, group, graph, grouping, found):
-                group.anchor = node
-                found[node] = group
+            if group is None or group.anchor is not None:
+                continue
+            if _may_follow(node, group, grouping) and grouping.follow(node, group):
                 break
-    return found
 
 
-def _may_follow(product: Node, group: Group, graph: Graph, grouping: Grouping, found: dict[Node, Group]) -> bool:
+def _may_follow(product: Node, group: Group, grouping: Grouping) -> bool:
     if group.reductions or product not in group.operands or product.spec.size == 0:
         return False
     if sorted(n for n in product.spec.shape if n > 1) != sorted(group.space):
@@ -49,31 +44,7 @@ def _may_follow(product: Node, group: Group, graph: Graph, grouping: Grouping, f
         for e in grouping.edges[node]:
             if e is not None and e.base is product:
                 orders.add(group.seen(node, e))
-    return len(orders) == 1 and not _leads(product, group, graph, grouping, found)
-
-
-def _leads(product: Node, group: Group, graph: Graph, grouping: Grouping, found: dict[Node, Group]) -> bool:
-    """Whether the group needs something else that needs the product."""
-    stack = [n for n in group.operands if n is not product and n not in group.axes]
-    seen: set[Node] = set()
-    first = graph.index[product]
-    while stack:
-        node = stack.pop()
-        if node is product:
-            return True
-        other = grouping.group.get(node)
-        if node in seen or (graph.index[node] < first and (other is None or other.last < first)):
-            continue
-        seen.add(node)
-        if other is group or len(seen) > _SEARCH:
-            return True
-        stack.extend(other.operands if other is not None else [e for e in node.inputs if isinstance(e, Node)])
-        if other is not None and other.anchor is not None:
-            stack.extend(e for e in other.anchor.inputs if isinstance(e, Node))
-        follows = found.get(node)
-        if follows is not None:
-            stack.extend(follows.operands)
-    return False
+    return len(orders) == 1
 
 
 def operand_kind(x: View) -> str | None:

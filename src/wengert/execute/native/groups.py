@@ -22,6 +22,7 @@ from ...core.node import Node
 from . import scalars
 from .nest import cost
 from .types import storage_type
+from .unit_order import UnitOrder
 
 # A kernel with more than these would be slow to compile, and its values would not fit the registers.
 _NODES, _OPERANDS = 192, 28
@@ -30,8 +31,6 @@ _SMALL = 4096
 # Rows whose elements lie apart are gone through side by side: a loop that needs their results has at least
 # so many, or few elements in all, and no longer ones, whose second pass would find them in no cache.
 _SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
-# How far a possible cycle is looked for before two groups are left apart.
-_SEARCH = 100
 # How many earlier readers of an array a node is joined with, at most.
 _NEIGHBOURS = 4
 
@@ -58,16 +57,15 @@ class Group:
     `axes` numbers the axes that a member loops over (a reduction's are those of its operand).
     """
 
-    __slots__ = ("nodes", "space", "axes", "over", "reductions", "first", "last", "anchor", "operands")
+    __slots__ = ("nodes", "space", "axes", "over", "reductions", "anchor", "operands")
 
-    def __init__(self, node: Node, position: int) -> None:
+    def __init__(self, node: Node) -> None:
         self.nodes = [node]
         self.space: list[int] = []
         self.axes: dict[Node, tuple[int, ...]] = {}
         # The dimensions of a row, once a reduction's result is used inside.
         self.over: frozenset[int] | None = None
         self.reductions: dict[Node, frozenset[int]] = {}
-        self.first = self.last = position
         # The product in whose kernel the group is computed.
         self.anchor: Node | None = None
         # What members read of others, in an order that is the same in every process.
@@ -190,7 +188,11 @@ def _ones(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
 
 
 class Grouping:
-    """The groups of a graph: `group` maps every node that a loop computes to its group."""
+    """The groups of a graph: `group` maps every node that a loop computes to its group.
+
+    `following` has the groups that are computed in a product's kernel, by the product. The units of `order` are
+    groups and single nodes; a product and what follows it are one.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -200,11 +202,37 @@ class Grouping:
         self._again: dict[Node, list[Group]] = {}
         self._readers: dict[Node, list[Node]] = {}
         self._scalars: list[Node] = []
-        self._position = {n: i for i, n in enumerate(graph.nodes)}
+        self.following: dict[Node, Group] = {}
+        self.order = UnitOrder(self.needs, graph.nodes)
         self._outputs = frozenset(graph.outputs)
         for node in graph.nodes:
             if is_reduction(node) or is_elementwise(node):
                 self._add(node)
+
+    def unit(self, node: Node) -> Any:
+        """What is computed when a node is: its group, the product that this follows, or the node alone."""
+        group = self.group.get(node)
+        return node if group is None else group.anchor or group
+
+    def needs(self, unit: Any) -> list[Any]:
+        """The units that one reads from."""
+        if isinstance(unit, Group):
+            return [self.unit(n) for n in unit.operands]
+        needed = [self.unit(e) for e in unit.inputs if isinstance(e, Node)]
+        group = self.following.get(unit)
+        if group is not None:
+            needed += [self.unit(n) for n in group.operands]
+        return [u for u in needed if u is not unit]
+
+    def follow(self, product: Node, group: Group) -> bool:
+        """Let a group that reads a product be computed in its kernel; False where it needs something between them."""
+        between = self.order.between(product, group)
+        if between is None:
+            return False
+        group.anchor = product
+        self.following[product] = group
+        self.order.join(product, group, between, product)
+        return True
 
     def all(self) -> list[Group]:
         """The groups, each once."""
@@ -237,7 +265,7 @@ class Grouping:
             if member not in taker.axes:
                 self._again.setdefault(member, []).append(taker)
         taker.axes.update(axes)
-        taker.nodes = sorted(taker.axes, key=self._position.__getitem__)
+        taker.nodes = sorted(taker.axes, key=self.graph.index.__getitem__)
         taker.operands = {n: None for n in (*taker.operands, *read) if n not in taker.axes}
         # What only others need is no longer a member where it came from.
         home = self.group[node]
@@ -256,10 +284,11 @@ class Grouping:
 
     def _add(self, node: Node) -> None:
         """A group of its own, then joined with those of its operands where that is possible."""
-        self.group[node] = group = Group(node, self._position[node])
+        self.group[node] = group = Group(node)
         edges = self.edges[node] = tuple(edge(e) if isinstance(e, Node) else None for e in node.inputs)
         bases = list(dict.fromkeys(e.base for e in edges if e is not None))
         group.operands = dict.fromkeys(bases)
+        self.order.replace(node, group)
         for base in bases:
             if base in self.group:
                 self._join(self.group[base], self.group[node])
@@ -292,13 +321,16 @@ class Grouping:
         a, b = self.group[x], self.group[y]
         if a is b:
             return None
-        found = self._together(a, b) if a.first <= b.first else self._together(b, a)
+        found = self._together(*sorted((a, b), key=lambda g: self.graph.index[g.nodes[0]]))
         return (
             found if isinstance(found, str) else "nothing passes between their groups, and they read nothing in common"
         )
 
-    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool] | str:
-        """How the groups are joined (dimensions of `b` in `a`'s numbers, the row's dimensions), or why they are not."""
+    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, list[Any]] | str:
+        """How the groups are joined, or why they are not.
+
+        That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and the units between the two.
+        """
         if len(a.nodes) + len(b.nodes) > _NODES:
             return f"one kernel would have more than {_NODES} operations"
         if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
@@ -319,9 +351,10 @@ class Grouping:
             return "values of the smaller loop would be computed again in every row of the larger one"
         if missing and not self._is_worth(b, frozenset(pairs), a, pairs):
             return "values of the smaller loop would be computed again in every row of the larger one"
-        if self._leads_around(a, b) or self._leads_around(b, a):
+        between = self.order.between(a.anchor or a, b.anchor or b)
+        if between is None:
             return "one needs something else that needs the other"
-        return pairs, over
+        return pairs, over, between
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
         """The dimension of `a` for dimensions of `b`, by the values that pass between them or that both read."""
@@ -438,33 +471,10 @@ class Grouping:
             return False
         return all(self._is_inside(c, a, b) for c in self.graph.consumers(consumer))
 
-    def _leads_around(self, a: Group, b: Group) -> bool:
-        """Whether `b` needs something outside both that needs `a`: together they would need themselves."""
-        stack: list[Any] = []
-        seen: set[int] = set()
-
-        def push(base: Node) -> None:
-            unit = self.group.get(base, base)
-            if unit is a or unit is b or id(unit) in seen:
-                return
-            last = unit.last if isinstance(unit, Group) else self._position[unit]
-            if last > a.first:
-                seen.add(id(unit))
-                stack.append(unit)
-
-        for base in b.operands:
-            push(base)
-        while stack:
-            unit = stack.pop()
-            if len(seen) > _SEARCH:
-                return True
-            for base in unit.operands if isinstance(unit, Group) else [e for e in unit.inputs if isinstance(e, Node)]:
-                if self.group.get(base) is a:
-                    return True
-                push(base)
-        return False
-
-    def _merge(self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool) -> None:
+    def _merge(
+        self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool, between: list[Any]
+    ) -> None:
+        self.order.join(a, b, between, a)
         to_a = dict(pairs)
         # New dimensions follow `a`'s without gaps; `over` names them as `_over` does.
         renumber: dict[int, int] = {}
@@ -478,8 +488,7 @@ class Grouping:
             self.group[node] = a
         for node, dims in b.reductions.items():
             a.reductions[node] = frozenset(to_a[d] for d in dims)
-        a.nodes = sorted([*a.nodes, *b.nodes], key=self._position.__getitem__)
+        a.nodes = sorted([*a.nodes, *b.nodes], key=self.graph.index.__getitem__)
         a.operands = {n: None for n in (*a.operands, *b.operands) if n not in a.axes}
-        a.first, a.last = min(a.first, b.first), max(a.last, b.last)
         if isinstance(over, frozenset):
             a.over = frozenset(renumber.get(d, d) for d in over)

@@ -10,7 +10,7 @@ from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
 from .checks import Check
-from .following import emitter, epilogue_key, followers, operand_kind
+from .following import emitter, epilogue_key, follow, operand_kind
 from .groups import Group, Grouping, edge, permutation
 from .host_calls import forward_call
 from .lowering import RULES, Epilogue, Lowering
@@ -60,7 +60,7 @@ class GraphLowering(Lowering):
         self._places = {n: place for n, place in zip(graph.outputs, places) if place is not None}
         self.grouping = Grouping(graph)
         recompute(self.grouping, PRODUCTS)
-        self._epilogues = followers(graph, self.grouping, PRODUCTS)
+        follow(graph, self.grouping, PRODUCTS)
         self._outputs = frozenset(graph.outputs)
         self._pieces: dict[Node, tuple[Node, int]] = {}
         self._containers: dict[Node, View] = {}
@@ -109,7 +109,7 @@ class GraphLowering(Lowering):
         """
         readers: dict[Node, list[Any]] = {n: [] for n, given in zip(self.graph.inputs, self.donated) if given}
         if readers:
-            for unit in dict.fromkeys(self._unit(n) for n in self.graph.nodes):
+            for unit in dict.fromkeys(self.grouping.unit(n) for n in self.graph.nodes):
                 for base in self._reads(unit):
                     if base in readers:
                         readers[base].append(unit)
@@ -118,14 +118,14 @@ class GraphLowering(Lowering):
         # Checks first: nothing is to be overwritten before an error.
         count = len(self._results)
         for root in (*self.graph.outputs[count:], *self._results):
-            stack: list[Any] = [self._unit(root)]
+            stack: list[Any] = [self.grouping.unit(root)]
             entered: set[int] = set()
             while stack:
                 unit = stack[-1]
                 if id(unit) in done:
                     stack.pop()
                     continue
-                waiting = [u for u in self._needs(unit) if id(u) not in done]
+                waiting = [u for u in self.grouping.needs(unit) if id(u) not in done]
                 if id(unit) not in entered:
                     entered.add(id(unit))
                     for base in self._overwrites(unit, readers):
@@ -144,7 +144,7 @@ class GraphLowering(Lowering):
         if isinstance(unit, Group):
             return {self._source(n) for n in unit.operands}
         read = {self._source(e) for e in unit.inputs if isinstance(e, Node)}
-        group = self._epilogues.get(unit)
+        group = self.grouping.following.get(unit)
         return read | {self._source(n) for n in group.operands} if group is not None else read
 
     def _source(self, node: Node) -> Node:
@@ -154,7 +154,7 @@ class GraphLowering(Lowering):
 
     def _overwrites(self, unit: Any, donated: dict[Node, list[Any]]) -> list[Node]:
         """The donated inputs that a group, or what follows a product, could write its results to."""
-        group = unit if isinstance(unit, Group) else self._epilogues.get(unit)
+        group = unit if isinstance(unit, Group) else self.grouping.following.get(unit)
         if group is None or not donated:
             return []
         shapes = {(n.spec.shape, n.spec.dtype) for n in group.nodes if n in self._outputs}
@@ -216,21 +216,6 @@ class GraphLowering(Lowering):
         readers = {n for n in group.nodes for e in edges[n] if e is not None and e.base is base}
         return readers == {node} and not any(e is not None and e.base is node for n in group.nodes for e in edges[n])
 
-    def _unit(self, node: Node) -> Any:
-        group = self.grouping.group.get(node)
-        if group is None:
-            return node
-        return group.anchor if group.anchor is not None else group
-
-    def _needs(self, unit: Any) -> list[Any]:
-        if isinstance(unit, Group):
-            return [self._unit(n) for n in unit.operands if n not in unit.axes]
-        needed = [self._unit(e) for e in unit.inputs if isinstance(e, Node)]
-        group = self._epilogues.get(unit)
-        if group is not None:
-            needed += [self._unit(n) for n in group.operands if n not in group.axes]
-        return [u for u in needed if u is not unit]
-
     # -- results that are pieces of another array
 
     def _find_pieces(self) -> None:
@@ -291,13 +276,13 @@ class GraphLowering(Lowering):
     # -- epilogues
 
     def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
-        group = self._epilogues.get(node)
+        group = self.grouping.following.get(node)
         if group is None:
             return None
         found = self._epilogue(node, group, tuple(shape), order)
         if found is None:
             # The group's loop follows the product as a step of its own.
-            del self._epilogues[node]
+            del self.grouping.following[node]
             group.anchor = None
             self._late = group
         return found
@@ -457,7 +442,7 @@ class GraphLowering(Lowering):
         else:
             found = rule(self, node) if rule is not None else None
         if found is None:
-            group = self._epilogues.pop(node, None)
+            group = self.grouping.following.pop(node, None)
             if group is not None:
                 group.anchor, self._late = None, group
             found = self._host(node)
