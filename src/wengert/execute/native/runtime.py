@@ -574,7 +574,7 @@ class _Instance:
     def adopt(self, layout: _Layout) -> None:
         """Be ready for calls by another division of the steps."""
         program = self._program
-        self.layout = layout
+        self.layout = None
         self.call[CALL_STEPS] = layout.steps.ctypes.data
         self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
         self.call[CALL_TURNS] = layout.turns
@@ -586,6 +586,7 @@ class _Instance:
         if self.nbytes <= OWN_ARENA:
             self.own = threads.aligned(self.nbytes, ALIGN)
             self._lay_out(self.own)
+        self.layout = layout  # last: what was interrupted on the way is not ready
 
     def borrow(self) -> _Block:
         """Memory for one call."""
