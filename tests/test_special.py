@@ -222,7 +222,7 @@ def test_dtypes_and_broadcasting() -> None:
     assert (out.shape, out.dtype) == ((2, 3), wg.float32)
     out.sum().backward()
     assert (a.grad.shape, a.grad.dtype) == ((2, 1), wg.float32)
-    assert wg.special.betainc(1, 2, 0.5).dtype == wg.float32
+    assert wg.special.betainc(1, 2, 0.5).is_weak
     assert wg.special.ndtri(wg.tensor(0.3, dtype=wg.float16)).dtype == wg.float16
     b = wg.tensor(2.0, requires_grad=True)
     wg.special.gammainc(0.5, b).backward()
