@@ -586,3 +586,103 @@ def test_refusals(call: Callable[[], Any], kind: type[Exception], words: str) ->
     with pytest.raises(kind, match=words) as caught:
         call()
     assert "test_odeint.py:" in str(caught.value).splitlines()[0]
+
+
+# -- a right-hand side that writes
+
+METHODS = list(get_args(Method))
+
+
+def _decay_in_place(t: Any, y: Any, p: Any) -> Any:
+    p *= 2.0
+    t += 1.0
+    y[1] = wg.clip(y[1], 0.0, 1.0)
+    y *= -(p - 2.0) * wg.cos(t - 1.0)
+    return y
+
+
+def _decay(t: Any, y: Any, p: Any) -> Any:
+    y = wg.stack([y[0], wg.clip(y[1], 0.0, 1.0)])
+    return -(2.0 * p - 2.0) * wg.cos(t) * y
+
+
+def _both(value: Callable[[Any, Any], Any]) -> None:
+    """The function of a right-hand side and its arguments is the same of one that writes and of one that does not."""
+    y0, p = f64([1.0, 0.5]), f64(1.5)
+    found, wanted = value(_decay_in_place, (y0, p)), value(_decay, (y0, p))
+    for a, b in zip(wg.tree.leaves(found), wg.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(a.detach()), np.asarray(b.detach()), rtol=1e-12)
+    assert (y0.tolist(), p.tolist()) == ([1.0, 0.5], 1.5)
+
+
+@pytest.mark.parametrize("adjoint", ADJOINTS)
+@pytest.mark.parametrize("name", METHODS)
+def test_f_may_write_to_its_arguments(name: str, adjoint: Any) -> None:
+    ts = [0.0, 0.4, 1.0]
+    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": 4 if name in FIXED else None}
+
+    def last(f: Any) -> Any:
+        return lambda y0, p: odeint(f, y0, ts, p, **options)[-1].sum()
+
+    def backward(f: Any, at: Any) -> Any:
+        leaves = [wg.tensor(x, requires_grad=True) for x in at]
+        last(f)(*leaves).backward()
+        return [x.grad for x in leaves]
+
+    _both(lambda f, at: odeint(f, at[0], ts, at[1], **options))
+    _both(lambda f, at: wg.grad(last(f), argnums=(0, 1))(*at))
+    _both(backward)
+    if adjoint == "discretise" and not TABLEAUX[name].implicit:
+        _both(lambda f, at: wg.jit(lambda y0, p: odeint(f, y0, ts, p, **options))(*at))
+        _both(lambda f, at: wg.jit(wg.grad(last(f), argnums=(0, 1)))(*at))
+        _both(lambda f, at: wg.vmap(lambda y0: odeint(f, y0, ts, at[1], **options))(wg.stack([at[0], 0.9 * at[0]])))
+
+
+def test_events_and_interpolations_give_values_of_their_own() -> None:
+    def passes(t: Any, y: Any) -> Any:
+        t *= 0.0
+        y -= 0.5
+        return y[0]
+
+    f = lambda t, y: -y
+    options: dict[str, Any] = {"dense": True, "method": "dopri5", "rtol": 1e-9}
+    found = odeint(f, f64([1.0]), [0.0, 1.0], event=Event(passes), **options)
+    assert found.event_t.tolist() == pytest.approx([np.log(2.0)])
+    exact = [np.exp(-0.3)]
+    for _ in range(2):
+        assert found.interpolate(0.3).tolist() == pytest.approx(exact)
+        start = found.interpolate(0.0)
+        assert start.tolist() == [1.0]
+        start *= 5.0
+    alone = odeint(f, f64([1.0]), [0.0], dense=True)
+    for _ in range(2):
+        start = alone.interpolate(0.0)
+        assert start.tolist() == [1.0]
+        start *= 5.0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_f_may_return_one_object_every_time(name: str) -> None:
+    kept, array = wg.zeros(1, dtype=wg.float64), np.zeros(1)
+
+    def into_tensor(t: Any, y: Any) -> Any:
+        kept[...] = -y
+        return kept
+
+    def into_array(t: Any, y: Any) -> Any:
+        array[...] = -np.asarray(y)
+        return array
+
+    wanted = odeint(lambda t, y: -y, f64([1.0]), [0.0, 1.0], method=name)
+    for f in (into_tensor, into_array)[: 1 if TABLEAUX[name].implicit else 2]:
+        assert odeint(f, f64([1.0]), [0.0, 1.0], method=name).tolist() == wanted.tolist()
+
+
+def test_f_may_write_to_the_first_state_around_it() -> None:
+    y0 = f64([1.0])
+
+    def f(t: Any, y: Any) -> Any:
+        y0[...] = 0.0
+        return -y
+
+    assert odeint(f, y0, [0.0, 1.0])[-1].tolist() == pytest.approx([np.exp(-1.0)], rel=1e-5)

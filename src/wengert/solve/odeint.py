@@ -323,7 +323,7 @@ class _Run:
             found = outputs(step, i)
             kept += [step] if dense else []
             if watch is not None and watch.look(step) and watch.event.terminal:
-                end = float(watch.times[-1].detach().item())
+                end = number(watch.times[-1])
                 sign = math.copysign(1.0, numbers[-1] - numbers[0])
                 before = sum((t - end) * sign <= 0.0 for t in numbers)
                 rows += found[: max(before - len(rows), 0)]

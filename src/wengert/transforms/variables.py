@@ -188,7 +188,7 @@ def run_apart(
             result = fn(*args, **kwargs)
     finally:
         if writes.found:
-            own = {id(t) for t in tree.leaves(given, _has_state) if isinstance(t, Tensor)} & writes.found.keys()
+            own = {id(t) for t in tree.leaves(given, has_state) if isinstance(t, Tensor)} & writes.found.keys()
             if own and result is not _UNSET:
                 result = tree.map(lambda x: same_value(x) if id(x) in own and isinstance(x, Tensor) else x, result)
             for i in own:
@@ -201,7 +201,7 @@ def run_apart(
 _UNSET: Any = object()
 
 
-def _has_state(x: Any) -> bool:
+def has_state(x: Any) -> bool:
     """Whether it is an object that functions read and write (a module, an optimiser), not a nest of values."""
     return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
 
