@@ -686,3 +686,40 @@ def test_f_may_write_to_the_first_state_around_it() -> None:
         return -y
 
     assert odeint(f, y0, [0.0, 1.0])[-1].tolist() == pytest.approx([np.exp(-1.0)], rel=1e-5)
+
+
+# -- times without values
+
+
+@pytest.mark.parametrize(
+    "times", [[0, 2, 1], [0, np.nan, 1], [0, 1, np.inf], [0, 1, 1], [0, 2, -1], [1, 0, 2], [0, 0, 1]]
+)
+@pytest.mark.parametrize("name", ["tsit5", "rk4"])
+def test_traced_results_are_nan_from_a_time_that_does_not_go_onward(name: Any, times: list[float]) -> None:
+    f = lambda ts: odeint(lambda t, y: -y, 1.0, ts, method=name, steps=20 if name == "rk4" else None)
+    ts = np.array(times, np.float64)
+    good = next(i for i in range(1, 3) if not (np.isfinite(ts[i]) and (ts[i] - ts[i - 1]) * (ts[1] - ts[0]) > 0))
+    expected = np.where(np.arange(3) < good, np.exp(ts[0] - ts), np.nan)
+    with pytest.raises(wg.ShapeError, match="neither increasing nor decreasing"):
+        f(f64(ts))
+    fine = f64([0.0, 1.0, 2.0])
+    for traced in (wg.jit(f), wg.graph(f)(fine)):
+        np.testing.assert_allclose(traced(f64(ts)).numpy(), expected, rtol=1e-4)
+    both = wg.vmap(f)(wg.stack([f64(ts), fine])).numpy()
+    np.testing.assert_allclose(both, [expected, np.exp(-fine.numpy())], rtol=1e-4)
+    # Nor is a derivative of them a number.
+    assert np.isnan(wg.jit(wg.grad(lambda ts: f(ts).sum()))(f64(ts)).numpy()).any()
+
+
+@pytest.mark.parametrize("name", ["tsit5", "rk4"])
+def test_a_traced_first_time_that_is_nan(name: Any) -> None:
+    f = wg.jit(lambda ts: odeint(lambda t, y: -y, 1.0, ts, method=name))
+    assert np.isnan(f(f64([np.nan, 1.0, 2.0])).numpy()).all()
+    assert np.isnan(f(f64([np.nan])).numpy()).all()
+
+
+def test_traced_derivatives_are_nan_where_the_steps_run_out() -> None:
+    last = lambda y0: odeint(lambda t, y: -y, y0, [0.0, 100.0], max_steps=3)[-1]
+    value, slope = wg.jit(wg.value_and_grad(last))(f64(1.0))
+    assert np.isnan(value.item())
+    assert np.isnan(slope.item())
