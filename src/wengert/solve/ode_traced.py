@@ -28,7 +28,9 @@ def known_where(condition: Tensor, x: Tensor) -> Tensor:
 
 def aligned(x: Tensor, like: Tensor) -> Tensor:
     """Real numbers that stand along the first axes of another tensor, in its precision."""
-    return x.astype(real_dtype(like.dtype)).reshape((*x.shape, *(1,) * (like.ndim - x.ndim)))
+    placed = x.reshape((*x.shape, *(1,) * (like.ndim - x.ndim)))
+    cast: Tensor = placed.astype(real_dtype(like.dtype))
+    return cast
 
 
 def traced_fixed(system: System, stepper: Explicit, ts: Tensor, steps: int) -> State:
