@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from . import kernels
+from .arrays import refuse_subclass
 from .attributes import without_kinds
 from .errors import (
     DTypeError,
@@ -314,7 +315,7 @@ def op(
     real = made.accepts in _REAL
 
     def front(*args: Any, **attrs: Any) -> Any:
-        operands = [a if isinstance(a, Tensor) or type(a) in SCALARS else asarray(a, copy=False) for a in args]
+        operands = [a if isinstance(a, Tensor) or type(a) in SCALARS else _operand(made, a) for a in args]
         if real:
             _refuse_complex(made, operands)
         return bind(made, operands, attrs)
@@ -325,6 +326,11 @@ def op(
 
 
 _REAL = frozenset({"real", "real_inexact"})
+
+
+def _operand(op: Op, a: Any) -> Tensor:
+    refuse_subclass(a, op.name)
+    return asarray(a, copy=False)
 
 
 def _refuse_complex(op: Op, operands: Sequence[Any]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..core import tree
+from ..core.arrays import refuse_subclass
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.graph import Graph
 from ..core.node import Node
@@ -245,6 +246,7 @@ def _tensor(leaf: Any, axis: int | None, name: str) -> Tensor | None:
     if isinstance(leaf, Tensor):
         return leaf
     if isinstance(leaf, (np.ndarray, np.generic)):
+        refuse_subclass(leaf, f"vmap of {name}")
         return asarray(leaf)
     if type(leaf) in (int, float, complex) and axis is not None:
         fail(
