@@ -442,3 +442,37 @@ def test_check_grads_finds_a_wrong_second_order() -> None:
 def test_check_grads_finds_a_missing_part() -> None:
     with pytest.raises(wg.GradientError, match="off by"):
         wg.check_grads(lambda x: x.detach() * x, f64([2.0]), order=1)
+
+
+NOTHING: Any = lambda *args: None
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: wg.grad(NOTHING)(x),
+        lambda x: wg.value_and_grad(NOTHING)(x),
+        lambda x: wg.grad(lambda x: (None, x), has_aux=True)(x),
+        lambda x: wg.jit(wg.grad(NOTHING))(x),
+        lambda x: wg.vjp(NOTHING, x),
+        lambda x: wg.jvp(NOTHING, (x,), (x,)),
+        lambda x: wg.linearize(NOTHING, x),
+        lambda x: wg.jacobian(NOTHING)(x),
+        lambda x: wg.hessian(NOTHING)(x),
+        lambda x: wg.hvp(NOTHING, (x,), (x,)),
+        lambda x: wg.check_grads(NOTHING, (x,)),
+        lambda x: wg.vmap(NOTHING)(x),
+        lambda x: wg.vmap(wg.vmap(NOTHING))(wg.stack([x, x])),
+    ],
+)
+def test_a_function_that_returns_none(run: Any) -> None:
+    with pytest.raises(wg.DTypeError, match="<lambda> returned None") as caught:
+        run(f64([1.0, 2.0]))
+    assert "test_functional.py" in str(caught.value).splitlines()[0]
+    assert "return" in str(caught.value).splitlines()[1]
+
+
+def test_none_beside_other_results_stays_none() -> None:
+    x = f64([1.0, 2.0])
+    assert wg.vmap(lambda a: (a, None))(x)[1] is None
+    assert wg.vjp(lambda a: (a, None), x)[0][1] is None

@@ -723,3 +723,15 @@ def test_traced_derivatives_are_nan_where_the_steps_run_out() -> None:
     value, slope = wg.jit(wg.value_and_grad(last))(f64(1.0))
     assert np.isnan(value.item())
     assert np.isnan(slope.item())
+
+
+def test_a_derivative_in_another_nest_than_the_state() -> None:
+    turning = lambda t, y: wg.stack([y[1], -y[0]])
+    with pytest.raises(wg.ShapeError, match=r"y0=wg\.tensor\(\[1\.0, 0\.5\]\)"):
+        odeint(turning, [1.0, 0.5], [0.0, 1.0])
+    with pytest.raises(wg.ShapeError, match=r"y0=wg\.stack\(\[\.\.\.\]\)"):
+        odeint(turning, [f64(1.0), f64(0.5)], [0.0, 1.0])
+    with pytest.raises(wg.ShapeError, match=r"return wg\.stack\(\[\.\.\.\]\)"):
+        odeint(lambda t, y: [y[1], -y[0]], f64([1.0, 0.5]), [0.0, 1.0])
+    with pytest.raises(wg.ShapeError, match="f returned None"):
+        odeint(lambda t, y: None, f64(1.0), [0.0, 1.0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..ops.structure import as_operand, casted
 from ..transforms.open_trace import open_trace
 from ..transforms.variables import has_state, own_object
 
+_NOTHING, _TENSOR = tree.structure(None), tree.structure(0.0)
 State = list[Tensor]
 Time = float | Tensor  # a number, or a tensor where times are abstract or differentiated in
 
@@ -39,6 +40,7 @@ class System:
         given, self._arguments = tree.flatten(args, has_state)
         self._given = [another(x) if isinstance(x, Tensor) else x for x in given]
         self.evaluations = 0
+        self._given_state = leaves
         weak = [type(leaf) in (int, float, complex, WeakTensor) for leaf in leaves]
         self.start = [_state_leaf(leaf) for leaf in leaves]
         self._set_specs()
@@ -79,12 +81,22 @@ class System:
         self.evaluations += 1
         out, structure = tree.flatten(self.of_state(self.f, t, leaves))
         if structure != self.structure:
-            fail(
-                ShapeError,
-                f"odeint: f returned {structure} for a state {self.structure}",
-                "f(t, y, *args) returns dy/dt, a nest like y.",
-            )
+            self._refuse_nest(out, structure)
         return [own_object(x) if isinstance(x, Tensor) else asarray(x) for x in out]
+
+    def _refuse_nest(self, out: Sequence[Any], found: Any) -> NoReturn:
+        """Raise ShapeError for a derivative in another nest than the state, with what puts either into the other's."""
+        mend = "f(t, y, *args) returns dy/dt, a nest like y."
+        if found == _NOTHING:
+            fail(ShapeError, "odeint: f returned None, not dy/dt", mend)
+        in_line = (list, tuple)
+        if found == _TENSOR and self.structure.kind in in_line and all(x.ndim == 0 for x in self.start):
+            plain = all(type(x) in (int, float, complex) for x in self._given_state)
+            first = f"wg.tensor({self._given_state})" if plain else "wg.stack([...])"
+            mend += f" Where it is one tensor, give the state as one too: y0={first}."
+        elif self.structure == _TENSOR and found.kind in in_line:
+            mend += " Where the state is one tensor, make it one too: return wg.stack([...])."
+        fail(ShapeError, f"odeint: f returned {found} for a state {self.structure}", mend)
 
     def __call__(self, t: Time, leaves: Sequence[Tensor]) -> State:
         return self._checked(self._flat(t, leaves))

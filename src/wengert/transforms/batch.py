@@ -32,10 +32,12 @@ from .batch_rules import Batched
 from .custom_op import CustomOp
 from .open_trace import OpenTrace, open_trace
 from .replay import plain_value, record_again
+from .variables import refuse_none
 
 Axes = Any  # an int, None, or a nest of them that is a prefix of the arguments' nest
 Randomness = Literal["error", "same", "different"]
 _UNSAID: Any = object()
+_NOTHING = tree.structure(None)
 
 
 def vmap(
@@ -105,6 +107,8 @@ def vmap(
 
         numbers = [type(t) is WeakTensor for t, _ in feeds]
         opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds], numbers)
+        if opened.structure == _NOTHING:
+            refuse_none(None, name)
         found = _run_trace(opened, feeds, size, randomness)
         outs = _place(found, out_axes, opened, size, name)
         return tree.unflatten(opened.structure, outs)

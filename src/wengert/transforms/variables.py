@@ -287,10 +287,18 @@ def _restore(written: Written, t: Tensor) -> None:
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     if not has_aux:
+        refuse_none(result, name)
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         fail(GradientError, f"{name} must return (value, aux) with has_aux=True, not {type(result).__name__}")
+    refuse_none(result[0], name)
     return result
+
+
+def refuse_none(result: Any, name: str) -> None:
+    """Raise DTypeError for a function without a result: most often its `return` was forgotten."""
+    if result is None:
+        fail(DTypeError, f"{name} returned None, not a value", "A function that is transformed ends in a `return`.")
 
 
 def reaches_others(root: Node, inputs: Sequence[Tensor], known: Reachable | None = None) -> bool:
