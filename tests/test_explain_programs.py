@@ -240,11 +240,15 @@ def test_arguments_keep_what_they_are() -> None:
     assert wg.explain.nonfinite(wg.exp, np.float32(100.0)).op == "exp"
 
     def f(x: Any) -> Any:
-        x += 1.0
-        x[0] = 0.0
+        x -= 1.0
+        return wg.sqrt(x).sum()
+
+    def overwritten(x: Any) -> Any:
+        x[0] = 0.0  # whose infinite gradient ends at the write
         return wg.sqrt(x).sum()
 
     x = wg.tensor([1.0, 2.0])
     born = wg.explain.nonfinite(f, x)
     assert (born.phase, born.op) == ("backward", "sqrt")
+    assert not wg.explain.nonfinite(overwritten, x)
     assert x.tolist() == [1.0, 2.0]

@@ -81,7 +81,10 @@ def test_empty_nests_none_and_ordered_dicts() -> None:
 def test_the_dtypes_of_gradients_are_the_arguments() -> None:
     nest = {"f32": wg.ones(2), "f64": np.ones(2), "f16": wg.ones(2, dtype=wg.float16), "int": np.arange(2), "py": 1.0}
     grads = wg.grad(lambda p: sum((v * 2.0).sum() for v in p.values()))(nest)
-    assert [None if g is None else g.dtype for g in grads.values()] == [wg.float32, F64, wg.float16, None, wg.float32]
+    # In a Python number it has the dtype of the function's value.
+    assert [None if g is None else g.dtype for g in grads.values()] == [wg.float32, F64, wg.float16, None, F64]
+    narrow = {"f32": wg.ones(2), "py": 1.0}
+    assert wg.grad(lambda p: (p["f32"] * p["py"]).sum())(narrow)["py"].dtype == wg.float32
 
 
 def test_modules_are_nests() -> None:
@@ -439,3 +442,37 @@ def test_check_grads_finds_a_wrong_second_order() -> None:
 def test_check_grads_finds_a_missing_part() -> None:
     with pytest.raises(wg.GradientError, match="off by"):
         wg.check_grads(lambda x: x.detach() * x, f64([2.0]), order=1)
+
+
+NOTHING: Any = lambda *args: None
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda x: wg.grad(NOTHING)(x),
+        lambda x: wg.value_and_grad(NOTHING)(x),
+        lambda x: wg.grad(lambda x: (None, x), has_aux=True)(x),
+        lambda x: wg.jit(wg.grad(NOTHING))(x),
+        lambda x: wg.vjp(NOTHING, x),
+        lambda x: wg.jvp(NOTHING, (x,), (x,)),
+        lambda x: wg.linearize(NOTHING, x),
+        lambda x: wg.jacobian(NOTHING)(x),
+        lambda x: wg.hessian(NOTHING)(x),
+        lambda x: wg.hvp(NOTHING, (x,), (x,)),
+        lambda x: wg.check_grads(NOTHING, (x,)),
+        lambda x: wg.vmap(NOTHING)(x),
+        lambda x: wg.vmap(wg.vmap(NOTHING))(wg.stack([x, x])),
+    ],
+)
+def test_a_function_that_returns_none(run: Any) -> None:
+    with pytest.raises(wg.DTypeError, match="<lambda> returned None") as caught:
+        run(f64([1.0, 2.0]))
+    assert "test_functional.py" in str(caught.value).splitlines()[0]
+    assert "return" in str(caught.value).splitlines()[1]
+
+
+def test_none_beside_other_results_stays_none() -> None:
+    x = f64([1.0, 2.0])
+    assert wg.vmap(lambda a: (a, None))(x)[1] is None
+    assert wg.vjp(lambda a: (a, None), x)[0][1] is None

@@ -164,6 +164,10 @@ def test_a_slice_is_a_value() -> None:
     x = wg.tensor([1.0, 2.0, 3.0])
     y = x[1:]
     x[2] = 9.0
+    with pytest.raises(wg.WriteError, match="would not reach that tensor"):
+        y[0] = 7.0
+    np.testing.assert_array_equal(value(y), [2.0, 3.0])
+    y = y.clone()
     y[0] = 7.0
     np.testing.assert_array_equal(value(x), [1.0, 2.0, 9.0])
     np.testing.assert_array_equal(value(y), [7.0, 3.0])
@@ -378,7 +382,9 @@ def test_index_add_and_select() -> None:
     np.add.at(expected, i, value(source))
     np.testing.assert_allclose(value(wg.index_add(x, 0, i, source)), expected)
     np.testing.assert_array_equal(value(wg.index_select(x, 0, [2, 2])), value(x)[[2, 2]])
-    y = x.detach()
+    with pytest.raises(wg.WriteError, match="would not reach that tensor"):
+        x.detach().index_add_(0, i, source.detach())
+    y = x.detach().clone()
     y.index_add_(0, i, source.detach())
     np.testing.assert_allclose(value(y), expected)
 

@@ -199,7 +199,9 @@ def test_dual_tensors_in_a_block() -> None:
     w = wg.tensor(2.0, requires_grad=True)
     with fw.dual_level():
         d = fw.make_dual(t(3.0), t(1.0))
-        fw.unpack_dual(w * d * d).tangent.backward()
+        with pytest.raises(wg.GradientError, match="without create_graph=True"):
+            fw.unpack_dual(w * d * d).tangent.backward()
+        fw.unpack_dual(w * d * d).tangent.backward(create_graph=True)
     assert w.grad.item() == 6.0
     with pytest.raises(wg.GradientError, match="outside a dual_level"):
         fw.make_dual(t(1.0), t(1.0))

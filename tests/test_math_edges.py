@@ -328,7 +328,7 @@ def _expected(x):
         for v in x:
             y = c * x[1]
             total = total + y
-            c = c * wg.sin(x[0] * z) if float(v) > float(z) else c * x[2] + z * v
+            c = c * wg.sin(x[0] * z) if v > z else c * x[2] + z * v
         total = total + c
     return total
 

@@ -586,3 +586,152 @@ def test_refusals(call: Callable[[], Any], kind: type[Exception], words: str) ->
     with pytest.raises(kind, match=words) as caught:
         call()
     assert "test_odeint.py:" in str(caught.value).splitlines()[0]
+
+
+# -- a right-hand side that writes
+
+METHODS = list(get_args(Method))
+
+
+def _decay_in_place(t: Any, y: Any, p: Any) -> Any:
+    p *= 2.0
+    t += 1.0
+    y[1] = wg.clip(y[1], 0.0, 1.0)
+    y *= -(p - 2.0) * wg.cos(t - 1.0)
+    return y
+
+
+def _decay(t: Any, y: Any, p: Any) -> Any:
+    y = wg.stack([y[0], wg.clip(y[1], 0.0, 1.0)])
+    return -(2.0 * p - 2.0) * wg.cos(t) * y
+
+
+def _both(value: Callable[[Any, Any], Any]) -> None:
+    """The function of a right-hand side and its arguments is the same of one that writes and of one that does not."""
+    y0, p = f64([1.0, 0.5]), f64(1.5)
+    found, wanted = value(_decay_in_place, (y0, p)), value(_decay, (y0, p))
+    for a, b in zip(wg.tree.leaves(found), wg.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(np.asarray(a.detach()), np.asarray(b.detach()), rtol=1e-12)
+    assert (y0.tolist(), p.tolist()) == ([1.0, 0.5], 1.5)
+
+
+@pytest.mark.parametrize("adjoint", ADJOINTS)
+@pytest.mark.parametrize("name", METHODS)
+def test_f_may_write_to_its_arguments(name: str, adjoint: Any) -> None:
+    ts = [0.0, 0.4, 1.0]
+    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": 4 if name in FIXED else None}
+
+    def last(f: Any) -> Any:
+        return lambda y0, p: odeint(f, y0, ts, p, **options)[-1].sum()
+
+    def backward(f: Any, at: Any) -> Any:
+        leaves = [wg.tensor(x, requires_grad=True) for x in at]
+        last(f)(*leaves).backward()
+        return [x.grad for x in leaves]
+
+    _both(lambda f, at: odeint(f, at[0], ts, at[1], **options))
+    _both(lambda f, at: wg.grad(last(f), argnums=(0, 1))(*at))
+    _both(backward)
+    if adjoint == "discretise" and not TABLEAUX[name].implicit:
+        _both(lambda f, at: wg.jit(lambda y0, p: odeint(f, y0, ts, p, **options))(*at))
+        _both(lambda f, at: wg.jit(wg.grad(last(f), argnums=(0, 1)))(*at))
+        _both(lambda f, at: wg.vmap(lambda y0: odeint(f, y0, ts, at[1], **options))(wg.stack([at[0], 0.9 * at[0]])))
+
+
+def test_events_and_interpolations_give_values_of_their_own() -> None:
+    def passes(t: Any, y: Any) -> Any:
+        t *= 0.0
+        y -= 0.5
+        return y[0]
+
+    f = lambda t, y: -y
+    options: dict[str, Any] = {"dense": True, "method": "dopri5", "rtol": 1e-9}
+    found = odeint(f, f64([1.0]), [0.0, 1.0], event=Event(passes), **options)
+    assert found.event_t.tolist() == pytest.approx([np.log(2.0)])
+    exact = [np.exp(-0.3)]
+    for _ in range(2):
+        assert found.interpolate(0.3).tolist() == pytest.approx(exact)
+        start = found.interpolate(0.0)
+        assert start.tolist() == [1.0]
+        start *= 5.0
+    alone = odeint(f, f64([1.0]), [0.0], dense=True)
+    for _ in range(2):
+        start = alone.interpolate(0.0)
+        assert start.tolist() == [1.0]
+        start *= 5.0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_f_may_return_one_object_every_time(name: str) -> None:
+    kept, array = wg.zeros(1, dtype=wg.float64), np.zeros(1)
+
+    def into_tensor(t: Any, y: Any) -> Any:
+        kept[...] = -y
+        return kept
+
+    def into_array(t: Any, y: Any) -> Any:
+        array[...] = -np.asarray(y)
+        return array
+
+    wanted = odeint(lambda t, y: -y, f64([1.0]), [0.0, 1.0], method=name)
+    for f in (into_tensor, into_array)[: 1 if TABLEAUX[name].implicit else 2]:
+        assert odeint(f, f64([1.0]), [0.0, 1.0], method=name).tolist() == wanted.tolist()
+
+
+def test_f_may_write_to_the_first_state_around_it() -> None:
+    y0 = f64([1.0])
+
+    def f(t: Any, y: Any) -> Any:
+        y0[...] = 0.0
+        return -y
+
+    assert odeint(f, y0, [0.0, 1.0])[-1].tolist() == pytest.approx([np.exp(-1.0)], rel=1e-5)
+
+
+# -- times without values
+
+
+@pytest.mark.parametrize(
+    "times", [[0, 2, 1], [0, np.nan, 1], [0, 1, np.inf], [0, 1, 1], [0, 2, -1], [1, 0, 2], [0, 0, 1]]
+)
+@pytest.mark.parametrize("name", ["tsit5", "rk4"])
+def test_traced_results_are_nan_from_a_time_that_does_not_go_onward(name: Any, times: list[float]) -> None:
+    f = lambda ts: odeint(lambda t, y: -y, 1.0, ts, method=name, steps=20 if name == "rk4" else None)
+    ts = np.array(times, np.float64)
+    good = next(i for i in range(1, 3) if not (np.isfinite(ts[i]) and (ts[i] - ts[i - 1]) * (ts[1] - ts[0]) > 0))
+    expected = np.where(np.arange(3) < good, np.exp(ts[0] - ts), np.nan)
+    with pytest.raises(wg.ShapeError, match="neither increasing nor decreasing"):
+        f(f64(ts))
+    fine = f64([0.0, 1.0, 2.0])
+    for traced in (wg.jit(f), wg.graph(f)(fine)):
+        np.testing.assert_allclose(traced(f64(ts)).numpy(), expected, rtol=1e-4)
+    both = wg.vmap(f)(wg.stack([f64(ts), fine])).numpy()
+    np.testing.assert_allclose(both, [expected, np.exp(-fine.numpy())], rtol=1e-4)
+    # Nor is a derivative of them a number.
+    assert np.isnan(wg.jit(wg.grad(lambda ts: f(ts).sum()))(f64(ts)).numpy()).any()
+
+
+@pytest.mark.parametrize("name", ["tsit5", "rk4"])
+def test_a_traced_first_time_that_is_nan(name: Any) -> None:
+    f = wg.jit(lambda ts: odeint(lambda t, y: -y, 1.0, ts, method=name))
+    assert np.isnan(f(f64([np.nan, 1.0, 2.0])).numpy()).all()
+    assert np.isnan(f(f64([np.nan])).numpy()).all()
+
+
+def test_traced_derivatives_are_nan_where_the_steps_run_out() -> None:
+    last = lambda y0: odeint(lambda t, y: -y, y0, [0.0, 100.0], max_steps=3)[-1]
+    value, slope = wg.jit(wg.value_and_grad(last))(f64(1.0))
+    assert np.isnan(value.item())
+    assert np.isnan(slope.item())
+
+
+def test_a_derivative_in_another_nest_than_the_state() -> None:
+    turning = lambda t, y: wg.stack([y[1], -y[0]])
+    with pytest.raises(wg.ShapeError, match=r"y0=wg\.tensor\(\[1\.0, 0\.5\]\)"):
+        odeint(turning, [1.0, 0.5], [0.0, 1.0])
+    with pytest.raises(wg.ShapeError, match=r"y0=wg\.stack\(\[\.\.\.\]\)"):
+        odeint(turning, [f64(1.0), f64(0.5)], [0.0, 1.0])
+    with pytest.raises(wg.ShapeError, match=r"return wg\.stack\(\[\.\.\.\]\)"):
+        odeint(lambda t, y: [y[1], -y[0]], f64([1.0, 0.5]), [0.0, 1.0])
+    with pytest.raises(wg.ShapeError, match="f returned None"):
+        odeint(lambda t, y: None, f64(1.0), [0.0, 1.0])

@@ -510,6 +510,18 @@ def test_plateau(sign, options, expected):
     np.testing.assert_allclose(got, expected)
 
 
+def test_plateau_looks_at_a_loss_that_is_being_differentiated():
+    schedule = schedules.ReduceLROnPlateau(wg.optim.SGD([leaf([0.0])], lr=1.0), factor=0.5, patience=0)
+
+    def loss(x):
+        value = x * x
+        schedule.step(value)
+        return value
+
+    assert [wg.grad(loss)(3.0).item() for _ in range(2)] == [6.0, 6.0]
+    assert schedule.get_last_lr() == [0.5]
+
+
 def test_schedule_state_goes_on_where_it_stood():
     def make(opt):
         parts = [schedules.LinearLR(opt, 0.1, total_iters=3), schedules.CosineAnnealingLR(opt, 5)]

@@ -518,3 +518,26 @@ def test_gradients_in_a_batch_of_unknown_size(fn: Any) -> None:
     (expected,) = wg.autograd.grad(expected_loss, [w])
     assert found_loss.item() == pytest.approx(expected_loss.item())
     np.testing.assert_allclose(found.numpy(), expected.numpy())
+
+
+@pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+@pytest.mark.parametrize("mapped", [(0, 0), (0, None), (None, 0)])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted_in_a_vmap(shape: tuple[int, ...], mapped: tuple[int | None, int | None], side: Any) -> None:
+    rng = np.random.default_rng(3)
+    rows, values = np.sort(rng.integers(0, 5, (4, 6)).astype(float), -1), rng.integers(0, 5, (4, *shape)).astype(float)
+    given = [x if axis == 0 else x[0] for x, axis in zip((rows, values), mapped, strict=True)]
+    expected = [
+        np.searchsorted(*(x[i] if axis == 0 else x for x, axis in zip(given, mapped, strict=True)), side)
+        for i in range(4)
+    ]
+    f = wg.vmap(lambda r, v: wg.searchsorted(r, v, side=side), in_axes=mapped)
+    tensors = [as_tensor(x) for x in given]
+    for run in (f, wg.jit(f), wg.graph(f)(*tensors)):
+        np.testing.assert_array_equal(run(*tensors).numpy(), expected)
+
+
+def test_searchsorted_for_an_element_of_the_row() -> None:
+    x = as_tensor(np.array([[3.0, 1.0, 2.0], [1.0, 5.0, 4.0]]))
+    f = wg.vmap(lambda v: wg.searchsorted(wg.sort(v), v[0]))
+    assert f(x).tolist() == wg.jit(f)(x).tolist() == wg.graph(f)(x)(x).tolist() == [2, 0]

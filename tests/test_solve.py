@@ -770,3 +770,25 @@ def test_parameters_are_plain_values_in_transforms_and_leaves_in_backward() -> N
     (first,) = wg.autograd.grad(x, [a], create_graph=True)
     first.backward()
     np.testing.assert_allclose(float(a.grad), -0.25 * 4**-1.5, rtol=1e-9)
+
+
+def test_functions_that_branch_on_values_may_write_to_their_unknowns() -> None:
+    """Such a function is not traced; what it is given are objects of its own all the same."""
+    kept = wg.zeros(1, dtype=wg.float64)
+
+    def square(x: Any) -> Any:
+        x *= x if x[0] < 100.0 else 1.0
+        x -= 2.0
+        return x
+
+    def halved(x: Any) -> Any:
+        kept[...] = x * 0.5 if x[0] < 1e9 else x
+        return kept
+
+    one = wg.tensor(np.ones(1))
+    for method in ("newton", "hybr", "lm"):
+        assert root(square, one, method=method).item() == pytest.approx(2.0**0.5)
+    assert minimize(lambda x: (square(x) ** 2).sum(), one).item() == pytest.approx(2.0**0.5, abs=1e-6)
+    assert fixed_point(lambda x: halved(x) + 1.0, one).item() == pytest.approx(2.0)
+    assert linear_solve(halved, one).item() == pytest.approx(2.0)
+    assert one.item() == 1.0

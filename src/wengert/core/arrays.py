@@ -16,12 +16,7 @@ def to_numpy(data: Any) -> Array:
     """`data` as a NumPy array, no subclass, of whatever dtype NumPy gives it; errors name what is wrong."""
     if type(data) is np.ndarray:
         return data
-    if np.any(getattr(data, "mask", False)) and isinstance(data, np.ndarray):
-        fail(
-            DTypeError,
-            f"a masked array {data.shape} of which some elements are masked",
-            "A tensor has a value everywhere: give those elements one, data.filled(0.0), and keep data.mask beside it.",
-        )
+    _refuse_masked(data)
     try:
         return np.asarray(data)
     except ValueError as e:
@@ -34,6 +29,29 @@ def to_numpy(data: Any) -> Array:
         fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
     except (TypeError, OverflowError) as e:
         fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
+
+
+def _refuse_masked(data: Any) -> None:
+    if isinstance(data, np.ma.MaskedArray) and np.any(data.mask):
+        fail(
+            DTypeError,
+            f"a masked array {data.shape} of which some elements are masked",
+            "A tensor has a value everywhere: give those elements one, data.filled(0.0), and keep data.mask beside it.",
+        )
+
+
+def refuse_subclass(x: Any, what: str) -> None:
+    """Raise DTypeError for an array of NumPy's that means something else than its elements.
+
+    The `*` and `**` of a matrix are other operations; a masked array has elements without a value.
+    """
+    _refuse_masked(x)
+    if isinstance(x, np.matrix):
+        fail(
+            DTypeError,
+            f"{what}: a np.matrix {x.shape} among the operands",
+            "A np.matrix multiplies otherwise: write np.asarray(A), and `@` for the product of matrices.",
+        )
 
 
 def is_frozen(a: Array) -> bool:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from . import kernels
+from .arrays import refuse_subclass
 from .attributes import without_kinds
 from .errors import (
     DTypeError,
@@ -33,6 +34,7 @@ from .operands import (
 )
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 from .spec import (
+    Shape,
     Spec,
     broadcast_shapes,
     default_int,
@@ -259,17 +261,28 @@ def _reflected(op: Op) -> Callable[..., Any]:
 
 def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
     real = [s for s in specs if isinstance(s, Spec)]
-    shape = broadcast_shapes(*(s.shape for s in real))
-    if shape is None:
-        fail(
-            ShapeError,
-            f"{op.name}: shapes {' and '.join(show(s.shape, s.dtype) for s in real)} do not broadcast",
-            "Aligned from the right, each pair of sizes must be equal or contain a 1. "
-            "Reshape one of them, for instance x[:, None] or x.reshape(...).",
-        )
+    shape = _broadcast(op.name, real)
     check_dtypes(op, specs)
     check_operands(op, specs)
     return spec_of(shape, result_dtype(op, real[0].dtype))
+
+
+def _broadcast(name: str, specs: Sequence[Spec]) -> Shape:
+    shape = broadcast_shapes(*(s.shape for s in specs))
+    if shape is None:
+        fail(
+            ShapeError,
+            f"{name}: shapes {' and '.join(show(s.shape, s.dtype) for s in specs)} do not broadcast",
+            "Aligned from the right, each pair of sizes must be equal or contain a 1. "
+            "Reshape one of them, for instance x[:, None] or x.reshape(...).",
+        )
+    return shape
+
+
+def broadcasting(*specs: Any, **attrs: Any) -> Spec:
+    """The shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
+    real = [s for s in specs if isinstance(s, Spec)]
+    return spec_of(_broadcast("the operands", real), real[0].dtype)
 
 
 def _taking(op: Op, infer: Rule) -> Rule:
@@ -302,7 +315,7 @@ def op(
     real = made.accepts in _REAL
 
     def front(*args: Any, **attrs: Any) -> Any:
-        operands = [a if isinstance(a, Tensor) or type(a) in SCALARS else asarray(a, copy=False) for a in args]
+        operands = [a if isinstance(a, Tensor) or type(a) in SCALARS else _operand(made, a) for a in args]
         if real:
             _refuse_complex(made, operands)
         return bind(made, operands, attrs)
@@ -313,6 +326,11 @@ def op(
 
 
 _REAL = frozenset({"real", "real_inexact"})
+
+
+def _operand(op: Op, a: Any) -> Tensor:
+    refuse_subclass(a, op.name)
+    return asarray(a, copy=False)
 
 
 def _refuse_complex(op: Op, operands: Sequence[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import refuse_subclass
 from .capture import get_capture
 from .dims import Dim
 from .errors import (
@@ -62,6 +63,7 @@ def to_operand(value: Any, op: str) -> Any:
         )
         return abstract(node)
     if isinstance(value, (np.ndarray, np.generic, list, tuple)) or hasattr(value, "__array__"):
+        refuse_subclass(value, op)
         return asarray(value)
     fail(
         DTypeError,

@@ -14,6 +14,7 @@ from ..core.mode import no_grad
 from ..core.spec import category, complex128, float64
 from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.functional import vjp
+from ..transforms.variables import refuse_none
 
 # Relative to max(1, |derivative|); extrapolated differences in float64 are good to about 1e-9.
 _RTOL = 1e-6
@@ -62,6 +63,7 @@ def check_grads(
         for i, t in zip(checked, tensors, strict=True):
             full[i] = t
         out = fn(*tree.unflatten(structure, full))
+        refuse_none(out, getattr(fn, "__name__", type(fn).__name__))
         found = [o if isinstance(o, Tensor) else asarray(o) for o in tree.leaves(out)]
         return [o for o in found if category(o.dtype) >= 2]
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare import elementwise, op
+from ..core.declare import broadcasting, elementwise, op
 from ..core.op import Algebra, Call, Missing, Op, Partial
-from ..core.spec import Spec
 from .elementwise import exp, log, log1p
 from .incomplete_gamma import as_wide_as, wider
 from .products import xlog1py, xlogy
@@ -240,10 +239,6 @@ def _slope_in_x(a: Any, b: Any, x: Any, i: int, j: int) -> Any:
     return where(inside, _density(a, b, safe) * _front_ratios(a, b, safe, i, j)[i, j], 0.0)
 
 
-def _infer_slope(a: Spec, b: Spec, x: Spec, i: int, j: int) -> Spec:
-    return a
-
-
 def _mp_slope(a: float, b: float, x: float, i: int, j: int) -> float:
     import mpmath
 
@@ -255,7 +250,7 @@ def _mp_slope(a: float, b: float, x: float, i: int, j: int) -> float:
 betainc_slope: Op = op(
     "betainc_slope(a, b, x; i, j)",
     in_float64(_slope),
-    infer=_infer_slope,
+    infer=broadcasting,
     facts={
         "a": Partial(lambda a, b, x, i, j: betainc_slope(a, b, x, i=i + 1, j=j)),
         "b": Partial(lambda a, b, x, i, j: betainc_slope(a, b, x, i=i, j=j + 1)),

@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare import elementwise, op
+from ..core.declare import broadcasting, elementwise, op
 from ..core.op import Algebra, Call, Missing, Op, Partial
-from ..core.spec import Spec, float64
+from ..core.spec import float64
 from .elementwise import exp, log
 from .products import xlogy
 from .sampling import binary
@@ -195,10 +195,6 @@ def _ratio_in_w(a: Any, w: Any, out: Any, n: int) -> Any:
     return -density_ratios(_log_density_steps(a, w, n))[n] - out * (a - exp(w))
 
 
-def _infer_same(a: Spec, w: Spec, n: int) -> Spec:
-    return a
-
-
 def _mp_ratio(a: float, w: float, n: int) -> float:
     import mpmath
 
@@ -211,7 +207,7 @@ def _mp_ratio(a: float, w: float, n: int) -> float:
 gamma_ratio: Op = op(
     "gamma_ratio(a, w; n: order)",
     in_float64(_ratio),
-    infer=_infer_same,
+    infer=broadcasting,
     facts={"a": Partial(_ratio_in_a), "w": Partial(_ratio_in_w)},
     kind="elementwise",
     accepts="real_inexact",

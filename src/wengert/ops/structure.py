@@ -11,7 +11,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..core.arrays import to_integers
+from ..core.arrays import refuse_subclass, to_integers
 from ..core.declare import linear, public
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
@@ -50,7 +50,10 @@ def as_operand(x: Any) -> Tensor:
     """`x` itself if it is a tensor, what stands for it if it is a Python number, else :func:`wengert.asarray` of it."""
     if isinstance(x, Tensor):
         return x
-    return weak_number(x) if type(x) in _NUMBERS else asarray(x)
+    if type(x) in _NUMBERS:
+        return weak_number(x)
+    refuse_subclass(x, "an operand")
+    return asarray(x)
 
 
 _NUMBERS = frozenset({int, float, complex})

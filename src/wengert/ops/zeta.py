@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare import op
+from ..core.declare import broadcasting, op
 from ..core.op import Call, Missing, Op, Partial
 from ..core.operands import promote_operands, promote_tensors, run_elementwise
-from ..core.spec import Spec
 from ..core.tensor import Tensor
 from .special import _BERNOULLI
 from .wide import Array, in_float64
@@ -53,10 +52,6 @@ def _in_q(s: Any, q: Any, n: int) -> Any:
     return out - n * zeta_op(s + 1.0, q, n=n - 1) if n else out
 
 
-def _infer(s: Spec, q: Spec, n: int) -> Spec:
-    return s
-
-
 def _mp_zeta(s: float, q: float, n: int) -> float:
     import mpmath
 
@@ -67,7 +62,7 @@ def _mp_zeta(s: float, q: float, n: int) -> float:
 zeta_op: Op = op(
     "hurwitz_zeta(s, q; n: order)",
     in_float64(_zeta),
-    infer=_infer,
+    infer=broadcasting,
     facts={"s": Partial(lambda s, q, n: zeta_op(s, q, n=n + 1)), "q": Partial(_in_q)},
     kind="elementwise",
     accepts="real_inexact",

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.capture import get_capture
 from ..core.errors import DTypeError, GraphError, ShapeError, StateError, fail
+from ..core.tensor import Tensor
 from .optimizer import Group, Optimizer
 
 
@@ -395,7 +396,7 @@ class ReduceLROnPlateau(LRScheduler):
         if metrics is None:
             fail(DTypeError, "ReduceLROnPlateau.step() without a metric", "Write schedule.step(validation_loss).")
         _outside(self)
-        value = float(metrics)
+        value = float(metrics.detach() if isinstance(metrics, Tensor) else metrics)
         self.last_epoch += 1
         if self._better(value):
             self.best = value

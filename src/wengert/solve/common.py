@@ -21,6 +21,7 @@ from ..transforms.flow import while_loop
 from ..transforms.open_trace import open_trace
 from ..transforms.replay import replay
 from ..transforms.tangents import jvp
+from ..transforms.variables import own_object
 
 Flat = Callable[..., Tensor]  # from a vector and other tensors to a vector, or a scalar
 
@@ -167,8 +168,8 @@ class Closed:
             return (tree.unflatten(structure, list(tensors[: len(leaves)])), *tree.unflatten(arguments, full)), {}
 
         def direct(*tensors: Tensor) -> list[Tensor]:
-            found, self.structure = tree.flatten(fn(*arranged(tensors)[0]))
-            return [o if isinstance(o, Tensor) else asarray(o) for o in found]
+            found, self.structure = tree.flatten(fn(*arranged([own_object(t) for t in tensors])[0]))
+            return [own_object(o) if isinstance(o, Tensor) else asarray(o) for o in found]
 
         own = [*leaves, *self.tensors]
         outer = get_mode()

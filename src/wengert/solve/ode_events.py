@@ -12,7 +12,7 @@ from ..core.errors import DTypeError, ShapeError, fail
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from .ode_steps import Step
-from .ode_system import State, System, number
+from .ode_system import State, System, Time, number
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Watch:
         self.states: list[State] = []
 
     def _number(self, t: float, y: State) -> float:
-        return float(self._scalar(self.system.clock(t), y).item())
+        return number(self._scalar(t, y))
 
-    def _scalar(self, t: Tensor, y: State) -> Tensor:
-        found = self.event.fn(t, self.system.nest(y), *self.system.args)
+    def _scalar(self, t: Time, y: State) -> Tensor:
+        found = self.system.of_state(self.event.fn, t, y)
         g = found if isinstance(found, Tensor) else asarray(found)
         if g.size != 1:
             fail(ShapeError, f"odeint: the event function returned {g.spec}, not a scalar")

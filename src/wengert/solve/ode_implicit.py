@@ -20,7 +20,7 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray, wrap
 from .common import ConvergenceError
 from .ode_steps import Step
-from .ode_system import Closed, State, System, Time, combine, values
+from .ode_system import Closed, State, System, Time, combine, number, values
 from .ode_tableaux import Tableau
 
 _MOST_ITERATIONS = 10
@@ -62,7 +62,7 @@ class Implicit:
         for i in range(1, len(tab.c)):
             base = combine(y, h, ks, tab.a[i])
             guess = combine(base, h, ks, [tab.gamma * w for w in tab.predictor[i]])
-            solved = self._solve(system, t + tab.c[i] * h, _number(h) * tab.gamma, base, guess, t, y, tolerance)
+            solved = self._solve(system, t + tab.c[i] * h, number(h) * tab.gamma, base, guess, t, y, tolerance)
             if solved is None:
                 return None
             z = self._differentiable(system, solved, base, h, t + tab.c[i] * h)
@@ -260,10 +260,6 @@ def _unflat(v: Any, like: Sequence[Tensor]) -> State:
         out.append(wrap((part if part.dtype == x.dtype else part.astype(x.dtype)).reshape(x.shape)))
         start += x.size
     return out
-
-
-def _number(h: Time) -> float:
-    return float(h.item()) if isinstance(h, Tensor) else h
 
 
 def _tensor(h: Time, system: System) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,25 +13,34 @@ import wengert as wg
 from ..core import tree
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.mode import get_mode
+from ..core.record import another
 from ..core.spec import Spec, category, spec_of
 from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.structure import as_operand, casted
 from ..transforms.open_trace import open_trace
+from ..transforms.variables import has_state, own_object
 
+_NOTHING, _TENSOR = tree.structure(None), tree.structure(0.0)
 State = list[Tensor]
 Time = float | Tensor  # a number, or a tensor where times are abstract or differentiated in
 
 
 class System:
-    """dy/dt = f(t, y): `system(t, leaves)` gives the derivative's leaves, checked against the state's."""
+    """dy/dt = f(t, y): `system(t, leaves)` gives the derivative's leaves, checked against the state's.
+
+    What f is given are objects of its own, and so is what is kept of what it returns: it may write to both.
+    """
 
     def __init__(self, f: Callable[..., Any], y0: Any, args: tuple[Any, ...], t0: Tensor | float) -> None:
         leaves, self.structure = tree.flatten(y0)
         if not leaves:
             fail(ShapeError, "odeint: y0 has no tensors", "Give a tensor or a nest of them.")
-        self.f, self.args = f, args
+        self.f = f
+        given, self._arguments = tree.flatten(args, has_state)
+        self._given = [another(x) if isinstance(x, Tensor) else x for x in given]
         self.evaluations = 0
+        self._given_state = leaves
         weak = [type(leaf) in (int, float, complex, WeakTensor) for leaf in leaves]
         self.start = [_state_leaf(leaf) for leaf in leaves]
         self._set_specs()
@@ -54,24 +63,40 @@ class System:
         return get_mode().tracing or any(x.is_abstract for x in (*self.start, *self.first))
 
     def clock(self, t: Time) -> Tensor:
-        """A time as f takes it: a scalar tensor of the state's real dtype."""
+        """A time as a scalar tensor of the state's real dtype."""
         if isinstance(t, Tensor):
             return t if t.dtype == self.dtype else t.astype(self.dtype)
         return wrap(np.array(t, self.dtype))
 
     def nest(self, leaves: Sequence[Tensor]) -> Any:
-        return tree.unflatten(self.structure, leaves)
+        """A state as the user has it, of objects to write to."""
+        return tree.unflatten(self.structure, [own_object(x) for x in leaves])
+
+    def of_state(self, fn: Callable[..., Any], t: Time, leaves: Sequence[Tensor]) -> Any:
+        """What a function of the user's, `fn(t, y, *args)`, returns."""
+        args = tree.unflatten(self._arguments, [own_object(x) for x in self._given])
+        return fn(own_object(self.clock(t)), self.nest(leaves), *args)
 
     def _flat(self, t: Time, leaves: Sequence[Tensor]) -> State:
         self.evaluations += 1
-        out, structure = tree.flatten(self.f(self.clock(t), self.nest(leaves), *self.args))
+        out, structure = tree.flatten(self.of_state(self.f, t, leaves))
         if structure != self.structure:
-            fail(
-                ShapeError,
-                f"odeint: f returned {structure} for a state {self.structure}",
-                "f(t, y, *args) returns dy/dt, a nest like y.",
-            )
-        return [x if isinstance(x, Tensor) else asarray(x) for x in out]
+            self._refuse_nest(out, structure)
+        return [own_object(x) if isinstance(x, Tensor) else asarray(x) for x in out]
+
+    def _refuse_nest(self, out: Sequence[Any], found: Any) -> NoReturn:
+        """Raise ShapeError for a derivative in another nest than the state, with what puts either into the other's."""
+        mend = "f(t, y, *args) returns dy/dt, a nest like y."
+        if found == _NOTHING:
+            fail(ShapeError, "odeint: f returned None, not dy/dt", mend)
+        in_line = (list, tuple)
+        if found == _TENSOR and self.structure.kind in in_line and all(x.ndim == 0 for x in self.start):
+            plain = all(type(x) in (int, float, complex) for x in self._given_state)
+            first = f"wg.tensor({self._given_state})" if plain else "wg.stack([...])"
+            mend += f" Where it is one tensor, give the state as one too: y0={first}."
+        elif self.structure == _TENSOR and found.kind in in_line:
+            mend += " Where the state is one tensor, make it one too: return wg.stack([...])."
+        fail(ShapeError, f"odeint: f returned {found} for a state {self.structure}", mend)
 
     def __call__(self, t: Time, leaves: Sequence[Tensor]) -> State:
         return self._checked(self._flat(t, leaves))
@@ -105,7 +130,7 @@ class System:
 def _state_leaf(leaf: Any) -> Tensor:
     if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
         fail(DTypeError, f"odeint: a {type(leaf).__name__} in y0", "The state is a nest of tensors, arrays or numbers.")
-    t = leaf.strong() if type(leaf) is WeakTensor else leaf if isinstance(leaf, Tensor) else asarray(leaf)
+    t = leaf.strong() if type(leaf) is WeakTensor else another(leaf) if isinstance(leaf, Tensor) else asarray(leaf)
     return t if category(t.dtype) >= 2 else t.astype(asarray(0.0).dtype)
 
 
@@ -193,8 +218,8 @@ def error_ratio(error: Sequence[Any], y0: Sequence[Any], y1: Sequence[Any], rtol
 
 
 def number(t: Time) -> float:
-    """The value of a time."""
-    return float(t.item()) if isinstance(t, Tensor) else t
+    """The value of a time, which steers."""
+    return float(t.detach().item()) if isinstance(t, Tensor) else t
 
 
 def values(leaves: Sequence[Tensor]) -> list[Any]:

@@ -8,7 +8,29 @@ import wengert as wg
 
 from ..core.tensor import Tensor, asarray
 from .ode_steps import GROW, SAFETY, SHRINK, Control, Explicit
-from .ode_system import State, System, combine
+from .ode_system import State, System, combine, real_dtype
+
+
+def onward(ts: Tensor) -> Tensor:
+    """Of every time whether it and all before it are finite and go strictly on in the direction of the second."""
+    good = wg.isfinite(ts)
+    if ts.shape[0] > 1:
+        gaps = ts[1:] - ts[:-1]
+        good = good & wg.concat([good[:1], gaps * wg.sign(gaps[:1]) > 0.0])
+    reached: Tensor = wg.cumulative_sum((~good).astype(wg.int64)) == 0
+    return reached
+
+
+def known_where(condition: Tensor, x: Tensor) -> Tensor:
+    """`x`, NaN where the condition does not hold along its first axes, and so are derivatives."""
+    return x * aligned(wg.where(condition, 1.0, float("nan")), x)
+
+
+def aligned(x: Tensor, like: Tensor) -> Tensor:
+    """Real numbers that stand along the first axes of another tensor, in its precision."""
+    placed = x.reshape((*x.shape, *(1,) * (like.ndim - x.ndim)))
+    cast: Tensor = placed.astype(real_dtype(like.dtype))
+    return cast
 
 
 def traced_fixed(system: System, stepper: Explicit, ts: Tensor, steps: int) -> State:
@@ -39,7 +61,7 @@ def traced_adaptive(system: System, stepper: Explicit, ts: Tensor, control: Cont
     A traced loop cannot raise. Step sizes are constants to derivatives, but for the last before a time.
     """
     tab = stepper.tableau
-    sign = wg.sign(ts[-1] - ts[0]).detach()
+    sign = wg.sign(ts[1] - ts[0]).detach()
     h0 = asarray(control.first_step, dtype=ts.dtype) * sign if control.first_step else _first_step(system, ts, control)
 
     def interval(carry: Any, end: Tensor) -> Any:
@@ -75,8 +97,7 @@ def traced_adaptive(system: System, stepper: Explicit, ts: Tensor, control: Cont
 
         state = wg.while_loop(going, one, (t, h, before, y, k), max_steps=control.max_steps)
         arrived = ~going(state)
-        shown = [wg.where(arrived, a, float("nan")).astype(a.dtype) for a in state[3]]
-        return state, shown
+        return state, [known_where(arrived, a) for a in state[3]]
 
     init = (ts[0], h0, wg.ones_like(ts[0]), system.start, system.first)
     _, rows = wg.scan(interval, init, ts[1:])
@@ -90,8 +111,8 @@ def _first_step(system: System, ts: Tensor, control: Control) -> Tensor:
     zero = [wg.zeros_like(abs(x)) for x in y]
     d0, d1 = _norm(y, zero, y, control), _norm(k, zero, y, control)
     h = wg.where((d0 > 1e-5) & (d1 > 1e-5), 0.01 * d0 / wg.maximum(d1, 1e-5), 1e-6).astype(ts.dtype)
-    span = (ts[-1] - ts[0]).detach()
-    return wg.minimum(h, abs(span)) * wg.sign(span)
+    ahead = (ts - ts[0]).detach()
+    return wg.minimum(h, wg.max(abs(ahead))) * wg.sign(ahead[1])
 
 
 def _norm(e: State, a: State, b: State, control: Control) -> Tensor:

@@ -22,7 +22,7 @@ from .ode_implicit import Implicit
 from .ode_steps import Control, Explicit, Stats, Step, Stepper, adaptive_steps, fixed_steps
 from .ode_system import Closed, State, System, Time, number, stacked
 from .ode_tableaux import TABLEAUX, Tableau
-from .ode_traced import traced_adaptive, traced_fixed
+from .ode_traced import aligned, known_where, onward, traced_adaptive, traced_fixed
 
 Adjoint = Literal["discretise", "checkpointed", "continuous"]
 Method = Literal[
@@ -323,7 +323,7 @@ class _Run:
             found = outputs(step, i)
             kept += [step] if dense else []
             if watch is not None and watch.look(step) and watch.event.terminal:
-                end = float(watch.times[-1].detach().item())
+                end = number(watch.times[-1])
                 sign = math.copysign(1.0, numbers[-1] - numbers[0])
                 before = sum((t - end) * sign <= 0.0 for t in numbers)
                 rows += found[: max(before - len(rows), 0)]
@@ -354,11 +354,20 @@ class _Run:
                 'A traced loop keeps only its states anyway: use adjoint="discretise".',
             )
         ts = self.system.clock(self.ts)
+        if not self.ts.is_abstract:
+            return self._traced_rows(ts)
+        # Where these cannot be refused, nothing is computed on the way to them.
+        good = onward(self.ts)
+        rows = self._traced_rows(wg.where(good, ts, ts[0]))
+        nothing = 0.0 * ts  # which has a derivative in every time, also in those that no step ends at
+        return [known_where(good, r + aligned(nothing, r)) for r in rows]
+
+    def _traced_rows(self, ts: Tensor) -> State:
         if ts.shape[0] == 1:
             return stacked([self.system.start])
-        stepper = Explicit(options.tableau)
-        if options.steps is not None:
-            return traced_fixed(self.system, stepper, ts, options.steps)
+        stepper = Explicit(self.options.tableau)
+        if self.options.steps is not None:
+            return traced_fixed(self.system, stepper, ts, self.options.steps)
         return traced_adaptive(self.system, stepper, ts, self.control)
 
 

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from ..core import tree
+from ..core.arrays import refuse_subclass
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.graph import Graph
 from ..core.node import Node
@@ -31,10 +32,12 @@ from .batch_rules import Batched
 from .custom_op import CustomOp
 from .open_trace import OpenTrace, open_trace
 from .replay import plain_value, record_again
+from .variables import refuse_none
 
 Axes = Any  # an int, None, or a nest of them that is a prefix of the arguments' nest
 Randomness = Literal["error", "same", "different"]
 _UNSAID: Any = object()
+_NOTHING = tree.structure(None)
 
 
 def vmap(
@@ -104,6 +107,8 @@ def vmap(
 
         numbers = [type(t) is WeakTensor for t, _ in feeds]
         opened = open_trace(fn, specs, arguments, [t.requires_grad for t, _ in feeds], numbers)
+        if opened.structure == _NOTHING:
+            refuse_none(None, name)
         found = _run_trace(opened, feeds, size, randomness)
         outs = _place(found, out_axes, opened, size, name)
         return tree.unflatten(opened.structure, outs)
@@ -245,6 +250,7 @@ def _tensor(leaf: Any, axis: int | None, name: str) -> Tensor | None:
     if isinstance(leaf, Tensor):
         return leaf
     if isinstance(leaf, (np.ndarray, np.generic)):
+        refuse_subclass(leaf, f"vmap of {name}")
         return asarray(leaf)
     if type(leaf) in (int, float, complex) and axis is not None:
         fail(

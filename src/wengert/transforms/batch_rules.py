@@ -6,6 +6,7 @@ the graph for one example and its arguments, and gives the result with the examp
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -304,6 +305,19 @@ def _index_is_last(node: Node, args: list[Batched], size: int) -> Any:
 @rule("slice_update")
 def _slice_update(node: Node, args: list[Batched], size: int) -> Any:
     return bind(node.op, [_spread_value(a, size) for a in args], node.attrs)
+
+
+@rule("searchsorted")
+def _searchsorted(node: Node, args: list[Batched], size: int) -> Any:
+    row, values = args
+    if not row.mapped and row.value.ndim == 1:
+        return bind(node.op, [row.value, values.value], node.attrs)
+    rows, wanted = spread(row, size), spread(values, size)
+    if rows.ndim == 2:
+        # An example searches one row for values of any shape: several rows, each for values in a line.
+        line = bind(node.op, [rows, reshape(wanted, (size, math.prod(wanted.shape[1:])))], node.attrs)
+        return reshape(line, wanted.shape)
+    return bind(node.op, [rows, wanted], node.attrs)
 
 
 # -- random numbers

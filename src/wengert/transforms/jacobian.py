@@ -105,6 +105,7 @@ class Flat:
                 replaced[i] = nest
             return fn(*replaced, **kwargs)
 
+        inner.__name__ = name
         self.recording = Recording(inner, (self.inputs,), has_aux, f"the Jacobian of {name}", ())
         self.out_structure = self.recording.structure
         self.outs = self.recording.outs

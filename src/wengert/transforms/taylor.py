@@ -36,7 +36,7 @@ from .forward import _linear_together, _push_facts, _push_linear, push_node
 from .replay import plain_value, record_again
 from .reverse import reachable
 from .tangents import _fitting
-from .variables import Nest, recorded
+from .variables import Nest, recorded, refuse_none
 from .variables import close as done_with
 
 
@@ -93,6 +93,7 @@ class _Program:
         variables = self.nest_in.variables
         writes = Writes(is_trace=False)
         result = recorded(fn, [self.nest_in.tracked], {}, writes, x)
+        refuse_none(result, name)
         leaves, self.structure = tree.flatten(result)
         self.outs = [same_value(o) if isinstance(o, Tensor) else asarray(o) for o in leaves]
         self.moving = [i for i, o in enumerate(self.outs) if o.requires_grad]

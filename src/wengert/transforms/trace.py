@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
+from ..core.arrays import refuse_subclass
 from ..core.capture import FreshLeaves
 from ..core.dims import Dim
 from ..core.errors import GraphError, fail
@@ -90,6 +91,7 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
     given: list[Given] = []
     static: dict[int, Any] = {}
     for i, (leaf, path) in enumerate(zip(leaves, leaf_names(fn, structure), strict=True)):
+        refuse_subclass(leaf, name)
         found = _spec_of_leaf(leaf)
         if found is None:
             static[i] = leaf

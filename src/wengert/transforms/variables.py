@@ -188,7 +188,7 @@ def run_apart(
             result = fn(*args, **kwargs)
     finally:
         if writes.found:
-            own = {id(t) for t in tree.leaves(given, _has_state) if isinstance(t, Tensor)} & writes.found.keys()
+            own = {id(t) for t in tree.leaves(given, has_state) if isinstance(t, Tensor)} & writes.found.keys()
             if own and result is not _UNSET:
                 result = tree.map(lambda x: same_value(x) if id(x) in own and isinstance(x, Tensor) else x, result)
             for i in own:
@@ -201,7 +201,7 @@ def run_apart(
 _UNSET: Any = object()
 
 
-def _has_state(x: Any) -> bool:
+def has_state(x: Any) -> bool:
     """Whether it is an object that functions read and write (a module, an optimiser), not a nest of values."""
     return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
 
@@ -287,10 +287,18 @@ def _restore(written: Written, t: Tensor) -> None:
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
     if not has_aux:
+        refuse_none(result, name)
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
         fail(GradientError, f"{name} must return (value, aux) with has_aux=True, not {type(result).__name__}")
+    refuse_none(result[0], name)
     return result
+
+
+def refuse_none(result: Any, name: str) -> None:
+    """Raise DTypeError for a function without a result: most often its `return` was forgotten."""
+    if result is None:
+        fail(DTypeError, f"{name} returned None, not a value", "A function that is transformed ends in a `return`.")
 
 
 def reaches_others(root: Node, inputs: Sequence[Tensor], known: Reachable | None = None) -> bool:

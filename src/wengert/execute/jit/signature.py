@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core import tree
+from ...core.arrays import refuse_subclass
 from ...core.capture import open_variables
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
@@ -155,6 +156,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
             if tracked == 1 and type(node.saved) is Hooked:  # type: ignore[union-attr]
                 owners += [(i, hook) for hook in node.saved.hooks.values()]  # type: ignore[union-attr]
         elif isinstance(leaf, (np.ndarray, np.generic)):
+            if kind is not np.ndarray:
+                refuse_subclass(leaf, "a compiled function")
             key.append((Tensor, leaf.shape, as_dtype(leaf.dtype), 0, -1))
             positions.append(i)
         elif isinstance(leaf, Spec):  # what a tensor will be
