@@ -163,7 +163,9 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
         data = np.asarray(data)
     out = new(Tensor)
     out._data = data
-    out._spec = spec = spec_of(data.shape, data.dtype)
+    near = x._spec
+    known = near.family.get(data.shape) if data.dtype is near.dtype else None
+    out._spec = spec = known or spec_of(data.shape, data.dtype)
     out.node = out._base = None
     node = x.node
     tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
