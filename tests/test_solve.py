@@ -200,7 +200,7 @@ def test_closures_of_transforms_inside_and_outside() -> None:
 
 def test_a_function_that_asks_for_values_runs_and_keeps_its_arguments_gradients() -> None:
     def f(x: Any, a: Any) -> Any:
-        return x * x - a if float(x) > 0 else -x - a
+        return x * x - a if x > 0 else -x - a
 
     def solved(a: Any) -> Any:
         return root(f, t(1.0), a)
