@@ -60,6 +60,8 @@ _MANY_PATHS = 16
 _SHORT = 8
 _COURSES = 32
 _LATE = 8
+# Errors that say what a trace cannot do.
+_OF_TRACES = (GraphError, GradientError, WriteError)
 # What is known of what traces read grows so often; after that all that can be reached counts.
 _READS = 8
 # Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where courses
@@ -541,7 +543,8 @@ class Jit(Inspected, Native):
                 if self._numbers.failed(call):
                     outside.undo()
                     raise CallAgain from None
-                if isinstance(error, (GraphError, GradientError, WriteError)):
+                # NumPy puts an error of its own before one that it met.
+                if isinstance(error, _OF_TRACES) or isinstance(error.__cause__, _OF_TRACES):
                     raise
                 outside.undo()
                 raise Raised(error) from None
