@@ -1850,3 +1850,21 @@ def test_an_error_of_the_trace_alone_leaves_the_call_to_eager_code() -> None:
         assert fn(wg.ones(1)).item() == 2.0
     with pytest.raises(RuntimeError, match="only here"):
         fn.lower(wg.spec((1,)))
+
+
+def test_objects_in_numpy_arrays_are_looked_at_and_put_back() -> None:
+    kept = np.array([[wg.ones(1), None]], dtype=object)
+
+    def fn(x: Any) -> Any:
+        kept[0, 1] = x * 2
+        return x + kept[0, 0]
+
+    compiled = wg.jit(fn)
+    with pytest.raises(wg.GraphError, match=r"ndarray .* outside it, which holds computed tensors"):
+        compiled(wg.ones(1))
+    assert kept[0, 1] is None
+    picked = wg.jit(lambda x: x + kept[0, 0])
+    for k in range(3):
+        kept[0, 0] = wg.full((1,), float(k))
+        for _ in range(CALLS):
+            assert picked(wg.ones(1)).item() == 1.0 + k

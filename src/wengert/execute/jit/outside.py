@@ -72,7 +72,7 @@ class Outside:
                             items[key] = before[key]
                         else:
                             del items[key]
-            elif not isinstance(before, bytes) and any(self._is_made(items, i, v) for i, v in enumerate(items)):
+            elif not isinstance(before, bytes) and any(self._is_made(items, i, v) for i, v in enumerate(_each(items))):
                 _refill(items, before)
         for place, before in zip(self.around.places, self.places, strict=True):
             now = place.read()
@@ -149,7 +149,7 @@ def _counts(container: Container, key: Any, value: Any, old: Any) -> bool:
 
 
 def _refuse_abstract(name: str, container: Container) -> None:
-    if not isinstance(container.items, (bytearray, np.ndarray)) and any(map(_has_abstract, container.items)):
+    if not isinstance(container.items, bytearray) and any(map(_has_abstract, _each(container.items))):
         kind = type(container.items).__name__
         what = f"the length of the list {container.path}" if kind == "list" else f"the {kind} {container.path}"
         fail(
@@ -159,9 +159,20 @@ def _refuse_abstract(name: str, container: Container) -> None:
         )
 
 
+def _each(items: Any) -> Any:
+    """What is in a container that is no dict; of an array the objects, or nothing."""
+    if isinstance(items, np.ndarray):
+        return items.flat if items.dtype.hasobject else ()
+    return items
+
+
 def _refill(items: Any, before: Any) -> None:
     if isinstance(items, np.ndarray):
-        items[...] = np.frombuffer(before, items.dtype).reshape(items.shape)
+        if items.dtype.hasobject:
+            for place, value in zip(np.ndindex(items.shape), before, strict=True):
+                items[place] = value
+        else:
+            items[...] = np.frombuffer(before, items.dtype).reshape(items.shape)
     elif isinstance(items, (list, bytearray)):
         items[:] = before
     else:

@@ -297,11 +297,13 @@ class _Walk:
         """A NumPy array is data: what the program made of its elements it holds as constants."""
         elements = contents(value)
         self.note(place, "array", (value.shape, value.dtype))
-        self.note(place, "contents", elements)
-        self.check("array", value, None, (value.shape, elements))
+        self.found.containers.append(Container(value, place.path))
         if not value.dtype.hasobject:
-            self.found.containers.append(Container(value, place.path))
+            self.note(place, "contents", elements)
+            self.check("array", value, None, (value.shape, elements))
             return None
+        # Which objects they are: their addresses alone may be those of others later.
+        self.check("contents", value, None, elements)
         return iter([(item, Place(None, None, f"{place.path}[{i}]")) for i, item in enumerate(value.flat)])
 
     # -- functions

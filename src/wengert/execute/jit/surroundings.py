@@ -187,7 +187,7 @@ def contents(container: Any) -> Any:
     if isinstance(container, (dict, types.MappingProxyType)):
         return [*container, *container.values()]
     if isinstance(container, np.ndarray):
-        return container.tobytes()
+        return list(container.flat) if container.dtype.hasobject else container.tobytes()
     return bytes(container) if isinstance(container, (bytearray, array.array)) else list(container)
 
 
