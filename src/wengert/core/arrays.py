@@ -12,6 +12,18 @@ from .spec import DType, as_dtype, category, default_complex, default_float, def
 Array = np.ndarray[Any, Any]
 
 
+def _array_always() -> Any:
+    try:
+        return ... if type(np.negative(np.ones(()), out=...)) is np.ndarray else None
+    except TypeError:
+        return None
+
+
+# The `out` with which NumPy's ufuncs, and their reductions, give an array also where there are no axes, instead of a
+# scalar: the Ellipsis from NumPy 2.3 on; before that there is none.
+ARRAY_ALWAYS: Any = _array_always()
+
+
 def to_numpy(data: Any) -> Array:
     """`data` as a NumPy array, no subclass, of whatever dtype NumPy gives it; errors name what is wrong."""
     if type(data) is np.ndarray:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from . import kernels
-from .arrays import refuse_subclass
+from .arrays import ARRAY_ALWAYS, refuse_subclass
 from .attributes import without_kinds
 from .errors import (
     DTypeError,
@@ -48,48 +48,48 @@ _FAST = """
 def front({params}, /):
     try:
         spec = {x}._spec
-        if {same}(takes := spec.{accepts}):
-            out = new(Tensor)
-            {compute}
-            out._data = data
-            out._spec = result = spec{result}
-            out._base = {base}
-            {nodes}
-            if {untracked} or not (mode := get_mode()).grad:
-                out.node = None
-                return out
-            {load}
-            {record}
+        {compute}
+        else:
+            return general(op, ({params},))
+        out._data = data
+        out._spec = result = spec{result}
+        out._base = {base}
+        {nodes}
+        if {untracked} or not (mode := get_mode()).grad:
+            out.node = None
             return out
+        {load}
+        {record}
+        return out
     except (AttributeError, RuntimeWarning):
         pass
     return general(op, ({params},))
 """
 
-# NumPy gives scalars where there are no axes. Its ufuncs can be told not to, from NumPy 2.3 on.
-_COMPUTE = """data = forward({values})
+# NumPy gives scalars where there are no axes. Its ufuncs can be told not to (`ARRAY_ALWAYS`).
+_COMPUTE = """if {same}spec.{accepts}:
+            out = new(Tensor)
+            data = forward({values})
             if type(data) is not ndarray:
                 data = asarray(data)"""
-_COMPUTE_UFUNC = """data = forward({values}) if takes is True else forward({values}, out=...)"""
-
-
-def _gives_arrays() -> bool:
-    try:
-        return type(np.negative(np.ones(()), out=...)) is np.ndarray
-    except TypeError:
-        return False
+_COMPUTE_UFUNC = """if {same}spec.{accepts} is True:
+            out = new(Tensor)
+            data = forward({values})
+        elif {same}spec.{accepts}:
+            out = new(Tensor)
+            data = forward({values}, out=...)"""
 
 
 _RECORD = """frame = getframe(1)
-            out.node = node = Node()
-            node.op = op
-            node.inputs = {inputs}
-            node.attrs = EMPTY_ATTRS
-            node.saved = {saved}
-            node.spec = result
-            node.code = frame.f_code
-            node.offset = frame.f_lasti
-            node.scope = mode.scope"""
+        out.node = node = Node()
+        node.op = op
+        node.inputs = {inputs}
+        node.attrs = EMPTY_ATTRS
+        node.saved = {saved}
+        node.spec = result
+        node.code = frame.f_code
+        node.offset = frame.f_lasti
+        node.scope = mode.scope"""
 
 
 def _fast_front(op: Op) -> Callable[..., Tensor]:
@@ -112,14 +112,17 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         )
     else:
         record = "out.node = None"
-    is_ufunc = isinstance(op.forward, np.ufunc) and _gives_arrays()
+    is_ufunc = isinstance(op.forward, np.ufunc) and ARRAY_ALWAYS is not None
+    compute = (_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(
+        same="".join(f"{p}._spec is spec and " for p in params[1:]),
+        accepts=op.accepts,
+        values=", ".join(f"{p}._data" for p in params),
+    )
     source = _FAST.format(
         params=", ".join(params),
         x=params[0],
-        same="".join(f"{p}._spec is spec and " for p in params[1:]),
-        accepts=op.accepts,
+        compute=compute,
         load="; ".join(f"{v} = {p}._data" for v, p in zip(values, params, strict=True)),
-        compute=(_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(values=", ".join(f"{p}._data" for p in params)),
         result="" if op.result == "same" else f".{op.result}",
         nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
         untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),

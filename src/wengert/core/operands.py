@@ -36,6 +36,7 @@ from .spec import (
     category,
     default_float,
     default_int,
+    float32,
     float64,
     is_bfloat16,
     promote,
@@ -46,7 +47,7 @@ from .spec import (
     spec_of,
 )
 from .standins import PYTHON_DTYPES, WeakTensor, weak
-from .tensor import Tensor, abstract, asarray, base_of, wrap
+from .tensor import Tensor, abstract, asarray, base_of, ndarray, new, wrap
 
 
 def to_operand(value: Any, op: str) -> Any:
@@ -346,7 +347,8 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         return None
     spec = x._spec
     if spec.real_inexact:
-        if spec.dtype.kind == "V":  # bfloat16 promotes with tensors only
+        dtype = spec.dtype
+        if dtype is not float32 and dtype is not float64 and is_bfloat16(dtype):  # which promotes with tensors only
             return None
         number = float(number)
     elif type(number) is float or spec.dtype is not default_int:
@@ -357,7 +359,13 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
     except (OverflowError, RuntimeWarning):
         return None
-    out = wrap(data, spec if op.result == "same" else getattr(spec, op.result, None))
+    if op.result != "same":
+        out = wrap(data, getattr(spec, op.result, None))
+    else:
+        out = new(Tensor)
+        out._data = data if type(data) is ndarray else np.asarray(data)
+        out._spec = spec
+        out.node = out._base = None
     node = x.node
     if node is None or not (node.requires_grad and op.differentiable):
         return out

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.arrays import ARRAY_ALWAYS
 from ..core.declare import METHODS, op, public
 from ..core.errors import ShapeError, fail
 from ..core.mode import get_mode
@@ -230,7 +231,7 @@ def matmul(x: Any, y: Any, /) -> Tensor:
         m, n = len(spec.shape), len(other.shape)
         if spec.dtype is other.dtype and spec.dtype.kind != "V" and (n < 2 or m <= 2):
             out = new(Tensor)
-            data = np.matmul(x._data, y._data)
+            data = np.matmul(x._data, y._data, out=ARRAY_ALWAYS)
             if type(data) is not ndarray:  # of two vectors
                 data = np.asarray(data)
             out._data = data

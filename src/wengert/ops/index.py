@@ -326,7 +326,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                 code, offset = frame.f_code, frame.f_lasti
                 out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)
                 if op.view:
-                    out._base = base_of(x, code, offset)
+                    out._base = (ref(x), code, offset, x._base)
                 return out
     return _indexed(x, _parse(x, index))
 
@@ -348,7 +348,8 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
     entries = _simple_entries(index, spec.shape)
     if entries is None:
         return None
-    return wrap(x._data[index]), slice_op, (x.node,), {"entries": entries}, ()
+    data = np.asarray(x._data[index])
+    return wrap(data, spec.family.get(data.shape)), slice_op, (x.node,), {"entries": entries}, ()
 
 
 def _simple_entries(index: Any, shape: Shape) -> Entries | None:

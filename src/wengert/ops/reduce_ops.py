@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import ARRAY_ALWAYS
 from ..core.declare import composite, op
 from ..core.op import Call, Linear, Missing, Op, Vjp
 from ..core.spec import Shape, bool_, int64, real_dtype
@@ -48,7 +49,7 @@ def _sum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     if x.itemsize == 2:
         dtype = summed_dtype(x.dtype)
         return narrowed(add_up(x, axis, running_dtype(dtype), None, keepdims), dtype)
-    return add_up(x, axis, None, None, keepdims)
+    return add_up(x, axis, out=ARRAY_ALWAYS, keepdims=keepdims)
 
 
 sum_op: Op = op(
