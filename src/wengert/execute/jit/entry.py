@@ -168,7 +168,9 @@ class _Cook:
         if c.kind == "absent":
             return type(c.name) is str
         if c.kind == "length":
-            return type(c.holder) in (dict, list)
+            return type(c.holder) in (dict, list, set)
+        if c.kind == "contents":  # without any, how many there are says it all
+            return type(c.holder) is set and not c.value
         if c.kind == "class":
             return self.at.type_version > 0
         if c.kind == "function":
@@ -289,8 +291,9 @@ class _Cook:
 
     def words_of(self, c: Check) -> list[tuple[object, int, int | Object]]:
         """The words of objects that a check is about, with what has to stand there; none where it takes more."""
-        if c.kind == "length":
-            return [(c.holder, self.at.size, c.value)]
+        if c.kind in ("length", "contents"):
+            size = self.at.set_size if type(c.holder) is set else self.at.size
+            return [(c.holder, size, len(c.value) if c.kind == "contents" else c.value)]
         if c.kind == "cell":
             return [(c.holder, self.at.cell_contents, Object(c.value))]
         if c.kind == "function":

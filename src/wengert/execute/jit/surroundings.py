@@ -157,6 +157,11 @@ class Check(NamedTuple):
         if self.kind == "keys":
             return f"{h}.keys() == {v}"
         if self.kind == "contents":
+            if isinstance(self.holder, (list, tuple)) and len(self.value) <= _ONE_BY_ONE:
+                each = [f"{h}[{i}] is {name(entry)}" for i, entry in enumerate(self.value)]
+                return " and ".join([f"len({h}) == {len(self.value)}", *each])
+            if not self.value and isinstance(self.holder, (dict, set, frozenset)):
+                return f"len({h}) == 0"
             return f"{name(same_contents)}({h}, {v})"
         if self.kind == "value":
             return f"{h}._data is {v}"
@@ -170,6 +175,10 @@ class Check(NamedTuple):
         if self.kind == "equal":
             return f"type(v := getattr({h}, {name(self.name)}, None)) is type({v}) and v == {v}"
         return f"{h}.__jit_static__() == {v}"
+
+
+# Entries of a container that are compared by code of their own; more are compared by a loop.
+_ONE_BY_ONE = 8
 
 
 def _class_text(h: str, cls: Any, attribute: str, value: Any, name: Callable[[Any], str]) -> str:

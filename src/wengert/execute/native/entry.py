@@ -325,6 +325,7 @@ def _layout() -> Layout | None:
     layout = Layout(
         type=_HEADER - 8,
         size=_HEADER,
+        set_size=_set_size(),
         list_items=_HEADER + 8,
         tuple_items=tuple.__basicsize__,
         cell_contents=8 * contents.index(id(probe)) if id(probe) in contents else -1,
@@ -376,6 +377,17 @@ def _place_of(name: str) -> int:
         value = getattr(g, name)
         places.append({i for i, (a, b) in enumerate(zip(before, after)) if a != b == (id(value) if value else 0)})
     found = places[0] & places[1]
+    return 8 * found.pop() if len(found) == 1 else -1
+
+
+def _set_size() -> int:
+    """The byte of a set at which it says how many it holds: not how many places for them were ever taken."""
+    numbers: set[int] = set()
+    seen = []
+    for change, count in ((numbers.clear, 0), (lambda: numbers.update((1, 2, 3)), 3), (lambda: numbers.discard(2), 2)):
+        change()
+        seen.append({i for i, word in enumerate(_words_of(numbers, set.__basicsize__)) if word == count})
+    found = set.intersection(*seen)
     return 8 * found.pop() if len(found) == 1 else -1
 
 

@@ -18,6 +18,7 @@ class Layout(NamedTuple):
 
     type: int
     size: int  # of lists and dicts: how many they hold
+    set_size: int
     list_items: int
     tuple_items: int
     cell_contents: int
