@@ -62,22 +62,24 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
         kind = type(x)
         if (kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor)) and x._data is not None:
             return _bind_one(op, x, attrs)
-    if any(type(a) is WeakTensor for a in args):
-        return run_weak(op, args, attrs, bind)
     if op.kind == "source" and get_mode().tracing:
         return _bind_abstract(op, args, attrs)
     values = []
-    tracked = False
+    tracked = is_abstract = False
     for a in args:
         if isinstance(a, Tensor):
+            if type(a) is WeakTensor:
+                return run_weak(op, args, attrs, bind)
             value, node = a._data, a.node
             if value is None:
-                return _bind_abstract(op, args, attrs)
+                is_abstract = True
             if node is not None and node.requires_grad:
                 tracked = True
             values.append(value)
         else:
             values.append(a)
+    if is_abstract:
+        return _bind_abstract(op, args, attrs)
     try:
         data = forward_values(op, args, values, attrs)
     except GraphError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
 from .capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
@@ -495,6 +496,9 @@ class Tensor:
         def __ge__(self, other: Any) -> Tensor: ...
         def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
+
+
+tree.known_leaves.add(Tensor)
 
 
 class DataView(Tensor):

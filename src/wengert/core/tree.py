@@ -6,12 +6,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from .errors import GraphError, fail
 
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
 
 _registered: dict[type, tuple[Flatten, Unflatten]] = {}
+# Types whose values are leaves: the answer to the most frequent question, before any other is asked.
+known_leaves: set[type] = {float, int, bool, complex, str, np.ndarray}
 
 
 def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
@@ -21,6 +25,7 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     children)` the instance again.
     """
     _registered[cls] = (flatten, unflatten)
+    known_leaves.difference_update([known for known in known_leaves if issubclass(known, cls)])
 
 
 class Structure:
@@ -68,6 +73,8 @@ _LEAF = Structure(None, None, (), None)
 def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
     """(kind, children, aux, unflatten) of a nest, or None for a leaf."""
     kind = type(x)
+    if kind in known_leaves:
+        return None
     if kind is dict:
         return dict, list(x.values()), tuple(x), lambda keys, c: dict(zip(keys, c, strict=True))
     if kind is list:

@@ -100,7 +100,7 @@ def value_and_grad(
                 if category(t.dtype) != 3:
                     fail(DTypeError, f"the holomorphic derivative of {name} with {t.spec}", "Make it complex first.")
         if out.size == 1 and (holomorphic or category(out.dtype) == 2) and not out.requires_grad:
-            grads: list[Any] = [of_number(_zeros(t), t, [out]) for t in inputs]
+            grads: list[Any] = [_zeros(t) if type(t) is Tensor else of_number(_zeros(t), t, [out]) for t in inputs]
             connected = out.is_abstract
         else:
             ct = wrap(np.ones((), out.dtype)) if holomorphic else None
@@ -191,7 +191,7 @@ def pull_back(
     for t in inputs:
         ct = found.get(t.node)  # type: ignore[arg-type]
         g = _zeros(t) if ct is None else ct if isinstance(ct, Tensor) else wrap(ct)
-        out.append(of_number(g, t, [o for o, _ in pairs]))
+        out.append(g if type(t) is Tensor else of_number(g, t, [o for o, _ in pairs]))
     return out
 
 

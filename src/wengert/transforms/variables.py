@@ -33,7 +33,7 @@ class Nest:
     `tracked` is for the function; the `variables` are tensors of the same nodes for the transform.
     """
 
-    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count", "_with_none", "_places")
+    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
 
     def __init__(self, nest: Any, what: str) -> None:
         leaves, self._structure = tree.flatten(nest)
@@ -57,10 +57,6 @@ class Nest:
                 "or x.astype(wg.float32); choose other arguments with argnums=.",
             )
         self.tracked = tree.unflatten(self._structure, leaves)
-        # None among tangents stands for a leaf's zeros; a None of the argument is no leaf at all.
-        marks = tree.unflatten(self._structure, list(range(self._count)))
-        places, self._with_none = tree.flatten(marks, _is_none)
-        self._places = [places.index(i) for i in self._positions]
 
     def like(self, grads: Any) -> Any:
         """A nest of this structure with the next gradients at the differentiated leaves."""
@@ -71,11 +67,13 @@ class Nest:
 
     def beside(self, nest: Any, what: str) -> list[tuple[Tensor, Any]]:
         """The variables, each with what stands in its place in another nest of this structure."""
+        # None among tangents stands for a leaf's zeros; a None of the argument is no leaf at all.
+        places, wanted = tree.flatten(tree.unflatten(self._structure, list(range(self._count))), _is_none)
         leaves, found = tree.flatten(nest, _is_none)
-        ordered = tree.arranged(leaves, found, self._with_none)
+        ordered = tree.arranged(leaves, found, wanted)
         if ordered is None:
-            fail(GradientError, f"{what}: tangents {found} for {self._with_none}", "They must have one structure.")
-        return [(v, ordered[i]) for v, i in zip(self.variables, self._places, strict=True)]
+            fail(GradientError, f"{what}: tangents {found} for {wanted}", "They must have one structure.")
+        return [(v, ordered[places.index(i)]) for v, i in zip(self.variables, self._positions, strict=True)]
 
 
 def _is_none(x: Any) -> bool:

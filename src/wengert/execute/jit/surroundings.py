@@ -158,8 +158,8 @@ class Check(NamedTuple):
             return f"{h}.keys() == {v}"
         if self.kind == "contents":
             if isinstance(self.holder, (list, tuple)) and len(self.value) <= _ONE_BY_ONE:
-                each = [f"{h}[{i}] is {name(entry)}" for i, entry in enumerate(self.value)]
-                return " and ".join([f"len({h}) == {len(self.value)}", *each])
+                entries = [f"{h}[{i}] is {name(entry)}" for i, entry in enumerate(self.value)]
+                return " and ".join([f"len({h}) == {len(self.value)}", *entries])
             if not self.value and isinstance(self.holder, (dict, set, frozenset)):
                 return f"len({h}) == 0"
             return f"{name(same_contents)}({h}, {v})"
