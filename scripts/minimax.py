@@ -1,4 +1,4 @@
-"""The polynomials of the native functions: writes `execute/native/coefficients.py`, or prints those named.
+"""The polynomials of the native functions: writes `execute/native/scalar/math/coefficients.py`, or prints those named.
 
     python scripts/minimax.py [name ...]
 

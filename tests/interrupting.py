@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
 
 _IR = """
 target triple = "{triple}"

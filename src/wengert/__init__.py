@@ -105,7 +105,7 @@ _LAZY_NAMES = {
     "custom_jvp": ".transforms.custom_rules",
     "custom_vjp": ".transforms.custom_rules",
     "function": ".execute.static",
-    "get_num_threads": ".execute.native.threads",
+    "get_num_threads": ".execute.native.run.threads",
     "callback": ".transforms.host",
     "jit": ".execute.jit",
     "jvp": ".transforms.tangents",
@@ -131,7 +131,7 @@ _LAZY_NAMES = {
     "vmap": ".transforms.batch",
     "placeholder": ".execute.static",
     "set_eager_kernels": ".core.kernels",
-    "set_num_threads": ".execute.native.threads",
+    "set_num_threads": ".execute.native.run.threads",
     "taylor": ".transforms.taylor",
     "check_grads": ".explain.gradcheck",
 }

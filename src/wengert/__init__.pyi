@@ -87,7 +87,7 @@ from .explorer import explore as explore
 from .transforms.flow import fori_loop as fori_loop
 from .execute.static import function as function
 from .transforms.jacobian import gauss_newton_product as gauss_newton_product
-from .execute.native.threads import get_num_threads as get_num_threads
+from .execute.native.run.threads import get_num_threads as get_num_threads
 from .transforms.jacobian import hessian as hessian
 from .transforms.sparsity import hessian_sparsity as hessian_sparsity
 from .transforms.jacobian import hvp as hvp
@@ -101,7 +101,7 @@ from .transforms.flow import map as map
 from .execute.static import placeholder as placeholder
 from .transforms.flow import scan as scan
 from .core.kernels import set_eager_kernels as set_eager_kernels
-from .execute.native.threads import set_num_threads as set_num_threads
+from .execute.native.run.threads import set_num_threads as set_num_threads
 from .transforms.sparse_derivatives import sparse_hessian as sparse_hessian
 from .transforms.sparse_derivatives import sparse_jacobian as sparse_jacobian
 from .transforms.sparsity import sparsity as sparsity

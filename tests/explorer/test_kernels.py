@@ -11,7 +11,7 @@ import wengert as wg
 from wengert.passes.origins import Origins
 
 pytest.importorskip("llvmlite")
-from wengert.execute.native.trace import NativeTrace
+from wengert.execute.native.run.timeline import NativeTrace
 from wengert.explorer import kernels as made
 from wengert.explorer.rerun import Rerun
 

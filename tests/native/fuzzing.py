@@ -24,9 +24,10 @@ from programs import all_shared
 
 import wengert as wg
 from wengert.core.evaluate import run
-from wengert.execute.native import machine, runtime
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.types import Target
 from wengert.execute.native.compile import compile_graph
-from wengert.execute.native.types import Target
+from wengert.execute.native.run import runtime
 
 SAMPLES, MORE_SAMPLES = 5, 40
 # How many times the spread of the samples, and how many ulp, a result may be off.

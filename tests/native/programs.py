@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from wengert.execute.native import machine, runtime, sharing, threads
-from wengert.execute.native.builder import Builder
-from wengert.execute.native.lowering import Lowering
-from wengert.execute.native.plan import Buffer, HostCall, View, dense
-from wengert.execute.native.runtime import Program
-from wengert.execute.native.types import F64, I64
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.builder import Builder
+from wengert.execute.native.codegen.types import F64, I64
+from wengert.execute.native.plan.lowering import Lowering
+from wengert.execute.native.plan.plan import Buffer, HostCall, View, dense
+from wengert.execute.native.run import runtime, threads
+from wengert.execute.native.run import scheduler as sharing
+from wengert.execute.native.run.runtime import Program
 
 F = np.dtype(np.float64)
 I = np.dtype(np.int64)

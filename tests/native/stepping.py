@@ -16,11 +16,15 @@ from wengert.core.node import Node, make_node
 from wengert.core.op import TABLE
 from wengert.core.snapshot import input_node
 from wengert.core.spec import spec_of
-from wengert.execute.native import cumulative, gather, machine, moves, positions, random_numbers, sorting
-from wengert.execute.native.kernel import Kernel
-from wengert.execute.native.lowering import RULES, Lowering
-from wengert.execute.native.plan import ALIGN, FIRST, Buffer, Step, View
-from wengert.execute.native.types import Target
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.kernel import Kernel
+from wengert.execute.native.codegen.types import Target
+from wengert.execute.native.kernels import copies as moves
+from wengert.execute.native.kernels import gather
+from wengert.execute.native.kernels import random as random_numbers
+from wengert.execute.native.kernels.along_axis import cumulative, positions, sorting
+from wengert.execute.native.plan.lowering import RULES, Lowering
+from wengert.execute.native.plan.plan import ALIGN, FIRST, Buffer, Step, View
 
 THREADS = 3
 GUARD = 64

@@ -13,9 +13,10 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from stepping import RULES, TARGETS, Bench, lowered, node_of, strided
 
-from wengert.execute.native import attention, machine
-from wengert.execute.native.kernel import Kernel
-from wengert.execute.native.plan import View
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.kernel import Kernel
+from wengert.execute.native.kernels.attention import lowerings as attention
+from wengert.execute.native.plan.plan import View
 from wengert.ops.attention import _attention_reference, _gradients_reference
 
 assert RULES["attention"] is attention.attention

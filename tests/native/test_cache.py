@@ -18,8 +18,9 @@ import pytest
 pytest.importorskip("llvmlite")
 
 from wengert.cli import main
-from wengert.execute.native import cache, kernel, machine, private_folder
-from wengert.execute.native.types import F64
+from wengert.execute.native.codegen import kernel, machine, private_folder
+from wengert.execute.native.codegen import object_cache as cache
+from wengert.execute.native.codegen.types import F64
 
 TARGET = machine.host()
 posix = pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX's")
@@ -237,9 +238,9 @@ def test_kernels_are_compiled_once() -> None:
 
 RUN = """
 import numpy as np
-from wengert.execute.native import machine, runtime
-from wengert.execute.native.lowering import Lowering
-from wengert.execute.native.types import F64
+from wengert.execute.native.codegen import machine; from wengert.execute.native.run import runtime
+from wengert.execute.native.plan.lowering import Lowering
+from wengert.execute.native.codegen.types import F64
 low = Lowering(machine.host())
 for i in range(12):
     y = low.temp((1,), np.float64)

@@ -22,7 +22,8 @@ if not hasattr(os, "geteuid"):
     pytest.skip("owners and modes are POSIX's", allow_module_level=True)
 
 from wengert.cli import main
-from wengert.execute.native import cache, machine, private_folder
+from wengert.execute.native.codegen import machine, private_folder
+from wengert.execute.native.codegen import object_cache as cache
 
 TARGET = machine.host()
 SOMEBODY = 12345
@@ -345,7 +346,7 @@ PROGRAM = """
 import sys, warnings
 import numpy as np
 import wengert as wg
-from wengert.execute.native import cache
+from wengert.execute.native.codegen import object_cache as cache
 f = wg.jit(lambda x: wg.exp(x) * 2 + wg.sin(x))
 for _ in range(3):
     assert np.allclose(f(wg.tensor([0.5, 1.0])).numpy(), np.exp([0.5, 1.0]) * 2 + np.sin([0.5, 1.0]))
@@ -381,7 +382,7 @@ def test_killed_between_writing_and_renaming(place: Path) -> None:
     script = (
         "import os, signal\n"
         "os.replace = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from wengert.execute.native import cache, machine\n"
+        "from wengert.execute.native.codegen import object_cache as cache, machine\n"
         "cache.keep('k1', machine.host(), b'code')\n"
     )
     found = subprocess.run([sys.executable, "-c", script], timeout=60, check=False)

@@ -18,9 +18,9 @@ from wengert.core.record import bind
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled, compile_graph
-from wengert.execute.native.plan import HostCall
+from wengert.execute.native.plan.plan import HostCall
 from wengert.transforms.control import partial_scan, while_rows
 
 _ = wg.scan  # control flow is declared where it is first asked for

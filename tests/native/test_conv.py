@@ -12,12 +12,12 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from stepping import TARGETS, Bench, node_of
 
-import wengert.execute.native.conv  # noqa: F401
+import wengert.execute.native.kernels.conv.lowerings  # noqa: F401
 from wengert.core.node import Node
 from wengert.core.op import TABLE
-from wengert.execute.native import machine
-from wengert.execute.native.kernel import Kernel
-from wengert.execute.native.lowering import RULES, Epilogue, Lowering
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.kernel import Kernel
+from wengert.execute.native.plan.lowering import RULES, Epilogue, Lowering
 
 Array = np.ndarray[Any, Any]
 

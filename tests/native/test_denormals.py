@@ -18,9 +18,9 @@ from programs import all_shared
 
 import wengert as wg
 from wengert.core.evaluate import run
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled, compile_graph
-from wengert.execute.native.runtime import Program
+from wengert.execute.native.run.runtime import Program
 
 F = wg.nn.functional
 bfloat16 = ml_dtypes.bfloat16

@@ -13,13 +13,13 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 import ml_dtypes
 from stepping import TARGETS, Bench, check, node_of, numbers, same
 
-import wengert.execute.native.contractions
-import wengert.execute.native.products  # noqa: F401
+import wengert.execute.native.kernels.gemm.contractions
+import wengert.execute.native.kernels.gemm.products  # noqa: F401
 from wengert.core.node import Node
-from wengert.execute.native import machine
-from wengert.execute.native.gemm import product
-from wengert.execute.native.gemm_finish import plain_store
-from wengert.execute.native.lowering import RULES, Epilogue
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.kernels.gemm.finish import plain_store
+from wengert.execute.native.kernels.gemm.plan import product
+from wengert.execute.native.plan.lowering import RULES, Epilogue
 
 DTYPES = (np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int32, np.int64)
 # Around the heights and widths of tiles of every target: (rows, inner, columns).

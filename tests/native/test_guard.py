@@ -18,11 +18,11 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 from programs import F, given, lowering, plus_one, with_host_call
 
 import wengert as wg
-from wengert.execute.native.builder import Builder
+from wengert.execute.native.codegen.builder import Builder
+from wengert.execute.native.codegen.types import F64
 from wengert.execute.native.compile import compile_graph
-from wengert.execute.native.plan import Buffer, View, dense
-from wengert.execute.native.runtime import Program
-from wengert.execute.native.types import F64
+from wengert.execute.native.plan.plan import Buffer, View, dense
+from wengert.execute.native.run.runtime import Program
 
 posix = pytest.mark.skipif(os.name != "posix", reason="pages are protected by POSIX's mprotect")
 pytestmark = posix

@@ -14,7 +14,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
 
 
 class Pair(NamedTuple):

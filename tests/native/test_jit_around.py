@@ -33,7 +33,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.execute.native import entry
+from wengert.execute.native.dispatch import entry
 
 Fn = Callable[..., Any]
 # A function of a tensor, and what changes something around it.

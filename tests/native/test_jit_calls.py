@@ -16,8 +16,11 @@ import pytest
 import wengert as wg
 from wengert import nn, optim
 from wengert.execute.jit.fast import MISS
-from wengert.execute.native import entry, entry_code, machine, runtime
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
+from wengert.execute.native.dispatch import code as entry_code
+from wengert.execute.native.dispatch import entry
+from wengert.execute.native.run import runtime
 
 pytest.importorskip("llvmlite")
 

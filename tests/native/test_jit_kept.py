@@ -22,7 +22,7 @@ import wengert as wg
 from wengert import nn, optim
 from wengert.execute.jit import programs
 from wengert.execute.jit.jit import Jit
-from wengert.execute.native import entry
+from wengert.execute.native.dispatch import entry
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,10 @@ from wengert.core.evaluate import run
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.compile import Compiled, compile_graph
-from wengert.execute.native.kernel import Kernel
-from wengert.execute.native.linear_algebra import SMALL
+from wengert.execute.native.kernels.linalg import SMALL
 
 LA = wg.linalg
 RNG = np.random.default_rng(3)

@@ -11,8 +11,8 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from stepping import TARGETS, Bench, check, numbers, strided
 
-from wengert.execute.native import machine
-from wengert.execute.native.moves import copy_step
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.kernels.copies import copy_step
 
 SHAPES: list[tuple[int, ...]] = [
     (), (0,), (1,), (5,), (63,), (70000,), (3, 4), (0, 3), (64, 64), (65, 130), (200, 7), (3, 5, 7, 2), (2, 3, 33, 40),

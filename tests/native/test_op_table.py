@@ -22,7 +22,7 @@ from wengert.core.op import TABLE, Call, Op
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from wengert.execute.native.compile import Compiled, compile_graph
-from wengert.execute.native.plan import HostCall
+from wengert.execute.native.plan.plan import HostCall
 
 _ = wg.scan  # control flow is declared where it is first asked for
 

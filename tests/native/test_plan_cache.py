@@ -21,11 +21,12 @@ import wengert as wg
 from wengert.core.evaluate import run
 from wengert.core.op import TABLE, Op
 from wengert.core.snapshot import input_node, located
-from wengert.execute.native import cache, kernel, machine
+from wengert.execute.native.codegen import kernel, machine
+from wengert.execute.native.codegen import object_cache as cache
 from wengert.execute.native.compile import Compiled, compile_graph
-from wengert.execute.native.fingerprint import fingerprint
-from wengert.execute.native.plan import HostCall
-from wengert.execute.native.plan_format import dump, load
+from wengert.execute.native.plan.fingerprint import fingerprint
+from wengert.execute.native.plan.format import dump, load
+from wengert.execute.native.plan.plan import HostCall
 
 
 @pytest.fixture(autouse=True)

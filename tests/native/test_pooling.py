@@ -13,14 +13,14 @@ import ml_dtypes
 from stepping import TARGETS, Bench, node_of
 
 import wengert as wg
-import wengert.execute.native.pooling
+import wengert.execute.native.kernels.conv.pooling
 from wengert.core.op import TABLE
 from wengert.core.record import bind
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.compile import compile_graph
-from wengert.execute.native.kernel import Kernel
-from wengert.execute.native.lowering import RULES, Lowering
-from wengert.execute.native.plan import View
+from wengert.execute.native.plan.lowering import RULES, Lowering
+from wengert.execute.native.plan.plan import View
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from wengert.core.evaluate import run
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled, compile_graph
 
 RNG = np.random.default_rng(3)

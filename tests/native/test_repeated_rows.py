@@ -11,7 +11,7 @@ import wengert as wg
 
 pytest.importorskip("llvmlite")
 
-from wengert.execute.native.canonical import canonical
+from wengert.execute.native.rewrite.canonical import canonical
 
 
 def loss(table: Any, w: Any, i: Any) -> Any:

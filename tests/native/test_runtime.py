@@ -23,11 +23,13 @@ pytest.importorskip("llvmlite")
 
 from programs import F, I, all_shared, counting, given, lowering, plus_one, send_for_helpers, with_host_call
 
-from wengert.execute.native import driver, machine, runtime, sharing, threads
-from wengert.execute.native.builder import Builder
-from wengert.execute.native.plan import HostCall
-from wengert.execute.native.runtime import Program, chunk_of
-from wengert.execute.native.types import F64, I64
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.builder import Builder
+from wengert.execute.native.codegen.types import F64, I64
+from wengert.execute.native.plan.plan import HostCall
+from wengert.execute.native.run import driver, runtime, threads
+from wengert.execute.native.run import scheduler as sharing
+from wengert.execute.native.run.runtime import Program, chunk_of
 
 with_helpers = pytest.mark.skipif(not driver.has_threads(), reason="helpers need Linux")
 
@@ -549,7 +551,7 @@ def test_helpers_do_not_keep_a_process_from_ending() -> None:
     text = """
     import numpy as np
     import programs
-    from wengert.execute.native import threads
+    from wengert.execute.native.run import threads
     threads.set_num_threads(4)
     with programs.all_shared():
         program = programs.counting(300, 10)

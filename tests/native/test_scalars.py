@@ -22,10 +22,11 @@ from wengert.core.node import Node, make_node
 from wengert.core.op import TABLE, Missing
 from wengert.core.snapshot import input_node
 from wengert.core.spec import spec_of
-from wengert.execute.native import machine, scalars
-from wengert.execute.native.builder import Builder, Value
-from wengert.execute.native.kernel import Kernel
-from wengert.execute.native.types import F64, Target, Type
+from wengert.execute.native.codegen import machine
+from wengert.execute.native.codegen.builder import Builder, Value
+from wengert.execute.native.codegen.kernel import Kernel
+from wengert.execute.native.codegen.types import F64, Target, Type
+from wengert.execute.native.scalar import emitters as scalars
 
 TARGETS = ("host", "avx2", "sse2")
 Write = Callable[[Builder, list[Value]], Value]

@@ -13,7 +13,7 @@ from wengert.core.evaluate import run
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from wengert.execute.native import machine
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled, compile_graph
 
 _ = wg.scan  # control flow is declared where it is first asked for

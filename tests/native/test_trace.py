@@ -20,11 +20,12 @@ pytest.importorskip("llvmlite")
 
 from programs import F, all_shared, counting, given, lowering, plus_one, send_for_helpers, with_host_call
 
-from wengert.execute.native import driver, machine, runtime, threads
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
-from wengert.execute.native.plan import HostCall, Jump
-from wengert.execute.native.runtime import Program
-from wengert.execute.native.trace import NativeTrace
+from wengert.execute.native.plan.plan import HostCall, Jump
+from wengert.execute.native.run import driver, runtime, threads
+from wengert.execute.native.run.runtime import Program
+from wengert.execute.native.run.timeline import NativeTrace
 
 with_helpers = pytest.mark.skipif(not driver.has_threads(), reason="helpers need Linux")
 
@@ -342,7 +343,7 @@ def test_without_helpers_one_thread_is_watched() -> None:
     """As on systems that have none: the driver then takes the time from Python's clock."""
     script = """if True:
         import numpy as np, wengert as wg
-        from wengert.execute.native import driver, sharing
+        from wengert.execute.native.run import driver, scheduler as sharing
         sharing.FUTEX.clear()
         assert not driver.has_threads()
         compiled = wg.jit(lambda x: wg.fori_loop(0, 9, lambda i, c: wg.tanh(c @ c), x))

@@ -22,12 +22,12 @@ from wengert.core.node import Node
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
-from wengert.execute.native import machine
-from wengert.execute.native.canonical import canonical
+from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
-from wengert.execute.native.groups import Grouping
+from wengert.execute.native.fuse.groups import Grouping
+from wengert.execute.native.fuse.unit_order import UnitOrder
 from wengert.execute.native.lower import GraphLowering
-from wengert.execute.native.unit_order import UnitOrder
+from wengert.execute.native.rewrite.canonical import canonical
 
 
 def is_cyclic(units: Iterable[Any], needs: Callable[[Any], Iterable[Any]]) -> bool:

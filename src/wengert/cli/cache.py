@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..execute.native import cache
+from ..execute.native.codegen import object_cache as cache
 
 
 def add_parser(commands: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..execute.native import threads
+from ..execute.native.run import threads
 from ..version import __version__
 from . import cache
 

@@ -33,7 +33,7 @@ from ..core.record import OUTPUT
 from ..core.tensor import Tensor, wrap
 from ..execute import scheduler
 from ..execute.jit.jit import Jit
-from ..execute.native.entry import calls_natively
+from ..execute.native.dispatch.entry import calls_natively
 from ..ops import contract, selection
 from ..transforms import batch, checkpoint, control_ops, reverse
 from ..transforms import replay as replay_module

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import WengertError
-from ..execute.native import machine
+from ..execute.native.codegen import machine
+from ..execute.native.codegen.kernel import Kernel
 from ..execute.native.compile import Compiled, compile_graph
-from ..execute.native.kernel import Kernel
-from ..execute.native.plan import Buffer, HostCall, Jump, Step
-from ..execute.native.runtime import UNTIMED
-from ..execute.native.trace import NativeTrace
+from ..execute.native.plan.plan import Buffer, HostCall, Jump, Step
+from ..execute.native.run.runtime import UNTIMED
+from ..execute.native.run.timeline import NativeTrace
 from .rerun import Rerun, row_of
 
 # Kernels' times are the least of so many calls, the run that is shown the fastest of as many.

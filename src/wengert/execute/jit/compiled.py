@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.errors import GraphError, fail
 from ...core.graph import Graph
-from ..native.machine import OLDEST_LLVMLITE
+from ..native.codegen.machine import OLDEST_LLVMLITE
 from .program import Path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..native.trace import NativeTrace
+    from ..native.run.timeline import NativeTrace
 
     # From a call's arguments to the program that it would run, and what that would be given.
     Prepare = Callable[[tuple[Any, ...], dict[str, Any]], tuple[Path, list[Any]]]

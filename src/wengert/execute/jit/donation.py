@@ -18,8 +18,8 @@ from ...core.at_once import Call
 from ...core.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.errors import GraphError, fail
 from ...core.tensor import Tensor
+from ..native.codegen.kernel import Kernel
 from ..native.compile import Compiled
-from ..native.kernel import Kernel
 from .executor import Executor
 from .signature import PLAIN
 from .tracing import Traced

@@ -1,6 +1,6 @@
 """The shortest way through a call: a native function that checks it, feeds the program, runs it and answers.
 
-What `fast` writes in Python, this writes as a recipe for the compiled entry (`native/entry.py`): the same
+What `fast` writes in Python, this writes as a recipe for the compiled entry (`native/dispatch/entry.py`): the same
 calls, a few nanoseconds for each thing that is looked at. What guards the program is looked at where
 it stands: a dict that was not changed since, by its version; what can only be asked, by Python.
 """
@@ -17,9 +17,10 @@ from ...core.mode import get_mode
 from ...core.standins import WeakTensor
 from ...core.tensor import DataView, Tensor
 from ...core.tree import Structure
-from ..native import entry, threads
-from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
-from ..native.runtime import Seat
+from ..native.dispatch import entry
+from ..native.dispatch.entry import Label, Memory, Object, Operand, Recipe, Word
+from ..native.run import threads
+from ..native.run.runtime import Seat
 from .entry_course import Course, Rare, kinds_of, plain_key
 from .program import Path
 from .signature import Call

@@ -16,11 +16,11 @@ from ...core.spec import Spec, as_dtype, spec_of
 from ...core.standins import WeakTensor
 from ...core.tensor import Tensor
 from ...core.tree import Structure, unflatten
+from ..native.codegen.kernel import Kernel
 from ..native.compile import Compiled
-from ..native.entry import Label, Memory, Object, Operand, Recipe, Word
-from ..native.entry_code import ENTERED, TURNS
-from ..native.kernel import Kernel
-from ..native.plan import HostCall
+from ..native.dispatch.code import ENTERED, TURNS
+from ..native.dispatch.entry import Label, Memory, Object, Operand, Recipe, Word
+from ..native.plan.plan import HostCall
 from . import donation
 from .program import Path
 from .signature import Call

@@ -11,9 +11,9 @@ import numpy as np
 
 from ...core.evaluate import run
 from ...core.graph import Graph
-from ..native import machine
+from ..native.codegen import machine
 from ..native.compile import compile_graph
-from ..native.runtime import Commit
+from ..native.run.runtime import Commit
 
 
 class Executor(Protocol):

@@ -23,7 +23,7 @@ from ...core.turns import holding, turns_of
 from ...ops.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
-from ..native.entry import Native, calls_natively
+from ..native.dispatch.entry import Native, calls_natively
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
 from .entry import compiled_call
 from .executor import executor

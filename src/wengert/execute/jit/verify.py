@@ -13,7 +13,7 @@ from ...core.graph import Graph
 from ...core.node import Node
 from ...core.snapshot import LEAVES
 from ...core.spec import category
-from ..native.runtime import Commit
+from ..native.run.runtime import Commit
 from .executor import Executor, executor
 
 # How far results may lie apart, in units of the last place of the largest element: sums in another

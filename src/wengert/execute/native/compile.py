@@ -10,19 +10,22 @@ from typing import Any, NamedTuple
 from ...core.graph import Graph
 from ...core.node import Node
 from ...passes.origins import Origins, recording
-from . import cache, machine, report, threads
 from . import rules as _rules  # noqa: F401 (declares the lowerings that plans are made with)
-from .canonical import canonical
-from .checks import checked
-from .fingerprint import Fingerprint, fingerprint
-from .groups import Grouping
-from .kernel import Kernel, kept_kernels
+from .codegen import machine
+from .codegen import object_cache as cache
+from .codegen.kernel import Kernel, kept_kernels
+from .codegen.types import Target
+from .fuse.groups import Grouping
 from .lower import GraphLowering
-from .plan import Plan
-from .plan_format import Unwritable, dump, load
-from .runtime import Commit, Program
-from .trace import NativeTrace
-from .types import Target
+from .plan import report
+from .plan.fingerprint import Fingerprint, fingerprint
+from .plan.format import Unwritable, dump, load
+from .plan.plan import Plan
+from .rewrite.canonical import canonical
+from .rewrite.checks import checked
+from .run import threads
+from .run.runtime import Commit, Program
+from .run.timeline import NativeTrace
 
 
 class _Made(NamedTuple):

@@ -1,6 +1,6 @@
 """Control flow inside plans: loops and branches, whose graphs become steps of the program around them.
 
-The driver jumps (:class:`~wengert.execute.native.plan.Jump`), so that no turn of a loop goes through
+The driver jumps (:class:`~wengert.execute.native.plan.plan.Jump`), so that no turn of a loop goes through
 Python, and the steps of a body are shared out as any others are. The memory of a body is used again
 in every turn.
 
@@ -23,16 +23,16 @@ from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import specs_of
-from .builder import Builder, Value
-from .canonical import canonical
-from .checks import checked
-from .kernel import Kernel
+from .codegen.builder import Builder, Value
+from .codegen.kernel import Kernel
+from .codegen.types import I8, I64, PTR
+from .kernels.copies import copy_step, operand
 from .lower import GraphLowering
-from .lowering import Lowering, lowers
-from .moves import copy_step, operand
-from .plan import Buffer, Jump, View
-from .small_products import TINY
-from .types import I8, I64, PTR
+from .plan.lowering import Lowering, lowers
+from .plan.plan import Buffer, Jump, View
+from .rewrite.canonical import canonical
+from .rewrite.checks import checked
+from .rewrite.small_products import TINY
 
 # More turns than any loop has.
 _ENDLESS = np.iinfo(np.int64).max

@@ -30,10 +30,10 @@ from ...ops.axes import permute_op
 from ...ops.structure import broadcast
 from ...transforms.arithmetic import Tensors
 from ...transforms.trace import trace
+from .codegen.machine import is_supported
 from .compile import compile_graph
-from .machine import is_supported
-from .plan import HostCall
-from .runtime import Program
+from .plan.plan import HostCall
+from .run.runtime import Program
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -9,16 +9,16 @@ from ...core.graph import Graph
 from ...core.node import Node
 from ...core.record import OUTPUT
 from ...core.snapshot import CONSTANT, specs_of
-from .checks import Check
-from .following import emitter, epilogue_key, follow, operand_kind
-from .groups import Group, Grouping, edge, permutation
-from .host_calls import forward_call
-from .lowering import RULES, Epilogue, Lowering
-from .moves import copy_step, sliced
-from .nests import NestBuilder, is_structure, literal_dtype
-from .plan import Buffer, Plan, View, dense
-from .recompute import recompute
-from .types import Target
+from .codegen.types import Target
+from .fuse.epilogues import emitter, epilogue_key, follow, operand_kind
+from .fuse.groups import Group, Grouping, edge, permutation
+from .fuse.recompute import recompute
+from .fuse.schedule import NestBuilder, is_structure, literal_dtype
+from .kernels.copies import copy_step, sliced
+from .plan.host_calls import forward_call
+from .plan.lowering import RULES, Epilogue, Lowering
+from .plan.plan import Buffer, Plan, View, dense
+from .rewrite.checks import Check
 
 # Ops whose kernels take epilogues.
 PRODUCTS = frozenset({"matmul", "matvec", "vecmat", "convolve", "convolve_transpose"})

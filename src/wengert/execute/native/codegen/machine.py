@@ -1,0 +1,152 @@
+"""LLVM: the processor, from IR text to object code, from object code to addresses."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from ....core import locks
+from .types import Target
+
+# The oldest LLVM that kernels are made with, and the llvmlite that has it; the form of masked memory accesses that they
+# are written in is read by newer ones too.
+OLDEST = (20, 0, 0)
+OLDEST_LLVMLITE = "0.45"
+_PROCESSORS = ("x86_64", "amd64", "aarch64", "arm64")
+
+# LLVM is not shared between threads here. A signal's handler may come back to it, so the lock lets it. A child
+# process finds no compilation half done by a thread that it does not have.
+_lock = locks.lock(awaited=True)
+
+
+@cache
+def llvm() -> Any:
+    """llvmlite's binding, with the host's code generator ready; None where llvmlite is not there, or too old."""
+    try:
+        from llvmlite import binding
+    except ImportError:
+        return None
+    if binding.llvm_version_info < OLDEST:
+        return None
+    with _lock:
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+    return binding
+
+
+@cache
+def host() -> Target:
+    """The processor that runs this."""
+    binding = llvm()
+    features = binding.get_host_cpu_features()
+    return target_for(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten())
+
+
+def target_for(triple: str, cpu: str, features: str) -> Target:
+    """A target of LLVM's names; the registers follow from its features."""
+    on = {f[1:] for f in features.split(",") if f.startswith("+")}
+    if triple.startswith(("aarch64", "arm64")):
+        return Target(triple, cpu, features, 16, 32, True)
+    if "avx512f" in on and "avx512vl" in on and "avx512bw" in on and "avx512dq" in on:
+        return Target(triple, cpu, features, 64, 32, True)
+    if "avx2" in on:
+        return Target(triple, cpu, features, 32, 16, "fma" in on)
+    return Target(triple, cpu, features, 16, 16, False)
+
+
+# x86-64 in levels, to make and test code for lesser processors on a better one.
+LEVELS = {
+    "avx2": ("haswell", "+avx2,+fma,+bmi,+bmi2,+f16c,+lzcnt,+popcnt,-avx512f"),
+    "sse2": ("x86-64", ""),
+}
+
+
+def level(name: str) -> Target:
+    """A lesser x86-64 by name (see LEVELS), or "aarch64"."""
+    if name == "aarch64":
+        return target_for("aarch64-unknown-linux-gnu", "generic", "+neon")
+    cpu, features = LEVELS[name]
+    return target_for(host().triple, cpu, features)
+
+
+def is_supported() -> bool:
+    """Whether native code can be made and run here."""
+    return not lack()
+
+
+def lack() -> str:
+    """Why native code cannot be made here, and what to do about it in a second line; empty where it can."""
+    if platform.machine().lower() not in _PROCESSORS:
+        return f"there is no native code for this processor ({platform.machine()})\nIt is made for x86-64 and AArch64."
+    if llvm() is not None:
+        return ""
+    install = f"Install it for native code: pip install 'llvmlite>={OLDEST_LLVMLITE}'"
+    try:
+        import llvmlite
+    except ImportError:
+        return f"llvmlite is not installed\n{install}"
+    return f"llvmlite {llvmlite.__version__} is older than {OLDEST_LLVMLITE}\n{install}"
+
+
+@cache
+def _machine(target: Target, effort: int = 2) -> Any:
+    binding = llvm()
+    if target.triple != host().triple:
+        binding.initialize_all_targets()
+        binding.initialize_all_asmprinters()
+    made = binding.Target.from_triple(target.triple)
+    # Code, constants and the functions of libraries may lie anywhere, so addresses are absolute, in
+    # full: the loader (RuntimeDyld) gives every object a table of addresses of its own, but has all
+    # objects after the first look for it where the first one's is.
+    return made.create_target_machine(
+        cpu=target.cpu, features=target.features, opt=effort, reloc="static", codemodel="jitdefault", jit=True
+    )
+
+
+def _module(ir: str, target: Target, effort: int = 2) -> tuple[Any, Any]:
+    machine = _machine(target, effort)
+    module = llvm().parse_assembly(ir)
+    module.data_layout = str(machine.target_data)
+    return machine, module
+
+
+def compile_ir(ir: str, target: Target, effort: int = 2) -> bytes:
+    """Object code of a module's text; `effort` 0 takes a sixth of the time where little hangs on the code."""
+    with _lock:
+        machine, module = _module(ir, target, effort)
+        module.verify()
+        code: bytes = machine.emit_object(module)
+    return code
+
+
+def assembly(ir: str, target: Target) -> str:
+    """The assembly of a module's text."""
+    with _lock:
+        machine, module = _module(ir, target)
+        text: str = machine.emit_assembly(module)
+    return text
+
+
+@cache
+def _engine() -> Any:
+    binding = llvm()
+    empty = binding.parse_assembly(f'target triple = "{host().triple}"')
+    return binding.create_mcjit_compiler(empty, binding.Target.from_triple(host().triple).create_target_machine())
+
+
+def load(code: bytes, name: str) -> int:
+    """The address of a function in object code, loaded to stay."""
+    return load_all([code], [name])[0]
+
+
+def load_all(codes: Sequence[bytes], names: Sequence[str]) -> list[int]:
+    """The addresses of functions in pieces of object code, which are loaded together, to stay."""
+    binding = llvm()
+    with _lock:
+        engine = _engine()
+        for code in codes:
+            engine.add_object_file(binding.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return [engine.get_function_address(name) for name in names]

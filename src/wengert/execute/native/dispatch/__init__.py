@@ -1,0 +1,1 @@
+"""The compiled entry: the native interpreter of a call's dispatch program."""

@@ -1,0 +1,682 @@
+"""What the instructions of the compiled entry do: one handler each (see `entry_code`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ....core.turns import BY_NATIVE, BY_PYTHON
+from ..run.driver import CALL_AWAY, CALL_FIRST
+from .text import ERROR, FAIL, GO_ON, RETURN, Handler
+
+Handlers = dict[str, Callable[[Handler], None]]
+HANDLERS: Handlers = {}
+# How long, in microseconds, a call waits between two looks at whether a trace is over.
+WAIT_US = 50
+
+
+def _handler(f: Callable[[Handler], None]) -> Callable[[Handler], None]:
+    HANDLERS[f.__name__.removeprefix("_")] = f
+    return f
+
+
+@_handler
+def _jump(c: Handler) -> None:
+    """Fails always."""
+    c.do(f"ret i64 {FAIL}")
+    c.place("never")
+
+
+@_handler
+def _mode(c: Handler) -> None:
+    """(variable, grad, floats): the context variable's mode does not trace, and is otherwise as it was."""
+    p = c.new("alloca ptr")
+    failed = c.new(f"call i32 @PyContextVar_Get(ptr {c.operand(0)}, ptr null, ptr {p})")
+    c.need(c.test("eq", failed, "0", "i32"), ERROR)
+    mode = c.field(p, 0)
+    grad, tracing, floats = (c.field(mode, at) for at in (c.at.mode_grad, c.at.mode_tracing, c.at.mode_floats))
+    c.decref(mode)  # the context keeps it
+    c.same(grad, c.operand(1))
+    c.same(floats, c.operand(2))
+    c.same(tracing, c.object("false"))
+
+
+@_handler
+def _word(c: Handler) -> None:
+    """(object, bytes, value): a word of an object."""
+    at = c.new(f"getelementptr i8, ptr {c.operand(0)}, i64 {c.operand(1, 'i64')}")
+    c.same(c.field(at, 0), c.operand(2))
+
+
+@_handler
+def _words(c: Handler) -> None:
+    """(pairs, count): words of objects; of each the address, and what has to stand there."""
+    c.need(c.new(f"call i1 @words_are(ptr {c.operand(0)}, i64 {c.operand(1, 'i64')})"))
+
+
+@_handler
+def _item(c: Handler) -> None:
+    """(dict, key, value): an item of a dict, by identity."""
+    c.same(c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})"), c.operand(2))
+
+
+@_handler
+def _element(c: Handler) -> None:
+    """(list, index, value): an entry of a list, by identity."""
+    entries, index = c.operand(0), c.operand(1, "i64")
+    c.need(c.test("sgt", c.field(entries, c.at.size, "i64"), index, "i64"))
+    found = c.new(f"getelementptr ptr, ptr {c.field(entries, c.at.list_items)}, i64 {index}")
+    c.same(c.field(found, 0), c.operand(2))
+
+
+@_handler
+def _changed(c: Handler) -> None:
+    """(dict, address): fails where the dict has not been changed since its version was noted there."""
+    noted = c.field(c.operand(1), 0, "i64")
+    c.need(c.test("ne", c.field(c.operand(0), c.at.dict_version, "i64"), noted, "i64"))
+
+
+@_handler
+def _note(c: Handler) -> None:
+    """(dict, address): notes the dict's version."""
+    c.put(c.field(c.operand(0), c.at.dict_version, "i64"), c.operand(1), 0, "i64")
+
+
+@_handler
+def _asks(c: Handler) -> None:
+    """(callable): whether it returns True."""
+    answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
+    c.there(answer, ERROR)
+    c.decref(answer)  # True and False are always there
+    c.same(answer, c.object("true"))
+
+
+# Arguments: the words that hold them are operands, by address.
+
+
+@_handler
+def _is(c: Handler) -> None:
+    """(word, object)"""
+    c.same(c.held_at(0), c.operand(1))
+
+
+@_handler
+def _same(c: Handler) -> None:
+    """(word, word): one object."""
+    c.same(c.held_at(0), c.held_at(1))
+
+
+@_handler
+def _equals(c: Handler) -> None:
+    """(word, object): of one type, and equal."""
+    value = c.held_at(0)
+    c.of_type(value, c.field(c.operand(1), c.at.type))
+    equal = c.new(f"call i32 @PyObject_RichCompareBool(ptr {value}, ptr {c.operand(1)}, i32 2)")
+    c.need(c.test("sge", equal, "0", "i32"), ERROR)
+    c.same(equal, "1", "i32")
+
+
+@_handler
+def _is_tensor(c: Handler) -> None:
+    """(word, type, spec): a tensor that requires no gradients."""
+    value = c.held_at(0)
+    c.of_type(value, c.operand(1))
+    c.same(c.field(value, c.at.tensor_spec), c.operand(2))
+    c.same(c.field(value, c.at.tensor_node), c.object("none"))
+
+
+@_handler
+def _is_number(c: Handler) -> None:
+    """(word, type): a weak tensor that requires no gradients; its array is looked at where it is fed."""
+    value = c.held_at(0)
+    c.of_type(value, c.operand(1))
+    c.same(c.field(value, c.at.tensor_node), c.object("none"))
+
+
+@_handler
+def _is_array(c: Handler) -> None:
+    """(word, dtype, axes, sizes): a NumPy array."""
+    value = c.held_at(0)
+    c.plain(value)
+    c.like(value, c.operand(1), c.operand(2, "i64"), c.operand(3))
+
+
+@_handler
+def _float(c: Handler) -> None:
+    """(word, number): a Python float, copied."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("float"))
+    c.put(c.field(value, c.at.float_value, "i64"), c.operand(1), 0, "i64")
+
+
+@_handler
+def _int(c: Handler) -> None:
+    """(word, number): a Python int of 64 bits, copied."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("int"))
+    c.need(c.new(f"call i1 @int_of(ptr {value}, ptr {c.operand(1)})"))
+
+
+@_handler
+def _uint(c: Handler) -> None:
+    """(word, number): a Python int of 64 bits that is not negative, copied."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("int"))
+    c.need(c.new(f"call i1 @unsigned_of(ptr {value}, ptr {c.operand(1)})"))
+
+
+def _unpack(c: Handler, type: str, items: Callable[[str, str], str]) -> None:
+    value, count = c.held_at(0), c.operand(1, "i64")
+    c.of_type(value, c.object(type))
+    c.same(c.field(value, c.at.size, "i64"), count, "i64")
+    c.do(f"call void @copy_words(ptr {c.operand(2)}, ptr {items(value, count)}, i64 {count})")
+
+
+@_handler
+def _tuple(c: Handler) -> None:
+    """(word, count, words): a tuple's items."""
+    _unpack(c, "tuple", lambda v, _: c.new(f"getelementptr i8, ptr {v}, i64 {c.at.tuple_items}"))
+
+
+@_handler
+def _list(c: Handler) -> None:
+    """(word, count, words): a list's entries."""
+    _unpack(c, "list", lambda v, _: c.field(v, c.at.list_items))
+
+
+@_handler
+def _dict(c: Handler) -> None:
+    """(word, count): a dict with so many items."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("dict"))
+    c.same(c.field(value, c.at.size, "i64"), c.operand(1, "i64"), "i64")
+
+
+@_handler
+def _value(c: Handler) -> None:
+    """(word, key, word): an item of a dict."""
+    found = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.held_at(0)}, ptr {c.operand(1)})")
+    c.there(found)
+    c.put(found, c.operand(2))
+
+
+# Feeding: the entry of the table, then the word that holds the array, follow what it is of.
+
+
+@_handler
+def _gradient(c: Handler) -> None:
+    """(word of a leaf, type, spec, word): its gradient, a tensor that requires none itself."""
+    found = c.field(c.held_at(0), c.at.tensor_grad)
+    c.there(found)
+    c.of_type(found, c.operand(1))
+    c.same(c.field(found, c.at.tensor_spec), c.operand(2))
+    c.same(c.field(found, c.at.tensor_node), c.object("none"))
+    c.put(found, c.operand(3))
+
+
+@_handler
+def _has_gradient(c: Handler) -> None:
+    """(word of a leaf): there is a gradient."""
+    c.given(c.field(c.held_at(0), c.at.tensor_grad))
+
+
+@_handler
+def _feed_tensor(c: Handler) -> None:
+    """(word of a tensor, entry, word, dtype, axes, sizes)"""
+    array = c.field(c.held_at(0), c.at.tensor_data)
+    c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.feed(array, 1, 2)
+
+
+@_handler
+def _feed_array(c: Handler) -> None:
+    """(word of an array that was looked at, entry, word)"""
+    c.feed(c.held_at(0), 1, 2)
+
+
+@_handler
+def _feed_item(c: Handler) -> None:
+    """(dict, key, entry, word, dtype, axes, sizes)"""
+    array = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
+    c.plain(array)
+    c.like(array, c.operand(4), c.operand(5, "i64"), c.operand(6))
+    c.feed(array, 2, 3)
+
+
+@_handler
+def _feed_call(c: Handler) -> None:
+    """(callable, entry, word, dtype, axes, sizes): an array that Python gives."""
+    array = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
+    c.there(array, ERROR)
+    c.put(array, c.operand(2))
+    c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.put(c.field(array, c.at.array_data), c.operand(1))
+
+
+@_handler
+def _take_tensor(c: Handler) -> None:
+    """(word of a tensor, entry, word, dtype, axes, sizes, bytes): to be written into."""
+    array = c.field(c.held_at(0), c.at.tensor_data)
+    c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.take(array, "true", 1, 2, 6)
+
+
+@_handler
+def _take_gradient(c: Handler) -> None:
+    """(word of a gradient, entry, word, dtype, axes, sizes, bytes): the same, if nothing but the leaf refers to it."""
+    tensor = c.held_at(0)
+    array = c.field(tensor, c.at.tensor_data)
+    c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.take(array, c.test("eq", c.references(tensor), "1", "i32"), 1, 2, 6)
+
+
+@_handler
+def _take_item(c: Handler) -> None:
+    """(dict, key, entry, word, dtype, axes, sizes, bytes): to be written into."""
+    array = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
+    c.plain(array)
+    c.like(array, c.operand(4), c.operand(5, "i64"), c.operand(6))
+    c.take(array, "true", 2, 3, 7)
+
+
+@_handler
+def _all_equal(c: Handler) -> None:
+    """(numbers, count): whether they are all like the first."""
+    first = c.new(f"getelementptr i64, ptr {c.operand(0)}, i64 1")
+    rest = c.new(f"sub i64 {c.operand(1, 'i64')}, 1")
+    c.need(c.new(f"call i1 @same_words(ptr {first}, ptr {c.operand(0)}, i64 {rest})"))
+
+
+# Results
+
+
+@_handler
+def _reuse(c: Handler) -> None:
+    """(word of a gradient, entry, word, dtype, axes, sizes): its array for the new one, if nothing refers to either."""
+    tensor = c.held_at(0)
+    c.same(c.references(tensor), "1", "i32")
+    array = c.field(tensor, c.at.tensor_data)
+    c.plain(array)
+    c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
+    c.need(c.free(array))
+    c.feed(array, 1, 2)
+
+
+@_handler
+def _fresh(c: Handler) -> None:
+    """(dtype, axes, sizes, strides, entry, word): a new array."""
+    _hold_new(c, _new_array(c))
+
+
+@_handler
+def _pooled(c: Handler) -> None:
+    """(dtype, axes, sizes, strides, entry, word, list): the same, or one of an earlier call's that nothing refers to.
+
+    The list keeps the arrays of the last two calls that made one: a caller may hold one result while it asks for the
+    next.
+    """
+    for array in _tried(c):
+        _need_free_like(c, array)
+        c.feed(array, 4, 5)
+    made = _new_array(c)
+    _remember(c, made, 6)
+    _hold_new(c, made)
+
+
+@_handler
+def _pooled_tensor(c: Handler) -> None:
+    """(dtype, axes, sizes, strides, entry, word, list, type, spec, word): the array of a tensor that is to be made.
+
+    It is the array of a tensor of an earlier call's that nothing refers to (which the last word holds then), or new.
+    """
+    for tensor in _tried(c):
+        c.need_here(c.test("eq", c.field(tensor, c.at.type), c.operand(7)))
+        c.need_here(c.unused(tensor, c.operand(8)))
+        array = c.field(tensor, c.at.tensor_data)
+        _need_free_like(c, array)
+        c.feed(array, 4, 5)
+        c.incref(tensor)
+        c.put(tensor, c.operand(9))
+    _hold_new(c, _new_array(c))
+
+
+def _tried(c: Handler) -> Iterator[str]:
+    """The objects of the list, for a look at each: the first with which nothing is missing is all that is needed."""
+    pool = c.field(c.operand(6), c.at.list_items)
+    for place in (0, 8):
+        found = c.field(pool, place)
+        with c.attempt():
+            c.need_here(c.test("ne", found, c.object("none")))
+            yield found
+            c.do(f"ret i64 {GO_ON}")
+
+
+def _need_free_like(c: Handler, array: str) -> None:
+    """Go on in an attempt only with an array that nobody refers to, of the dtype and sizes of the new one."""
+    c.need_here(c.test("eq", c.field(array, c.at.type), c.object("ndarray")))
+    c.need_here(c.free(array))
+    c.need_here(c.test("eq", c.field(array, c.at.array_descr), c.operand(0)))
+    axes = c.operand(1, "i64")
+    c.need_here(c.test("eq", c.axes(array), axes, "i64"))
+    c.need_here(c.same_sizes(array, axes, c.operand(2)))
+
+
+def _remember(c: Handler, made: str, k: int) -> None:
+    """Put a new object into the list of an operand, instead of the older one."""
+    pool = c.field(c.operand(k), c.at.list_items)
+    c.incref(made)
+    oldest = c.field(pool, 8)
+    c.put(c.field(pool, 0), pool, 8)
+    c.put(made, pool)
+    c.decref(oldest)
+
+
+def _new_array(c: Handler) -> str:
+    axes = c.new(f"trunc i64 {c.operand(1, 'i64')} to i32")
+    return c.array(c.operand(0), axes, c.operand(2), c.operand(3))
+
+
+def _hold_new(c: Handler, made: str) -> None:
+    c.put(made, c.operand(5))
+    c.put(c.field(made, c.at.array_data), c.operand(4))
+
+
+@_handler
+def _run(c: Handler) -> None:
+    """(driver, call, count, callable): run the program's steps, with the interpreter's lock."""
+    _drive(c, lambda: c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})"))
+
+
+@_handler
+def _run_free(c: Handler) -> None:
+    """(driver, call, count, callable): the same without the lock."""
+
+    def drive() -> str:
+        c.put("1", c.operand(1), 8 * CALL_AWAY, "i64")
+        state = c.new("call ptr @PyEval_SaveThread()")
+        at = c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})")
+        c.do(f"call void @PyEval_RestoreThread(ptr {state})")
+        c.put("0", c.operand(1), 8 * CALL_AWAY, "i64")
+        return at
+
+    _drive(c, drive)
+
+
+def _drive(c: Handler, drive: Callable[[], str]) -> None:
+    """Run steps; where the driver stops at one of Python's, have the callable do it, and go on.
+
+    The last steps run in native code, as does what follows here: no signal's handler comes between what they write
+    into arrays and what is written after them.
+    """
+    again, stopped, done = c.label("again"), c.label("stopped"), c.label("done")
+    c.do(f"br label %{again}")
+    c.place(again)
+    at = drive()
+    c.do(f"br i1 {c.test('eq', at, c.operand(2, 'i64'), 'i64')}, label %{done}, label %{stopped}")
+    c.place(stopped)
+    step = c.new(f"call ptr @PyLong_FromLongLong(i64 {at})")
+    c.there(step, ERROR)
+    answer = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(3)}, ptr {step})")
+    c.decref(step)
+    c.there(answer, ERROR)
+    c.decref(answer)
+    c.do(f"br label %{again}")
+    c.place(done)
+    c.put("0", c.operand(1), 8 * CALL_FIRST, "i64")
+
+
+@_handler
+def _call(c: Handler) -> None:
+    """(callable): have it do what it does."""
+    answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
+    c.there(answer, ERROR)
+    c.decref(answer)
+
+
+# Turns: see `core.turns`. The header of the recipe's words says how many the call holds, and where their addresses are.
+
+
+@_handler
+def _enter(c: Handler) -> None:
+    """(words of a turn, word of how many are held, word of their addresses): hold it, if nobody does."""
+    words = c.operand(0)
+    for word in (BY_PYTHON, BY_NATIVE):
+        c.same(c.field(words, 8 * word, "i64"), "0", "i64")
+    c.put(c.new("call i64 @PyThread_get_thread_ident()"), words, 8 * BY_NATIVE, "i64")
+    entered, turns = c.operand(1), c.held_at(2)
+    count = c.field(entered, 0, "i64")
+    c.put(words, c.new(f"getelementptr ptr, ptr {turns}, i64 {count}"))
+    c.put(c.new(f"add i64 {count}, 1"), entered, type="i64")
+
+
+@_handler
+def _leave(c: Handler) -> None:
+    """(header): hold none of them any more."""
+    c.do(f"call void @leave(ptr {c.operand(0)})")
+
+
+@_handler
+def _settle(c: Handler) -> None:
+    """(list of a number): wait until the number is even: until no thread traces, and would undo what is written."""
+    again, wait, done = c.label("again"), c.label("wait"), c.label("done")
+    c.do(f"br label %{again}")
+    c.place(again)
+    number = c.field(c.field(c.operand(0), c.at.list_items), 0)
+    odd = c.new(f"and i64 {c.new(f'call i64 @PyLong_AsLongLong(ptr {number})')}, 1")
+    c.do(f"br i1 {c.test('eq', odd, '0', 'i64')}, label %{done}, label %{wait}")
+    c.place(wait)
+    state = c.new("call ptr @PyEval_SaveThread()")
+    # Nobody gives that lock back: this waits for a while.
+    c.do(f"call i32 @PyThread_acquire_lock_timed(ptr {c.object('never')}, i64 {WAIT_US}, i32 0)")
+    c.do(f"call void @PyEval_RestoreThread(ptr {state})")
+    c.do(f"br label %{again}")
+    c.place(done)
+
+
+@_handler
+def _decided(c: Handler) -> None:
+    """(address, bits): a decision."""
+    c.same(c.field(c.operand(0), 0, "i64"), c.operand(1, "i64"), "i64")
+
+
+@_handler
+def _write_tensor(c: Handler) -> None:
+    """(tensor, word of an array, word for the old one)"""
+    c.replace(c.held_at(1), c.operand(0), c.at.tensor_data, 2)
+
+
+@_handler
+def _write_item(c: Handler) -> None:
+    """(dict, key, word of an array, word for the old one)"""
+    old = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
+    c.there(old)
+    c.incref(old)
+    c.put(old, c.operand(3))
+    failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.operand(0)}, ptr {c.operand(1)}, ptr {c.held_at(2)})")
+    c.need(c.test("eq", failed, "0", "i32"), ERROR)
+
+
+@_handler
+def _write_copied(c: Handler) -> None:
+    """(dict, key, word of an array that was taken from there): nothing to do, but for a copy."""
+    array = c.held_at(2)
+    there, copied = c.label("there"), c.label("copied")
+    c.do(f"br i1 {c.test('eq', c.references(array), '1', 'i32')}, label %{copied}, label %{there}")
+    c.place(there)
+    c.do(f"ret i64 {GO_ON}")
+    c.place(copied)
+    failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.operand(0)}, ptr {c.operand(1)}, ptr {array})")
+    c.need(c.test("eq", failed, "0", "i32"), ERROR)
+
+
+@_handler
+def _write_int(c: Handler) -> None:
+    """(dict, key, number)"""
+    _write_number(c, c.new(f"call ptr @PyLong_FromLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
+
+
+@_handler
+def _write_float(c: Handler) -> None:
+    """(dict, key, number)"""
+    _write_number(c, c.new(f"call ptr @PyFloat_FromDouble(double {c.field(c.operand(2), 0, 'double')})"))
+
+
+def _write_number(c: Handler, made: str) -> None:
+    c.there(made, ERROR)
+    failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.operand(0)}, ptr {c.operand(1)}, ptr {made})")
+    c.decref(made)
+    c.need(c.test("eq", failed, "0", "i32"), ERROR)
+
+
+@_handler
+def _write_uint(c: Handler) -> None:
+    """(dict, key, number)"""
+    _write_number(c, c.new(f"call ptr @PyLong_FromUnsignedLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
+
+
+@_handler
+def _write_gradient(c: Handler) -> None:
+    """(leaf, type, spec, word of an array, word for the old one): a gradient, if it is not there already."""
+    leaf, array = c.operand(0), c.held_at(3)
+    old = c.field(leaf, c.at.tensor_grad)
+    look, make, done = c.label("look"), c.label("make"), c.label("done")
+    known = c.label("known")
+    c.do(f"br i1 {c.test('ne', old, 'null')}, label %{look}, label %{make}")
+    c.place(look)
+    tensor = c.test("eq", c.field(old, c.at.type), c.operand(1))
+    c.do(f"br i1 {tensor}, label %{known}, label %{make}")
+    c.place(known)
+    there = c.test("eq", c.field(old, c.at.tensor_data), array)
+    c.do(f"br i1 {there}, label %{done}, label %{make}")
+    c.place(make)
+    made = c.tensor(c.operand(1), array, c.operand(2))
+    c.replace(made, leaf, c.at.tensor_grad, 4)
+    c.decref(made)
+    c.do(f"br label %{done}")
+    c.place(done)
+
+
+@_handler
+def _write_none(c: Handler) -> None:
+    """(leaf, word for the old one): no gradient."""
+    c.replace(c.object("none"), c.operand(0), c.at.tensor_grad, 1)
+
+
+@_handler
+def _keep(c: Handler) -> None:
+    """(word, word): hold an object that is looked at again after the run."""
+    value = c.held_at(0)
+    c.incref(value)
+    c.put(value, c.operand(1))
+
+
+@_handler
+def _kill(c: Handler) -> None:
+    """(word of a tensor, type, text, words): a donated tensor has another type, and a text instead of a value.
+
+    The words are for the old ones.
+    """
+    tensor = c.held_at(0)
+    c.replace(c.operand(1), tensor, c.at.type, 3)
+    c.replace(c.operand(2), tensor, c.at.tensor_data, 4)
+
+
+@_handler
+def _made(c: Handler) -> None:
+    """(type, spec, word of an array, word): a tensor."""
+    c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1)), c.operand(3))
+
+
+@_handler
+def _made_number(c: Handler) -> None:
+    """(type, word of an array, word): a weak tensor, which has no spec."""
+    c.put(c.tensor(c.operand(0), c.held_at(1), None), c.operand(2))
+
+
+@_handler
+def _made_again(c: Handler) -> None:
+    """(type, spec, word of an array, word, word, list): the tensor that was found for the array, or a new one."""
+    found, again, new = c.held_at(4), c.label("again"), c.label("new")
+    c.do(f"br i1 {c.test('ne', found, 'null')}, label %{again}, label %{new}")
+    c.place(again)
+    c.put(found, c.operand(3))
+    c.put("null", c.operand(4))
+    c.do(f"ret i64 {GO_ON}")
+    c.place(new)
+    made = c.tensor(c.operand(0), c.held_at(2), c.operand(1))
+    c.put(made, c.operand(3))
+    _remember(c, made, 5)
+
+
+@_handler
+def _constant(c: Handler) -> None:
+    """(object, word)"""
+    c.incref(c.operand(0))
+    c.put(c.operand(0), c.operand(1))
+
+
+def _pack(c: Handler, kind: str) -> None:
+    made = c.new(f"call ptr @Py{kind}_New(i64 {c.operand(0, 'i64')})")
+    c.there(made, ERROR)
+    c.put(made, c.operand(2))
+    count = c.operand(0, "i64")
+    before = c.label("before")
+    loop, body, end = c.label("loop"), c.label("body"), c.label("end")
+    c.do(f"br label %{before}")
+    c.place(before)
+    c.do(f"br label %{loop}")
+    c.place(loop)
+    c.do(f"%k = phi i64 [ 0, %{before} ], [ %k.next, %{body} ]")
+    c.do(f"br i1 {c.test('slt', '%k', count, 'i64')}, label %{body}, label %{end}")
+    c.place(body)
+    from_ = c.new(f"getelementptr ptr, ptr {c.operand(1)}, i64 %k")
+    part = c.field(from_, 0)
+    c.put("null", from_)
+    c.do(f"call i32 @Py{kind}_SetItem(ptr {made}, i64 %k, ptr {part})")  # which has the reference then
+    c.do("%k.next = add i64 %k, 1")
+    c.do(f"br label %{loop}")
+    c.place(end)
+
+
+@_handler
+def _pack_tuple(c: Handler) -> None:
+    """(count, words, word): a tuple of what is in the words."""
+    _pack(c, "Tuple")
+
+
+@_handler
+def _pack_list(c: Handler) -> None:
+    """(count, words, word): a list of what is in the words."""
+    _pack(c, "List")
+
+
+@_handler
+def _pack_dict(c: Handler) -> None:
+    """(word): an empty dict."""
+    made = c.new("call ptr @PyDict_New()")
+    c.there(made, ERROR)
+    c.put(made, c.operand(0))
+
+
+@_handler
+def _add_item(c: Handler) -> None:
+    """(word of a dict, key, word)"""
+    failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.held_at(0)}, ptr {c.operand(1)}, ptr {c.held_at(2)})")
+    c.need(c.test("eq", failed, "0", "i32"), ERROR)
+
+
+@_handler
+def _convert(c: Handler) -> None:
+    """(callable, word, word): what it makes of a value."""
+    made = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(0)}, ptr {c.held_at(1)})")
+    c.there(made, ERROR)
+    c.put(made, c.operand(2))
+
+
+@_handler
+def _return(c: Handler) -> None:
+    c.do(f"ret i64 {RETURN}")
+    c.place("never")

@@ -1,0 +1,494 @@
+"""Which nodes become one loop kernel.
+
+A group is nodes over one *space*, a list of sizes. Every value in it spans some of the space's
+dimensions: its axes are numbers of dimensions, or -1 where its size is 1. Elementwise nodes and
+reductions join; permutations, broadcasts and added axes of size 1 between them are only other ways
+to number the axes, so they never join and cost nothing.
+
+A reduction whose result is used in its own group makes a *row*: the dimensions that it is over
+(`over`). Everything over those dimensions is computed again in a later pass along the row. All such
+reductions of a group are over the same dimensions; others may be over the same, over all
+dimensions, or over the ones that are left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ....core.graph import Graph
+from ....core.node import Node
+from ..codegen.types import storage_type
+from ..scalar import emitters as scalars
+from .loop_nest import cost
+from .unit_order import UnitOrder
+
+# A kernel with more than these would be slow to compile, and its values would not fit the registers.
+_NODES, _OPERANDS = 192, 28
+# Spaces up to this many elements are one row where that lets a total be used in its own group.
+_SMALL = 4096
+# Rows whose elements lie apart are gone through side by side: a loop that needs their results has at least
+# so many, or few elements in all, and no longer ones, whose second pass would find them in no cache.
+_SIDE, _FEW, _LONG = 256, 1 << 16, 1 << 13
+# How many earlier readers of an array a node is joined with, at most.
+_NEIGHBOURS = 4
+
+REDUCTIONS = frozenset({"sum", "max", "min", "least", "greatest", "prod", "any", "all", "count_nonzero"})
+# What takes each element by itself without being a function of numbers alone.
+_LIKE_ELEMENTWISE = frozenset({"cast", "class_index", "place", "probability"})
+# From what cost on an operation is not done again in every row of a larger loop.
+_COSTLY = 4
+
+
+class Edge(NamedTuple):
+    """What a node takes: the value `base`, whose axes are the axes of the operand that `axes` names (-1: none).
+
+    `axes` has, for every axis of the operand as the node sees it, the axis of `base`.
+    """
+
+    base: Node
+    axes: tuple[int, ...]
+
+
+class Group:
+    """Nodes over one space; see the module.
+
+    `axes` numbers the axes that a member loops over (a reduction's are those of its operand).
+    """
+
+    __slots__ = ("nodes", "space", "axes", "over", "reductions", "anchor", "operands")
+
+    def __init__(self, node: Node) -> None:
+        self.nodes = [node]
+        self.space: list[int] = []
+        self.axes: dict[Node, tuple[int, ...]] = {}
+        # The dimensions of a row, once a reduction's result is used inside.
+        self.over: frozenset[int] | None = None
+        self.reductions: dict[Node, frozenset[int]] = {}
+        # The product in whose kernel the group is computed.
+        self.anchor: Node | None = None
+        # What members read of others, in an order that is the same in every process.
+        self.operands: dict[Node, None] = {}
+        shape = loop_shape(node)
+        self.axes[node] = axes = _numbered(self.space, shape)
+        if node.op.name in REDUCTIONS:
+            taken = {axes[a] for a in node.attrs["axis"]}
+            self.reductions[node] = frozenset(taken - {-1})
+
+    def result_axes(self, node: Node) -> tuple[int, ...]:
+        """The dimensions of a member's result, axis by axis."""
+        axes = self.axes[node]
+        if node.op.name not in REDUCTIONS:
+            return axes
+        taken = {a % len(axes) for a in node.attrs["axis"]}
+        if node.attrs["keepdims"]:
+            return tuple(-1 if i in taken else d for i, d in enumerate(axes))
+        return tuple(d for i, d in enumerate(axes) if i not in taken)
+
+    def seen(self, node: Node, e: Edge) -> tuple[int, ...]:
+        """The dimension of every axis of the operand `e.base` as the member `node` takes it (-1: size 1)."""
+        taken = self.axes[node][:-1] if node.op.name == "one_hot" else self.axes[node]
+        found = [-1] * e.base.spec.ndim
+        for axis, base_axis in enumerate(e.axes):
+            if base_axis >= 0 and e.base.spec.shape[base_axis] != 1:
+                found[base_axis] = taken[axis]
+        return tuple(found)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.space)
+
+
+def loop_shape(node: Node) -> tuple[int, ...]:
+    """The shape that a node's loop runs over."""
+    shape: tuple[int, ...] = node.inputs[0].spec.shape if node.op.name in REDUCTIONS else node.spec.shape
+    return shape
+
+
+def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
+    """New dimensions of a space for the axes of a shape."""
+    axes = []
+    for n in shape:
+        if n == 1:
+            axes.append(-1)
+        else:
+            axes.append(len(space))
+            space.append(n)
+    return tuple(axes)
+
+
+def is_reduction(node: Node) -> bool:
+    if node.op.name not in REDUCTIONS:
+        return False
+    (x,) = node.inputs
+    return isinstance(x, Node) and _has_type(x) and _has_type(node) and x.spec.size > 0
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether loops compute the node. What is empty is no reason for one."""
+    if isinstance(node.spec, tuple) or node.spec.size == 0:
+        return False
+    if node.op.name == "one_hot":
+        return _has_type(node)
+    if node.op.kind != "elementwise" and node.op.name not in _LIKE_ELEMENTWISE:
+        return False
+    return _has_type(node) and all(_has_type(e) for e in node.inputs if isinstance(e, Node)) and scalars.supported(node)
+
+
+def _has_type(node: Node) -> bool:
+    return not isinstance(node.spec, tuple) and storage_type(node.spec.dtype) is not None
+
+
+def edge(entry: Node) -> Edge:
+    """Through permutations, broadcasts and axes of size 1, to the value itself."""
+    if isinstance(entry.spec, tuple):  # several results: nothing is seen through them
+        return Edge(entry, ())
+    axes = tuple(range(entry.spec.ndim))
+    while True:
+        name = entry.op.name
+        if name == "broadcast":
+            inner = entry.inputs[0]
+            if not isinstance(inner, Node):
+                return Edge(entry, axes)
+            lead = entry.spec.ndim - inner.spec.ndim
+            kept = [
+                -1 if a < lead or (inner.spec.shape[a - lead] == 1 and entry.spec.shape[a] != 1) else a - lead
+                for a in range(entry.spec.ndim)
+            ]
+        elif name == "permute":
+            inner = entry.inputs[0]
+            kept = permutation(entry)
+        elif name in ("reshape", "squeeze", "expand_dims"):
+            inner = entry.inputs[0]
+            if not isinstance(inner, Node):
+                return Edge(entry, axes)
+            found = _ones(inner.spec.shape, entry.spec.shape)
+            if found is None:
+                return Edge(entry, axes)
+            kept = found
+        else:
+            return Edge(entry, axes)
+        axes = tuple(-1 if a < 0 else kept[a] for a in axes)
+        entry = inner
+
+
+def permutation(node: Node) -> list[int]:
+    """The axes of a `permute`, all of them and from the left: it names the last ones, from the right."""
+    ndim, axes = node.spec.ndim, node.attrs["axes"]
+    return [*range(ndim - len(axes)), *(a % ndim for a in axes)]
+
+
+def _ones(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
+    """For each axis of `new` the axis of `old`, where they differ in axes of size 1 only."""
+    if [n for n in old if n != 1] != [n for n in new if n != 1]:
+        return None
+    left = [i for i, n in enumerate(old) if n != 1]
+    return [left.pop(0) if n != 1 else -1 for n in new]
+
+
+class Grouping:
+    """The groups of a graph: `group` maps every node that a loop computes to its group.
+
+    `following` has the groups that are computed in a product's kernel, by the product. The units of `order` are
+    groups and single nodes; a product and what follows it are one.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.group: dict[Node, Group] = {}
+        self.edges: dict[Node, tuple[Edge | None, ...]] = {}
+        # Groups besides a value's own that compute it too.
+        self._again: dict[Node, list[Group]] = {}
+        self._readers: dict[Node, list[Node]] = {}
+        self._scalars: list[Node] = []
+        self.following: dict[Node, Group] = {}
+        self.order = UnitOrder(self.needs, graph.nodes)
+        self._outputs = frozenset(graph.outputs)
+        for node in graph.nodes:
+            if is_reduction(node) or is_elementwise(node):
+                self._add(node)
+
+    def unit(self, node: Node) -> Any:
+        """What is computed when a node is: its group, the product that this follows, or the node alone."""
+        group = self.group.get(node)
+        return node if group is None else group.anchor or group
+
+    def needs(self, unit: Any) -> list[Any]:
+        """The units that one reads from."""
+        if isinstance(unit, Group):
+            return [self.unit(n) for n in unit.operands]
+        needed = [self.unit(e) for e in unit.inputs if isinstance(e, Node)]
+        group = self.following.get(unit)
+        if group is not None:
+            needed += [self.unit(n) for n in group.operands]
+        return [u for u in needed if u is not unit]
+
+    def follow(self, product: Node, group: Group) -> bool:
+        """Let a group that reads a product be computed in its kernel; False where it needs something between them."""
+        between = self.order.between(product, group)
+        if between is None:
+            return False
+        group.anchor = product
+        self.following[product] = group
+        self.order.join(product, group, between, product)
+        return True
+
+    def all(self) -> list[Group]:
+        """The groups, each once."""
+        return list(dict.fromkeys(self.group.values()))
+
+    def computing(self, node: Node) -> tuple[Group, ...]:
+        """The groups that compute a value: the one that stores it, where it is stored, first."""
+        return (self.group[node], *self._again.get(node, ()))
+
+    def takers(self, node: Node) -> list[Group] | None:
+        """The groups that read a value from memory; None where something else does, or it is a result."""
+        found: dict[Group, None] = {}
+        stack = [node]
+        while stack:
+            seen = stack.pop()
+            if seen in self._outputs:
+                return None
+            for consumer in self.graph.consumers(seen):
+                if consumer in self.group:
+                    found.update((g, None) for g in self.computing(consumer) if node not in g.axes)
+                elif isinstance(consumer.spec, tuple) or edge(consumer).base is consumer:
+                    return None
+                else:
+                    stack.append(consumer)
+        return list(found)
+
+    def compute_again(self, node: Node, taker: Group, axes: dict[Node, tuple[int, ...]], read: Iterable[Node]) -> None:
+        """Let a group make a value that it takes: with the members that `axes` numbers, of the arrays `read`."""
+        for member in axes:
+            if member not in taker.axes:
+                self._again.setdefault(member, []).append(taker)
+        taker.axes.update(axes)
+        taker.nodes = sorted(taker.axes, key=self.graph.index.__getitem__)
+        taker.operands = {n: None for n in (*taker.operands, *read) if n not in taker.axes}
+        # What only others need is no longer a member where it came from.
+        home = self.group[node]
+        unused = [node]
+        while unused:
+            member = unused.pop()
+            if member not in home.axes or not self._again.get(member):
+                continue
+            if not any(e and e.base is member for n in home.nodes for e in self.edges[n]):
+                home.nodes.remove(member)
+                del home.axes[member]
+                self.group[member], *self._again[member] = self._again[member]
+                unused += [e.base for e in self.edges[member] if e is not None and e.base in home.axes]
+        bases = (e.base for n in home.nodes for e in self.edges[n] if e is not None)
+        home.operands = {base: None for base in bases if base not in home.axes}
+
+    def _add(self, node: Node) -> None:
+        """A group of its own, then joined with those of its operands where that is possible."""
+        self.group[node] = group = Group(node)
+        edges = self.edges[node] = tuple(edge(e) if isinstance(e, Node) else None for e in node.inputs)
+        bases = list(dict.fromkeys(e.base for e in edges if e is not None))
+        group.operands = dict.fromkeys(bases)
+        self.order.replace(node, group)
+        for base in bases:
+            if base in self.group:
+                self._join(self.group[base], self.group[node])
+        for base in bases:
+            if base not in self.group and base.spec.size > 1:
+                readers = self._readers.setdefault(base, [])
+                for other in readers[-_NEIGHBOURS:]:
+                    self._join(self.group[other], self.group[node])
+                readers.append(node)
+        if not self.group[node].space:
+            # Scalars have nothing to loop over: one kernel for several saves their calls.
+            for other in self._scalars[-_NEIGHBOURS:]:
+                self._join(self.group[other], self.group[node])
+            self._scalars.append(node)
+
+    # -- joining two groups
+
+    def _join(self, a: Group, b: Group) -> None:
+        """Make one group of `a` and `b`, which takes values from it or reads what it reads, where that can be."""
+        if a is not b:
+            found = self._together(a, b)
+            if not isinstance(found, str):
+                self._merge(a, b, *found)
+
+    def why_not_fused(self, x: Node, y: Node) -> str | None:
+        """Why two nodes are not in one kernel; None where they are."""
+        for node in (x, y):
+            if node not in self.group:
+                return f"{node.op.name} is not computed in a loop"
+        a, b = self.group[x], self.group[y]
+        if a is b:
+            return None
+        found = self._together(*sorted((a, b), key=lambda g: self.graph.index[g.nodes[0]]))
+        return (
+            found if isinstance(found, str) else "nothing passes between their groups, and they read nothing in common"
+        )
+
+    def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, list[Any]] | str:
+        """How the groups are joined, or why they are not.
+
+        That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and the units between the two.
+        """
+        if len(a.nodes) + len(b.nodes) > _NODES:
+            return f"one kernel would have more than {_NODES} operations"
+        if len((a.operands.keys() | b.operands.keys()) - a.axes.keys() - b.axes.keys()) > _OPERANDS:
+            return f"one kernel would read more than {_OPERANDS} arrays"
+        pairs = self._pairs(a, b)
+        if pairs is None:
+            return "they go through a common value along different axes"
+        new = len(b.space) - len(pairs)
+        missing = len(a.space) - len(pairs)
+        if new and missing:
+            return f"they loop over different sizes, {a.space} and {b.space}"
+        if (new and a.reductions) or (missing and b.reductions):
+            return "a reduction would be computed again for every element of a larger loop"
+        over = self._over(a, b, pairs)
+        if over is None:
+            return "reductions over different axes, or one whose result is needed before its loop is over"
+        if new and not self._is_worth(a, frozenset(pairs.values()), b, {v: k for k, v in pairs.items()}):
+            return "values of the smaller loop would be computed again in every row of the larger one"
+        if missing and not self._is_worth(b, frozenset(pairs), a, pairs):
+            return "values of the smaller loop would be computed again in every row of the larger one"
+        between = self.order.between(a.anchor or a, b.anchor or b)
+        if between is None:
+            return "one needs something else that needs the other"
+        return pairs, over, between
+
+    def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
+        """The dimension of `a` for dimensions of `b`, by the values that pass between them or that both read."""
+        small, large, swapped = (b, a, False) if len(b.nodes) <= len(a.nodes) else (a, b, True)
+        pairs: dict[int, int] = {}
+
+        def same(x: Sequence[int], y: Sequence[int]) -> bool:
+            for i, j in zip(x, y, strict=True):
+                if (i < 0) != (j < 0):
+                    return False
+                if i >= 0 and (pairs.setdefault(i, j) != j or small.space[i] != large.space[j]):
+                    return False
+            return True
+
+        for node in small.nodes:
+            for e in self.edges[node]:
+                if e is not None and e.base in large.axes and not same(small.seen(node, e), large.result_axes(e.base)):
+                    return None
+        if small.axes.keys() & large.operands.keys():
+            for node in large.nodes:
+                for e in self.edges[node]:
+                    if e and e.base in small.axes and not same(small.result_axes(e.base), large.seen(node, e)):
+                        return None
+        for base in small.operands:
+            if base in large.operands and base.spec.size > 1:
+                self._pair_readers(base, small, large, pairs)
+        self._pair_sizes(small, large, pairs)
+        if len(set(pairs.values())) != len(pairs):
+            return None
+        return {j: i for i, j in pairs.items()} if swapped else pairs
+
+    def _pair_readers(self, base: Node, small: Group, large: Group, pairs: dict[int, int]) -> None:
+        """What both read, they read over the same dimensions, unless that contradicts what is known."""
+        x, y = (
+            next(g.seen(n, e) for n in g.nodes for e in self.edges[n] if e is not None and e.base is base)
+            for g in (small, large)
+        )
+        found = dict(pairs)
+        for i, j in zip(x, y, strict=True):
+            if (i < 0) != (j < 0) or (i >= 0 and (found.setdefault(i, j) != j or small.space[i] != large.space[j])):
+                return
+        pairs.update(found)
+
+    @staticmethod
+    def _pair_sizes(small: Group, large: Group, pairs: dict[int, int]) -> None:
+        """Dimensions of one size that nothing says anything about may run together: last with last."""
+        free = [j for j in range(len(large.space)) if j not in pairs.values()]
+        for i in reversed(range(len(small.space))):
+            if i not in pairs:
+                for j in reversed(free):
+                    if large.space[j] == small.space[i]:
+                        pairs[i] = j
+                        free.remove(j)
+                        break
+
+    def _over(self, a: Group, b: Group, pairs: dict[int, int]) -> frozenset[int] | bool | None:
+        """The row's dimensions, in `a`'s numbers, of the two together (False: no row); None if they cannot be one."""
+        to_a = dict(pairs)
+        for d in range(len(b.space)):
+            to_a.setdefault(d, len(a.space) + d)
+        total = len(a.space) + len(b.space) - len(pairs)
+        rows = {
+            o for o in (a.over, frozenset(to_a[d] for d in b.over) if b.over is not None else None) if o is not None
+        }
+        reductions = dict(a.reductions)
+        reductions.update({n: frozenset(to_a[d] for d in dims) for n, dims in b.reductions.items()})
+        for taker, giver in ((a, b), (b, a)):
+            if giver.reductions:
+                for node in taker.nodes:
+                    rows.update(reductions[e.base] for e in self.edges[node] if e and e.base in giver.reductions)
+        if len(rows) > 1:
+            return None
+        everything = frozenset(to_a[d] for d in range(len(b.space))) | frozenset(range(len(a.space)))
+        if rows:
+            (over,) = rows
+            sizes = dict(enumerate(a.space)) | {i: b.space[d] for d, i in to_a.items()}
+            length, size = math.prod(sizes[d] for d in over), math.prod(sizes.values())
+            if len(over) == total and size > _SMALL:
+                return None
+            if (size > _FEW and size // length < _SIDE) or length > _LONG:
+                along = [[d for d in a.axes[n] if d >= 0] for n in a.reductions if reductions[n] == over]
+                along += [[to_a[d] for d in b.axes[n] if d >= 0] for n in b.reductions if reductions[n] == over]
+                if any(not over.issuperset(axes[-len(over) :]) for axes in along):
+                    return None
+        else:
+            partial = [dims for dims in reductions.values() if len(dims) != total]
+            over = partial[0] if partial else frozenset()
+        allowed = {over, everything, everything - over}
+        if any(dims not in allowed for dims in reductions.values()):
+            return None
+        return over if rows else False
+
+    def _is_worth(self, small: Group, dims: frozenset[int], large: Group, to_large: dict[int, int]) -> bool:
+        """Whether values of a smaller space may be computed inside the loops over a larger one.
+
+        What spans no dimension of the rows is computed once a row. Anything else would be computed again
+        in every row: only where it is little, and nobody else needs it.
+        """
+        spanned = {to_large[d] for d in dims}
+        inner = large.over if large.over is not None else frozenset([len(large.space) - 1])
+        if not spanned & inner:
+            return True
+        if len(small.nodes) > 4 or any(cost(n) >= _COSTLY for n in small.nodes):
+            return False
+        return all(
+            n not in self._outputs and all(self._is_inside(c, small, large) for c in self.graph.consumers(n))
+            for n in small.nodes
+        )
+
+    def _is_inside(self, consumer: Node, a: Group, b: Group) -> bool:
+        if consumer in a.axes or consumer in b.axes:
+            return True
+        if consumer in self._outputs or edge(consumer).base is consumer:
+            return False
+        return all(self._is_inside(c, a, b) for c in self.graph.consumers(consumer))
+
+    def _merge(
+        self, a: Group, b: Group, pairs: dict[int, int], over: frozenset[int] | bool, between: list[Any]
+    ) -> None:
+        self.order.join(a, b, between, a)
+        to_a = dict(pairs)
+        # New dimensions follow `a`'s without gaps; `over` names them as `_over` does.
+        renumber: dict[int, int] = {}
+        first = len(a.space)
+        for d, n in enumerate(b.space):
+            if d not in to_a:
+                renumber[first + d] = to_a[d] = len(a.space)
+                a.space.append(n)
+        for node in b.nodes:
+            a.axes[node] = tuple(to_a[d] if d >= 0 else -1 for d in b.axes[node])
+            self.group[node] = a
+        for node, dims in b.reductions.items():
+            a.reductions[node] = frozenset(to_a[d] for d in dims)
+        a.nodes = sorted([*a.nodes, *b.nodes], key=self.graph.index.__getitem__)
+        a.operands = {n: None for n in (*a.operands, *b.operands) if n not in a.axes}
+        if isinstance(over, frozenset):
+            a.over = frozenset(renumber.get(d, d) for d in over)

@@ -1,0 +1,208 @@
+"""What a loop kernel is to compute: nests, their instructions, and the passes along a row.
+
+See :mod:`wengert.execute.native.fuse.loops` for the words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from ....core.node import Node
+from ..scalar import emitters as scalars
+
+UNIFORM, ROW, INNER = 0, 1, 2
+
+# What an operation costs, in simple ones: from KEPT on a value is kept for later passes rather than made again.
+KEPT = 5
+# What a look at both bounds of a window costs.
+_WINDOW = 3
+_COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
+_FREE = frozenset({"cast", "copy", "probability", "where", "stop_gradient", "negative", "relu", "abs", "square"})
+_SIMPLE = frozenset(
+    {"class_index", "place", "add", "subtract", "multiply", "maximum", "minimum", "sign", "clip", "positive"}
+) | frozenset(
+    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"}
+    | {"logical_and", "logical_or", "logical_not", "logical_xor"}
+)
+
+
+def cost(node: Node) -> int:
+    """What an elementwise node costs for an element, in additions, about."""
+    name = node.op.name
+    return 1 if name in _FREE or name in _SIMPLE else _COSTS.get(name, 20)
+
+
+class Array(NamedTuple):
+    """How an array is laid along the dimensions: its element type, and along which rows and inner ones it varies.
+
+    `unit` says that along the vector's dimension its elements lie side by side. `windows` are the dimensions
+    (rows first) of which it has only a part: what is loaded elsewhere is zero.
+    """
+
+    dtype: Any
+    rows: tuple[bool, ...]
+    inner: tuple[bool, ...]
+    unit: bool
+    windows: tuple[int, ...] = ()
+
+
+class Instr(NamedTuple):
+    """One value: a load of an array, a literal, an operation, an index along a dimension, or a reduction.
+
+    `kind` is "load" (args: the array's number), "literal" (the number itself), "op" (a node, on
+    earlier values), "index" (which dimension: rows first), "spread" (an earlier value, at a higher
+    level) or "reduce" (an earlier value; `how` it is combined, and over what).
+    """
+
+    kind: Literal["load", "literal", "op", "index", "spread", "reduce"]
+    args: tuple[Any, ...]
+    dtype: Any
+    level: int
+    node: Node | None = None
+    how: str = ""
+    over: Literal["row", "columns", "all", ""] = ""
+
+    @property
+    def values(self) -> tuple[int, ...]:
+        """The earlier values that it takes."""
+        return self.args if self.kind in ("op", "spread", "reduce") else ()
+
+
+class Nest(NamedTuple):
+    """A loop kernel's structure, sizes left out.
+
+    `stores` pairs values with arrays. `partials` are the reductions over the rows, in order.
+    `split` says that rows are cut in pieces, which needs that no reduction is over a row. `together` rows are computed
+    at once: where a row is short, one waits for its reductions while another is computed.
+    """
+
+    vector: Literal["inner", "rows"]
+    rows: int
+    inner: int
+    arrays: tuple[Array, ...]
+    instrs: tuple[Instr, ...]
+    stores: tuple[tuple[int, int], ...]
+    partials: tuple[int, ...]
+    split: bool
+    together: int = 1
+
+    @property
+    def key(self) -> str:
+        """All that the code depends on."""
+        parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d} {self.together}"]
+        parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}" for a in self.arrays]
+        for i in self.instrs:
+            what = i.how
+            if i.node is not None:
+                taken = [str(e.spec.dtype) if isinstance(e, Node) else "#" for e in i.node.inputs]
+                what = f"{i.node.op.name} {scalars.code_attrs(i.node) or ''} {taken}"
+            parts.append(f"{i.kind} {what} {i.args} {i.dtype} {i.level} {i.over}")
+        parts.append(f"{self.stores} {self.partials}")
+        return "; ".join(parts)
+
+
+def _bits(flags: Sequence[bool]) -> str:
+    return "".join("01"[f] for f in flags)
+
+
+def varying(nest: Nest) -> list[bool]:
+    """Of every value: whether it differs from row to row."""
+    found: list[bool] = []
+    for i in nest.instrs:
+        if i.kind == "load":
+            array = nest.arrays[i.args[0]]
+            found.append(any(array.rows) or any(d < nest.rows for d in array.windows))
+        elif i.kind == "index":
+            found.append(i.args[0] < nest.rows)
+        else:
+            found.append(i.level == ROW or any(found[a] for a in i.values))
+    return found
+
+
+class Passes:
+    """When each value of a nest is computed, and which are kept for later passes.
+
+    `when` is the pass of an INNER value, and the pass before which a ROW value is known.
+    """
+
+    def __init__(self, nest: Nest) -> None:
+        self.nest = nest
+        self.when: list[int] = []
+        costs: list[int] = []
+        for i in nest.instrs:
+            known = max((self.when[a] for a in i.values), default=0)
+            self.when.append(known + (i.kind == "reduce" and i.over == "row"))
+            own = cost(i.node) if i.kind == "op" and i.node is not None else 0
+            # What is the same all along the row is never computed again.
+            costs.append(own + sum(costs[a] for a in i.values) if i.level == INNER and i.kind != "reduce" else 0)
+        self._costs = costs
+        self.stored = {v: a for v, a in nest.stores if _is_exact(nest.instrs[v].dtype)}
+        self.saved: list[int] = []
+        last: dict[int, int] = {}
+        self.count = 1
+        for p in reversed(range(max(self.when, default=0) + 1)):
+            roots = self.roots(p)
+            if roots:
+                self.count = max(self.count, p + 1)
+            seen: set[int] = set()
+            # Later passes come first: what they read back is made in this one, of what is kept from earlier ones.
+            stack = [*roots, *(v for v in self.saved if self.when[v] == p)]
+            while stack:
+                v = stack.pop()
+                i = nest.instrs[v]
+                if v in seen or i.level != INNER:
+                    continue
+                seen.add(v)
+                if self.is_kept(v, p):
+                    if v not in self.stored and v not in self.saved:
+                        self.saved.append(v)
+                        last[v] = p
+                    continue
+                stack.extend(i.values)
+        # Where a value is read for the last time, the next one may be kept: fewer rows stay in the cache.
+        self.slots: dict[int, int] = {}
+        taken: list[tuple[int, int]] = []  # until which pass, and the size of the elements: places must agree
+        for v in sorted(self.saved, key=lambda v: self.when[v]):
+            size = scalars.compute_type(nest.instrs[v].dtype).size
+            fitting = (n for n, (until, other) in enumerate(taken) if until <= self.when[v] and other == size)
+            slot = next(fitting, len(taken))
+            taken[slot : slot + 1] = [(last[v], size)]
+            self.slots[v] = slot
+        self.rows_kept = len(taken)
+        # The pass during which memory has the most time; none where a row is passed over once.
+        self.heaviest = max(range(self.count), key=self.work) if self.count > 1 else -1
+
+    def roots(self, p: int) -> list[int]:
+        """The INNER values that pass `p` is for: what it stores, and what it reduces."""
+        instrs = self.nest.instrs
+        found = [v for v, _ in self.nest.stores if instrs[v].level == INNER and self.when[v] == p]
+        found += [i.args[0] for i in instrs if i.kind == "reduce" and self.when[i.args[0]] == p]
+        return found
+
+    def is_kept(self, v: int, p: int) -> bool:
+        """Whether pass `p` reads the value back instead of computing it."""
+        i = self.nest.instrs[v]
+        return i.kind == "op" and self.when[v] < p and self._costs[v] >= KEPT
+
+    def work(self, p: int) -> int:
+        """What an element costs in a pass."""
+        total = 0
+        seen: set[int] = set()
+        stack = self.roots(p)
+        while stack:
+            v = stack.pop()
+            i = self.nest.instrs[v]
+            if v in seen or i.level != INNER or self.is_kept(v, p):
+                continue
+            seen.add(v)
+            total += cost(i.node) if i.node is not None else 1
+            if i.kind == "load":
+                total += _WINDOW * len(self.nest.arrays[i.args[0]].windows)
+            stack.extend(i.values)
+        return total
+
+
+def _is_exact(dtype: Any) -> bool:
+    """Whether a stored value read back is the value that was computed."""
+    return not (dtype.itemsize == 2 and dtype.kind in "fV")

@@ -1,0 +1,103 @@
+"""Which values are computed again where they are needed, instead of being stored and read.
+
+A value that a few simple operations make of what is in memory anyway costs less to make again than
+to write and read: the loops that take it are bound by memory. So deviations from a mean or masked
+gradients are kept in no array; a backward pass makes them of what they were made of. Chen et al.
+2016, Training deep nets with sublinear memory cost, recompute whole layers to save memory; here it
+is done where fewer bytes are moved, and only there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from ....core.node import Node
+from .groups import Group, Grouping
+from .loop_nest import cost
+
+# The most operations that make a value again, what one may cost, the most nodes of a group that takes some.
+_DEPTH, _CHEAP, _NODES = 4, 1, 192
+# What is so many times smaller than a value weighs nothing beside it.
+_SMALL = 16
+
+
+class _Recipe:
+    """The members of a group that make a value, and the arrays that these read."""
+
+    def __init__(self) -> None:
+        self.members: dict[Node, None] = {}
+        self.read: dict[Node, None] = {}
+
+
+def recompute(grouping: Grouping, products: Container[str]) -> None:
+    """Let groups make values of other groups themselves where that moves fewer bytes.
+
+    `products` are ops whose results a group may take in their kernels, before they are stored.
+    """
+    again: set[Node] = set()
+    for node in list(grouping.group):
+        group = grouping.group[node]
+        takers = grouping.takers(node) if _is_cheap(node, group) else None
+        if not takers or any(t.size != node.spec.size or len(t.nodes) + _DEPTH > _NODES for t in takers):
+            continue
+        recipe = _Recipe()
+        if not _make(grouping, node, group, again, recipe, products):
+            continue
+        more = sum(_nbytes(n) for t in takers for n in recipe.read if n not in t.operands and _weighs(n, node))
+        if more >= _nbytes(node) * (1 + len(takers)):
+            continue
+        axes = [_axes(grouping, node, group, taker, recipe) for taker in takers]
+        if None not in axes:
+            again.add(node)
+            for taker, taken in zip(takers, axes, strict=True):
+                grouping.compute_again(node, taker, taken or {}, recipe.read)
+
+
+def _nbytes(node: Node) -> int:
+    return int(node.spec.size * node.spec.dtype.itemsize)
+
+
+def _weighs(part: Node, whole: Node) -> bool:
+    return bool(part.spec.size * _SMALL > whole.spec.size)
+
+
+def _is_cheap(node: Node, group: Group) -> bool:
+    return node not in group.reductions and cost(node) <= _CHEAP and node.op.name != "one_hot"
+
+
+def _make(
+    grouping: Grouping, node: Node, group: Group, again: set[Node], recipe: _Recipe, products: Container[str]
+) -> bool:
+    """Collect what makes a value of arrays; False where that is not possible, or not little."""
+    recipe.members[node] = None
+    for e in grouping.edges[node]:
+        if e is None or e.base in recipe.members:
+            continue
+        base = e.base
+        takers = grouping.takers(base)
+        if base not in group.axes:
+            # A product whose only reader is this group may never be stored.
+            if base.op.name in products and takers is not None and all(t is group for t in takers):
+                return False
+            recipe.read[base] = None
+        elif (takers != [] and base not in again) or not _weighs(base, node):
+            recipe.read[base] = None
+        else:
+            possible = len(recipe.members) < _DEPTH and _is_cheap(base, group)
+            if not possible or not _make(grouping, base, group, again, recipe, products):
+                return False
+    return True
+
+
+def _axes(
+    grouping: Grouping, node: Node, group: Group, taker: Group, recipe: _Recipe
+) -> dict[Node, tuple[int, ...]] | None:
+    """The dimensions of the taker's space that each member of the recipe spans; None where they are not one answer."""
+    seen = {taker.seen(n, e) for n in taker.nodes for e in grouping.edges[n] if e is not None and e.base is node}
+    if len(seen) != 1:
+        return None
+    to = {-1: -1, **dict(zip(group.axes[node], seen.pop(), strict=True))}
+    found = {n: tuple(to[d] for d in group.axes[n]) for n in recipe.members if all(d in to for d in group.axes[n])}
+    if len(found) < len(recipe.members) or any(taker.axes.get(n, a) != a for n, a in found.items()):
+        return None
+    return found

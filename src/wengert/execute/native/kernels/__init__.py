@@ -1,0 +1,1 @@
+"""Kernels that are no fused loops, each beside its lowering."""

@@ -1,0 +1,1 @@
+"""Kernels that work along one axis: running sums, sorting, positions of extremes."""

@@ -1,0 +1,262 @@
+"""The forward product of convolutions, and the data gradient: correlation as an implicit matrix product.
+
+Images lie channels last (the image itself, or a zero-padded copy of a part of it in scratch memory),
+the kernel packed as panels of a tile's channels, [group][panel][tap][input channel][channel]. A
+tile's sums run over the taps; a run of taps whose input lies together is one loop. No patches are
+ever gathered (no im2col): Georganas et al. 2018, Anatomy of high-performance deep learning
+convolutions on SIMD architectures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from .....core.node import Node
+from ...codegen.builder import Builder, Value
+from ...codegen.types import I8, I64, Type
+from ...plan.lowering import Epilogue, Lowering
+from ...plan.plan import View
+from ...plan.record import Record
+from ..gemm.finish import Finish
+from .finish import Spot, Store
+from .geometry import Axes, tap_runs
+from .region import Part, fields, placed, reading
+from .tile import Rows, Split, most_rows, nothing, products, sizes_of, split_two, tile_start, vectors
+
+# How much of an image a piece of work copies to scratch memory, at most: it is to stay in the second cache.
+REGION_BYTES = 128 << 10
+# How many pieces of work there are at least, where the outputs allow it.
+PIECES = 16
+
+_PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z taps_y taps_x depth")
+
+
+def _pack(b: Builder, type: Type, width: int) -> None:
+    """One unit is a tap of a panel: `depth` input channels times `width` output channels."""
+    r = _PACK.load(b)
+    taps = b.mul(b.mul(r["taps_z"], r["taps_y"]), r["taps_x"])
+    size = b.mul(r["depth"], b.index(width))
+    with b.loop(b.lo, b.hi) as unit:
+        panel, tap = b.udiv(unit.index, taps), b.urem(unit.index, taps)
+        group, block = b.udiv(panel, r["per_panel"]), b.urem(panel, r["per_panel"])
+        line, x = b.udiv(tap, r["taps_x"]), b.urem(tap, r["taps_x"])
+        z, y = b.udiv(line, r["taps_y"]), b.urem(line, r["taps_y"])
+        first = b.mul(block, b.index(width))
+        at = b.index(0)
+        for count, stride in ((group, "group"), (first, "channel"), (z, "z"), (y, "y"), (x, "x")):
+            at = b.add(at, b.mul(count, r[stride]))
+        source, to = b.offset(r["w"], at, type), b.offset(r["panels"], b.mul(unit.index, size), type)
+        used = b.imin(b.sub(r["channels"], first), b.index(width))
+        with b.loop(0, used) as channel:
+            column = b.offset(source, b.mul(channel.index, r["channel"]), type)
+            with b.loop(0, r["depth"]) as k:
+                w = b.load(type, b.offset(column, b.mul(k.index, r["inner"]), type))
+                b.store(w, b.offset(to, b.add(b.mul(k.index, b.index(width)), channel.index), type))
+        with b.loop(used, width) as channel, b.loop(0, r["depth"]) as k:
+            b.store(b.const(type, 0), b.offset(to, b.add(b.mul(k.index, b.index(width)), channel.index), type))
+
+
+def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
+    """The part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
+    groups, channels, depth = w.shape[:3]
+    panels = -(-channels // width)
+    out = low.temp((groups * panels, axes.taps, depth, width), w.dtype)
+    taps = {f"taps_{n}": a.taps for n, a in zip("zyx", axes)}
+    offset = w.offset
+    strides = {}
+    for name, axis, stride in zip("zyx", axes, w.strides[3:]):
+        offset += axis.tap * stride
+        strides[name] = axis.tap_step * stride
+    words = _PACK.words(
+        w=w._replace(offset=offset),
+        panels=out,
+        group=w.strides[0],
+        channel=w.strides[1],
+        inner=w.strides[2],
+        per_panel=panels,
+        channels=channels,
+        depth=depth,
+        **taps,
+        **strides,
+    )
+    if out.size:
+        type = w.type
+        low.step(
+            low.kernel(f"conv.pack {type.text} {width}", lambda b: _pack(b, type, width)),
+            words,
+            reads=[w],
+            writes=[out],
+            units=groups * panels * axes.taps,
+            nodes=[node],
+            label="conv.pack",
+        )
+    return out
+
+
+_CORRELATE = Record(
+    # The images, and bytes from output to output in them.
+    fields("x") + " *panels step_y step_x "
+    # How it is summed: runs of taps, elements of each; panels, those of a group; a group's channels.
+    "runs run panels_all panels_each group_in group_out "
+    # The outputs: planes, tiles along y and x, tiles of a piece, pieces of a plane; their rows in the result.
+    "planes tiles_y larger_y tiles_x larger_x tiles_piece pieces row row_n row_z row_y row_x"
+)
+
+
+class Shape(NamedTuple):
+    """What a correlation kernel's code depends on, besides the epilogue."""
+
+    type: Type
+    layout: str  # of the images, or "direct" where nothing is copied
+    rows: int
+    columns: int
+    nv: int
+    is_even: bool
+
+    @property
+    def larger(self) -> int:
+        """The tile's size along the axis on which some tiles are smaller by one."""
+        return self.rows if self.rows > 1 else self.columns
+
+    @property
+    def key(self) -> str:
+        less = "" if self.is_even else " or less"
+        return f"conv {self.type.text} {self.layout} {self.rows}x{self.columns}x{self.nv}{less}"
+
+
+def _correlate(b: Builder, shape: Shape, finish: Finish) -> None:
+    r = _CORRELATE.load(b)
+    type, width = shape.type, shape.nv * b.target.lanes(shape.type)
+    one, runs = b.index(1), Runs(r["runs"], r["run"], _CORRELATE.end + finish.size)
+    panel = b.mul(b.mul(r["runs"], r["run"]), b.index(width))
+    store = Store(b, finish, _CORRELATE.end, type, shape.rows, shape.columns, shape.nv)
+    with b.loop(b.lo, b.hi) as unit:
+        t, piece = b.udiv(unit.index, r["pieces"]), b.urem(unit.index, r["pieces"])
+        n, plane = b.udiv(t, r["planes"]), b.urem(t, r["planes"])
+        first = b.mul(piece, r["tiles_piece"])
+        last = b.imin(b.add(first, r["tiles_piece"]), r["tiles_y"])
+        y0 = tile_start(b, first, shape.rows, r["larger_y"])
+        part = Part(n, one, plane, y0, b.sub(tile_start(b, last, shape.rows, r["larger_y"]), y0))
+        start = placed(b, type, shape.layout, "x", r, part, b.scratch())
+        row_n = b.add(b.add(r["row"], b.mul(n, r["row_n"])), b.mul(plane, r["row_z"]))
+        with b.loop(0, r["panels_all"]) as each:
+            group, block = b.udiv(each.index, r["panels_each"]), b.urem(each.index, r["panels_each"])
+            weights = b.offset(r["panels"], b.mul(each.index, panel), type)
+            inputs = b.offset(start, b.mul(group, r["group_in"]), type)
+            skipped = b.mul(block, b.index(width))
+            channel = b.add(b.mul(group, r["group_out"]), skipped)
+            with b.loop(first, last) as ty, b.loop(0, r["tiles_x"]) as tx:
+                y = tile_start(b, ty.index, shape.rows, r["larger_y"])
+                x = tile_start(b, tx.index, shape.columns, r["larger_x"])
+                base = b.offset(inputs, b.add(b.mul(b.sub(y, y0), r["step_y"]), b.mul(x, r["step_x"])), I8)
+                row = b.add(b.add(row_n, b.mul(y, r["row_y"])), b.mul(x, r["row_x"]))
+                along, larger = (ty, r["larger_y"]) if shape.rows > 1 else (tx, r["larger_x"])
+
+                spot = Spot(row, r["row_y"], r["row_x"], channel, b.sub(r["group_out"], skipped))
+
+                def body(size: int, base: Value = base, weights: Value = weights, spot: Spot = spot) -> None:
+                    rows, columns = (size, shape.columns) if shape.rows > 1 else (1, size)
+                    taken = Rows(base, rows, columns, r["step_y"], r["step_x"])
+                    store.sums(_sums(b, shape, taken, weights, runs), rows, columns, spot)
+
+                sizes_of(b, shape.larger, along.index, larger, shape.is_even, body)
+                rows = b.sub(tile_start(b, b.add(ty.index, one), shape.rows, r["larger_y"]), y)
+                columns = b.sub(tile_start(b, b.add(tx.index, one), shape.columns, r["larger_x"]), x)
+                store.rest(rows, columns, spot)
+
+
+class Runs(NamedTuple):
+    """The taps of a sum: `number` runs of `length` inputs that lie together; their offsets are words of the record."""
+
+    number: Value
+    length: Value
+    at: int
+
+
+def _sums(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
+    """The products of a tile, summed over all taps: its rows, columns and vectors of channels."""
+    type, lanes = shape.type, b.target.lanes(shape.type)
+    start = nothing(b, type, taken.rows * taken.columns * shape.nv)
+    table = b.offset(b.rec, runs.at, I64)
+    pointers = taken.pointers(b)
+    with b.loop(0, runs.number, carried=[weights, *start]) as run:
+        away = b.load(I64, b.offset(table, run.index, I64))
+        ahead = [b.offset(p, away, I8) for p in pointers]
+        with b.loop(0, runs.length, carried=[*ahead, *run.values]) as loop:
+            at, (w, *sums) = loop.values[: len(ahead)], loop.values[len(ahead) :]
+            others = [b.load(type.vector(lanes), b.offset(w, lanes * j, type)) for j in range(shape.nv)]
+            sums = products(b, type, taken.scalars(b, type, at), others, sums)
+            loop.carry(*(b.offset(p, 1, type) for p in at), b.offset(w, shape.nv * lanes, type), *sums)
+        run.carry(*loop.results[len(ahead) :])
+    return run.results[1:]
+
+
+def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, size: Sequence[int], node: Node) -> None:
+    """Add the steps of one correlation.
+
+    `x` is (N, C, Z, Y, X), `w` (group, channel, inner, Z, Y, X) of the whole kernel. The product's
+    rows, in the epilogue's arrays, are the elements of a result of N images of `size` (Z, Y, X), of
+    which `axes` say which ones are computed; its columns are the channels of all groups.
+    """
+    target, type = low.target, x.type
+    groups, channels, depth = w.shape[:3]
+    count = x.shape[0]
+    if not count * channels * groups * prod(axes.outputs):
+        return
+    nv = vectors(target, type, channels)
+    panels = packed(low, w, axes, nv * target.lanes(type), node)
+    tiles_y, tiles_x = split_two(axes.y.outputs, axes.x.outputs, most_rows(target, nv))
+    per_piece = _tiles_per_piece(x, axes, tiles_y, count)
+    source = reading("x", x, axes, min(per_piece * tiles_y.tile, axes.y.outputs))
+    offsets, run = tap_runs(axes, source.strides, groups, depth)
+    pieces = -(-tiles_y.tiles // per_piece)
+    varying = tiles_y if tiles_y.tile > 1 else tiles_x
+    shape = Shape(type, source.layout, tiles_y.tile, tiles_x.tile, nv, varying.is_even)
+    given = _CORRELATE.words(
+        **source.words,
+        panels=panels,
+        step_y=axes.y.stride * source.strides[1] * type.size,
+        step_x=axes.x.stride * source.strides[2] * type.size,
+        runs=len(offsets),
+        run=run,
+        panels_all=panels.shape[0],
+        panels_each=panels.shape[0] // groups,
+        group_in=depth,
+        group_out=channels,
+        planes=axes.z.outputs,
+        tiles_y=tiles_y.tiles,
+        larger_y=tiles_y.larger,
+        tiles_x=tiles_x.tiles,
+        larger_x=tiles_x.larger,
+        tiles_piece=per_piece,
+        pieces=pieces,
+        row=(axes.z.start * size[1] + axes.y.start) * size[2] + axes.x.start,
+        row_n=prod(size),
+        row_z=axes.z.step * size[1] * size[2],
+        row_y=axes.y.step * size[2],
+        row_x=axes.x.step,
+    )
+    finish = Finish(epilogue, 0)
+    low.step(
+        low.kernel(f"{shape.key} {finish.key}", lambda b: _correlate(b, shape, finish)),
+        [*given, *finish.words(), *(o * type.size for o in offsets)],
+        reads=[x, panels, *epilogue.operands],
+        writes=epilogue.outputs,
+        units=count * axes.z.outputs * pieces,
+        scratch=source.nbytes,
+        flops=2.0 * count * prod(axes.outputs) * axes.taps * depth * groups * channels,
+        nodes=[node, *epilogue.nodes],
+        label=f"{node.op.name} {shape.rows}x{shape.columns}x{nv}",
+    )
+
+
+def _tiles_per_piece(x: View, axes: Axes, tiles_y: Split, count: int) -> int:
+    """How many rows of tiles make a piece: what it reads stays in the cache, and all threads get some."""
+    line = axes.z.span(1) * axes.x.span(axes.x.outputs) * x.shape[1] * x.type.size
+    most = tiles_y.tiles
+    while most > 1 and axes.y.span(most * tiles_y.tile) * line > REGION_BYTES:
+        most = -(-most // 2)
+    pieces = max(-(-tiles_y.tiles // most), min(tiles_y.tiles, -(-PIECES // (count * axes.z.outputs))))
+    return -(-tiles_y.tiles // pieces)

@@ -1,0 +1,109 @@
+"""Lowering of convolutions: `convolve`, its data gradient and its weight gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from .....core.node import Node
+from ...plan.lowering import Lowering, lowers
+from ...plan.plan import View
+from ..gemm.finish import plain_store
+from .correlate import correlate
+from .geometry import SPATIAL, Axes, forward_axes, transpose_axes
+from .weight import weight_gradient
+
+Result = View | tuple[View, ...] | None
+
+
+def _is_supported(node: Node, *views: View) -> bool:
+    """Whether there are kernels for it: float32 or float64, at most three dimensions, something to compute."""
+    return (
+        all(v.size for v in views)
+        and 1 <= len(node.attrs["stride"]) <= SPATIAL
+        and all(v.dtype == views[0].dtype and v.dtype in (np.float32, np.float64) for v in views)
+    )
+
+
+def _images(low: Lowering, x: View, spatial: int) -> View:
+    """(*batch, C, *S) as (N, C, Z, Y, X)."""
+    lead = len(x.shape) - spatial - 1
+    shape = (prod(x.shape[:lead]), x.shape[lead], *_padded_size(x.shape[lead + 1 :]))
+    found = x.reshape(shape)
+    if found is None:
+        found = low.copy(x).reshape(shape)
+        assert found is not None
+    return found
+
+
+def _by_groups(w: View, groups: int) -> View:
+    """(O, C / groups, *K) as (group, O / groups, C / groups, Z, Y, X)."""
+    missing = (1,) * (SPATIAL + 2 - len(w.shape))
+    out, depth, *kernel = w.shape
+    return w._replace(
+        shape=(groups, out // groups, depth, *missing, *kernel),
+        strides=(w.strides[0] * (out // groups), w.strides[0], w.strides[1], *(0 for _ in missing), *w.strides[2:]),
+    )
+
+
+def _padded_size(size: Sequence[int]) -> tuple[int, ...]:
+    return (1,) * (SPATIAL - len(size)) + tuple(size)
+
+
+def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], each: Sequence[Axes]) -> Result:
+    """The result of the correlations along `each`, which together compute all of it: channels last in memory."""
+    shape, spatial = node.spec.shape, len(size)
+    lead = len(shape) - spatial - 1
+    order = (*range(lead), *range(lead + 1, len(shape)), lead)
+    pixels = (prod(shape) // shape[lead], shape[lead])
+    epilogue = low.epilogue(node, pixels, order)
+    result: Result = epilogue.outputs if epilogue is not None else None
+    if epilogue is None:
+        made = low.temp([shape[i] for i in order], x.dtype)
+        result = made.permute((*range(lead), len(shape) - 1, *range(lead, len(shape) - 1)))
+        epilogue = plain_store(made._replace(shape=pixels, strides=(pixels[1], 1)))
+    for axes in each:
+        correlate(low, x, w, axes, epilogue, _padded_size(size), node)
+    return result
+
+
+@lowers("convolve")
+def convolve(low: Lowering, node: Node) -> Result:
+    x, w = (low.view(i) for i in node.inputs)
+    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
+    if not _is_supported(node, x, w):
+        return None
+    size = node.spec.shape[-len(stride) :]
+    axes = forward_axes(x.shape[-len(stride) :], size, w.shape[2:], (stride, padding, dilation))
+    return _product(low, node, _images(low, x, len(stride)), _by_groups(w, groups), size, [axes])
+
+
+@lowers("convolve_transpose")
+def convolve_transpose(low: Lowering, node: Node) -> Result:
+    y, w = (low.view(i) for i in node.inputs)
+    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
+    if not _is_supported(node, y, w):
+        return None
+    size = node.attrs["size"]
+    each = list(transpose_axes(size, y.shape[-len(stride) :], w.shape[2:], (stride, padding, dilation)))
+    turned = _by_groups(w, groups).permute((0, 2, 1, 3, 4, 5))
+    return _product(low, node, _images(low, y, len(stride)), turned, size, each)
+
+
+@lowers("convolve_kernel")
+def convolve_kernel(low: Lowering, node: Node) -> View | None:
+    x, y = (low.view(i) for i in node.inputs)
+    stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
+    spatial = len(stride)
+    if not _is_supported(node, x, y):
+        return None
+    axes = forward_axes(x.shape[-spatial:], y.shape[-spatial:], node.attrs["kernel"], (stride, padding, dilation))
+    w = low.temp(node.spec.shape, x.dtype)
+    padded = w._replace(
+        shape=(*w.shape[:2], *_padded_size(w.shape[2:])),
+        strides=(*w.strides[:2], *(0,) * (SPATIAL - spatial), *w.strides[2:]),
+    )
+    weight_gradient(low, _images(low, x, spatial), _images(low, y, spatial), axes, groups, padded, node)
+    return w

@@ -1,0 +1,371 @@
+"""The weight gradient of convolutions: products of shifted images with the result's cotangent.
+
+w[o, c, k] = sum over pixels of x[pixel s + k d, c] y[pixel, o]. A register tile holds some taps and
+input channels (their elements of x lie together) times vectors of output channels; its sums run over
+the pixels of a piece, and pieces are added up in memory. Parts of the pieces have sums of their own,
+so that there is work for several threads; they are added in one order, whoever computed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+from .....core.node import Node
+from ...codegen.builder import Builder, Value
+from ...codegen.types import I8, I64, Type
+from ...plan.lowering import Lowering
+from ...plan.plan import View
+from ...plan.record import Record
+from .geometry import Axes, forward, tap_runs
+from .region import Part, fields, placed, reading, zeros
+from .tile import most_sums, nothing, products, sizes_of, split_two, tile_start, vectors
+
+# How much of the images a piece copies to scratch memory, at most.
+REGION_BYTES = 128 << 10
+# Cotangents that more tiles than this read are copied too: a copy that the cache holds is read faster.
+FEW_TILES = 4
+# How many pixels a piece has, at least where there are so many: its sums are read and written once for it.
+PIXELS = 256
+# How many independent pieces of work there are.
+UNITS = 16
+
+_WEIGHT = Record(
+    # The images and the cotangents; bytes from pixel to pixel in them, along rows and columns.
+    f"{fields('x')} {fields('y')} x_row x_pixel y_row y_pixel *sums "
+    # Pieces: images, planes, rows of outputs; how many pieces and tiles a unit of work has.
+    "images images_piece planes rows rows_piece bands pieces pieces_part tiles_share shares "
+    # Tiles: runs of taps and elements of a run, cut into tiles; panels of channels; bytes of a group's channels.
+    "runs tiles_runs larger_runs run tiles_run larger_run panels panels_each group_in group_out columns"
+)
+
+
+class Shape(NamedTuple):
+    """What the kernel's code depends on."""
+
+    type: Type
+    x_layout: str
+    y_layout: str
+    runs: int
+    length: int
+    nv: int
+    is_even: bool
+
+    @property
+    def larger(self) -> int:
+        """The tile's size along the axis on which some tiles are smaller by one."""
+        return self.runs if self.runs > 1 else self.length
+
+    @property
+    def key(self) -> str:
+        less = "" if self.is_even else " or less"
+        return f"conv.weight {self.type.text} {self.x_layout} {self.y_layout} {self.runs}x{self.length}x{self.nv}{less}"
+
+
+def _weight(b: Builder, shape: Shape) -> None:
+    r = _WEIGHT.load(b)
+    type, width = shape.type, shape.nv * b.target.lanes(shape.type)
+    one, zero = b.index(1), b.index(0)
+    line = b.mul(r["run"], b.index(width))
+    tiles_panel = b.mul(r["tiles_runs"], r["tiles_run"])
+    tiles_all = b.mul(tiles_panel, r["panels"])
+    table = b.offset(b.rec, _WEIGHT.end, I64)
+    with b.loop(b.lo, b.hi) as unit:
+        part, share = b.udiv(unit.index, r["shares"]), b.urem(unit.index, r["shares"])
+        first = b.mul(part, r["pieces_part"])
+        last = b.imin(b.add(first, r["pieces_part"]), r["pieces"])
+        first_tile = b.mul(share, r["tiles_share"])
+        last_tile = b.imin(b.add(first_tile, r["tiles_share"]), tiles_all)
+        sums = b.offset(r["sums"], b.mul(b.mul(part, b.mul(r["panels"], r["runs"])), line), type)
+        with b.loop(first, last) as piece:
+            block = _block(b, r, piece.index)
+            x = placed(b, type, shape.x_layout, "x", r, block, b.scratch())
+            copied = b.mul(r["x_image"], b.index(type.size)) if shape.x_layout != "direct" else zero
+            behind = b.offset(b.scratch(), b.mul(r["images_piece"], copied), I8)
+            y = placed(b, type, shape.y_layout, "y", r, block, behind)
+            with b.loop(first_tile, last_tile) as tile:
+                panel, rest = b.udiv(tile.index, tiles_panel), b.urem(tile.index, tiles_panel)
+                t, e = b.udiv(rest, r["tiles_run"]), b.urem(rest, r["tiles_run"])
+                group, column = b.udiv(panel, r["panels_each"]), b.urem(panel, r["panels_each"])
+                channel = b.mul(column, b.index(width))
+                run = tile_start(b, t, shape.runs, r["larger_runs"])
+                at = tile_start(b, e, shape.length, r["larger_run"])
+                rows = b.sub(tile_start(b, b.add(t, one), shape.runs, r["larger_runs"]), run)
+                columns = b.sub(tile_start(b, b.add(e, one), shape.length, r["larger_run"]), at)
+                to = b.add(b.mul(b.add(b.mul(panel, r["runs"]), run), line), b.mul(at, b.index(width)))
+                to = b.offset(sums, to, type)
+                with b.when(b.icmp("eq", piece.index, first)), b.loop(0, rows) as row:
+                    zeros(b, type, b.offset(to, b.mul(row.index, line), type), b.mul(columns, b.index(width)))
+                taken = Taken(
+                    b.offset(x, b.add(b.mul(group, r["group_in"]), at), type),
+                    b.offset(y, b.add(b.mul(group, r["group_out"]), channel), type),
+                    b.offset(table, run, I64),
+                    to,
+                    line,
+                    b.sub(r["group_out"], channel),
+                )
+
+                def body(size: int, taken: Taken = taken, block: Part = block) -> None:
+                    runs, length = (size, shape.length) if shape.runs > 1 else (1, size)
+                    _add(b, shape, runs, length, r, block, taken)
+
+                along, larger = (t, r["larger_runs"]) if shape.runs > 1 else (e, r["larger_run"])
+                sizes_of(b, shape.larger, along, larger, shape.is_even, body)
+
+
+def _block(b: Builder, r: dict[str, Value], piece: Value) -> Part:
+    """The outputs of a piece."""
+    rest, band = b.udiv(piece, r["bands"]), b.urem(piece, r["bands"])
+    some, plane = b.udiv(rest, r["planes"]), b.urem(rest, r["planes"])
+    image, row = b.mul(some, r["images_piece"]), b.mul(band, r["rows_piece"])
+    images = b.imin(b.sub(r["images"], image), r["images_piece"])
+    return Part(image, images, plane, row, b.imin(b.sub(r["rows"], row), r["rows_piece"]))
+
+
+class Taken(NamedTuple):
+    """A tile: its first elements of the images and the cotangents, where its runs' offsets stand and its sums go.
+
+    `line` is the elements from one run's sums to the next, `left` how many channels there are from its first.
+    """
+
+    x: Value
+    y: Value
+    runs: Value
+    to: Value
+    line: Value
+    left: Value
+
+
+def _add(b: Builder, shape: Shape, runs: int, length: int, r: dict[str, Value], block: Part, taken: Taken) -> None:
+    """Add the products of a block's pixels to a tile's sums."""
+    type, lanes, nv = shape.type, b.target.lanes(shape.type), shape.nv
+    width = nv * lanes
+    masks = None
+    if _is_masked(b):
+        masks = [b.fixed_mask(b.sub(taken.left, b.index(lanes * j)), lanes) for j in range(nv)]
+    away = [b.load(I64, b.offset(taken.runs, i, I64)) for i in range(runs)]
+    start = nothing(b, type, runs * length * nv)
+    with b.loop(0, block.images, carried=start) as image:
+        x_image = b.offset(taken.x, b.mul(image.index, r["x_image"]), type)
+        y_image = b.offset(taken.y, b.mul(image.index, r["y_image"]), type)
+        with b.loop(0, block.rows, carried=image.values) as row:
+            x_row = b.offset(x_image, b.mul(row.index, r["x_row"]), I8)
+            y_row = b.offset(y_image, b.mul(row.index, r["y_row"]), I8)
+            ahead = [y_row, *(b.offset(x_row, a, I8) for a in away)]
+            with b.loop(0, r["columns"], carried=[*ahead, *row.values]) as pixel:
+                (y, *at), sums = pixel.values[: runs + 1], pixel.values[runs + 1 :]
+                others = [_vector(b, type.vector(lanes), b.offset(y, lanes * j, type), j, masks) for j in range(nv)]
+                sums = tuple(products(b, type, _scalars(b, type, at, length), others, sums))
+                on = [b.offset(y, r["y_pixel"], I8), *(b.offset(p, r["x_pixel"], I8) for p in at)]
+                pixel.carry(*on, *sums)
+            row.carry(*pixel.results[runs + 1 :])
+        image.carry(*row.results)
+    for i in range(runs):
+        to = b.offset(taken.to, b.mul(taken.line, b.index(i)), type)
+        for j in range(length * nv):
+            place = b.offset(to, (j // nv) * width + (j % nv) * lanes, type)
+            b.store(b.fadd(b.load(type.vector(lanes), place), image.results[i * length * nv + j]), place)
+
+
+def _is_masked(b: Builder) -> bool:
+    """Whether a last vector of channels is read under a mask; elsewhere a copy has room behind it."""
+    return b.target.width == 64
+
+
+def _vector(b: Builder, type: Type, at: Value, number: int, masks: list[Value] | None) -> Value:
+    return b.load(type, at) if masks is None else b.masked_load(type, at, masks[number])
+
+
+def _scalars(b: Builder, type: Type, pointers: list[Value], length: int) -> Iterator[Value]:
+    """The elements of a tile's runs, each loaded when it is asked for."""
+    for pointer in pointers:
+        for i in range(length):
+            if i % 4 == 0:
+                # Kept from the code generator, which would load everything before the products.
+                held = b.opaque(pointer)
+            yield b.load(type, b.offset(held, i, type))
+
+
+_COLLECT = Record("*sums *w parts part panels_each runs run inner group_out depth group channel element step")
+
+
+def _collect(b: Builder, type: Type, nv: int) -> None:
+    """Add the parts' sums and store them as the kernel's elements. One unit is a run of a panel."""
+    r = _COLLECT.load(b)
+    lanes = b.target.lanes(type)
+    width = nv * lanes
+    table = b.offset(b.rec, _COLLECT.end, I64)
+    line = b.local(type, width)
+    with b.loop(b.lo, b.hi) as unit:
+        panel, run = b.udiv(unit.index, r["runs"]), b.urem(unit.index, r["runs"])
+        group, block = b.udiv(panel, r["panels_each"]), b.urem(panel, r["panels_each"])
+        first = b.mul(block, b.index(width))
+        used = b.imin(b.sub(r["group_out"], first), b.index(width))
+        source = b.offset(r["sums"], b.mul(b.mul(unit.index, r["run"]), b.index(width)), type)
+        at = b.add(b.mul(group, r["group"]), b.mul(first, r["channel"]))
+        to = b.offset(r["w"], b.add(at, b.load(I64, b.offset(table, run, I64))), type)
+        with b.loop(0, r["inner"]) as x, b.loop(0, r["depth"]) as c:
+            place = b.offset(source, b.mul(b.add(b.mul(x.index, r["depth"]), c.index), b.index(width)), type)
+            start = [b.load(type.vector(lanes), b.offset(place, lanes * j, type)) for j in range(nv)]
+            with b.loop(1, r["parts"], carried=start) as part:
+                more = b.offset(place, b.mul(part.index, r["part"]), type)
+                loaded = [b.load(type.vector(lanes), b.offset(more, lanes * j, type)) for j in range(nv)]
+                part.carry(*(b.fadd(s, v) for s, v in zip(part.values, loaded)))
+            for j, v in enumerate(part.results):
+                b.store(v, b.offset(line, lanes * j, type))
+            out = b.offset(to, b.add(b.mul(x.index, r["step"]), b.mul(c.index, r["element"])), type)
+            with b.loop(0, used) as channel:
+                v = b.load(type, b.offset(line, channel.index, type))
+                b.store(v, b.offset(out, b.mul(channel.index, r["channel"]), type))
+
+
+class _Pieces(NamedTuple):
+    """How the pixels are cut: images of a piece, rows of outputs of it, pieces of a plane, pieces."""
+
+    images: int
+    rows: int
+    bands: int
+    number: int
+
+
+def _pieces(x: View, axes: Axes, count: int) -> _Pieces:
+    rows = axes.y.outputs
+    line = axes.z.span(1) * axes.x.span(axes.x.outputs) * x.shape[1] * x.type.size
+    while rows > 1 and axes.y.span(rows) * line > REGION_BYTES:
+        rows = -(-rows // 2)
+    bands = -(-axes.y.outputs // rows)
+    rows = -(-axes.y.outputs // bands)
+    images = 1
+    if bands == 1:
+        room = max(1, REGION_BYTES // max(1, axes.y.span(rows) * line))
+        images = min(count, room, -(-PIXELS // (rows * axes.x.outputs)))
+        images = -(-count // -(-count // images))
+    return _Pieces(images, rows, bands, -(-count // images) * axes.z.outputs * bands)
+
+
+def _shares(pieces: int, tiles: int, read: int, sums: int) -> tuple[int, int]:
+    """Parts of the pieces, and shares of the tiles for each: what moves least memory for so many units.
+
+    Every share reads all images of its part; every part has its own sums, written and read.
+    """
+    best = (float("inf"), 1, 1)
+    for shares in (1, 2, 4, 8, UNITS):
+        parts = UNITS // shares
+        if shares <= tiles and parts <= pieces:
+            best = min(best, (shares * read + parts * sums, parts, shares))
+    if best[0] < float("inf"):
+        return best[1:]
+    shares = min(tiles, UNITS)
+    return min(pieces, -(-UNITS // shares)), shares
+
+
+def weight_gradient(low: Lowering, x: View, y: View, axes: Axes, groups: int, w: View, node: Node) -> None:
+    """Add the steps that compute `w`, the gradient (O, C / groups, Z, Y, X) of a kernel that `axes` describe.
+
+    `x` is (N, C, Z, Y, X), `y` (N, O, Z, Y, X) the cotangent of the result.
+    """
+    target, type = low.target, x.type
+    count, outputs = x.shape[0], axes.outputs
+    channels, depth = w.shape[0] // groups, w.shape[1]
+    nv = vectors(target, type, channels)
+    width = nv * target.lanes(type)
+    pieces = _pieces(x, axes, count)
+    source = reading("x", x, axes, pieces.rows)
+    offsets, run = tap_runs(axes, source.strides, groups, depth)
+    runs, elements = split_two(len(offsets), run, most_sums(target) // nv)
+    points = Axes(*(forward(n, n, 1, 1, 0, 1) for n in outputs))
+    # Vectors of the cotangent end beside an image's last channels, or are read from a copy.
+    fits = target.width == 64 or channels % width == 0
+    is_read_often = runs.tiles * elements.tiles > FEW_TILES
+    cotangent = reading("y", y, points, pieces.rows, fits and not is_read_often)
+    panels_each = -(-channels // width)
+    panels = groups * panels_each
+    tiles = runs.tiles * elements.tiles * panels
+    size = panels * len(offsets) * run * width
+    read = (x.size + y.size) * type.size + (source.nbytes + cotangent.nbytes) * count
+    parts, shares = _shares(pieces.number, tiles, read, 2 * size * type.size)
+    pieces_part = -(-pieces.number // parts)
+    parts = -(-pieces.number // pieces_part)
+    tiles_share = -(-tiles // shares)
+    shares = -(-tiles // tiles_share)
+    sums = low.temp((parts, size), x.dtype)
+    varying = runs if runs.tile > 1 else elements
+    shape = Shape(type, source.layout, cotangent.layout, runs.tile, elements.tile, nv, varying.is_even)
+    given = _WEIGHT.words(
+        **source.words,
+        **cotangent.words,
+        x_row=axes.y.stride * source.strides[1] * type.size,
+        x_pixel=axes.x.stride * source.strides[2] * type.size,
+        y_row=cotangent.strides[1] * type.size,
+        y_pixel=cotangent.strides[2] * type.size,
+        sums=sums,
+        images=count,
+        images_piece=pieces.images,
+        planes=outputs[0],
+        rows=outputs[1],
+        rows_piece=pieces.rows,
+        bands=pieces.bands,
+        pieces=pieces.number,
+        pieces_part=pieces_part,
+        tiles_share=tiles_share,
+        shares=shares,
+        runs=len(offsets),
+        tiles_runs=runs.tiles,
+        larger_runs=runs.larger,
+        run=run,
+        tiles_run=elements.tiles,
+        larger_run=elements.larger,
+        panels=panels,
+        panels_each=panels_each,
+        group_in=depth,
+        group_out=channels,
+        columns=outputs[2],
+    )
+    low.step(
+        low.kernel(shape.key, lambda b: _weight(b, shape)),
+        [*given, *(o * type.size for o in offsets)],
+        reads=[x, y],
+        writes=[sums],
+        units=parts * shares,
+        scratch=pieces.images * (source.nbytes + cotangent.nbytes) + width * type.size,
+        flops=2.0 * count * prod(outputs) * prod(w.shape),
+        nodes=[node],
+        label=f"{node.op.name} {shape.runs}x{shape.length}x{nv}",
+    )
+    _add_collect(low, axes, sums, (panels, panels_each, run, nv), w, node)
+
+
+def _add_collect(low: Lowering, axes: Axes, sums: View, tiling: tuple[int, int, int, int], w: View, node: Node) -> None:
+    panels, panels_each, run, nv = tiling
+    type = sums.type
+    channels = w.shape[0] * panels_each // panels
+    inner = run // w.shape[1]
+    taps = (axes.z.taps, axes.y.taps, axes.x.taps // inner)
+    offsets = [sum(at) for at in product(*([j * s for j in range(n)] for n, s in zip(taps, w.strides[2:])))]
+    given = _COLLECT.words(
+        sums=sums,
+        w=w,
+        parts=sums.shape[0],
+        part=sums.shape[1],
+        panels_each=panels_each,
+        runs=len(offsets),
+        run=run,
+        inner=inner,
+        group_out=channels,
+        depth=w.shape[1],
+        group=channels * w.strides[0],
+        channel=w.strides[0],
+        element=w.strides[1],
+        step=w.strides[4],
+    )
+    low.step(
+        low.kernel(f"conv.collect {type.text} {nv}", lambda b: _collect(b, type, nv)),
+        [*given, *offsets],
+        reads=[sums],
+        writes=[w],
+        units=panels * len(offsets),
+        nodes=[node],
+        label="conv.collect",
+    )

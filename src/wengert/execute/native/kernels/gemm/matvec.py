@@ -1,0 +1,326 @@
+"""Products of a vector and a matrix, which memory bounds: every element of the matrix is read once, in its order.
+
+The result is a row: y[n] = sum over k of x[k] * b[k, n]. Where columns lie side by side, several
+vectors of them are summed at once down the inner axis; where the inner axis does, several columns
+are, each in lanes of its own which are added up at the end as a tree. A long inner axis of few
+columns is cut into chunks, summed apart and then together: how it is cut follows from the sizes
+alone, so sums have the same bits on any number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .....core.node import Node
+from ...codegen.builder import Builder, Value
+from ...codegen.types import I64, Target, Type
+from ...plan.lowering import Epilogue, Lowering
+from ...plan.plan import View
+from ...plan.record import Record
+from ...scalar.fp16 import convert
+from .finish import Finish, Place, plain_store
+from .pack import pack
+from .tiles import CHAINS, is_masked, numpy_dtype
+
+# Columns that are summed at once along the inner axis.
+COLUMNS = 4
+# Elements of the matrix that one unit reads at least, where a long inner axis is cut.
+CHUNK = 1 << 15
+# It is cut where there are fewer units than this without.
+UNITS = 16
+
+
+def block_of(target: Target) -> int:
+    """Vectors of columns in a unit: as many sums as leave registers for what is loaded.
+
+    The more of a row is read in one go, the better the processor foresees what comes next.
+    """
+    return target.registers // 2
+
+
+RECORD = Record("*x *b inner columns x_step b_step b_column chunk chunks blocks")
+
+
+def turned(epilogue: Epilogue) -> Epilogue | None:
+    """The epilogue of a column as that of a row; None where its arrays are not dense along the column."""
+    kinds = {"scalar": "scalar", "row": "column", "column": "scalar", "full": "full"}
+    along = [v for v, kind in zip(epilogue.operands, epilogue.kinds) if kind in ("row", "full")]
+    if any(v.strides[-2] != 1 and v.shape[-2] != 1 for v in (*along, *epilogue.outputs)):
+        return None
+    turn = lambda v: v._replace(shape=(*v.shape[:-2], 1, v.shape[-2]), strides=(*v.strides[:-2], 0, v.strides[-2]))
+    operands, outputs = ([turn(v) for v in views] for views in (epilogue.operands, epilogue.outputs))
+    return Epilogue(epilogue.key, operands, [kinds[k] for k in epilogue.kinds], outputs, epilogue.emit, epilogue.nodes)
+
+
+def row_product(low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue, nodes: Sequence[Node]) -> None:
+    """Add the steps of x @ y, of shapes (batch..., 1, k) and (batch..., k, n)."""
+    *batch, _, inner = x.shape
+    columns = y.shape[-1]
+    width = block_of(low.target) * low.target.lanes(type)
+    per = CHUNK // max(1, min(columns, width))
+    units = math.prod(batch) * -(-columns // width)
+    chunks = -(-inner // per) if inner >= 2 * per and units < UNITS else 1
+    if chunks == 1:
+        _step(low, x, y, type, Finish(epilogue, len(batch)), inner, 1, nodes)
+        return
+    per = -(-inner // chunks)  # no small piece is left over
+    parts = low.temp((*batch, chunks, 1, columns), numpy_dtype(type))
+    _step(low, x, y, type, Finish(plain_store(parts), len(batch) + 1), per, chunks, nodes)
+    ones = low.constant(np.ones(chunks, numpy_dtype(type))).broadcast((*batch, 1, chunks))
+    summed = parts.reshape((*batch, chunks, columns))
+    assert summed is not None
+    _step(low, ones, summed, type, Finish(epilogue, len(batch)), chunks, 1, nodes)
+
+
+def _step(
+    low: Lowering,
+    x: View,
+    y: View,
+    type: Type,
+    finish: Finish,
+    chunk: int,
+    chunks: int,
+    nodes: Sequence[Node],
+) -> None:
+    *batch, _, inner = x.shape
+    columns = y.shape[-1]
+    b_step, b_column = y.strides[-2:]
+    how = "columns" if b_column == 1 or columns == 1 else "any"
+    if b_step == 1 and inner > 1 and not (b_column == 1 and columns > 1):
+        how = "inner"
+        if x.strides[-1] != 1:
+            packed = pack(low, x, type, (1,), (1,))
+            x = packed._replace(shape=x.shape, strides=(*packed.strides[:-1], 0, 1))
+    shape = _Shape(type, x.type, y.type, how, len(batch), chunks > 1)
+    blocks = -(-columns // (block_of(low.target) * low.target.lanes(type)))
+    axes = zip(batch, x.strides, y.strides)
+    words = RECORD.words(
+        x=x,
+        b=y,
+        inner=inner,
+        columns=columns,
+        x_step=x.strides[-1],
+        b_step=b_step,
+        b_column=b_column,
+        chunk=chunk,
+        chunks=chunks,
+        blocks=blocks,
+    )
+    flops = 2.0 * math.prod((*batch, inner, columns))
+    units = blocks * chunks * math.prod(batch)
+    epilogue = finish.epilogue
+    low.step(
+        low.kernel(f"matvec {shape} {finish.key}", lambda b: RowProduct(b, shape, finish).write()),
+        [*words, *(n for axis in axes for n in axis), *finish.words()],
+        reads=[x, y, *epilogue.operands],
+        writes=epilogue.outputs,
+        units=units,
+        grain=max(1, int(CHUNK * units / (flops + 1))),
+        flops=flops,
+        nodes=(*nodes, *epilogue.nodes),
+        label=f"matvec {'x'.join(map(str, (*batch, inner, columns)))}",
+    )
+
+
+class _Shape(NamedTuple):
+    """What the code of a kernel depends on, besides its epilogue."""
+
+    type: Type
+    x: Type
+    b: Type
+    how: str
+    batch_axes: int
+    is_cut: bool
+
+    def __str__(self) -> str:
+        cut = " cut" if self.is_cut else ""
+        return f"{self.type.text} {self.x.text} {self.b.text} {self.how} {self.batch_axes}{cut}"
+
+
+class RowProduct:
+    """Writes the kernel of a vector times a matrix: a unit is a block of columns, of a chunk of the inner axis."""
+
+    def __init__(self, b: Builder, shape: _Shape, finish: Finish) -> None:
+        self.b, self.shape, self.finish = b, shape, finish
+        self.type = shape.type
+        self.lanes, self.block = b.target.lanes(shape.type), block_of(b.target)
+        self.words = RECORD.load(b)
+        self.sums = b.local(shape.type, self.block * self.lanes)
+
+    def write(self) -> None:
+        """The whole kernel."""
+        b, shape, w = self.b, self.shape, self.words
+        with b.loop(b.lo, b.hi) as unit:
+            block, rest = b.urem(unit.index, w["blocks"]), b.udiv(unit.index, w["blocks"])
+            chunk, rest = b.urem(rest, w["chunks"]), b.udiv(rest, w["chunks"])
+            x, matrix = w["x"], w["b"]
+            batch: list[Value] = []
+            for axis in reversed(range(shape.batch_axes)):
+                size, x_stride, b_stride = b.words(RECORD.end + 3 * axis, 3)
+                index, rest = b.urem(rest, size), b.udiv(rest, size)
+                x = b.offset(x, b.mul(index, x_stride), shape.x)
+                matrix = b.offset(matrix, b.mul(index, b_stride), shape.b)
+                batch.insert(0, index)
+            start = b.mul(chunk, w["chunk"])
+            inner = b.imin(w["chunk"], b.sub(w["inner"], start))
+            x = b.offset(x, b.mul(start, w["x_step"]), shape.x)
+            matrix = b.offset(matrix, b.mul(start, w["b_step"]), shape.b)
+            column = b.mul(block, b.index(self.block * self.lanes))
+            matrix = b.offset(matrix, b.mul(column, w["b_column"]), shape.b)
+            left = b.imin(b.sub(w["columns"], column), b.index(self.block * self.lanes))
+            {"columns": self._down, "inner": self._along, "any": self._gathered}[shape.how](x, matrix, inner, left)
+            places = self.finish.places(b, RECORD.end + 3 * shape.batch_axes, [*batch, *[chunk] * shape.is_cut])
+            self._finish(places, column, left)
+
+    # -- sums of columns that lie side by side
+
+    def _down(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
+        """Vectors of columns, a block of them at a time down to one, and the last ones under a mask."""
+        b, lanes = self.b, self.lanes
+        done = b.index(0)
+        vectors = self.block
+        while vectors:
+            stop = b.add(done, b.and_(b.sub(left, done), b.index(-vectors * lanes)))
+            with b.loop(done, stop, vectors * lanes) as tile:
+                at = b.offset(matrix, tile.index, self.shape.b)
+                load = lambda p, c: b.load(self.shape.b.vector(lanes), b.offset(p, c * lanes, self.shape.b))
+                self._columns(x, at, inner, vectors, load, tile.index)
+            done = stop
+            vectors //= 2
+        with b.when(b.icmp("slt", done, left)):
+            mask = b.fixed_mask(b.sub(left, done), lanes)
+            load = lambda p, c: b.masked_load(self.shape.b.vector(lanes), p, mask)
+            self._columns(x, b.offset(matrix, done, self.shape.b), inner, 1, load, done)
+
+    def _gathered(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
+        """Columns anywhere, a vector at a time."""
+        b, lanes = self.b, self.lanes
+        column = self.words["b_column"]
+        steps = b.mul(b.iota(I64.vector(lanes)), b.splat(column, lanes))
+        with b.loop(0, left, lanes) as tile:
+            mask = b.fixed_mask(b.sub(left, tile.index), lanes)
+            at = b.offset(matrix, b.mul(tile.index, column), self.shape.b)
+            load = lambda p, c: b.gather(self.shape.b.vector(lanes), p, steps, mask)
+            self._columns(x, at, inner, 1, load, tile.index)
+
+    def _columns(
+        self,
+        x: Value,
+        at: Value,
+        inner: Value,
+        vectors: int,
+        load: Callable[[Value, int], Value],
+        column: Value,
+    ) -> None:
+        """The sums of `vectors` vectors of columns; few of them in several sums each, for their latency."""
+        b, shape = self.b, self.shape
+        unroll = max(1, CHAINS // vectors)
+        x_step, b_step = self.words["x_step"], self.words["b_step"]
+        zero = Value("zeroinitializer", self.type.vector(self.lanes))
+
+        def step(sums: Sequence[Value], x_at: Value, b_at: Value) -> tuple[list[Value], Value, Value]:
+            factor = b.splat(convert(b, b.load(shape.x, x_at), self.type), self.lanes)
+            made = [self._add(factor, convert(b, load(b_at, c), self.type), s) for c, s in enumerate(sums)]
+            return made, b.offset(x_at, x_step, shape.x), b.offset(b_at, b_step, shape.b)
+
+        turns = b.and_(inner, b.index(-unroll))
+        with b.loop(0, turns, unroll, [*[zero] * vectors * unroll, x, at]) as loop:
+            *sums, x_at, b_at = loop.values
+            new: list[Value] = []
+            for u in range(unroll):
+                made, x_at, b_at = step(sums[u * vectors : (u + 1) * vectors], x_at, b_at)
+                new += made
+            loop.carry(*new, x_at, b_at)
+        *parts, x_at, b_at = loop.results
+        while len(parts) > vectors:
+            half = len(parts) // 2
+            parts = [self._plus(p, q) for p, q in zip(parts[:half], parts[half:])]
+        if unroll > 1:
+            with b.loop(turns, inner, 1, [*parts, x_at, b_at]) as loop:
+                *sums, x_at, b_at = loop.values
+                made, x_at, b_at = step(sums, x_at, b_at)
+                loop.carry(*made, x_at, b_at)
+            parts = list(loop.results[:vectors])
+        for c, total in enumerate(parts):
+            b.store(total, b.offset(self.sums, b.add(column, b.index(c * self.lanes)), self.type))
+
+    # -- sums along an inner axis that lies in order
+
+    def _along(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
+        """Columns four at a time, then one by one."""
+        b = self.b
+        most = b.and_(left, b.index(-COLUMNS))
+        for count, first, last in ((COLUMNS, b.index(0), most), (1, most, left)):
+            with b.loop(first, last, count) as group:
+                at = b.offset(matrix, b.mul(group.index, self.words["b_column"]), self.shape.b)
+                for c, total in enumerate(self._dots(x, at, inner, count)):
+                    b.store(total, b.offset(self.sums, b.add(group.index, b.index(c)), self.type))
+
+    def _dots(self, x: Value, at: Value, inner: Value, count: int) -> list[Value]:
+        """The sums of `count` columns, in vectors along the inner axis."""
+        b, lanes, shape = self.b, self.lanes, self.shape
+        unroll = CHAINS // count
+        columns = [at]
+        for _ in range(count - 1):
+            columns.append(b.offset(columns[-1], self.words["b_column"], shape.b))
+        zero = Value("zeroinitializer", self.type.vector(lanes))
+
+        def step(sums: Sequence[Value], k: Value, mask: Value | None) -> list[Value]:
+            def load(pointer: Value, type: Type) -> Value:
+                place = b.offset(pointer, k, type)
+                vector = type.vector(lanes)
+                return convert(b, b.masked_load(vector, place, mask) if mask else b.load(vector, place), self.type)
+
+            factor = load(x, shape.x)
+            return [self._add(factor, load(c, shape.b), s) for c, s in zip(columns, sums)]
+
+        sums = [zero] * count
+        done = b.index(0)
+        for steps in (unroll, 1) if unroll > 1 else (1,):
+            stop = b.add(done, b.and_(b.sub(inner, done), b.index(-steps * lanes)))
+            with b.loop(done, stop, steps * lanes, [*sums, *[zero] * count * (steps - 1)]) as loop:
+                new: list[Value] = []
+                for u in range(steps):
+                    k = b.add(loop.index, b.index(u * lanes))
+                    new += step(loop.values[u * count : (u + 1) * count], k, None)
+                loop.carry(*new)
+            sums = list(loop.results)
+            while len(sums) > count:
+                half = len(sums) // 2
+                sums = [self._plus(p, q) for p, q in zip(sums[:half], sums[half:])]
+            done = stop
+        rest = b.either(
+            b.icmp("slt", done, inner),
+            lambda: step(sums, done, b.fixed_mask(b.sub(inner, done), lanes)),
+            lambda: sums,
+        )
+        return [b.reduce_lanes(s, self._plus) for s in rest]
+
+    # -- arithmetic, and what follows
+
+    def _add(self, x: Value, y: Value, total: Value) -> Value:
+        b = self.b
+        return b.fma(x, y, total) if self.type.is_float else b.add(b.mul(x, y), total)
+
+    def _plus(self, x: Value, y: Value) -> Value:
+        return self.b.fadd(x, y) if self.type.is_float else self.b.add(x, y)
+
+    def _finish(self, places: Sequence[Place], column: Value, left: Value) -> None:
+        """The epilogue of the block's sums, vector by vector."""
+        b, lanes = self.b, self.lanes
+        whole = b.index(0) if is_masked(b.target) else b.and_(left, b.index(-lanes))
+
+        def at(index: Value, mask: Value | None) -> None:
+            here = self.finish.moved(b, places, b.index(0), b.add(column, index))
+            product = b.load(self.type.vector(lanes), b.offset(self.sums, index, self.type))
+            self.finish.row(b, here, [product], [mask] if mask else None)
+
+        if not is_masked(b.target):
+            with b.loop(0, whole, lanes) as vector:
+                at(vector.index, None)
+        with b.loop(whole, left, lanes) as vector:
+            at(vector.index, b.tail_mask(b.sub(left, vector.index), lanes))

@@ -1,0 +1,296 @@
+"""The kernel of a matrix product: tiles of the result in registers, every stride a number at run time.
+
+A tile is a sum of outer products: at each step along the inner axis its rows of A are broadcast
+one by one against its vectors of B. A is thus read by single elements, with any strides, and
+transposes of A cost nothing; B's columns lie side by side, in memory or in packed panels
+(:mod:`wengert.execute.native.kernels.gemm.pack`). What follows the product is computed on the tile.
+
+Latencies are hidden by asking ahead: while two tiles of a panel are computed, the next panel is
+brought near, and while a tile is stored, what the next tile's epilogue reads and writes. It is the
+second-level cache that they are brought into: the first is small, and its sets are few where rows
+are a power of two apart.
+
+The record: see `Layout`. Units are blocks of tiles: a range of rows' tiles by a range of panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...codegen.builder import Builder, Value
+from ...codegen.types import I64, Type
+from .finish import Finish, Place
+from .tiles import WIDE, Tile, heights, is_masked
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which word of the record is what, after A, B and B's last panel (two words each).
+
+    `inner` and `columns` are sizes. Row r of a tile that starts at row m of A is at
+    `m * a_place + r * a_row`, and one step along the inner axis is `a_inner[height]` on. B's panels
+    are `b_panel` apart, its inner axis `b_inner`; a last panel that is not full is read from a place
+    of its own, with `tail_inner`. A block is `block_tiles` tiles by `block_panels` panels, of which
+    there are `row_blocks` times `column_blocks`; `row_turn` and `column_turn` say after how many units the
+    next block of rows and of columns begins, one of them 1. Sums begin at `start`, the bits of 0 or -0.
+    `counts` says how many tiles of each height.
+    For each axis of the batch there is a size and a stride of A, of B and of the last panel.
+    """
+
+    kinds: int
+    batch_axes: int
+
+    a, b, tail = 0, 2, 4
+    inner, columns, panels = 6, 7, 8
+    a_place, a_row, b_panel, b_inner, tail_inner = 9, 10, 11, 12, 13
+    block_tiles, block_panels, row_blocks, column_blocks, row_turn, column_turn = 14, 15, 16, 17, 18, 19
+    start = 20
+    counts = 21
+
+    @property
+    def a_inner(self) -> int:
+        return self.counts + self.kinds
+
+    @property
+    def batch(self) -> int:
+        return self.a_inner + self.kinds
+
+    @property
+    def finish(self) -> int:
+        return self.batch + 4 * self.batch_axes
+
+
+class Panel(NamedTuple):
+    """A panel of B: its first vector, and the stride of the inner axis."""
+
+    pointer: Value
+    step: Value
+
+
+class Product:
+    """Writes the kernel of a product of one type, number of batch axes and epilogue."""
+
+    def __init__(self, b: Builder, type: Type, finish: Finish) -> None:
+        self.b = b
+        self.type = type
+        self.finish = finish
+        self.lanes = b.target.lanes(type)
+        self.heights = heights(b.target)
+        self.layout = Layout(len(self.heights), finish.batch_axes)
+        self.masked = is_masked(b.target)
+        self.inline = self.masked and finish.is_short(b.target, type)
+        self.tile = None if self.inline else b.local(type, self.heights[0] * WIDE * self.lanes)
+
+    def write(self) -> None:
+        """The whole kernel: for each unit its panels, for each panel its tiles."""
+        b, at = self.b, self.layout
+        with b.loop(b.lo, b.hi) as unit:
+            row_blocks, column_blocks = b.word(at.row_blocks), b.word(at.column_blocks)
+            row_block = b.urem(b.udiv(unit.index, b.word(at.row_turn)), row_blocks)
+            column_block = b.urem(b.udiv(unit.index, b.word(at.column_turn)), column_blocks)
+            rest = b.udiv(unit.index, b.mul(row_blocks, column_blocks))
+            batch: list[Value] = []
+            for axis in reversed(range(at.batch_axes)):
+                size = b.word(at.batch + 4 * axis)
+                batch.insert(0, b.urem(rest, size))
+                rest = b.udiv(rest, size)
+            a, whole, tail = (self._start(word, batch, 1 + i) for i, word in enumerate((at.a, at.b, at.tail)))
+            places = self.finish.places(b, at.finish, batch)
+            count = b.word(at.block_panels)
+            first = b.mul(column_block, count)
+            last = b.imin(b.add(first, count), b.word(at.panels))
+            # The unit after this one begins with the next block's first panel, or with this one's.
+            by_columns = b.icmp("eq", b.word(at.column_turn), b.index(1))
+            next_first = b.select(by_columns, b.urem(last, b.word(at.panels)), first)
+            with b.loop(first, last) as panel:
+                column = b.mul(panel.index, b.index(WIDE * self.lanes))
+                left = b.sub(b.word(at.columns), column)
+                pointer = b.offset(whole, b.mul(panel.index, b.word(at.b_panel)), self.type)
+                step = b.word(at.b_inner)
+                after = b.add(panel.index, b.index(1))
+                after = b.select(b.icmp("slt", after, last), after, next_first)
+                following = Panel(b.offset(whole, b.mul(after, b.word(at.b_panel)), self.type), step)
+                if not self.masked:
+                    partial = b.icmp("slt", left, b.index(WIDE * self.lanes))
+                    pointer = b.select(partial, tail, pointer)
+                    step = b.select(partial, b.word(at.tail_inner), step)
+                wide = b.icmp("sgt", left, b.index(self.lanes))
+                here = Panel(pointer, step)
+                with b.when(wide):
+                    self._tiles(WIDE, row_block, a, here, following, column, left, places)
+                with b.when(b.not_(wide)):
+                    self._tiles(1, row_block, a, here, following, column, left, places)
+
+    def _start(self, word: int, batch: Sequence[Value], which: int) -> Value:
+        """An operand's first element in this batch."""
+        b = self.b
+        pointer = b.buffer(word)
+        for axis, index in enumerate(batch):
+            stride = b.word(self.layout.batch + 4 * axis + which)
+            pointer = b.offset(pointer, b.mul(index, stride), self.type)
+        return pointer
+
+    def _tiles(
+        self,
+        vectors: int,
+        row_block: Value,
+        a: Value,
+        panel: Panel,
+        following: Panel,
+        column: Value,
+        left: Value,
+        places: Sequence[Place],
+    ) -> None:
+        """The tiles of one panel in one block of rows, height by height."""
+        b, at = self.b, self.layout
+        masks = None
+        if self.masked:
+            masks = [b.fixed_mask(b.sub(left, b.index(c * self.lanes)), self.lanes) for c in range(vectors)]
+        count = b.word(at.block_tiles)
+        low = b.mul(row_block, count)
+        high = b.add(low, count)
+        before, row, width = b.index(0), b.index(0), b.index(vectors * self.lanes)
+        for kind, height in enumerate(self.heights):
+            count = b.word(at.counts + kind)
+            after = b.add(before, count)
+            with b.loop(b.imax(before, low), b.imin(after, high)) as t:
+                start = b.add(row, b.mul(b.sub(t.index, before), b.index(height)))
+                rows = b.offset(a, b.mul(start, b.word(at.a_place)), self.type)
+                tile = Tile(height, vectors)
+                here = self.finish.moved(b, places, start, column)
+                ahead = None
+                if tile.is_largest(b.target):
+                    ahead = self._part(following, b.sub(t.index, low))
+                    # The tile below, or the first of the next panel.
+                    last = b.icmp("eq", b.add(t.index, b.index(1)), high)
+                    up = b.mul(b.sub(low, t.index), b.index(height))
+                    rows_on, columns_on = b.select(last, up, b.index(height)), b.select(last, width, b.index(0))
+                    here = self.finish.heralded(b, here, rows_on, columns_on)
+                sums = self._sums(tile, rows, b.word(at.a_inner + kind), panel, ahead, masks)
+                self._store(vectors, sums, here, masks, left)
+            before, row = after, b.add(row, b.mul(count, b.index(height)))
+
+    def _part(self, panel: Panel, vector: Value) -> Panel:
+        """One vector of a panel, by lines to ask for: its last elements; none where there are no more vectors."""
+        b = self.b
+        there = b.icmp("slt", vector, b.index(WIDE))
+        column = b.add(b.mul(vector, b.index(self.lanes)), b.index(self.lanes - 1))
+        pointer = b.offset(panel.pointer, b.select(there, column, b.index(0)), self.type)
+        return Panel(pointer, b.select(there, panel.step, b.index(0)))
+
+    def _sums(
+        self,
+        tile: Tile,
+        rows: Value,
+        a_step: Value,
+        panel: Panel,
+        ahead: Panel | None,
+        masks: Sequence[Value] | None,
+    ) -> list[Value]:
+        """The tile's elements, row by row, summed along the inner axis; meanwhile what is `ahead` is asked for."""
+        b, at = self.b, self.layout
+        inner = b.word(at.inner)
+        a_row = b.word(at.a_row)
+        # A pointer for every third row: the two rows after it are within reach of an address.
+        groups = [b.offset(rows, b.mul(b.index(g), a_row), self.type) for g in range(0, tile.rows, 3)]
+        zero = b.splat(b.load(self.type, b.offset(b.rec, at.start, I64)), self.lanes)
+        size = tile.rows * tile.vectors
+        sums = [zero] * size
+
+        def step(sums: Sequence[Value], groups: Sequence[Value], b_at: Value) -> list[Value]:
+            loaded = [self._load(b_at, c, masks) for c in range(tile.vectors)]
+            made = []
+            for r in range(tile.rows):
+                if r % 3 == 0:
+                    # Kept from the code generator, which would make all addresses one chain of additions.
+                    group = b.opaque(groups[r // 3])
+                one = group
+                if r % 3:
+                    one = b.offset(one, a_row if r % 3 == 1 else b.add(a_row, a_row), self.type)
+                x = b.splat(b.load(self.type, one), self.lanes)
+                made += [self._add(x, y, s) for y, s in zip(loaded, sums[r * tile.vectors :])]
+            return made
+
+        def on(pointers: Sequence[Value]) -> list[Value]:
+            *groups, b_at = pointers
+            return [*(b.offset(g, a_step, self.type) for g in groups), b.offset(b_at, panel.step, self.type)]
+
+        pointers = [*groups, panel.pointer]
+        done: Value = b.index(0)
+        if tile.unroll > 1:
+            # Several steps at once, each into sums of its own; -0 is what adding changes nothing.
+            nothing = b.const(zero.type, -0.0 if self.type.is_float else 0)
+            turns = b.sub(inner, b.urem(inner, b.index(tile.unroll)))
+            with b.loop(0, turns, tile.unroll, [*sums, *[nothing] * (tile.unroll - 1) * size, *pointers]) as loop:
+                split = size * tile.unroll
+                now, new = list(loop.values[split:]), []
+                for u in range(tile.unroll):
+                    new += step(loop.values[u * size : (u + 1) * size], now[:-1], now[-1])
+                    now = on(now)
+                loop.carry(*new, *now)
+            parts = [loop.results[u * size : (u + 1) * size] for u in range(tile.unroll)]
+            while len(parts) > 1:
+                half = len(parts) // 2
+                parts = [tuple(self._plus(x, y) for x, y in zip(parts[i], parts[i + half])) for i in range(half)]
+            sums, pointers, done = list(parts[0]), list(loop.results[split:]), turns
+        asked = [ahead.pointer] if ahead is not None else []
+        with b.loop(done, inner, 1, [*sums, *pointers, *asked]) as loop:
+            now = list(loop.values[size : size + len(pointers)])
+            if ahead is not None:
+                b.prefetch(loop.values[-1], level=2)
+                asked = [b.offset(loop.values[-1], ahead.step, self.type)]
+            loop.carry(*step(loop.values[:size], now[:-1], now[-1]), *on(now), *asked)
+        return list(loop.results[:size])
+
+    def _load(self, pointer: Value, vector: int, masks: Sequence[Value] | None) -> Value:
+        pointer = self.b.offset(pointer, vector * self.lanes, self.type) if vector else pointer
+        type = self.type.vector(self.lanes)
+        return self.b.masked_load(type, pointer, masks[vector]) if masks else self.b.load(type, pointer)
+
+    def _add(self, x: Value, y: Value, total: Value) -> Value:
+        b = self.b
+        return b.fma(x, y, total) if self.type.is_float else b.add(b.mul(x, y), total)
+
+    def _plus(self, x: Value, y: Value) -> Value:
+        return self.b.fadd(x, y) if self.type.is_float else self.b.add(x, y)
+
+    def _store(
+        self,
+        vectors: int,
+        sums: Sequence[Value],
+        places: list[Place],
+        masks: Sequence[Value] | None,
+        left: Value,
+    ) -> None:
+        """The epilogue of a tile."""
+        b, finish = self.b, self.finish
+        rows = len(sums) // vectors
+        if self.tile is None:
+            for r in range(rows):
+                finish.row(b, places, sums[r * vectors : (r + 1) * vectors], masks)
+                places = finish.next_row(b, places)
+            return
+        for i, x in enumerate(sums):
+            b.store(x, b.offset(self.tile, i * self.lanes, self.type))
+        if masks is not None:
+            self._store_rows(rows, vectors, places, masks)
+            return
+        full = b.icmp("sge", left, b.index(vectors * self.lanes))
+        with b.when(full):
+            self._store_rows(rows, vectors, places, None)
+        with b.when(b.not_(full)):
+            masks = [b.tail_mask(b.sub(left, b.index(c * self.lanes)), self.lanes) for c in range(vectors)]
+            self._store_rows(rows, vectors, places, masks)
+
+    def _store_rows(self, rows: int, vectors: int, places: list[Place], masks: Sequence[Value] | None) -> None:
+        b = self.b
+        assert self.tile is not None
+        pointers = [p.pointer for p in places]
+        with b.loop(0, rows, 1, [self.tile, *pointers]) as loop:
+            at = loop.values[0]
+            here = [place._replace(pointer=p) for p, place in zip(loop.values[1:], places)]
+            self.finish.row(b, here, [self._load(at, c, None) for c in range(vectors)], masks)
+            following = self.finish.next_row(b, here)
+            loop.carry(b.offset(at, vectors * self.lanes, self.type), *(p.pointer for p in following))

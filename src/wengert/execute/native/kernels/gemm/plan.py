@@ -1,0 +1,203 @@
+"""Planning a matrix product: how it is blocked, what is packed, the steps.
+
+What decides is measured: B is read from where it lies if its columns are side by side, unless it is
+larger than the cache and read by many rows; otherwise it is packed, as a step of its own. A is packed
+where its lines would push each other out of the cache. Small products are one step and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .....core.node import Node
+from ...codegen.types import F32, Type, storage_type
+from ...plan.lowering import Epilogue, Lowering
+from ...plan.plan import View
+from .finish import Finish
+from .matvec import row_product, turned
+from .micro import Layout, Product
+from .pack import pack
+from .tiles import heights, is_masked, panel_width, share_rows
+
+# Bytes of the second-level cache; of A that one unit reads again for every panel: panels and results pass beside it.
+CACHE = 1 << 20
+BLOCK_BYTES = CACHE // 4
+# A unit does at least this much, so that handing it out costs little beside it.
+UNIT_FLOPS = 1e5
+# Big products are cut to at least so many units, for threads to share; packed panels to so many shares.
+UNITS = 16
+SHARES = 8
+# Addresses that agree in their last 12 bits share a set of the first-level cache, which holds so many of them.
+PAGE = 4096
+WAYS = 12
+# An operand that is packed is read at least for so many columns or rows of the other: the cost is a few percent then.
+REUSE = 256
+# Its ways, the bytes of one, whose multiples share a set, and the bytes of a line.
+CACHE_WAYS, LINE = 16, 64
+WAY_BYTES = CACHE // CACHE_WAYS
+# A panel whose lines fall on few of its sets is packed if so many rows read it.
+CLASH_REUSE = 112
+# A panel of B that is longer than the cache is packed if so many rows read it, about five tiles.
+TILE_REUSE = 64
+
+
+def compute_type(dtype: np.dtype[Any]) -> Type | None:
+    """The type in which products of a dtype are summed; None where there is no kernel."""
+    type = storage_type(dtype)
+    if type is None or (not type.is_float and type.bits < 32):
+        return None
+    return F32 if type.bits == 16 else type
+
+
+class Blocks(NamedTuple):
+    """How tiles and panels are grouped to units."""
+
+    tiles: int
+    panels: int
+    row_blocks: int
+    column_blocks: int
+    row_turn: int
+    column_turn: int
+
+
+def product(
+    low: Lowering, x: View, y: View, epilogue: Epilogue, nodes: Sequence[Node] = (), *, is_outer: bool = False
+) -> None:
+    """Add the steps of x @ y, of shapes (batch..., m, k) and (batch..., k, n), and of what follows it.
+
+    Sums begin at 0, so that none is -0, except with `is_outer`, where each is one product and nothing is added.
+    """
+    type = compute_type(x.dtype)
+    assert type is not None
+    assert type == compute_type(y.dtype)
+    *batch, rows, _ = x.shape
+    columns = y.shape[-1]
+    if not math.prod((*batch, rows, columns)):
+        return
+    if rows == 1 and not is_outer:
+        row_product(low, x, y, type, epilogue, nodes)
+        return
+    if columns == 1 and not is_outer and (row := turned(epilogue)) is not None:
+        axes = (*range(len(batch)), -1, -2)
+        row_product(low, y.permute(axes), x.permute(axes), type, row, nodes)
+        return
+    _gemm(low, x, y, type, epilogue, nodes, is_outer)
+
+
+def _gemm(
+    low: Lowering, x: View, y: View, type: Type, epilogue: Epilogue, nodes: Sequence[Node], is_outer: bool
+) -> None:
+    """Add the step of one product of matrices, and those of packing before it."""
+    *batch, rows, inner = x.shape
+    columns = y.shape[-1]
+    finish = Finish(epilogue, len(batch))
+    target = low.target
+    width = panel_width(target, type)
+    panels = -(-columns // width)
+    kinds, counts = heights(target), share_rows(rows, target)
+    a, a_place, a_row, a_inner = _left(low, x, type, columns)
+    across = (*range(len(batch)), -1, -2)
+    if y.type != type or (y.strides[-1] != 1 and columns > 1) or _is_packed(y, rows, width):
+        b = pack(low, y.permute(across), type, (width,), (panels,))
+        b_panel, b_inner = width * inner, width
+        tail, tail_inner = b._replace(offset=(panels - 1) * b_panel), width
+        tail_strides = b.strides[:-1]
+    else:
+        b, b_panel, b_inner = y, width, y.strides[-2]
+        tail, tail_inner, tail_strides = y, b_inner, y.strides[:-2]
+        if not is_masked(target) and columns % width:
+            last = _cut(y, -1, (panels - 1) * width, columns)
+            tail = pack(low, last.permute(across), type, (width,), (1,))
+            tail_inner, tail_strides = width, tail.strides[:-1]
+    tile_bytes, tile_flops = kinds[0] * inner * type.size, 2.0 * kinds[0] * width * inner
+    blocks = _blocks(sum(counts), panels, tile_bytes, tile_flops, math.prod(batch), b is not y)
+    b_strides = b.strides[: len(batch)]
+    layout = Layout(len(kinds), len(batch))
+    words = [
+        *(a, b, tail, inner, columns, panels),
+        *(a_place, a_row, b_panel, b_inner, tail_inner),
+        *blocks,
+        -1 << (type.bits - 1) if is_outer and type.is_float else 0,
+        *counts,
+        *a_inner,
+        *(n for axis in zip(batch, a.strides, b_strides, tail_strides) for n in axis),
+        *finish.words(),
+    ]
+    key = f"gemm {type.text} {layout.batch_axes} {finish.key} {finish.ahead}"
+    low.step(
+        low.kernel(key, lambda builder: Product(builder, type, finish).write()),
+        words,
+        reads=[a, b, tail, *epilogue.operands],
+        writes=epilogue.outputs,
+        units=blocks.row_blocks * blocks.column_blocks * math.prod(batch),
+        grain=max(1, int(UNIT_FLOPS / (1 + 2.0 * rows * columns * inner / (blocks.row_blocks * blocks.column_blocks)))),
+        flops=2.0 * math.prod((*batch, rows, columns, inner)),
+        nodes=(*nodes, *epilogue.nodes),
+        label=f"gemm {'x'.join(map(str, (*batch, rows, columns, inner)))}",
+    )
+
+
+def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, int, list[int]]:
+    """A as the kernel reads it: where, its strides from tile to tile, row to row, and of the inner axis by height.
+
+    It is packed where it is read often and its lines fall on few sets of the cache.
+    """
+    kinds = heights(low.target)
+    rows, inner = x.shape[-2:]
+    row_stride, inner_stride = x.strides[-2:]
+    clash = _clashes(x, -2, type) or _clashes(x, -1, type)
+    if x.type == type and not (clash and columns >= REUSE):
+        return x, row_stride, row_stride, [inner_stride] * len(kinds)
+    packed = pack(low, x, type, kinds, share_rows(rows, low.target))
+    return packed, inner, 1, list(kinds)
+
+
+def _is_packed(y: View, rows: int, width: int) -> bool:
+    """Whether B does not stay in the cache from one reading to the next, and is read often enough to be packed for it.
+
+    All of it is read again by every block of rows, a panel of it by every tile.
+    """
+    inner, columns = y.shape[-2:]
+    size = y.type.size
+    if rows >= 3 * REUSE and inner * columns * size > 2 * CACHE:
+        return True
+    if rows >= TILE_REUSE and inner * width * size >= CACHE // 4:
+        return True
+    stride = abs(y.strides[-2]) * size
+    places = WAY_BYTES // min(WAY_BYTES, max(LINE, stride & -stride))
+    return rows >= CLASH_REUSE and stride != 0 and inner > places * CACHE_WAYS // 2
+
+
+def _clashes(x: View, axis: int, type: Type) -> bool:
+    """Whether steps along an axis fall on the same set of the first-level cache, and are more than it holds."""
+    stride = x.strides[axis]
+    return x.shape[axis] > WAYS and stride != 0 and stride * type.size % PAGE == 0
+
+
+def _cut(x: View, axis: int, start: int, stop: int) -> View:
+    """The elements from `start` to `stop` along an axis."""
+    shape = list(x.shape)
+    shape[axis] = stop - start
+    return x._replace(shape=tuple(shape), offset=x.offset + start * x.strides[axis])
+
+
+def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool) -> Blocks:
+    """Units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few units.
+
+    Threads have contiguous shares of the units. They share out the rows, or with `columns_by_thread` the columns,
+    whose panels are then in the cache of the one thread that packs and reads them; units are of several panels then.
+    """
+    height = min(tiles, max(1, BLOCK_BYTES // max(1, tile_bytes)))
+    height = -(-tiles // -(-tiles // height))
+    while height > 1 and batch * panels * -(-tiles // height) < UNITS and height * tile_flops > 2 * UNIT_FLOPS:
+        height = -(-height // 2)
+    width = min(panels, max(1, int(UNIT_FLOPS / (height * tile_flops + 1))))
+    if columns_by_thread:
+        width = max(width, panels // SHARES)
+    row_blocks, column_blocks = -(-tiles // height), -(-panels // width)
+    turns = (1, row_blocks) if columns_by_thread else (column_blocks, 1)
+    return Blocks(height, width, row_blocks, column_blocks, *turns)

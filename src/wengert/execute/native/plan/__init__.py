@@ -1,0 +1,1 @@
+"""Plans: a program as data, what writes it, and its form on disk."""

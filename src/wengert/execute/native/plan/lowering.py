@@ -1,0 +1,143 @@
+"""From graphs to plans: what lowerings of ops write with, and the table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....core.node import Node
+from ..codegen.kernel import Build, Kernel, kernel
+from ..codegen.types import Target
+from .plan import Buffer, HostCall, Jump, Plan, Step, View, dense
+
+# op name to its lowering: a function of (lowering, node) that adds steps and gives the result's view
+# (a tuple of views for several results), or None where it has no kernel for these dtypes or shapes.
+Rule = Callable[["Lowering", Node], "View | tuple[View, ...] | None"]
+RULES: dict[str, Rule] = {}
+
+
+def lowers(*names: str) -> Callable[[Rule], Rule]:
+    """Declare the lowering of ops by their names."""
+
+    def register(rule: Rule) -> Rule:
+        for name in names:
+            RULES[name] = rule
+        return rule
+
+    return register
+
+
+class Epilogue:
+    """What is computed on every element of a product before it is stored, written into its kernel.
+
+    The product's result has the shape (..., rows, columns). `operands` are the arrays besides the
+    product itself, broadcast to that shape; `kinds` says how each is read: "scalar" (one number),
+    "row" (a number for every row: column stride 0), "column" (a row of numbers, the same in every
+    row: row stride 0, column stride 1), "full" (column stride 1). `outputs` are what is stored,
+    column stride 1, each of the product's shape; there may be several, and the product itself is
+    among them only where it is wanted. `key` names the computation.
+
+    `emit(builder, product, operands)` writes it: vectors (or scalars) of the product's compute type
+    in, of each operand's memory type; values of the outputs' memory types out, in order.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        operands: Sequence[View],
+        kinds: Sequence[str],
+        outputs: Sequence[View],
+        emit: Callable[[Any, Any, Sequence[Any]], list[Any]],
+        nodes: Sequence[Node] = (),
+    ) -> None:
+        self.key = key
+        self.operands = tuple(operands)
+        self.kinds = tuple(kinds)
+        self.outputs = tuple(outputs)
+        self.emit = emit
+        self.nodes = tuple(nodes)
+
+
+class Lowering:
+    """A graph on its way to a plan: the views of what is already computed, and how to add steps.
+
+    A graph inside another, the body of a loop say, adds its steps to the plan of the one around it, `outer`.
+    """
+
+    def __init__(self, target: Target, outer: Lowering | None = None) -> None:
+        self.target = target
+        self.plan: Plan = outer.plan if outer is not None else Plan()
+        self.views: dict[Node, View | tuple[View, ...]] = {}
+        self._dense: dict[Node, View] = {}
+        self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
+
+    def view(self, entry: Any) -> View:
+        """The array of a node that is computed by now, as it lies in memory (any strides)."""
+        found = self.views[entry]
+        assert isinstance(found, View)
+        return found
+
+    def temp(self, shape: Sequence[int], dtype: Any) -> View:
+        """A new contiguous array in the arena."""
+        dtype = np.dtype(dtype)
+        shape = tuple(shape)
+        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        return View(Buffer("temp", nbytes), dtype, shape, dense(shape))
+
+    def constant(self, value: Any) -> View:
+        """An array that is part of the program."""
+        array = np.asarray(value, order="C")
+        buffer = Buffer("constant", array.nbytes, len(self.plan.constants), array)
+        self.plan.constants.append(buffer)
+        return View(buffer, array.dtype, array.shape, dense(array.shape))
+
+    def number(self, value: Any, dtype: Any) -> View:
+        """A 0-d array of a number."""
+        key = (repr(value), np.dtype(dtype))
+        if key not in self._numbers:
+            self._numbers[key] = self.constant(np.asarray(value, dtype))
+        return self._numbers[key]
+
+    def kernel(self, key: str, build: Build) -> Kernel:
+        """The kernel of this key for the lowering's target."""
+        return kernel(key, build, self.target)
+
+    def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
+        """Add a step; the arguments are those of :class:`Step`."""
+        self.plan.steps.append(Step(kernel, words, **rest))
+
+    def contiguous(self, x: View) -> View:
+        """The array with its elements in order, copied where they are not."""
+        return x if x.is_contiguous else self.copy(x)
+
+    def copy(self, x: View) -> View:
+        """A contiguous copy."""
+        raise NotImplementedError
+
+    def forward(self, node: Node, writes: Sequence[View], when: View | None = None) -> None:
+        """A step that runs the op's own forward, in Python; only where one of the 64-bit words `when` is not 0."""
+        raise NotImplementedError
+
+    def side_by_side(self, node: Node, x: View) -> View:
+        """A contiguous copy of the array of a node, made once."""
+        if node not in self._dense:
+            self._dense[node] = self.copy(x)
+        return self._dense[node]
+
+    def is_better_turned(self, node: Node, rows: int) -> bool:
+        """Whether those who read the product `node`, of so many rows, would rather have columns in memory than rows."""
+        return False
+
+    def twin(self, node: Node, name: str) -> Node | None:
+        """A node of another op with the same operands and attributes, so that one kernel may compute both."""
+        return None
+
+    def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
+        """What follows the product `node`, to be computed in its kernel; None: store the product.
+
+        `shape` is the product's (..., rows, columns) as the kernel sees it: the node's axes, taken in
+        `order` where that is another than their own, reshaped.
+        """
+        return None

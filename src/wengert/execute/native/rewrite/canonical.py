@@ -1,0 +1,355 @@
+"""The form of a graph that lowering starts from.
+
+Composites without a kernel of their own are opened; reductions are written with the four that loops
+have; reshapes move up to where they are views. Every rule keeps the values that the op's own
+forward gives, up to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+
+from ....core.graph import Graph
+from ....core.node import Node
+from ....core.record import OUTPUT
+from ....core.snapshot import constant_node, located
+from ....core.spec import int32
+from ....passes.cse import cse
+from ....passes.fold import fold
+from ....passes.origins import note
+from ....passes.rewrite import Rule, RuleSet, build, moved_onto, rewrite, with_outputs
+from ....passes.safer import SAFER
+from ....passes.simplify import simplify
+from ..plan.lowering import RULES
+from .checks import place_from_start
+from .extremes import extremes
+from .loop_invariants import scans
+from .row_cse import REPEATED_ROWS
+from .scalarize import components
+from .small_products import SMALL_PRODUCTS
+
+
+def canonical(graph: Graph) -> Graph:
+    """The graph in the form that :mod:`wengert.execute.native.fuse.groups` takes."""
+    graph = scans(rewrite(rewrite(graph, SAFER), _SOFTMAX))
+    while True:
+        opened = graph.expand_where(lambda n: n.op.name not in RULES)
+        if opened is graph:
+            break
+        graph = opened
+    graph = cse(simplify(rewrite(fold(graph, _FOLDED), _UNIFORM)))
+    graph = rewrite(rewrite(graph, SMALL_PRODUCTS), _RULES)
+    whole = cse(simplify(rewrite(cse(graph), REPEATED_ROWS)))
+    parted = simplify(components(whole))
+    graph = parted = whole if parted is whole else cse(parted)
+    for _ in range(_ROUNDS):
+        before, graph = graph, _reshapes_first(graph)
+        if graph is before:
+            break
+    return graph if graph is parted else cse(graph)
+
+
+# Constants made while compiling are kept with the program: small ones only.
+_FOLDED = 1 << 16
+# The longest row that an element is picked from by a masked sum.
+_CLASSES = 4096
+# How many elementwise nodes in a row a reshape moves over, at most.
+_ROUNDS = 8
+
+
+def _float32_or_64(node: Node) -> bool:
+    return bool(node.spec.dtype.kind == "f" and node.spec.dtype.itemsize >= 4)
+
+
+# Ops whose value is their first operand's: they are there for derivatives and for checkpoints.
+_SAME = frozenset(
+    {"checkpoint_name", "clip_gradient", "clip_gradient_norm", "scale_gradient", "stop_gradient", "straight_through"}
+)
+
+
+def _same(node: Node) -> Node | None:
+    x = node.inputs[0]
+    return x if isinstance(x, Node) and x.spec == node.spec else None
+
+
+def _of_nothing(node: Node) -> Node | None:
+    """A sum or product over an axis of size 0 is 0 or 1 everywhere."""
+    (x,) = node.inputs
+    if not isinstance(x, Node) or x.spec.size or not node.spec.size:
+        return None
+    value = constant_node(np.asarray(node.op.name in ("prod", "all"), node.spec.dtype))
+    return build("broadcast", (value,), node, shape=node.spec.shape) if node.spec.shape else value
+
+
+def _like(value: Node, x: Node) -> Node:
+    return build("broadcast", (value,), x, shape=x.spec.shape) if value.spec.shape != x.spec.shape else value
+
+
+def _count(x: Node, axis: tuple[int, ...]) -> int:
+    return math.prod(x.spec.shape[a] for a in axis)
+
+
+def _mean(node: Node) -> Node | None:
+    (x,), axis = node.inputs, node.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
+        return None
+    total = build("sum", (x,), node, axis=axis, keepdims=node.attrs["keepdims"])
+    return build("divide", (_over_single_axes(total) or total, float(_count(x, axis))), node)
+
+
+def _logsumexp(node: Node) -> Node | None:
+    (x,), axis = node.inputs, node.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
+        return None
+    top = build("max", (x,), node, axis=axis, keepdims=True)
+    shifted = build("exp", (build("subtract", (x, _like(top, x)), node),), node)
+    total = build("sum", (shifted,), node, axis=axis, keepdims=True)
+    level = build("add", (build("log", (total,), node), top), node)
+    # An infinite maximum is the result itself (and a NaN is neither less nor more than it).
+    whole = build("where", (build("isinf", (top,), node), top, level), node)
+    return build("reshape", (whole,), node, shape=node.spec.shape) if whole.spec.shape != node.spec.shape else whole
+
+
+def _softmax(node: Node) -> Node | None:
+    """Softmax with one division a row: the sum is at least 1, so its reciprocal neither overflows nor underflows."""
+    (x,), axis = node.inputs, (node.attrs["axis"],)
+    if not isinstance(x, Node) or not _float32_or_64(x) or x.spec.size == 0:
+        return None
+    top = build("max", (x,), node, axis=axis, keepdims=True)
+    shifted = build("exp", (build("subtract", (x, _like(top, x)), node),), node)
+    total = build("sum", (shifted,), node, axis=axis, keepdims=True)
+    return build("multiply", (shifted, _like(build("reciprocal", (total,), node), x)), node)
+
+
+def _moments(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node, Node]:
+    """The mean, the deviation from it, and the sum of its squares, along axes that are kept."""
+    total = build("sum", (x,), like, axis=axis, keepdims=True)
+    mean = build("divide", (total, float(_count(x, axis))), like)
+    return mean, *_squared_deviations(x, mean, axis, like)
+
+
+def _squared_deviations(x: Node, mean: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:
+    """The deviation from a mean, and the sum of its squares."""
+    deviation = build("subtract", (x, _like(mean, x)), like)
+    squares = build("sum", (build("multiply", (deviation, deviation), like),), like, axis=axis, keepdims=True)
+    return deviation, squares
+
+
+def _var(node: Node) -> Node | None:
+    (x,), axis = node.inputs, node.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x):
+        return None
+    freedom = _count(x, axis) - node.attrs["correction"]
+    if _count(x, axis) == 0 or freedom <= 0:
+        return None
+    total = build("sum", (x,), node, axis=axis, keepdims=True)
+    mean = build("divide", (total, float(_count(x, axis))), node)
+    # Of equal elements the mean may be another number, by a rounding: between the extremes it is theirs.
+    squares = _squared_deviations(x, build("clip", (mean, *extremes(x, axis, node)), node), axis, node)[1]
+    found = build("divide", (squares, float(freedom)), node)
+    return build("reshape", (found,), node, shape=node.spec.shape) if found.spec.shape != node.spec.shape else found
+
+
+def _standardize(node: Node) -> Node | None:
+    """Of `output` nodes: which of the three results of standardize is meant."""
+    source = node.inputs[0]
+    if not isinstance(source, Node) or source.op.name != "standardize":
+        return None
+    (x,), axis = source.inputs, source.attrs["axis"]
+    if not isinstance(x, Node) or not _float32_or_64(x) or _count(x, axis) == 0:
+        return None
+    mean, deviation, squares = _moments(x, axis, node)
+    variance = build("divide", (squares, float(_count(x, axis))), node)
+    if node.attrs["index"] == 1:
+        return mean
+    if node.attrs["index"] == 2:
+        return variance
+    inverse = build("rsqrt", (build("add", (variance, source.attrs["eps"]), node),), node)
+    return build("multiply", (deviation, _like(inverse, x)), node)
+
+
+def _sum_of_wider(node: Node) -> Node | None:
+    """Sums are computed in the dtype of their result."""
+    (x,) = node.inputs
+    if not isinstance(x, Node) or x.spec.dtype == node.spec.dtype:
+        return None
+    return build(node.op.name, (build("cast", (x,), node, dtype=node.spec.dtype),), node, **node.attrs)
+
+
+def _truth(x: Node, node: Node) -> Node:
+    return x if x.spec.dtype.kind == "b" else build("not_equal", (x, 0), node)
+
+
+def _any_or_all(node: Node) -> Node | None:
+    (x,) = node.inputs
+    if not isinstance(x, Node) or x.spec.dtype.kind == "b":
+        return None
+    return build(node.op.name, (_truth(x, node),), node, **node.attrs)
+
+
+def _count_nonzero(node: Node) -> Node | None:
+    (x,) = node.inputs
+    if not isinstance(x, Node):
+        return None
+    counted = build("cast", (_truth(x, node),), node, dtype=node.spec.dtype)
+    return build("sum", (counted,), node, **node.attrs)
+
+
+def _over_single_axes(node: Node) -> Node | None:
+    """A reduction over axes of size 1 only drops them; but sums begin at 0.0, and 0.0 plus -0.0 is 0.0."""
+    (x,) = node.inputs
+    if not isinstance(x, Node) or _count(x, node.attrs["axis"]) != 1 or x.spec.dtype != node.spec.dtype:
+        return None
+    if node.op.name == "sum" and x.spec.inexact:
+        x = build("add", (x, 0.0), node)
+    return build("reshape", (x,), node, shape=node.spec.shape)
+
+
+def _picked(node: Node) -> Node | None:
+    """One element of each row, of a value that a loop computes: a masked sum fuses with what makes it."""
+    x, at = node.inputs
+    if not isinstance(x, Node) or not isinstance(at, Node) or x.op.kind != "elementwise" or not _float32_or_64(x):
+        return None
+    shape = x.spec.shape
+    if node.attrs["axis"] != -1 or at.spec.shape != (*shape[:-1], 1) or shape[-1] > _CLASSES or x.spec.size == 0:
+        return None
+    index = build("reshape", (place_from_start(at, shape[-1], len(shape) - 1, node),), node, shape=shape[:-1])
+    hit = build("one_hot", (index,), node, num_classes=shape[-1], dtype=np.dtype(bool))
+    return build("sum", (build("where", (hit, x, 0.0), node),), node, axis=(-1,), keepdims=True)
+
+
+def _one_hot(node: Node) -> Node | None:
+    """Classes in a dtype that holds all of them: loops compare with every one."""
+    (index,) = node.inputs
+    if not isinstance(index, Node) or node.attrs["num_classes"] - 1 <= np.iinfo(index.spec.dtype).max:
+        return None
+    return build("one_hot", (build("cast", (index,), node, dtype=int32),), node, **node.attrs)
+
+
+def _new_axes(node: Node) -> Node | None:
+    """A slice that only adds axes, or its transpose, which drops them, as a reshape: fusion sees through those."""
+    if any(entry is not None for entry in node.attrs["entries"]) or not isinstance(node.inputs[0], Node):
+        return None
+    return build("reshape", (node.inputs[0],), node, shape=node.spec.shape)
+
+
+def _square(node: Node) -> Node | None:
+    """The second power as a product, which is what it rounds to."""
+    x, exponent = node.inputs
+    if not isinstance(x, Node) or isinstance(exponent, Node) or exponent != 2 or x.spec != node.spec:
+        return None
+    return build("multiply", (x, x), node) if _float32_or_64(x) else None
+
+
+def _one_number(node: Node) -> Node | None:
+    """An array of one number as that number, broadcast: no memory is read for it, and rules about numbers see it."""
+    value = node.attrs["value"]
+    if value.size < 2 or value.dtype.kind == "V" or value.dtype.kind == "c":
+        return None
+    first = value.flat[0]
+    # As bits, so that NaNs are equal and zeros of different signs are not.
+    same = np.ascontiguousarray(value).view(f"u{value.itemsize}") == np.asarray(first).view(f"u{value.itemsize}")
+    return build("broadcast", (constant_node(np.asarray(first)),), node, shape=node.spec.shape) if same.all() else None
+
+
+_UNIFORM = RuleSet([Rule("one number", frozenset({"constant"}), _one_number)])
+
+_SOFTMAX = RuleSet([Rule("softmax in the open", frozenset({"softmax"}), _softmax)])
+
+_RULES = RuleSet(
+    [
+        Rule("value for derivatives", _SAME, _same),
+        Rule("reduction of nothing", frozenset({"sum", "prod", "any", "all"}), _of_nothing),
+        Rule("reduction over single axes", frozenset({"sum", "prod", "max", "min", "any", "all"}), _over_single_axes),
+        Rule("sum in the result's dtype", frozenset({"sum", "prod"}), _sum_of_wider),
+        Rule("truth before any and all", frozenset({"any", "all"}), _any_or_all),
+        Rule("count as sum", frozenset({"count_nonzero"}), _count_nonzero),
+        Rule("element of a row as masked sum", frozenset({"gather"}), _picked),
+        Rule("classes in a wider dtype", frozenset({"one_hot"}), _one_hot),
+        Rule("new axes by reshaping", frozenset({"slice", "slice_transpose"}), _new_axes),
+        Rule("square as product", frozenset({"pow"}), _square),
+        Rule("mean as sum", frozenset({"mean"}), _mean),
+        Rule("logsumexp in the open", frozenset({"logsumexp"}), _logsumexp),
+        Rule("variance in the open", frozenset({"var"}), _var),
+        Rule("standardize in the open", frozenset({"output"}), _standardize),
+    ]
+)
+
+
+def _reshapes_first(graph: Graph) -> Graph:
+    """Reshapes of elementwise results become results of reshaped operands, where nothing else uses those.
+
+    A reshape of what is in memory is a view and costs nothing; one of a value that is computed in
+    a loop would make that value be stored.
+    """
+    outputs = Counter(graph.outputs)
+    replace: dict[Node, Node] = {}
+    for node in graph.nodes:
+        made = moved_onto(node, replace)
+        if made is not node:
+            note(made, "", node)
+        source = node.inputs[0] if node.op.name in _MOVED else None
+        if isinstance(source, Node) and len(graph.consumers(source)) + outputs[source] == 1:
+            moved = _moved(made, made.inputs[0])
+            if moved is not None:
+                note(moved, "a view before elementwise work", made)
+                made = moved
+        if made is not node:
+            replace[node] = made
+    return with_outputs(graph, [replace.get(n, n) for n in graph.outputs])
+
+
+_MOVED = frozenset({"reshape", "permute"})
+
+
+def _moved(view: Node, source: Node) -> Node | None:
+    """The view of an elementwise node as that node of views; None where it does not apply."""
+    if source.op.kind != "elementwise" and source.op.name != "cast":
+        return None
+    if any(isinstance(e, Node) and e.spec.shape != source.spec.shape for e in source.inputs):
+        return None
+    inputs = []
+    for entry in source.inputs:
+        if not isinstance(entry, Node):
+            inputs.append(entry)
+            continue
+        if entry.op.name == "broadcast" and isinstance(entry.inputs[0], Node):
+            through = _of_broadcast(view, entry)
+            if through is None:
+                return None
+            inputs.append(through)
+            continue
+        inputs.append(build(view.op.name, (entry,), view, **view.attrs))
+    spec = source.spec.with_shape(view.spec.shape)
+    return located(source.op, tuple(inputs), source.attrs, spec, source.code, source.offset, source.scope)
+
+
+def _of_broadcast(view: Node, spread: Node) -> Node | None:
+    """A view of a broadcast as a broadcast of a view; None where the axes do not part cleanly."""
+    source = spread.inputs[0]
+    shape = view.spec.shape
+    if source.spec.size == 1:
+        flat = build("reshape", (source,), view, shape=()) if source.spec.shape != () else source
+        return build("broadcast", (flat,), view, shape=shape)
+    if view.op.name == "permute":
+        lead = spread.spec.ndim - source.spec.ndim
+        full = build("reshape", (source,), view, shape=(1,) * lead + source.spec.shape) if lead else source
+        return build("broadcast", (build("permute", (full,), view, axes=view.attrs["axes"]),), view, shape=shape)
+    # Trailing axes that are all there: (n,) over (b, t, n) seen as (b * t, n).
+    tail = source.spec.shape
+    while tail and tail[0] == 1:
+        tail = tail[1:]
+    if tail and spread.spec.shape[-len(tail) :] == tail and shape[-len(tail) :] == tail:
+        plain = build("reshape", (source,), view, shape=tail) if source.spec.shape != tail else source
+        return build("broadcast", (plain,), view, shape=shape)
+    return None
+
+
+def result_of(node: Node) -> tuple[Node, int]:
+    """The node that computes a value, and which of its results the value is."""
+    if node.op is OUTPUT:
+        return node.inputs[0], node.attrs["index"]
+    return node, 0

@@ -1,0 +1,126 @@
+"""Classes that do not exist, probabilities that are none: what loops take as it is, they also check.
+
+A loop compares an index with every place along an axis, so a wrong one would pass unseen; so would a number
+that is no probability. How many are wrong becomes one more result of the graph; where it is not 0, the
+operation's own error is raised.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.graph import Graph
+from ....core.node import Node
+from ....core.op import NoDerivative, Op
+from ....core.snapshot import located
+from ....core.spec import int32, int64, spec_of
+from ....ops.index_ops import check_range
+from ....passes.rewrite import build, with_outputs
+from ..plan.host_calls import check_call, range_call
+from ..plan.plan import HostCall, View
+
+
+class Check(NamedTuple):
+    """`wrong` counts the elements of `given` that the node `of` refuses."""
+
+    of: Node
+    given: Node
+    wrong: Node
+
+    def call(self, when: View) -> HostCall:
+        """The step that raises the error where one of the numbers in `when` is not 0; it reads the index."""
+        if self.of.op is _PLACE:
+            return range_call(self.of.attrs["name"], (_size(self.of),), self.of.attrs["axis"], when)
+        return check_call(self.of, when)
+
+
+def _place(index: Any, size: int, name: str, axis: int) -> Any:
+    check_range(name, (index,), (size,), axis)
+    return np.where(index < 0, index.astype(np.int64) + size, index).astype(np.int32)
+
+
+_PLACE = Op(
+    "place(index, size; name, axis)",
+    "general",
+    _place,
+    infer=lambda index, *_, **__: spec_of(index.shape, int32),
+    facts={"index": NoDerivative("a place is an integer")},
+    doc="Indices that may count from the end as places from the start; `name` and `axis` are for the error.",
+    listed=False,
+)
+
+
+def place_from_start(index: Node, size: int, axis: int, like: Node) -> Node:
+    """An index that may count from the end, counted from the start, as int32; one that is no place is none there."""
+    if _is_checked(index, size):
+        return build("cast", (index,), like, dtype=int32)
+    attrs = {"name": called(like), "axis": axis}
+    return located(_PLACE, (index, size), attrs, spec_of(index.spec.shape, int32), like.code, like.offset, like.scope)
+
+
+def called(node: Node) -> str:
+    """What the user called: the outermost composite that the node stands in, or the op itself."""
+    name, scope = node.op.name, node.scope
+    while scope is not None:
+        if scope.kind == "composite":
+            name = scope.name
+        scope = scope.parent
+    return name
+
+
+def checked(graph: Graph) -> tuple[Graph, list[Check]]:
+    """The graph with what its checks need as further outputs, and the checks."""
+    checks = []
+    for node in graph.nodes:
+        given = node.inputs[0] if node.op.name in _CHECKED else None
+        if isinstance(given, Node) and given.spec.size and not _is_known(node, given):
+            checks.append(Check(node, given, _count(_outside(node, given), node)))
+    if not checks:
+        return graph, checks
+    return with_outputs(graph, [*graph.outputs, *(n for c in checks for n in (c.given, c.wrong))]), checks
+
+
+# What takes indices or probabilities, and what only lays indices out anew.
+_CHECKED = frozenset({"one_hot", "class_index", "place", "probability"})
+_LAYS_OUT = frozenset({"reshape", "broadcast", "permute", "cast"})
+
+
+def _size(node: Node) -> int:
+    """How many places or classes there are."""
+    names = {"one_hot": "num_classes", "class_index": "classes"}
+    size: int = node.inputs[1] if node.op is _PLACE else node.attrs[names[node.op.name]]
+    return size
+
+
+def _is_checked(index: Node, size: int) -> bool:
+    """Whether an index was taken from one that has a check of its own, for an axis no longer than this one."""
+    while index.op.name in _LAYS_OUT and isinstance(index.inputs[0], Node):
+        index = index.inputs[0]
+    return index.op.name in ("class_index", "place") and _size(index) <= size
+
+
+def _is_known(node: Node, given: Node) -> bool:
+    return node.op.name != "probability" and _is_checked(given, _size(node))
+
+
+def _outside(node: Node, index: Node) -> Node:
+    """Which elements of the index are no place, or no class; which numbers are no probabilities."""
+    if node.op.name == "probability":
+        return build("logical_or", (build("less", (index, 0), node), build("greater", (index, 1), node)), node)
+    size = _size(node)
+    outside = build("greater_equal", (index, size), node)
+    if index.spec.dtype.kind == "i":
+        lowest = -size if node.op is _PLACE else 0
+        outside = build("logical_or", (build("less", (index, lowest), node), outside), node)
+    if node.op.name == "class_index":
+        counted = build("not_equal", (index, node.attrs["ignore_index"]), node)
+        outside = build("logical_and", (counted, outside), node)
+    return outside
+
+
+def _count(outside: Node, node: Node) -> Node:
+    counted = build("cast", (outside,), node, dtype=int64)
+    axes = tuple(range(-outside.spec.ndim, 0))
+    return build("sum", (counted,), node, axis=axes, keepdims=False) if axes else counted

@@ -1,0 +1,36 @@
+"""Extremes of rows whose NaNs are seen to elsewhere: with one instruction for an element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....core.node import Node
+from ....core.op import Op
+from ....core.snapshot import located
+from ....core.spec import spec_of
+from ....ops.reduction import reduced_shape
+
+
+def _extreme(name: str, reduce: Any, doc: str) -> Op:
+    return Op(
+        f"{name}(x; axis, keepdims)",
+        "general",
+        lambda x, axis, keepdims: reduce(x, axis, None, None, keepdims),
+        infer=lambda x, axis, keepdims: spec_of(reduced_shape(x.shape, axis, keepdims), x.dtype),
+        doc=doc,
+        listed=False,
+    )
+
+
+_LEAST = _extreme("least", np.fmin.reduce, "The smallest element along axes; any where one of them is NaN.")
+_GREATEST = _extreme("greatest", np.fmax.reduce, "The largest element along axes; any where one of them is NaN.")
+
+
+def extremes(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:
+    """The smallest and the largest element along axes, which are kept; anything where one of them is NaN."""
+    spec = spec_of(reduced_shape(x.spec.shape, axis, True), x.spec.dtype)
+    attrs = {"axis": axis, "keepdims": True}
+    least, greatest = (located(op, (x,), attrs, spec, like.code, like.offset, like.scope) for op in (_LEAST, _GREATEST))
+    return least, greatest

@@ -1,0 +1,1 @@
+"""Running plans: the driver, its scheduler and threads, profiles and guarded memory."""

@@ -1,0 +1,736 @@
+"""Programs: plans made ready to run, and running them.
+
+A program holds what does not change: the records of its steps, the constants, the code's addresses.
+What a call needs for itself (the table of addresses, the arena, scratch memory) is an `_Instance`,
+so that several threads may run one program at once, and a program may be called in the midst of
+itself. An instance is used again by later calls; large arenas are shared by all programs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import setitem
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core.at_once import Call
+from ....core.errors import GraphError, fail
+from ....core.spec import as_dtype, show
+from ..codegen import object_cache as cache
+from ..codegen.kernel import Kernel, keep_in, prepare
+from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
+from . import guard, threads
+from . import scheduler as sharing
+from .driver import (
+    CALL_COUNT,
+    CALL_FIRST,
+    CALL_GIVEN,
+    CALL_KINDS,
+    CALL_NOTES,
+    CALL_STEPS,
+    CALL_TABLE,
+    CALL_TEAM,
+    CALL_TIMES,
+    CALL_TURNS,
+    CALL_WORDS,
+    STEP_CHUNK,
+    STEP_UNITS,
+    STEP_WORDS,
+    WRONG_KIND,
+    Driver,
+    driver,
+    has_threads,
+    kinds,
+)
+from .timeline import NativeTrace, Notes, now
+
+# What programs compile is kept on disk.
+keep_in(cache.load, cache.keep)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+# What is done with the results of a run: it makes the calls that it is given and its own, all at once.
+Commit = Callable[[list[Array], Sequence[Call]], None]
+
+# A step is shared out if it takes one thread that long (in nanoseconds), and all such steps of the
+# program together so long: handing one over and meeting again costs 1 to 2 microseconds, waking a
+# helper 5 and then 20 more until it is there.
+SHARED_FROM = 3_000
+ALL_SHARED_FROM = 6_000
+# Chunks are about that long, for a thread that loses its processor holds up one chunk; but there are
+# no more of them than that for each thread, unless they are long: when the others are done, one is still at its last.
+# Those of short steps are shorter, so that each thread has one, but no shorter than the least: more threads than that
+# are not worth meeting.
+CHUNK_NS = 10_000
+LONG_CHUNK_NS = 100_000
+LEAST_CHUNK_NS = 1_500
+CHUNKS_EACH = 8
+# A program this short keeps the interpreter's lock.
+HELD_BELOW = 10_000
+# In how many calls steps are timed. The first call meets cold caches and memory never touched.
+TIMED_CALLS = 3
+UNTIMED = np.iinfo(np.int64).max
+# Until a step was timed, it takes at least as long as a very fast processor would need.
+FLOPS_PER_NS, BYTES_PER_NS = 200.0, 40.0
+# A trace has room for so many records of each thread, and for all of a program without loops.
+TRACE_ROOM = 1 << 16
+# About how long loops run before signals are seen to, and how many turns that is at most.
+SIGNALS_NS = 50_000_000
+MOST_TURNS = 1 << 16
+# An arena of at most so many bytes belongs to its instance; larger ones are shared.
+OWN_ARENA = 1 << 16
+# How many instances, and how many large arenas, wait for calls.
+IDLE = 4
+
+
+class _Layout(NamedTuple):
+    """How a program's steps are divided among so many threads."""
+
+    generation: int
+    team: threads.Team | None
+    threads: int
+    steps: np.ndarray[Any, np.dtype[np.int64]]
+    timed: bool
+    turns: int
+    start: Callable[[int, tuple[Array, ...]], int]
+
+
+class Program:
+    """A plan that can be called."""
+
+    def __init__(self, plan: Plan) -> None:
+        if not plan.is_arranged:
+            _claim_outputs(plan)
+            plan.arrange()
+        self.plan = plan
+        self._driver: Driver = driver()
+        prepare(step.kernel for step in plan.steps if isinstance(step.kernel, Kernel))
+        # What makes the array of each output; None where it is copied from elsewhere.
+        self._makers: list[Any] = [
+            _maker(v) if v.buffer.kind == "output" and v.buffer.index == i else None for i, v in enumerate(plan.outputs)
+        ]
+        self._all_direct = None not in self._makers
+        self._kinds = kinds([(v.dtype, v.shape, _byte_strides(v)) for v in plan.inputs])
+        self._entries: dict[Buffer, int] = {view.buffer: FIRST + i for i, view in enumerate(plan.inputs)}
+        for view, make in zip(plan.outputs, self._makers):
+            if make is not None:
+                self._entries[view.buffer] = FIRST + len(self._entries)
+        self._given = len(self._entries)
+        for buffer in plan.constants:
+            self._entries[buffer] = FIRST + len(self._entries)
+        for buffer in plan.windows:
+            self._entries[buffer] = FIRST + len(self._entries)
+        self._guard = guard.Guard(plan, self._entries) if guard.is_on() else None
+        self._records, self._starts = self._written()
+        self._scratch = max((step.scratch for step in plan.steps), default=0)
+        self._timed_calls = 0
+        # The steps from here on are kernels, and inputs are written to by no others; the number of steps where by none.
+        self._last = _last_part(plan)
+        self._idle: list[_Instance] = []
+        # The least time that one thread needed for each step so far, in nanoseconds.
+        self.times = np.full(len(plan.steps), UNTIMED, np.int64)
+        self._layout = self._divided()
+
+    def _written(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
+        """The records of all steps, and where each begins; -1 where there is none."""
+        words: list[int] = []
+        starts = []
+        for step in self.plan.steps:
+            starts.append(len(words))
+            if isinstance(step.kernel, Kernel):
+                for word in step.words:
+                    words += self._place(word) if isinstance(word, View) else (word,)
+            elif step.kernel.when is not None:
+                words += (*self._place(step.kernel.when), step.kernel.when.size)
+            else:
+                starts[-1] = -1
+        return np.array(words, np.int64), starts
+
+    def _place(self, view: View) -> tuple[int, int]:
+        """A view as two words: the entry of the table of addresses, and bytes from there."""
+        start = view.offset * view.dtype.itemsize
+        if view.buffer.kind == "temp":
+            return ARENA, (view.buffer.place if self._guard is None else self._guard.place(view.buffer)) + start
+        return self._entries[view.buffer], start
+
+    def _divided(self) -> _Layout:
+        """The steps as the driver reads them, divided by what is known of their times."""
+        generation, team = threads.generation, threads.team() if has_threads() else None
+        count = team.threads if team is not None else 1
+        steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
+        is_shared = False
+        base = self._records.ctypes.data
+        known = [t if t != UNTIMED else least_time(s) for s, t in zip(self.plan.steps, self.times.tolist())]
+        long = [t for s, t in zip(self.plan.steps, known) if t >= SHARED_FROM and isinstance(s.kernel, Kernel)]
+        share = sum(long) >= ALL_SHARED_FROM
+        for row, step, start, time in zip(steps, self.plan.steps, self._starts, known):
+            record = base + 8 * start if start >= 0 else 0
+            if isinstance(step.kernel, Jump):
+                row[: STEP_CHUNK + 1] = 0, record, step.kernel.target, 1
+            elif isinstance(step.kernel, Kernel):
+                chunk = chunk_of(step.units, step.grain, time, count) if share else 0
+                is_shared |= chunk > 0
+                guess = first_guess(time, count)
+                row[:] = step.kernel.address, record, step.units, chunk, *guess, 0, sharing.INTERVAL
+            else:
+                row[: STEP_CHUNK + 1] = 0, record, step.units, 0
+        if not is_shared:
+            team, count = None, 1
+        timed = has_threads() and self._timed_calls < TIMED_CALLS
+        short = sum(known) < HELD_BELOW and not self.plan.loops
+        entry = self._driver.held_start if not timed and short else self._driver.start
+        turns = min(MOST_TURNS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
+        return _Layout(generation, team, count, steps, timed, turns, entry)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that a call needs besides what it takes and gives."""
+        return self.plan.arena + self._layout.threads * _stride(self._scratch)
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
+        """Run the program on arrays of the shapes, dtypes and strides of the plan's inputs; the results.
+
+        Results are written into `outputs` where they are given, of the shapes and dtypes of the
+        plan's, and not overlapping with an input unless it is donated. New arrays share no memory
+        with anything else; but a result that is a donated input as a whole is that array.
+        """
+        layout = self._layout
+        if layout.generation != threads.generation:
+            layout = self._layout = self._divided()
+        results: list[Any]
+        if outputs is None and self._all_direct:
+            results = [make() for make in self._makers]
+            arrays = (*inputs, *results)
+        else:
+            results = [*self._places(outputs if outputs is not None else (None,) * len(self._makers))]
+            arrays = (*inputs, *(r for r in results if r is not None))
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            instance = _Instance(self)
+        block = None
+        try:
+            if instance.layout is not layout:
+                instance.adopt(layout)
+            if instance.own is None:
+                block = instance.borrow()
+            at = layout.start(instance.address, arrays)
+            if at == WRONG_KIND:
+                inputs = self._fitting(inputs)
+                arrays = (*inputs, *arrays[len(inputs) :])
+                at = layout.start(instance.address, arrays)
+            if at < len(self._starts):
+                self._go_on(instance, at)
+            if outputs is not None or not self._all_direct:
+                results = self._answer(instance, inputs, results, outputs)
+        finally:
+            if block is not None:
+                _give_back(block, instance.nbytes)
+            if len(self._idle) < IDLE:
+                self._idle.append(instance)
+        if layout.timed:
+            self._timed(layout)
+        return results
+
+    def _timed(self, layout: _Layout) -> None:
+        """After a call in which steps were timed."""
+        self._timed_calls += 1
+        if self._timed_calls >= TIMED_CALLS and self._layout is layout:
+            self._layout = self._divided()
+
+    def run_at_once(self, inputs: Sequence[Array], commit: Commit) -> list[Array]:
+        """Run the program as :meth:`run` does, and what is done with its results, as a whole or not at all.
+
+        Where donated inputs are written to, `commit` is called before that, with arrays in which there are no results
+        yet, and the first of its calls puts them there.
+        """
+        if self._last == len(self._starts) or self._guard is not None:
+            found = self.run(inputs)
+            commit(found, ())
+            return found
+        layout = self._layout
+        if layout.generation != threads.generation:
+            layout = self._layout = self._divided()
+        places = self._places((None,) * len(self._makers))
+        arrays = (*inputs, *(p for p in places if p is not None))
+        try:
+            instance = self._idle.pop()
+        except IndexError:
+            instance = _Instance(self)
+        block = None
+        try:
+            if instance.layout is not layout:
+                instance.adopt(layout)
+            if instance.own is None:
+                block = instance.borrow()
+            instance.call[CALL_COUNT] = self._last
+            at = layout.start(instance.address, arrays)
+            if at == WRONG_KIND:
+                inputs = self._fitting(inputs)
+                arrays = (*inputs, *arrays[len(inputs) :])
+                at = layout.start(instance.address, arrays)
+            self._go(instance, at, self._last)
+            results, copies = self._to_answer(instance, inputs, places)
+            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = self._last, len(self._starts)
+            commit(results, [(self._driver.run, instance.address), *copies])
+        finally:
+            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = 0, len(self._starts)
+            if block is not None:
+                _give_back(block, instance.nbytes)
+            if len(self._idle) < IDLE:
+                self._idle.append(instance)
+        if layout.timed:
+            self._timed(layout)
+        return results
+
+    def trace(
+        self, inputs: Sequence[Array], outputs: Sequence[Array] | None = None, room: int | None = None
+    ) -> NativeTrace:
+        """Run the program, and say who ran which part of it, when.
+
+        Inputs, and outputs where the results are wanted, are as in `run`, but inputs are never written into.
+        A program that is new runs a few times before, until it is known which steps are shared out. The notes have
+        room for so many records of each thread.
+        """
+        while self._layout.timed:
+            self.run(self._own(inputs))
+        if self._layout.generation != threads.generation:
+            self._layout = self._divided()
+        layout, own = self._layout, self._own(self._fitting(inputs))
+        instance = _Instance(self)
+        instance.adopt(layout)
+        chunked = layout.steps[:, [STEP_UNITS, STEP_CHUNK]].tolist()
+        chunks = [math.ceil(units / chunk) if chunk else 1 for units, chunk in chunked]
+        notes = Notes(layout.threads, max(TRACE_ROOM, sum(chunks)) if room is None else room)
+        instance.call[CALL_NOTES] = notes.address
+        places = self._places(outputs if outputs is not None else (None,) * len(self._makers))
+        block = instance.borrow() if instance.own is None else None
+        arrays = (*own, *(p for p in places if p is not None))
+        begin = now()
+        try:
+            at = layout.start(instance.address, arrays)
+            if at < len(self._starts):
+                self._go_on(instance, at, notes)
+            end = now()
+            if outputs is not None:
+                self._answer(instance, own, places, outputs)
+        finally:
+            if block is not None:
+                _give_back(block, instance.nbytes)
+        return notes.trace(self.plan, layout.steps, begin, end)
+
+    def _fitting(self, inputs: Sequence[Any]) -> list[Array]:
+        """Inputs as arrays of the very kinds that the plan was made for. Raises GraphError where they are of others."""
+        found = []
+        for i, (view, given) in enumerate(zip(self.plan.inputs, inputs, strict=True)):
+            a, strides = np.asarray(given), _byte_strides(view)
+            if a.shape != view.shape or a.dtype != view.dtype or (strides is not None and a.strides != strides):
+                fail(
+                    GraphError,
+                    f"input {i} of a program is {show(a.shape, a.dtype)}, not {show(view.shape, view.dtype)}",
+                    "A compiled program runs on arrays of the shapes, dtypes and strides that it was made for.",
+                )
+            found.append(
+                a if strides is not None else np.require(a, requirements=("C", "A")).view(as_dtype(view.dtype))
+            )
+        return found
+
+    def _own(self, inputs: Sequence[Array]) -> list[Array]:
+        """Inputs for a run of which nothing is to be seen: those that it may write into are copies."""
+        return [np.array(a) if v.buffer.donated else a for v, a in zip(self.plan.inputs, inputs, strict=True)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all is known by which steps are shared out."""
+        return not self._layout.timed
+
+    def seat(self) -> Seat:
+        """A place for calls, good as long as the number of threads stays."""
+        if self._layout.generation != threads.generation:
+            self._layout = self._divided()
+        layout, instance = self._layout, _Instance(self)
+        instance.adopt(layout)
+
+        lent: list[_Block] = []
+
+        def borrow() -> None:
+            lent.clear()
+            if instance.own is None:
+                lent.append(instance.borrow())
+
+        def give_back() -> None:
+            while lent:
+                _give_back(lent.pop(), instance.nbytes)
+
+        def host(at: int) -> None:
+            call = instance.call
+            try:
+                if self._guard is not None:
+                    self._go_guarded(self._guard, instance, None)
+                    at = len(self._starts)
+                elif self._hosted(instance, at, None):
+                    at += 1
+                else:
+                    call[CALL_TURNS] = self._layout.turns
+                call[CALL_FIRST] = at
+            except BaseException:
+                call[CALL_FIRST] = 0
+                raise
+
+        def renew() -> bool:
+            if self._layout.generation != threads.generation:
+                self._layout = self._divided()
+            was_own = instance.own is not None
+            instance.adopt(self._layout)
+            return not was_own or instance.own is not None
+
+        return Seat(
+            instance.address,
+            instance.table,
+            ctypes.cast(self._driver.run, ctypes.c_void_p).value or 0,  # type: ignore[arg-type]
+            layout.start is self._driver.held_start,
+            tuple(self._entries[v.buffer] for v in self.plan.inputs),
+            tuple(self._entries[v.buffer] if make else None for v, make in zip(self.plan.outputs, self._makers)),
+            len(self.plan.steps),
+            host,
+            (borrow, give_back) if instance.own is None else None,
+            renew,
+        )
+
+    def _places(self, given: Sequence[Array | None]) -> list[Array | None]:
+        """Where the program writes its outputs; None for those that are copied from elsewhere after it."""
+        places: list[Array | None] = []
+        for view, to in zip(self.plan.outputs, given):
+            make = self._makers[len(places)]
+            if make is not None and to is not None and _lies_as(to, view):
+                places.append(to)
+            else:
+                places.append(None if make is None else make())
+        return places
+
+    def _go_on(self, instance: _Instance, at: int, notes: Notes | None = None) -> None:
+        """Do the step of Python's at which the driver stopped, and go on from there."""
+        if self._guard is not None:
+            self._go_guarded(self._guard, instance, notes)
+        else:
+            self._go(instance, at, len(self.plan.steps), notes)
+
+    def _go(self, instance: _Instance, at: int, stop: int, notes: Notes | None = None) -> None:
+        go = self._driver.run
+        try:
+            while at < stop:
+                if self._hosted(instance, at, notes):
+                    at += 1
+                else:
+                    # A loop has run for long: signals were seen to by now, and the jump is still to be done.
+                    instance.call[CALL_TURNS] = self._layout.turns
+                instance.call[CALL_FIRST] = at
+                at = go(instance.address)
+        finally:
+            instance.call[CALL_FIRST] = 0
+
+    def _hosted(self, instance: _Instance, at: int, notes: Notes | None) -> bool:
+        """Do a step if it is Python's; whether it is."""
+        host = self.plan.steps[at].kernel
+        if not isinstance(host, HostCall):
+            return False
+        begin = now() if notes is not None else 0
+        host.run(*self._arrays(instance, at))
+        if notes is not None:
+            notes.add(at, begin, now())
+        return True
+
+    def _go_guarded(self, guarded: guard.Guard, instance: _Instance, notes: Notes | None) -> None:
+        """Do all steps, one by one, in guarded memory: the driver itself, which is told of none, has only fed them."""
+        call = instance.call
+
+        def step(at: int) -> None:
+            call[CALL_FIRST], call[CALL_COUNT] = at, at + 1
+            if self._driver.run(instance.address) == at:
+                self._hosted(instance, at, notes)
+
+        def rest(at: int) -> None:
+            call[CALL_FIRST], call[CALL_COUNT] = at, len(self.plan.steps)
+            self._go(instance, self._driver.run(instance.address), len(self.plan.steps), notes)
+
+        try:
+            seen = partial(self._seen, instance, writable=False)
+            instance.guarded = guarded.run(guard.Run(instance.table, self._layout.threads, step, rest, seen))
+        finally:
+            call[CALL_FIRST] = call[CALL_COUNT] = 0
+
+    def _arrays(self, instance: _Instance, at: int) -> tuple[Array, ...]:
+        """What a step of Python's is called with: the arrays of the last time, if they lie where they lay then."""
+        step = self.plan.steps[at]
+        views = [word for word in step.words if isinstance(word, View)]
+        table = instance.table
+        addresses = [int(table[entry]) + start for entry, start in map(self._place, views)]
+        known = instance.seen.get(at)
+        if known is None or known[0] != addresses:
+            made = (_array_at(a, v, v.buffer in step.writes) for a, v in zip(addresses, views))
+            known = instance.seen[at] = addresses, tuple(made)
+        return known[1]
+
+    def _seen(self, instance: _Instance, view: View, writable: bool) -> Array:
+        """A view as an array over the memory of the call in progress."""
+        entry, start = self._place(view)
+        return _array_at(int(instance.table[entry]) + start, view, writable)
+
+    def _answer(
+        self,
+        instance: _Instance,
+        inputs: Sequence[Array],
+        results: list[Array | None],
+        given: Sequence[Array | None] | None,
+    ) -> list[Array]:
+        """The results, those copied that lie in memory that is not theirs alone."""
+        answer: list[Array] = []
+        handed: set[int] = set()
+        for view, result, to in zip(self.plan.outputs, results, given or (None,) * len(results)):
+            if result is None:
+                result = self._handed(view, inputs, handed)
+            if result is None:
+                seen = self._seen(instance, view, False)
+                result = np.array(seen, order="K") if to is None else seen
+            if to is not None and to is not result:
+                np.copyto(to, result)
+                result = to
+            answer.append(result)
+        return answer
+
+    def _to_answer(
+        self, instance: _Instance, inputs: Sequence[Array], results: Sequence[Array | None]
+    ) -> tuple[list[Array], list[Call]]:
+        """The arrays of the results before a run, and the calls that copy some of them after it."""
+        answer: list[Array] = []
+        copies: list[Call] = []
+        handed: set[int] = set()
+        for view, result in zip(self.plan.outputs, results):
+            if result is None:
+                result = self._handed(view, inputs, handed)
+            if result is None:
+                seen = self._seen(instance, view, False)
+                result = np.empty_like(seen, order="K")
+                copies.append((setitem, result, ..., seen))
+            answer.append(result)
+        return answer, copies
+
+    def _handed(self, view: View, inputs: Sequence[Array], handed: set[int]) -> Array | None:
+        """The donated input that a result is as a whole, if there is one and it was not handed over already."""
+        source = view.buffer
+        whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
+        if not whole or source.index in handed:
+            return None
+        handed.add(source.index)
+        return inputs[source.index]
+
+
+class Seat(NamedTuple):
+    """A place at a program for calls that put addresses into its table themselves.
+
+    `call` is what the driver's function at `run` takes, `table` the table of addresses, in which inputs, and
+    the outputs that are arrays of their own, have the entries given here. Where `run` returns less than `steps`,
+    `host` does what is Python's there, and it is to be called again; after the last time the word of the first step is
+    set back to 0. Memory that is shared is borrowed before and given back after it, by the two functions of `lends`.
+    `renew` makes the place good again after the number of threads has changed, if it can. One call at a time.
+    """
+
+    call: int
+    table: np.ndarray[Any, np.dtype[np.int64]]
+    run: int
+    is_held: bool
+    inputs: tuple[int, ...]
+    outputs: tuple[int | None, ...]
+    steps: int
+    host: Callable[[int], None]
+    lends: tuple[Callable[[], None], Callable[[], None]] | None
+    renew: Callable[[], bool]
+
+
+class _Instance:
+    """What one call at a time needs of a program's: the block that the driver reads, and memory."""
+
+    def __init__(self, program: Program) -> None:
+        entries = FIRST + len(program._entries)
+        self._words = np.zeros(len(CALL_WORDS) + entries, np.int64)
+        self.call = self._words.data[: len(CALL_WORDS)]
+        self.table = self._words[len(CALL_WORDS) :]
+        self.address: int = self._words.ctypes.data
+        self.call[CALL_TABLE] = self.table.ctypes.data
+        self.call[CALL_COUNT] = len(program.plan.steps) if program._guard is None else 0
+        self.call[CALL_GIVEN] = len(program.plan.inputs)
+        self.call[CALL_KINDS] = program._kinds.ctypes.data
+        for i, buffer in enumerate(program.plan.constants):
+            self.table[FIRST + program._given + i] = buffer.array.ctypes.data
+        self._program = program
+        self.layout: _Layout | None = None
+        # By step of Python's: addresses, and the arrays over them.
+        self.seen: dict[int, tuple[list[int], tuple[Array, ...]]] = {}
+        self.own: Array | None = None
+        self.guarded: object = None
+        self.nbytes = 0
+
+    def adopt(self, layout: _Layout) -> None:
+        """Be ready for calls by another division of the steps."""
+        program = self._program
+        self.layout = None
+        self.call[CALL_STEPS] = layout.steps.ctypes.data
+        self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
+        self.call[CALL_TURNS] = layout.turns
+        self.call[CALL_TIMES] = program.times.ctypes.data if layout.timed else 0
+        stride = _stride(program._scratch)
+        self.table[SCRATCH_STRIDE] = stride
+        self.nbytes = program.plan.arena + layout.threads * stride
+        self.own = None
+        if self.nbytes <= OWN_ARENA:
+            self.own = threads.aligned(self.nbytes, ALIGN)
+            self._lay_out(self.own)
+        self.layout = layout  # last: what was interrupted on the way is not ready
+
+    def borrow(self) -> _Block:
+        """Memory for one call."""
+        block = _borrow(self.nbytes)
+        self._lay_out(block.memory)
+        return block
+
+    def _lay_out(self, memory: Array) -> None:
+        address = memory.ctypes.data
+        self.table[ARENA] = address
+        self.table[SCRATCH] = address + self._program.plan.arena
+
+
+class _Block:
+    """Memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
+
+    __slots__ = ("memory", "spared")
+
+    def __init__(self, nbytes: int) -> None:
+        self.memory = threads.aligned(nbytes, ALIGN)
+        self.spared = 0
+
+
+# Large arenas that wait, the last used on top. All programs share them: what the largest one needs is
+# enough for any, and what was just used is in the cache.
+_blocks: list[_Block] = []
+# A block is let go when that many calls in a row needed less than a quarter of it.
+SPARED_CALLS = 32
+
+
+def _borrow(nbytes: int) -> _Block:
+    try:
+        block = _blocks.pop()
+    except IndexError:
+        return _Block(nbytes)
+    return block if block.memory.nbytes >= nbytes else _Block(nbytes)
+
+
+def _give_back(block: _Block, used: int) -> None:
+    block.spared = block.spared + 1 if used * 4 < block.memory.nbytes else 0
+    if block.spared < SPARED_CALLS and len(_blocks) < IDLE:
+        _blocks.append(block)
+
+
+def _stride(scratch: int) -> int:
+    """The bytes between two threads' scratch memories: no pair of cache lines is in both."""
+    return math.ceil(scratch / (2 * ALIGN)) * (2 * ALIGN)
+
+
+def least_time(step: Step) -> float:
+    """Nanoseconds that a step takes at least, on any processor."""
+    return max(step.flops / FLOPS_PER_NS, step.nbytes / BYTES_PER_NS)
+
+
+def first_guess(time: float, count: int) -> tuple[float, float]:
+    """The times of a step by one thread and by `count`, for a start: that more threads do no more work."""
+    return time, time / count
+
+
+def chunk_of(units: int, grain: int, time: float, count: int) -> int:
+    """How many units a chunk of a step has; 0 if it is not shared out.
+
+    Of the sizes that make chunks of about `CHUNK_NS`, or of enough of them for all, the one by which
+    the last thread is done first.
+    """
+    pieces = math.ceil(units / grain)
+    if count == 1 or pieces < 2 or time < SHARED_FROM:
+        return 0
+    short, usual, long = (int(time / ns) for ns in (LEAST_CHUNK_NS, CHUNK_NS, LONG_CHUNK_NS))
+    wanted = max(2, min(count, short), min(CHUNKS_EACH * count, usual), long)
+    most = min(pieces, sharing.MOST_CHUNKS, wanted)
+    smallest = math.ceil(pieces / most)
+    largest = max(smallest, pieces // min(count, wanted))
+
+    def rounds(size: int) -> int:
+        """Grains that the busiest thread does."""
+        return math.ceil(math.ceil(pieces / size) / count) * size
+
+    return grain * min(range(smallest, min(largest, smallest + count, 2 * smallest) + 1), key=rounds)
+
+
+def _last_part(plan: Plan) -> int:
+    """The first of the steps at the end of a plan that are kernels, where one of them writes to an input."""
+    last = max((i + 1 for i, step in enumerate(plan.steps) if not isinstance(step.kernel, Kernel)), default=0)
+    writes = any(b.whole.kind == "input" for step in plan.steps[last:] for b in step.writes)
+    return last if writes else len(plan.steps)
+
+
+def _claim_outputs(plan: Plan) -> None:
+    """Have results written straight into the arrays that are handed out.
+
+    A temporary becomes an output where an output is the whole of it, in any order of the axes. What
+    is part of a larger buffer, or an output twice, is copied after the run.
+    """
+    for i, view in enumerate(plan.outputs):
+        if view.buffer.kind == "temp" and _order(view) is not None:
+            view.buffer.kind, view.buffer.index = "output", i
+
+
+def _order(view: View) -> tuple[int, ...] | None:
+    """The axes from the outermost in memory to the innermost, where the view is its buffer, whole and dense."""
+    if view.offset or view.size * view.dtype.itemsize != view.buffer.nbytes:
+        return None
+    axes = tuple(sorted(range(len(view.shape)), key=lambda a: (-view.strides[a], view.shape[a] != 1)))
+    return axes if view.size == 0 or view.permute(axes).is_contiguous else None
+
+
+def _maker(view: View) -> Callable[[], Array]:
+    """What makes an array that lies in memory as an output's view says."""
+    order = _order(view)
+    assert order is not None
+    shape = tuple(view.shape[a] for a in order)
+    if order == tuple(range(len(order))):
+        return partial(np.empty, shape, view.dtype)
+    axes = tuple(np.argsort(order).tolist())
+    return lambda: np.empty(shape, view.dtype).transpose(axes)
+
+
+def _byte_strides(view: View) -> tuple[int, ...] | None:
+    """The strides in bytes of a view that is not contiguous."""
+    return None if view.is_contiguous else tuple(s * view.dtype.itemsize for s in view.strides)
+
+
+def _lies_as(array: Array, view: View) -> bool:
+    """Whether an array's elements lie in memory as the view says."""
+    item = view.dtype.itemsize
+    return all(n == 1 or have == s * item for n, have, s in zip(view.shape, array.strides, view.strides))
+
+
+_memory_view = ctypes.pythonapi.PyMemoryView_FromMemory
+_memory_view.restype = ctypes.py_object
+_memory_view.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int)
+_READ, _WRITE = 0x100, 0x200
+
+
+def _array_at(address: int, view: View, writable: bool) -> Array:
+    """An array over the memory at an address, which the view's offset is in already."""
+    if view.size == 0:
+        return np.empty(view.shape, view.dtype)
+    item = view.dtype.itemsize
+    reach = [(n - 1) * s for n, s in zip(view.shape, view.strides)]
+    low, high = sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
+    memory = _memory_view(address + low * item, (high - low + 1) * item, _WRITE if writable else _READ)
+    strides = tuple(s * item for s in view.strides)
+    return np.ndarray(view.shape, view.dtype, memory, offset=-low * item, strides=strides)

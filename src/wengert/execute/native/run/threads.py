@@ -1,0 +1,190 @@
+"""Threads: how many there may be, and the team of helpers that programs share their steps out to.
+
+Helpers are threads of the operating system that run the driver's loop (see driver.py). They hold
+nothing of Python's: no thread state, no lock, no signal.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from ....core import locks
+from ....core.errors import WengertError, fail
+from . import driver
+from . import scheduler as sharing
+
+MOST_THREADS = 1024
+
+# Where Linux says in which control groups a process is, and what these may use.
+GROUPS, GROUP_FILES = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
+# Counts the teams there were: who keeps what depends on the team sees here that there is another one.
+generation = 0
+
+_lock = locks.lock(awaited=True)
+_wanted: int | None = None
+_team: Team | None = None
+
+
+class Team:
+    """Helpers, with the memory through which the driver talks to them."""
+
+    def __init__(self, threads: int) -> None:
+        lines = sharing.TEAM_SHARES // sharing.LINE + 2 * threads
+        self._memory = aligned(lines * sharing.LINE, sharing.LINE)
+        self._memory[:] = 0
+        words = self._memory.view(np.int64)
+        self.address: int = self._memory.ctypes.data
+        self._pthreads: list[int] = []
+        libc = ctypes.CDLL(None)
+        # Signals are Python's: a new thread has the mask of the one that makes it.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            for i in range(1, threads):
+                at = sharing.TEAM_SHARES + (threads + i) * sharing.LINE
+                words[at // 8] = self.address
+                words[at // 8 + 1] = i
+                pthread = ctypes.c_ulong()
+                entry, argument = ctypes.c_void_p(driver.driver().helper), ctypes.c_void_p(self.address + at)
+                if libc.pthread_create(ctypes.byref(pthread), None, entry, argument):
+                    break  # the system allows no more; those there are will do
+                self._pthreads.append(pthread.value)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self.threads = len(self._pthreads) + 1
+        words[sharing.TEAM_THREADS // 8] = self.threads
+
+    def close(self) -> None:
+        """Have the helpers return. A call in progress goes on without them."""
+        dismiss = driver.driver().dismiss
+        assert dismiss is not None
+        dismiss(self.address)
+        join = ctypes.CDLL(None).pthread_join
+        for pthread in self._pthreads:
+            join(ctypes.c_ulong(pthread), None)
+        self._pthreads.clear()
+
+
+def aligned(nbytes: int, boundary: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Bytes of memory that start on a boundary; the system provides them as they are first touched."""
+    memory = np.empty(nbytes + boundary, np.uint8)
+    start = -memory.ctypes.data % boundary
+    return memory[start : start + nbytes]
+
+
+def get_num_threads() -> int:
+    """How many threads a compiled program may use.
+
+    What was set, else `WENGERT_NUM_THREADS`, else the processor cores that this process may use.
+    """
+    global _wanted
+    if _wanted is None:
+        text = os.environ.get("WENGERT_NUM_THREADS")
+        _wanted = usable_cores() if text is None else _number(text, "WENGERT_NUM_THREADS")
+    return _wanted
+
+
+def set_num_threads(n: int) -> None:
+    """Say how many threads a compiled program may use. Results do not depend on it."""
+    global _wanted
+    n = _number(n, "the number of threads")
+    with _lock:
+        if n != _wanted:
+            _wanted = n
+            _retire()
+
+
+def team() -> Team | None:
+    """The team of as many threads as are wanted; None for a single one, and where there are no helpers."""
+    global _team
+    if not driver.has_threads() or get_num_threads() == 1:
+        return None
+    if _team is None:
+        with _lock:
+            if _team is None:
+                _team = Team(get_num_threads())
+    return _team
+
+
+def _retire() -> None:
+    """Part from the team there is."""
+    global _team, generation
+    with _lock:
+        old, _team = _team, None
+        generation += 1
+        if old is not None:
+            old.close()
+
+
+def _number(value: int | str, what: str) -> int:
+    try:
+        n = int(value)
+    except (TypeError, ValueError):
+        n = 0
+    if not 1 <= n <= MOST_THREADS:
+        fail(WengertError, f"{what} is {value!r}", f"It must be a whole number from 1 to {MOST_THREADS}.")
+    return n
+
+
+def usable_cores() -> int:
+    """The cores on which this process may run, at most as many as its container's share of time.
+
+    Two hardware threads of a core have its arithmetic in common, and count once.
+    """
+    if sys.platform != "linux":
+        return os.cpu_count() or 1
+    cores = {_text(Path(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list")) or str(i) for i in _allowed()}
+    quota = cpu_quota()
+    return max(1, len(cores) if quota is None else min(len(cores), int(quota)))
+
+
+def _allowed() -> set[int]:
+    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
+
+
+def cpu_quota() -> float | None:
+    """How many processors' time the control groups that this process is in let it have; None: no limit."""
+    quotas = []
+    for line in _text(GROUPS).splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            base, read = GROUP_FILES, _quota_2
+        elif "cpu" in controllers.split(","):
+            base, read = GROUP_FILES / "cpu", _quota_1
+        else:
+            continue
+        # A group's limit holds for all below it. In a container the path may be the host's, which
+        # is not to be seen; then the root stands for it.
+        group = base / path.lstrip("/")
+        quotas += [q for folder in (group, *group.parents) if folder.is_relative_to(base) and (q := read(folder))]
+    return min(quotas, default=None)
+
+
+def _quota_2(folder: Path) -> float | None:
+    quota, _, period = _text(folder / "cpu.max").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period else None
+
+
+def _quota_1(folder: Path) -> float | None:
+    quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+    return int(quota) / int(period) if quota.isdigit() and period else None
+
+
+def _text(path: Path) -> str:
+    """A file's text without space around it; nothing where there is no such file."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+# A child would have the memory of a team and none of its threads, so a fork finds no team.
+locks.before_fork(_retire)
+atexit.register(_retire)

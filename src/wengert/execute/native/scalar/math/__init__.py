@@ -1,0 +1,1 @@
+"""Mathematical functions in native code, within a few units in the last place."""
