@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.ops import attention, attention_kernels
+from wengert.ops.neural import attention, attention_kernels
 
 SHAPES = [((2, 3), 7, 5, 4, 3), ((), 9, 13, 2, 6), ((3,), 16, 16, 8, 8), ((2, 1, 2), 1, 6, 3, 1), ((2,), 6, 1, 1, 2)]
 

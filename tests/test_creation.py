@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.ops.dtypes import CONSTANTS
+from wengert.ops.structure.dtypes import CONSTANTS
 
 DTYPES = (
     *(wg.bool, wg.int8, wg.int16, wg.int32, wg.int64, wg.uint8, wg.uint16, wg.uint32, wg.uint64),

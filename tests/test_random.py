@@ -15,7 +15,7 @@ from scipy import stats
 
 import wengert as wg
 from wengert.core.op import TABLE
-from wengert.ops import philox
+from wengert.ops.random import philox
 
 WORD = (1 << 64) - 1
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import special as sp
 
 import wengert as wg
-from wengert.ops.incomplete_gamma import gamma_ratio
+from wengert.ops.special.incomplete_gamma import gamma_ratio
 
 RNG = np.random.default_rng(20)
 

@@ -56,7 +56,7 @@ from .core.spec import (
 )
 from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
-from .ops.dtypes import CONSTANTS
+from .ops.structure.dtypes import CONSTANTS
 from .transforms.backward import backward
 from .transforms.functional import grad, value_and_grad, vjp
 from .transforms.trace import graph, spec

@@ -50,7 +50,7 @@ from .core.spec import uint64 as uint64
 from .core.tensor import Tensor as Tensor
 from .core.tensor import asarray as asarray
 from .core.tensor import tensor as tensor
-from .ops.dtypes import CONSTANTS as CONSTANTS
+from .ops.structure.dtypes import CONSTANTS as CONSTANTS
 from .transforms.backward import backward as backward
 from .transforms.functional import grad as grad
 from .transforms.functional import value_and_grad as value_and_grad

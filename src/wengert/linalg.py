@@ -12,13 +12,12 @@ tensor([[4., 0.],
 
 from __future__ import annotations
 
-from .ops.axes import matrix_transpose
-from .ops.contract import matmul, vecdot
-from .ops.einsum import kron, tensordot
-from .ops.linalg_base import LinAlgError
-from .ops.linalg_factor import QRResult, cholesky, qr
-from .ops.linalg_functions import SlogdetResult, det, expm, logdet, matrix_power, slogdet
-from .ops.linalg_norms import (
+from .ops.contract.einsum import kron, tensordot
+from .ops.contract.products import matmul, vecdot
+from .ops.linalg.base import LinAlgError
+from .ops.linalg.factor import QRResult, cholesky, qr
+from .ops.linalg.functions import SlogdetResult, det, expm, logdet, matrix_power, slogdet
+from .ops.linalg.norms import (
     LstsqResult,
     cond,
     cross,
@@ -31,9 +30,10 @@ from .ops.linalg_norms import (
     outer,
     trace,
 )
-from .ops.linalg_solve import cho_solve, inv, pinv, solve, solve_triangular
-from .ops.linalg_spectral import EighResult, EigResult, SVDResult, eig, eigh, eigvals, eigvalsh, svd, svdvals
-from .ops.norms import vector_norm
+from .ops.linalg.solve import cho_solve, inv, pinv, solve, solve_triangular
+from .ops.linalg.spectral import EighResult, EigResult, SVDResult, eig, eigh, eigvals, eigvalsh, svd, svdvals
+from .ops.reduce.norms import vector_norm
+from .ops.structure.axes import matrix_transpose
 
 matrix_exp = expm
 

@@ -4,7 +4,7 @@ A :class:`Generator` is a key and a position; the same seed gives the same numbe
 Functions take `generator=`; without one they draw from the process's default generator, which
 :func:`manual_seed` seeds. Or they take `key=`, an immutable key: functional code that passes keys
 down, made by :func:`split` and :func:`fold_in`, gives the same numbers whatever else is drawn. How
-bits become numbers is part of the interface: see `wengert.ops.philox` and `wengert.ops.rejection`.
+bits become numbers is part of the interface: see `wengert.ops.random.philox` and `wengert.ops.random.rejection`.
 
 >>> import wengert as wg
 >>> g = wg.random.Generator(0)
@@ -14,17 +14,7 @@ bits become numbers is part of the interface: see `wengert.ops.philox` and `weng
 
 from __future__ import annotations
 
-from .ops.generator import (
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
-)
-from .ops.keys import RandomKey, fold_in, key, split
-from .ops.random import (
+from .ops.random.functions import (
     bernoulli,
     categorical,
     multinomial,
@@ -38,7 +28,17 @@ from .ops.random import (
     randperm,
     uniform,
 )
-from .ops.rejection import binomial, gamma, loggamma, poisson
+from .ops.random.generator import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
+from .ops.random.keys import RandomKey, fold_in, key, split
+from .ops.random.rejection import binomial, gamma, loggamma, poisson
 
 __all__ = [
     "Generator",

@@ -9,11 +9,16 @@ tensor(-0.3135)
 
 from __future__ import annotations
 
-from .ops.composites import log_softmax, softmax
-from .ops.elementwise import sigmoid as _sigmoid
-from .ops.normal_functions import erfinv_op as _erfinv
-from .ops.norms import logsumexp
-from .ops.scientific import (
+from .ops.elementwise.arithmetic import sigmoid as _sigmoid
+from .ops.neural.composites import log_softmax, softmax
+from .ops.reduce.norms import logsumexp
+from .ops.special.gamma import digamma as _digamma
+from .ops.special.gamma import erf as _erf
+from .ops.special.gamma import erfc as _erfc
+from .ops.special.gamma import lgamma as _lgamma
+from .ops.special.gamma import polygamma
+from .ops.special.normal import erfinv_op as _erfinv
+from .ops.special.public import (
     beta,
     betainc,
     betaln,
@@ -32,12 +37,7 @@ from .ops.scientific import (
     xlog1py,
     xlogy,
 )
-from .ops.special import digamma as _digamma
-from .ops.special import erf as _erf
-from .ops.special import erfc as _erfc
-from .ops.special import lgamma as _lgamma
-from .ops.special import polygamma
-from .ops.zeta import zeta
+from .ops.special.zeta import zeta
 
 digamma = psi = _digamma.front
 erf = _erf.front

@@ -17,7 +17,7 @@ from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.kernels.attention import lowerings as attention
 from wengert.execute.native.plan.plan import View
-from wengert.ops.attention import _attention_reference, _gradients_reference
+from wengert.ops.neural.attention import _attention_reference, _gradients_reference
 
 assert RULES["attention"] is attention.attention
 

@@ -12,7 +12,7 @@ from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fai
 from ..core.operands import promote_tensors
 from ..core.spec import Shape, category, default_float, normalize_shape
 from ..core.tensor import Tensor
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 
 
 class Distribution:

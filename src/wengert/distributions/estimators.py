@@ -8,7 +8,7 @@ import wengert as wg
 
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.tensor import Tensor
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 
 
 def score_function(log_prob: Any, reward: Any, baseline: Any = None, *, axis: int = 0) -> Tensor:

@@ -15,7 +15,7 @@ import wengert as wg
 from ..core.errors import ShapeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .distribution import Distribution, inside, log1p_square, outside_is_impossible, sources
 
 

@@ -11,7 +11,7 @@ import wengert as wg
 from ..core.errors import DTypeError, fail
 from ..core.spec import Shape
 from ..core.tensor import Tensor
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .distribution import Distribution, inside, sum_last
 
 

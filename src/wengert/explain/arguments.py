@@ -15,7 +15,7 @@ from ..core.record import another
 from ..core.spec import category
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from ..transforms.variables import differentiable
 
 

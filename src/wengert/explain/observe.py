@@ -34,7 +34,8 @@ from ..core.tensor import Tensor, wrap
 from ..execute import scheduler
 from ..execute.jit.jit import Jit
 from ..execute.native.dispatch.entry import calls_natively
-from ..ops import contract, selection
+from ..ops.contract import products as contract
+from ..ops.elementwise import selection
 from ..transforms import batch, checkpoint, control_ops, reverse
 from ..transforms import replay as replay_module
 from ..transforms.batch_rules import Batched

@@ -13,7 +13,7 @@ import wengert as wg
 from ..core.errors import GraphError, RangeError, ShapeError, fail
 from ..core.spec import show
 from ..core.tensor import Tensor
-from ..ops.structure import int_args
+from ..ops.structure.shapes import int_args
 
 Function = Callable[..., Tensor]
 

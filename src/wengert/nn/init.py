@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.errors import ShapeError, fail
 from ..core.tensor import Tensor, wrap
-from ..ops import random
-from ..ops.generator import Generator
+from ..ops.random import functions as random
+from ..ops.random.generator import Generator
 
 _GAINS = {
     "linear": 1.0,

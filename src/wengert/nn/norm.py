@@ -10,7 +10,7 @@ from .. import asarray, finfo, ones, zeros
 from ..core.errors import ShapeError, fail
 from ..core.standins import present, weak
 from ..core.tensor import Tensor
-from ..ops.normalization import follows
+from ..ops.neural.normalization import follows
 from . import functional as F
 from .checks import size
 from .module import Module

@@ -1,47 +1,15 @@
 """The op table's entries, by family. Importing this package declares them all."""
 
-from . import (  # noqa: F401
-    activations,
-    assemble,
-    attention,
-    axes,
-    complex_views,
-    composites,
-    contract,
-    convolve,
-    creation,
-    cumulative,
-    diagonals,
-    dtypes,
-    elementwise,
-    extend,
-    fourier,
-    gather,
-    gradient_helpers,
-    incomplete_beta,
-    incomplete_gamma,
-    index,
-    inplace,
-    linalg_factor,
-    linalg_functions,
-    linalg_solve,
-    linalg_spectral,
-    logic,
-    losses,
-    normal_functions,
-    normalization,
-    norms,
-    numpy_protocol,
-    pool,
-    products,
-    random,
-    reduce,
-    reduce_ops,
-    reduction,
-    rejection,
-    selection,
-    sort,
-    special,
-    structure,
-    zeta,
-)
+from . import fourier, numpy_protocol  # noqa: F401
+from .contract import einsum, products  # noqa: F401
+from .elementwise import arithmetic, complex_views, gradient_helpers, logic, selection, xlogy  # noqa: F401
+from .index import gather, indexing, inplace, sort  # noqa: F401
+from .linalg import factor, solve, spectral  # noqa: F401
+from .linalg import functions as _functions_of_matrices  # noqa: F401
+from .neural import activations, attention, composites, convolve, losses, normalization, pool  # noqa: F401
+from .random import functions as _random_functions  # noqa: F401
+from .random import rejection  # noqa: F401
+from .reduce import cumulative, norms  # noqa: F401
+from .reduce import functions as _reductions  # noqa: F401
+from .special import gamma, incomplete_beta, incomplete_gamma, normal, zeta  # noqa: F401
+from .structure import assemble, axes, creation, diagonals, dtypes, extend, shapes  # noqa: F401

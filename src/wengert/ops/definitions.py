@@ -10,8 +10,8 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.spec import Shape
-from .philox import Key, words64
-from .windows import Pads, output_size
+from .neural.windows import Pads, output_size
+from .random.philox import Key, words64
 
 
 def _out(size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int = 1) -> Shape:

@@ -36,10 +36,10 @@ from ..core.spec import (
 )
 from ..core.tensor import Tensor, wrap
 from .aliases import alias
-from .axes import roll
-from .elementwise import conj
-from .extend import pad_op
-from .structure import as_operand, cast, casted, check_device, int_args
+from .elementwise.arithmetic import conj
+from .structure.axes import roll
+from .structure.extend import pad_op
+from .structure.shapes import as_operand, cast, casted, check_device, int_args
 
 Norm = Literal["backward", "ortho", "forward"]
 Sizes = Sequence[int] | None

@@ -19,7 +19,7 @@ from ..core.errors import GradientError, GraphError, fail
 from ..core.mode import get_mode
 from ..core.op import TABLE
 from ..core.tensor import Tensor
-from .structure import as_operand
+from .structure.shapes import as_operand
 
 # NumPy functions by their names there, each with Wengert's where that has another. They mean the same; arguments are
 # given by the names that Wengert has for them (see `_NAMES`), and what it does not have must be left at its default.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops.elementwise import sqrt
+from ..ops.elementwise.arithmetic import sqrt
 from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 

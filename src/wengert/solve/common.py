@@ -15,8 +15,8 @@ from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.spec import DType, Spec, category, default_float, promote, spec_of
 from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
-from ..ops.generator import default_generator
-from ..ops.structure import as_operand
+from ..ops.random.generator import default_generator
+from ..ops.structure.shapes import as_operand
 from ..transforms.flow import while_loop
 from ..transforms.open_trace import open_trace
 from ..transforms.replay import replay

@@ -17,7 +17,7 @@ from ..core.record import another
 from ..core.spec import Spec, category, spec_of
 from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
-from ..ops.structure import as_operand, casted
+from ..ops.structure.shapes import as_operand, casted
 from ..transforms.open_trace import open_trace
 from ..transforms.variables import has_state, own_object
 

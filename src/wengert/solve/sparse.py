@@ -12,7 +12,7 @@ from ..core.arrays import Array
 from ..core.errors import DTypeError, ShapeError, fail
 from ..core.spec import category, promote
 from ..core.tensor import Tensor, asarray, wrap
-from ..ops.linalg_base import LinAlgError
+from ..ops.linalg.base import LinAlgError
 from .common import Solved, default_tolerance
 from .implicit import on_values
 from .krylov import norm

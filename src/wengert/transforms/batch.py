@@ -25,8 +25,8 @@ from ..core.snapshot import CONSTANT
 from ..core.spec import spec_of
 from ..core.standins import WeakTensor
 from ..core.tensor import ALIAS, LEAF, Tensor, asarray, wrap
-from ..ops.draws import takes_position
-from ..ops.keys import is_key
+from ..ops.random.draws import takes_position
+from ..ops.random.keys import is_key
 from . import batch_rules
 from .batch_rules import Batched
 from .custom_op import CustomOp

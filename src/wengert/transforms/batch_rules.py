@@ -21,7 +21,7 @@ from ..core.record import bind
 from ..core.snapshot import input_node, located
 from ..core.spec import Shape, Spec, spec_of
 from ..core.tensor import Tensor, wrap
-from ..ops.draws import derived_key, draw_of, draw_with, takes_position
+from ..ops.random.draws import derived_key, draw_of, draw_with, takes_position
 
 Rule = Callable[[Node, "list[Batched]", int], Any]
 

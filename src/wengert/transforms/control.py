@@ -24,9 +24,9 @@ from ..core.spec import DType, Spec, bool_, category, int64, spec_of
 from ..core.standins import PYTHON_DTYPES, WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
 from ..core.tree import Structure
-from ..ops.draws import takes_position
-from ..ops.dtypes import result_type
-from ..ops.structure import as_operand, casted
+from ..ops.random.draws import takes_position
+from ..ops.structure.dtypes import result_type
+from ..ops.structure.shapes import as_operand, casted
 from .control_ops import PARTIAL_SCAN, SCAN, SWITCH, WHILE, siblings, stack_tensors
 from .open_trace import OpenTrace, open_trace
 from .variables import own_copies, run_apart

@@ -9,7 +9,7 @@ from ..core.errors import GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.spec import Spec
 from ..core.tensor import Tensor
-from ..ops.generator import default_generator
+from ..ops.random.generator import default_generator
 from .custom_flat import kept_residuals, vjp_op
 from .custom_op import (
     CustomOp,

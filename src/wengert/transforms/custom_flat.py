@@ -13,7 +13,7 @@ from ..core.op import TABLE, Joint, spec_of_input
 from ..core.record import filled, kept_values
 from ..core.spec import Spec, spec_of
 from ..core.tensor import Tensor, wrap
-from ..ops.generator import default_generator
+from ..ops.random.generator import default_generator
 from .batch import vmap
 from .custom_op import (
     CustomOp,

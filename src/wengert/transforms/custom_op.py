@@ -23,7 +23,7 @@ from ..core.snapshot import Given, close
 from ..core.spec import Spec, category
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, abstract, asarray, wrap
-from ..ops.generator import default_generator
+from ..ops.random.generator import default_generator
 
 Flat = Callable[..., Any]  # from tensors to a tensor, or a tuple of them
 # From the values of a node's inputs and what stands in for what it saved to the results' values and that.

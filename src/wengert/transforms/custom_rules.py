@@ -15,7 +15,7 @@ from ..core.mode import get_mode
 from ..core.spec import Spec, category
 from ..core.tensor import Tensor, asarray
 from ..core.tree import Structure
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .custom_flat import call_with_jvp, call_with_vjp, jvp_op, vjp_op
 from .custom_op import CustomOp, definition, tensors_of, zero_tangent
 from .reverse import as_gradient

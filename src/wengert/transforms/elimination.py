@@ -23,7 +23,7 @@ from ..core.op import Linear, Vjp, spec_of_input
 from ..core.record import OUTPUT
 from ..core.spec import Spec
 from ..core.tensor import ALIAS, Tensor, asarray
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .arithmetic import Arrays
 from .coloring import color_columns
 from .dependence import apply, patterns, sparse

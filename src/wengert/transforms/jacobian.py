@@ -13,7 +13,7 @@ from ..core.errors import DTypeError, GradientError, fail
 from ..core.op import TABLE
 from ..core.spec import category
 from ..core.tensor import Tensor, wrap
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .batch import vmap
 from .elimination import eliminated
 from .functional import Argnums, argument_numbers, grad, vjp

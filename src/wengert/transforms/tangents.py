@@ -17,7 +17,7 @@ from ..core.record import abstract_input, filled, same_value
 from ..core.spec import Spec, category
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .backward import seed
 from .forward import Track
 from .functional import pull_back

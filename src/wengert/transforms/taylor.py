@@ -29,7 +29,7 @@ from ..core.snapshot import CONSTANT, Given, close
 from ..core.spec import category
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
-from ..ops.structure import as_operand
+from ..ops.structure.shapes import as_operand
 from .arithmetic import Tensors
 from .custom_op import CustomOp
 from .forward import _linear_together, _push_facts, _push_linear, push_node

@@ -23,7 +23,7 @@ from ..core.record import another, caller, resumed, same_value, stopped
 from ..core.spec import category, complex_dtype, promote, real_dtype, spec_of
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, wrap
-from ..ops.structure import as_operand, casted
+from ..ops.structure.shapes import as_operand, casted
 from .reverse import Reachable, reach
 
 

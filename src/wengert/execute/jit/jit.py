@@ -20,7 +20,7 @@ from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
 from ...core.turns import holding, turns_of
-from ...ops.generator import default_generator
+from ...ops.random.generator import default_generator
 from ...transforms.replay import replay
 from ...transforms.trace import leaf_names
 from ..native.dispatch.entry import Native, calls_natively

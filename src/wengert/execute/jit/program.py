@@ -20,7 +20,7 @@ from ...core.spec import show
 from ...core.standins import weak
 from ...core.tensor import DataView, Tensor, wrap
 from ...core.turns import Turn, turns_of
-from ...ops.inplace import check_reaches
+from ...ops.index.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
 from .executor import CompileGraph, Executor

@@ -26,8 +26,8 @@ from ...core.op import Linear, Op, Partial, Vjp
 from ...core.record import SCALARS
 from ...core.spec import spec_of
 from ...core.tensor import Tensor
-from ...ops.axes import permute_op
-from ...ops.structure import broadcast
+from ...ops.structure.axes import permute_op
+from ...ops.structure.shapes import broadcast
 from ...transforms.arithmetic import Tensors
 from ...transforms.trace import trace
 from .codegen.machine import is_supported

@@ -1,6 +1,6 @@
 """Random numbers: Philox 4x64-10 (Salmon et al. 2011) by vectors, and what is made of its words.
 
-How bits become numbers stands in :mod:`wengert.ops.philox`; here the same is done for many blocks at a
+How bits become numbers stands in :mod:`wengert.ops.random.philox`; here the same is done for many blocks at a
 time. Where registers hold eight 64-bit numbers a block goes in every lane, and products of 64 bits are
 put together from those of 32; elsewhere the scalar multiplier, which gives both halves of a product
 at once, is as fast. A unit is a fixed number of blocks, and a block depends on nothing but its number.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ....core.node import Node
-from ....ops.philox import BLOCK, WORD
+from ....ops.random.philox import BLOCK, WORD
 from ..codegen.builder import Builder, Value
 from ..codegen.types import F32, F64, I8, I32, I64, Type, storage_type
 from ..codegen.walk import copy_run

@@ -14,7 +14,7 @@ import numpy as np
 from ....core.evaluate import apply
 from ....core.node import Node
 from ....core.op import Op, find_op
-from ....ops.index_ops import check_range
+from ....ops.index.ops import check_range
 from .plan import HostCall, View
 
 Run = Callable[..., None]

@@ -16,7 +16,7 @@ from ....core.node import Node
 from ....core.op import NoDerivative, Op
 from ....core.snapshot import located
 from ....core.spec import int32, int64, spec_of
-from ....ops.index_ops import check_range
+from ....ops.index.ops import check_range
 from ....passes.rewrite import build, with_outputs
 from ..plan.host_calls import check_call, range_call
 from ..plan.plan import HostCall, View

@@ -10,7 +10,7 @@ from ....core.node import Node
 from ....core.op import Op
 from ....core.snapshot import located
 from ....core.spec import spec_of
-from ....ops.reduction import reduced_shape
+from ....ops.reduce.common import reduced_shape
 
 
 def _extreme(name: str, reduce: Any, doc: str) -> Op:

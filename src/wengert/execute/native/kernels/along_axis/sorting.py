@@ -22,7 +22,7 @@ import numpy as np
 
 from .....core.node import Node
 from .....core.snapshot import specs_of
-from .....ops.philox import WORD
+from .....ops.random.philox import WORD
 from ...codegen.builder import Builder, Value
 from ...codegen.types import I32, I64, Type, storage_type
 from ...codegen.walk import axis_words, walk

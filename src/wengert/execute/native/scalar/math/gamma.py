@@ -1,6 +1,6 @@
 """Native logarithm of the gamma function, and its derivative. float32 is computed in float64.
 
-The pieces are those of the NumPy forwards in `ops/special.py`: a polynomial on an interval of length 1 or so,
+The pieces are those of the NumPy forwards in `ops/special/gamma.py`: a polynomial on an interval of length 1 or so,
 the recurrence down to it, Stirling's series above, and reflection for negative arguments.
 """
 

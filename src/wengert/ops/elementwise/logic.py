@@ -1,0 +1,369 @@
+"""Comparisons, logical and bitwise ops, and the tests for NaN and infinities."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.declare import METHODS, PUBLIC, elementwise, public
+from ...core.errors import DTypeError, fail
+from ...core.op import Algebra, Missing, Op
+from ...core.operands import promote_tensors
+from ...core.spec import Spec, float64
+from ...core.tensor import Tensor
+from ..sampling import apart, booleans, each, integers, unary
+from ..structure.shapes import casted
+
+# -- comparisons
+
+
+def _compared(rng: Any) -> Any:
+    """Pairs that are equal in some places."""
+    for call in apart(order=0)(rng):
+        x, y = call.args
+        yield type(call)((x, np.asarray(np.where(rng.random(x.shape) < 0.5, x, y))), order=0)
+
+
+equal = elementwise(
+    "equal(x, y)",
+    np.equal,
+    accepts="anything",
+    result="boolean",
+    method=False,
+    doc="Whether x == y, element by element.",
+    algebra=Algebra(commutes=True),
+    samples=_compared,
+    reference=each(operator.eq),
+    native="eq",
+    onnx="Equal",
+)
+not_equal = elementwise(
+    "not_equal(x, y)",
+    np.not_equal,
+    accepts="anything",
+    result="boolean",
+    doc="Whether x != y, element by element.",
+    algebra=Algebra(commutes=True),
+    samples=_compared,
+    reference=each(operator.ne),
+    native="ne",
+    onnx=Missing("ONNX writes it as Not(Equal(x, y))"),
+)
+less = elementwise(
+    "less(x, y)",
+    np.less,
+    accepts="real",
+    result="boolean",
+    doc="Whether x < y, element by element.",
+    samples=_compared,
+    reference=each(operator.lt),
+    native="lt",
+    onnx="Less",
+)
+less_equal = elementwise(
+    "less_equal(x, y)",
+    np.less_equal,
+    accepts="real",
+    result="boolean",
+    doc="Whether x <= y, element by element.",
+    samples=_compared,
+    reference=each(operator.le),
+    native="le",
+    onnx="LessOrEqual",
+)
+greater = elementwise(
+    "greater(x, y)",
+    np.greater,
+    accepts="real",
+    result="boolean",
+    doc="Whether x > y, element by element.",
+    samples=_compared,
+    reference=each(operator.gt),
+    native="gt",
+    onnx="Greater",
+)
+greater_equal = elementwise(
+    "greater_equal(x, y)",
+    np.greater_equal,
+    accepts="real",
+    result="boolean",
+    doc="Whether x >= y, element by element.",
+    samples=_compared,
+    reference=each(operator.ge),
+    native="ge",
+    onnx="GreaterOrEqual",
+)
+
+_COMPARABLE = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+
+
+def _operator(op: Op, symbol: str) -> Callable[[Any, Any], Any]:
+    front = op.front
+
+    def compare(self: Tensor, other: Any) -> Any:
+        # `x == None` is False and `x < None` a TypeError, as Python users expect: both are Python's answer
+        # to NotImplemented.
+        if isinstance(other, _COMPARABLE) or hasattr(other, "__array__"):
+            return front(self, other)
+        return NotImplemented
+
+    compare.__name__ = compare.__qualname__ = f"__{symbol}__"
+    compare.__doc__ = op.doc
+    return compare
+
+
+for _symbol, _op in {
+    "eq": equal,
+    "ne": not_equal,
+    "lt": less,
+    "le": less_equal,
+    "gt": greater,
+    "ge": greater_equal,
+}.items():
+    METHODS[f"__{_symbol}__"] = _operator(_op, _symbol)
+    METHODS[_symbol] = PUBLIC[_symbol] = _op.front  # PyTorch's names
+
+# -- logical ops: any dtype, nonzero is true
+
+logical_and = elementwise(
+    "logical_and(x, y)",
+    np.logical_and,
+    accepts="anything",
+    result="boolean",
+    doc="Whether both are true (nonzero).",
+    algebra=Algebra(commutes=True, associates=True, idempotent=True),
+    samples=booleans(2),
+    reference=each(lambda x, y: bool(x) and bool(y)),
+    native="and",
+    onnx="And",
+)
+logical_or = elementwise(
+    "logical_or(x, y)",
+    np.logical_or,
+    accepts="anything",
+    result="boolean",
+    doc="Whether at least one is true (nonzero).",
+    algebra=Algebra(commutes=True, associates=True, idempotent=True),
+    samples=booleans(2),
+    reference=each(lambda x, y: bool(x) or bool(y)),
+    native="or",
+    onnx="Or",
+)
+logical_xor = elementwise(
+    "logical_xor(x, y)",
+    np.logical_xor,
+    accepts="anything",
+    result="boolean",
+    doc="Whether exactly one is true (nonzero).",
+    algebra=Algebra(commutes=True, associates=True),
+    samples=booleans(2),
+    reference=each(lambda x, y: bool(x) != bool(y)),
+    native="xor",
+    onnx="Xor",
+)
+logical_not = elementwise(
+    "logical_not(x)",
+    np.logical_not,
+    accepts="anything",
+    result="boolean",
+    doc="Whether x is false (zero).",
+    algebra=Algebra(involution=True),
+    samples=booleans(1),
+    reference=each(operator.not_),
+    native="not",
+    onnx="Not",
+)
+
+# -- bitwise ops: integers and booleans
+
+bitwise_and = elementwise(
+    "bitwise_and(x, y)",
+    np.bitwise_and,
+    accepts="bitwise",
+    operator="and",
+    doc="The bits set in both x and y.",
+    algebra=Algebra(commutes=True, associates=True, idempotent=True),
+    samples=integers(2, -99, 99),
+    reference=each(operator.and_),
+    native="bitand",
+    onnx="BitwiseAnd",
+)
+bitwise_or = elementwise(
+    "bitwise_or(x, y)",
+    np.bitwise_or,
+    accepts="bitwise",
+    operator="or",
+    doc="The bits set in x or y.",
+    algebra=Algebra(commutes=True, associates=True, unit=0, idempotent=True),
+    samples=integers(2, -99, 99),
+    reference=each(operator.or_),
+    native="bitor",
+    onnx="BitwiseOr",
+)
+bitwise_xor = elementwise(
+    "bitwise_xor(x, y)",
+    np.bitwise_xor,
+    accepts="bitwise",
+    operator="xor",
+    doc="The bits set in exactly one of x and y.",
+    algebra=Algebra(commutes=True, associates=True, unit=0),
+    samples=integers(2, -99, 99),
+    reference=each(operator.xor),
+    native="bitxor",
+    onnx="BitwiseXor",
+)
+bitwise_invert = elementwise(
+    "bitwise_invert(x)",
+    np.bitwise_not,
+    accepts="bitwise",
+    operator="invert",
+    doc="Every bit of x flipped; of a boolean, its negation.",
+    algebra=Algebra(involution=True),
+    samples=integers(1, -99, 99),
+    reference=each(operator.invert),
+    native="bitnot",
+    onnx="BitwiseNot",
+)
+METHODS["bitwise_not"] = PUBLIC["bitwise_not"] = bitwise_invert.front
+
+
+def _shift(ufunc: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
+    """NumPy makes int8 of shifted booleans, which the standard leaves out and nobody means."""
+
+    def forward(x: Any, y: Any) -> Any:
+        if (x if hasattr(x, "dtype") else y).dtype.kind == "b":
+            _no_bool_shift(name)
+        return ufunc(x, y)
+
+    return forward
+
+
+def _no_bool_shift(name: str) -> None:
+    fail(DTypeError, f"{name} takes integers, not booleans", "Cast first: x.astype(wg.int64).")
+
+
+def _shift_rule(op: Op) -> None:
+    shape_rule = op.infer
+
+    def infer(x: Any, y: Any) -> Spec:
+        spec: Spec = shape_rule(x, y)
+        if spec.logical:
+            _no_bool_shift(op.name)
+        return spec
+
+    op.infer = infer
+
+
+bitwise_left_shift = elementwise(
+    "bitwise_left_shift(x, y)",
+    _shift(np.left_shift, "bitwise_left_shift"),
+    accepts="bitwise",
+    operator="lshift",
+    doc="The bits of x moved left by y >= 0 places, zeros moving in.",
+    samples=integers(2, 0, 9),
+    reference=each(operator.lshift),
+    native="shl",
+    onnx="BitShift",
+)
+bitwise_right_shift = elementwise(
+    "bitwise_right_shift(x, y)",
+    _shift(np.right_shift, "bitwise_right_shift"),
+    accepts="bitwise",
+    operator="rshift",
+    doc="The bits of x moved right by y >= 0 places, the sign moving in.",
+    samples=integers(2, 0, 9),
+    reference=each(operator.rshift),
+    native="shr",
+    onnx="BitShift",
+)
+_shift_rule(bitwise_left_shift)
+_shift_rule(bitwise_right_shift)
+
+# -- tests
+
+
+def _with_specials(rng: Any) -> Any:
+    for call in unary((-2.0, 2.0), order=0)(rng):
+        yield call
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 6e4])
+    yield type(call)((special,), order=0)
+
+
+isnan = elementwise(
+    "isnan(x)",
+    np.isnan,
+    accepts="anything",
+    result="boolean",
+    doc="Whether x is NaN.",
+    samples=_with_specials,
+    reference=each(math.isnan),
+    native="isnan",
+    onnx="IsNaN",
+)
+isinf = elementwise(
+    "isinf(x)",
+    np.isinf,
+    accepts="anything",
+    result="boolean",
+    doc="Whether x is an infinity of either sign.",
+    samples=_with_specials,
+    reference=each(math.isinf),
+    native="isinf",
+    onnx="IsInf",
+)
+isfinite = elementwise(
+    "isfinite(x)",
+    np.isfinite,
+    accepts="anything",
+    result="boolean",
+    doc="Whether x is neither NaN nor an infinity.",
+    samples=_with_specials,
+    reference=each(math.isfinite),
+    native="isfinite",
+    onnx=Missing("ONNX writes it as Not(Or(IsNaN(x), IsInf(x)))"),
+)
+signbit = elementwise(
+    "signbit(x)",
+    np.signbit,
+    accepts="real_inexact",
+    result="boolean",
+    doc="Whether the sign bit of x is set: x is negative, -0.0 or a NaN with that sign.",
+    samples=_with_specials,
+    reference=each(lambda x: math.copysign(1.0, x) < 0.0),
+    native="signbit",
+    onnx=Missing("ONNX has no test that tells -0.0 from 0.0"),
+)
+
+
+# -- close enough
+
+
+@public(method=True)
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close.
+
+    >>> import wengert as wg
+    >>> wg.isclose(wg.tensor([1.0, 2.0]), wg.tensor([1.000001, 2.1]))
+    tensor([ True, False])
+    """
+    a, b = promote_tensors("isclose", x, y)
+    equal: Tensor = a == b
+    if not a.spec.inexact:  # whose differences would wrap around
+        a, b = casted(a, float64), casted(b, float64)
+    near: Tensor = equal | ((a - b).abs() <= atol + rtol * b.abs()) & isfinite.front(b)
+    return near | (isnan.front(a) & isnan.front(b)) if equal_nan else near
+
+
+@public(method=True)
+def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether all elements are close (:func:`isclose`), as a Python bool.
+
+    >>> import wengert as wg
+    >>> wg.allclose(wg.tensor([0.1 + 0.2]), wg.tensor([0.3]))
+    True
+    """
+    return bool(isclose(x, y, rtol, atol, equal_nan).all())

@@ -1,0 +1,63 @@
+"""x log(y) and x log(1 + y) as one op each: 0 where x is, with the right derivative there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.declare import elementwise
+from ...core.op import Call, Missing, Op
+from ...core.record import SCALARS
+from ..sampling import binary
+from .arithmetic import log, log1p
+from .selection import where
+
+_NO_ONNX = Missing("ONNX writes it with Where, Mul and Log")
+
+
+def _zero_with(log_of: Any) -> Any:
+    def forward(x: Any, y: Any) -> Any:
+        if type(y) in SCALARS:  # of a Python number NumPy's logarithm is in double precision
+            y = np.asarray(y, x.dtype)
+        with np.errstate(all="ignore"):
+            product = x * log_of(y)
+            return np.where((x == 0) & ~np.isnan(y), product.dtype.type(0), product)
+
+    return forward
+
+
+def _samples(rng: Any) -> list[Call]:
+    return [*binary((-2.0, 2.0), (0.3, 3.0), order=3)(rng), Call((np.zeros(2), np.array([0.5, 2.0])), order=2)]
+
+
+xlogy: Op = elementwise(
+    "xlogy(x, y)",
+    _zero_with(np.log),
+    partials={
+        "x": lambda y: log(y),
+        "y": lambda x, y: where((x == 0.0) & (y == 0.0), 0.0, x / y),
+    },
+    accepts="real_inexact",
+    doc="x log(y), 0 where x is 0 and y a number.",
+    public="",
+    samples=_samples,
+    reference="scipy.special.xlogy",
+    native="xlogy",
+    onnx=_NO_ONNX,
+)
+xlog1py: Op = elementwise(
+    "xlog1py(x, y)",
+    _zero_with(np.log1p),
+    partials={
+        "x": lambda y: log1p(y),
+        "y": lambda x, y: where((x == 0.0) & (y == -1.0), 0.0, x / (1.0 + y)),
+    },
+    accepts="real_inexact",
+    doc="x log(1 + y), 0 where x is 0 and y a number.",
+    public="",
+    samples=_samples,
+    reference="scipy.special.xlog1py",
+    native="xlog1py",
+    onnx=_NO_ONNX,
+)

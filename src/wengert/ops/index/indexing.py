@@ -1,0 +1,510 @@
+"""Indexing: `x[...]` and `x[...] = v`.
+
+An index expression is taken apart into at most three ops: `slice` for its static part (integers,
+slices, new axes), a permutation where NumPy would move separated index arrays to the front, and
+`index` for its arrays, which then stand on neighbouring axes.
+"""
+
+from __future__ import annotations
+
+import operator
+from sys import _getframe as getframe
+from typing import Any, NamedTuple, NoReturn
+from weakref import ref
+
+import numpy as np
+
+from ...core.declare import METHODS
+from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
+from ...core.mode import get_mode
+from ...core.node import make_node
+from ...core.op import Op
+from ...core.record import bind, graph_input
+from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
+from ...core.standins import WeakTensor
+from ...core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
+from ..elementwise.selection import where
+from ..structure.axes import permute_op
+from ..structure.shapes import broadcast, cast, reshaped
+from .inplace import check_write, old_version, value_for, write
+from .ops import ALL, Entries, Entry, check_range, index_op, index_update, slice_op, slice_update
+
+# Index entries that NumPy takes as they are, to the same effect.
+_BASIC = frozenset({int, slice, type(None), type(Ellipsis), np.int64, np.int32})
+_TAKES = "An index is made of integers, slices, None, ..., and integer or boolean tensors."
+
+
+# -- reading an index expression
+
+
+class _Parsed(NamedTuple):
+    """An index expression against one shape.
+
+    `entries` is its static part; `arrays` the integer arrays, which index the axes `places` of
+    the sliced tensor and `axes` of the original one. NumPy puts the arrays' own axes where the
+    arrays stand if they are `adjacent`, else first.
+    """
+
+    entries: Entries
+    arrays: tuple[Tensor, ...]
+    places: tuple[int, ...]
+    axes: tuple[int, ...]
+    adjacent: bool
+
+
+def _item(e: Any, x: Tensor) -> Any:
+    """One entry: None, Ellipsis, a slice, an int, or a tensor of integers or booleans."""
+    if e is None or e is Ellipsis or isinstance(e, slice):
+        return e
+    if isinstance(e, (int, np.integer)) and not isinstance(e, bool):
+        return int(e)
+    if isinstance(e, (Tensor, bool, np.bool_, np.ndarray, list, tuple, range)) or hasattr(e, "__array__"):
+        found = asarray(list(e) if isinstance(e, range) else e)
+        if found.size == 0 and not isinstance(e, (Tensor, np.ndarray)):
+            found = wrap(np.zeros(found.shape, int64))  # an empty list has no dtype of its own
+        if category(found.dtype) <= 1:
+            return cast.front(found, dtype=int64) if found.dtype == uint64 else found
+        fail(
+            DTypeError,
+            f"an index of dtype {found.dtype}, shape {found.shape}, into {show(x.shape, x.dtype)}",
+            "Indices are integers or booleans: write i.astype(wg.int64).",
+        )
+    return fail(DTypeError, f"an index of type {type(e).__name__} into {show(x.shape, x.dtype)}", _TAKES)
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, Tensor) and category(item.dtype) == 0
+
+
+def _span(item: Any) -> int:
+    """How many axes of the tensor an entry speaks of."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if _is_mask(item) else 1
+
+
+def _items(index: Any, x: Tensor) -> list[Any]:
+    """The entries of an index with exactly one Ellipsis."""
+    items = [_item(e, x) for e in (index if type(index) is tuple else (index,))]
+    dots = sum(i is Ellipsis for i in items)
+    if dots > 1:
+        fail(RangeError, f"an index with {dots} ellipses into {show(x.shape, x.dtype)}", "Only one `...` is possible.")
+    used = sum(map(_span, items))
+    if used > x.ndim:
+        fail(
+            RangeError,
+            f"too many indices: {used} for a tensor with {x.ndim} dimensions, {show(x.shape, x.dtype)}",
+            "Use at most one for each dimension." if x.ndim else "A 0-d tensor has nothing to index: use x.item().",
+        )
+    return items if dots else [*items, Ellipsis]
+
+
+def _mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
+    """A mask over the axes from `axis` as the integer arrays that it stands for."""
+    want = x.shape[axis : axis + mask.ndim]
+    if mask.shape != want:
+        fail(
+            RangeError,
+            f"a mask of shape {mask.shape} over axes of shape {want}, tensor {show(x.shape, x.dtype)}",
+            "A mask has the shape of the axes that it picks from.",
+        )
+    value = mask._fixed("a mask")
+    if value is None:
+        fail(
+            GraphError,
+            f"an abstract mask of shape {mask.shape} as an index into {show(x.shape, x.dtype)}",
+            "The result's shape would depend on the mask's values. "
+            "Keep the shape and choose values instead: wg.where(mask, x, other).",
+        )
+    return [wrap(i) for i in np.nonzero(value)]
+
+
+def _static_int(i: int, n: int, axis: int, x: Tensor) -> int:
+    if not -n <= i < n:
+        fail(
+            RangeError,
+            f"index {i} is out of range for axis {axis} of size {n}, tensor {show(x.shape, x.dtype)}",
+            f"Valid indices are {-n} to {n - 1}." if n else "The axis is empty: no index is valid.",
+        )
+    return i + n if i < 0 else i
+
+
+def _static_slice(s: slice, n: int) -> Entry:
+    """The one encoding of all slices that pick the same elements of an axis of size n."""
+    try:
+        start, stop, step = s.indices(n)
+    except GraphError:  # one of the sizes is not known yet
+        return _open_slice(s, n)
+    if step == 1 and start == 0 and stop == n:
+        return ALL
+    if not len(range(start, stop, step)):
+        return (0, 0, None)
+    return (start, None if stop < 0 else stop, None if step == 1 else step)
+
+
+def _open_slice(s: slice, n: int) -> Entry:
+    """A slice where a size is not known: its bounds are taken to lie inside the axis.
+
+    Filling the sizes in shows whether they do.
+    """
+    step = 1 if s.step is None else operator.index(s.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    first, last = (0, n) if step > 0 else (n - 1, None)
+    start, stop = (
+        default if i is None else i + n if isinstance(i, int) and i < 0 else i
+        for i, default in ((s.start, first), (s.stop, last))
+    )
+    if step == 1 and start == 0 and stop == n:
+        return ALL
+    return (start, stop, None if step == 1 else step)
+
+
+def _checked_slice(s: slice, n: int, x: Tensor) -> Entry:
+    try:
+        return _static_slice(s, n)
+    except (TypeError, ValueError) as e:
+        kind = RangeError if isinstance(e, ValueError) else DTypeError
+        return fail(kind, f"{s} into {show(x.shape, x.dtype)}: {e}", "Slices take integers, and a step other than 0.")
+
+
+def _parse(x: Tensor, index: Any) -> _Parsed:
+    items = _items(index, x)
+    hidden = x.ndim - sum(map(_span, items))
+    entries: list[Entry] = []
+    arrays: list[Tensor] = []
+    places: list[int] = []
+    axes: list[int] = []
+    axis = place = 0
+    groups: list[bool] = []  # alternating runs of advanced (True) and other entries
+    for item in items:
+        advanced = isinstance(item, (int, Tensor))
+        if not groups or groups[-1] != advanced:
+            groups.append(advanced)
+        if isinstance(item, int):
+            entries.append(_static_int(item, x.shape[axis], axis, x))
+            axis += 1
+            continue
+        if item is Ellipsis:
+            new: list[Entry] = [ALL] * hidden
+        elif item is None:
+            new = [None]
+        elif isinstance(item, slice):
+            new = [_checked_slice(item, x.shape[axis], x)]
+        else:
+            if not _is_mask(item):
+                found, new = [item], [ALL]
+            elif item.ndim:
+                found, new = _mask_indices(item, x, axis), [ALL] * item.ndim
+            else:  # a 0-d mask keeps all of a new axis, or nothing of it
+                found, new = [wrap(np.zeros(int(bool(item)), int64))], [None]
+            arrays += found
+            places += range(place, place + len(found))
+            axes += range(axis, axis + len(found))
+        entries += new
+        place += len(new)
+        axis += sum(e is not None for e in new)
+    while entries and entries[0] == ALL:
+        del entries[0]
+    if len(arrays) > 1 and broadcast_shapes(*(a.shape for a in arrays)) is None:
+        shapes = " and ".join(str(a.shape) for a in arrays)
+        fail(RangeError, f"index arrays of shapes {shapes} do not broadcast together, tensor {show(x.shape, x.dtype)}")
+    return _Parsed(tuple(entries), tuple(arrays), tuple(places), tuple(axes), sum(groups) <= 1)
+
+
+def _to_front(ndim: int, places: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that brings the axes `places` to the front."""
+    return tuple(p - ndim for p in (*places, *(i for i in range(ndim) if i not in places)))
+
+
+def _inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
+    out = [0] * len(axes)
+    for i, a in enumerate(axes):
+        out[a] = i - len(axes)
+    return tuple(out)
+
+
+def _check_arrays(x: Tensor, parsed: _Parsed) -> None:
+    """Raise RangeError, in the words of the whole expression, for an array that leaves its axis."""
+    for a, axis in zip(parsed.arrays, parsed.axes, strict=True):
+        if a._data is not None:
+            check_range(f"indexing {show(x.shape, x.dtype)}", (a._data,), (x.shape[axis],), axis)
+
+
+def _not_indexable(x: Tensor, index: Any, e: Exception) -> NoReturn:
+    """Raise what is wrong with an index that NumPy refused."""
+    _check_arrays(x, _parse(x, index))
+    fail(RangeError, f"indexing {show(x.shape, x.dtype)}: {e}", _TAKES)
+
+
+# -- x[...]
+
+
+def _plain(index: Any, x: Tensor) -> Any:
+    """An index whose values are all at hand, as NumPy takes it; None where one is abstract."""
+    if type(index) in _BASIC:
+        return (index,)
+    if type(index) is tuple and _BASIC.issuperset(map(type, index)):
+        return index
+    if type(index) is Tensor and index._data is not None and index._spec.dtype.kind in "ib":
+        return (index._data,)
+    items = [_item(e, x) for e in (index if type(index) is tuple else (index,))]
+    for i, item in enumerate(items):
+        if isinstance(item, Tensor):
+            if item._data is None:
+                return None
+            items[i] = item._data
+    return tuple(items)
+
+
+def _pick(data: Any, plain: tuple[Any, ...]) -> Any:
+    if len(plain) == 1 and isinstance(plain[0], np.ndarray) and plain[0].dtype.kind != "b":
+        return data.take(plain[0], axis=0)  # several times faster than data[i]
+    return data[plain]
+
+
+def getitem(x: Tensor, index: Any) -> Tensor:
+    """`x[index]` with NumPy's rules. The result is a value: it never aliases `x`.
+
+    Parameters
+    ----------
+    index: an int, a slice, None, `...`, an integer or boolean tensor (array, list), or a tuple of
+        those. Integer arrays broadcast together; a boolean one picks where it is True.
+
+    Raises RangeError (out of range, too many indices, a mask of another shape), DTypeError (a
+    float index), GraphError (a mask without values, while tracing).
+
+    >>> import wengert as wg
+    >>> x = wg.arange(6).reshape(2, 3)
+    >>> x[1, ::-1]
+    tensor([5, 4, 3])
+    >>> x[[0, 1, 1], [2, 0, 0]]
+    tensor([2, 3, 3])
+    """
+    data = x._data
+    if data is not None and type(x) is not WeakTensor:
+        if x.node is None or not (mode := get_mode()).grad:
+            kind = type(index)
+            if kind in _BASIC or (kind is tuple and _BASIC.issuperset(map(type, index))):
+                try:
+                    found = data[index]
+                except (IndexError, ValueError, TypeError) as e:
+                    _not_indexable(x, index, e)
+                if type(found) is not ndarray:
+                    found = np.asarray(found)
+                out = new(Tensor)
+                out._data = found
+                shape = found.shape
+                out._spec = x._spec.family.get(shape) or spec_of(shape, found.dtype)
+                out.node = None
+                frame = getframe(1)
+                out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
+                return out
+            plain = _plain(index, x)
+            if plain is not None:
+                try:
+                    out = wrap(_pick(data, plain))
+                    if not any(type(i) is ndarray for i in plain):
+                        frame = getframe(1)
+                        out._base = base_of(x, frame.f_code, frame.f_lasti)
+                    return out
+                except (IndexError, ValueError, TypeError) as e:
+                    _not_indexable(x, index, e)
+        elif x._spec.inexact:
+            found = _recorded(x, index)
+            if found is not None:
+                out, op, inputs, attrs, saved = found
+                frame = getframe(1)
+                code, offset = frame.f_code, frame.f_lasti
+                out.node = make_node(op, inputs, attrs, saved, out._spec, code, offset, mode.scope)
+                if op.view:
+                    out._base = (ref(x), code, offset, x._base)
+                return out
+    return _indexed(x, _parse(x, index))
+
+
+def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[str, Any], tuple[Any, ...]] | None:
+    """The result and node of an index that one op serves without preparation; None for any other.
+
+    These are integers and slices within bounds, and one integer tensor.
+    """
+    spec = x._spec
+    if type(index) is Tensor:
+        if index._data is None or index._spec.dtype.kind != "i":
+            return None
+        try:
+            out = wrap(x._data.take(index._data, axis=0))
+        except (IndexError, ValueError):
+            return None
+        return out, index_op, (x.node, graph_input(index)), {"axis": -len(spec.shape)}, (None, index._data, None)
+    entries = _simple_entries(index, spec.shape)
+    if entries is None:
+        return None
+    data = np.asarray(x._data[index])
+    return wrap(data, spec.family.get(data.shape)), slice_op, (x.node,), {"entries": entries}, ()
+
+
+def _simple_entries(index: Any, shape: Shape) -> Entries | None:
+    """The canonical form of an index of integers and slices within bounds; None for any other."""
+    if type(index) is int and shape and -shape[0] <= index < shape[0]:
+        return (index if index >= 0 else index + shape[0], *[ALL] * (len(shape) - 1))
+    if type(index) is slice and shape and index.step != 0:
+        try:
+            entry = _static_slice(index, shape[0])
+        except TypeError:
+            return None
+        return () if entry is ALL else (entry, *[ALL] * (len(shape) - 1))
+    items = index if type(index) is tuple else (index,)
+    if len(items) > len(shape):
+        return None
+    entries: list[Entry] = []
+    for item, n in zip(items, shape):
+        if type(item) is int:
+            if not -n <= item < n:
+                return None
+            entries.append(item if item >= 0 else item + n)
+        elif type(item) is slice and item.step != 0:
+            try:
+                entries.append(_static_slice(item, n))
+            except TypeError:
+                return None
+        else:
+            return None
+    del entries[: next((i for i, e in enumerate(entries) if e is not ALL), len(entries))]
+    if entries:
+        entries += [ALL] * (len(shape) - len(items))
+    return tuple(entries)
+
+
+def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
+    """The ops that an index expression is made of, recorded."""
+    if x._data is None:
+        _check_arrays(x, parsed)
+    y: Tensor = x
+    if parsed.entries or not parsed.arrays:
+        y = bind(slice_op, (x,), {"entries": parsed.entries})
+    if not parsed.arrays:
+        return y
+    first = parsed.places[0]
+    if not parsed.adjacent:
+        y = permute_op.front(y, axes=_to_front(y.ndim, parsed.places))
+        first = 0
+    try:
+        out: Tensor = bind(index_op, (y, *parsed.arrays), {"axis": first - y.ndim})
+    except RangeError:
+        _check_arrays(x, parsed)
+        raise
+    return out
+
+
+# -- x[...] = v
+
+
+def setitem(x: Tensor, index: Any, value: Any) -> None:
+    """`x[index] = value`: gives `x` a new version, in which the elements at `index` are `value`'s.
+
+    Whatever was computed from the old version keeps it, and gradients flow to both `x`'s old
+    version and `value`. Where an integer array names one place twice the last write stays.
+
+    Raises GradientError for a leaf that requires gradients (unless under `no_grad`), ShapeError
+    for a value that does not broadcast to `x[index]`, and what reading `x[index]` raises.
+
+    >>> import wengert as wg
+    >>> x = wg.zeros(3)
+    >>> x[1] = 5.0
+    >>> x
+    tensor([0., 5., 0.])
+    """
+    check_write(x, "x[...] = v")
+    v = value_for(x, value, "x[...] = v")
+    untracked = not get_mode().grad or (x.node is None and v.node is None)
+    if untracked and x._data is not None and v._data is not None:
+        plain = _plain(index, x)
+        if plain is not None:
+            data = np.array(x._data)
+            try:
+                data[plain] = v._data
+            except (IndexError, ValueError, TypeError) as e:
+                _not_writable(x, index, v, e)
+            write(x, wrap(data))
+            return
+    write(x, _updated(old_version(x), index, v))
+
+
+def _not_writable(x: Tensor, index: Any, v: Tensor, e: Exception) -> NoReturn:
+    _check_value(v, getitem(x.detach(), index).shape, x)
+    _not_indexable(x, index, e)
+
+
+def _check_value(v: Tensor, shape: Shape, x: Tensor) -> None:
+    extra = max(v.ndim - len(shape), 0)  # NumPy takes a value with more axes if they have size 1
+    if any(n != 1 for n in v.shape[:extra]) or broadcast_shapes(v.shape[extra:], shape) != shape:
+        fail(
+            ShapeError,
+            f"a value of shape {v.shape} written to x[...] of shape {shape}, x {show(x.shape, x.dtype)}",
+            "The value must broadcast to the shape of what it replaces.",
+        )
+
+
+def _aligned(v: Tensor, shape: Shape, x: Tensor) -> Tensor:
+    """The value broadcast to the shape of what it replaces."""
+    _check_value(v, shape, x)
+    if v.ndim > len(shape):
+        v = reshaped(v, v.shape[v.ndim - len(shape) :])
+    return v if v.shape == shape else broadcast.front(v, shape=shape)
+
+
+def _updated(x: Tensor, index: Any, v: Tensor) -> Tensor:
+    """`x` with the elements at `index` replaced, recorded."""
+    mask = _sole_mask(x, index)
+    if mask is not None and v.ndim <= x.ndim - mask.ndim:
+        return _masked_update(x, mask, v)
+    parsed = _parse(x, index)
+    if x._data is None or v._data is None:
+        _check_arrays(x, parsed)
+    entries, arrays = parsed.entries, parsed.arrays
+    y: Tensor = bind(slice_op, (x,), {"entries": entries}) if entries else x
+    if arrays:
+        axes = None if parsed.adjacent else _to_front(y.ndim, parsed.places)
+        z = y if axes is None else permute_op.front(y, axes=axes)
+        attrs = {"axis": (parsed.places[0] if axes is None else 0) - z.ndim}
+        target = index_op.infer(z.spec, *(a.spec for a in arrays), **attrs).shape
+        try:
+            z = bind(index_update, (z, _aligned(v, target, x), *arrays), attrs)
+        except RangeError:
+            _check_arrays(x, parsed)
+            raise
+        y = z if axes is None else permute_op.front(z, axes=_inverse(axes))
+        v = y
+    if entries or not arrays:
+        y = bind(slice_update, (x, _aligned(v, y.shape, x)), {"entries": entries})
+    return y
+
+
+def _sole_mask(x: Tensor, index: Any) -> Tensor | None:
+    """The mask that is all of an index, checked; None for any other index."""
+    mask = None if isinstance(index, (tuple, slice)) else _item(index, x)
+    if not isinstance(mask, Tensor) or not _is_mask(mask):
+        return None
+    if mask.shape != x.shape[: mask.ndim]:
+        _items(mask, x)
+        _mask_indices(mask, x, 0)
+    return mask
+
+
+def _masked_update(x: Tensor, mask: Tensor, v: Tensor) -> Tensor:
+    """A masked write as a choice between values, which needs no values of the mask."""
+    tail = x.shape[mask.ndim :]
+    if broadcast_shapes(v.shape, tail) != tail:
+        fail(
+            ShapeError,
+            f"a value of shape {v.shape} written where a mask of shape {mask.shape} holds, x {show(x.shape, x.dtype)}",
+            "The value must broadcast to the shape of what it replaces.",
+        )
+    if tail:
+        mask = reshaped(mask, mask.shape + (1,) * len(tail))
+    return where(mask, v, x)
+
+
+METHODS["__getitem__"] = getitem
+METHODS["__setitem__"] = setitem

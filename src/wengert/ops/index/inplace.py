@@ -1,0 +1,375 @@
+"""New versions: writing into a tensor without touching what was computed from it.
+
+A tensor is a value, and a name for its newest version. `x += y` and `x.add_(y)` compute `x + y` like
+any other operation and let the same object stand for the result. A leaf that requires gradients cannot be
+written to while they are recorded; under `no_grad` it takes the value and stays a leaf, so that
+`w -= lr * w.grad` updates the parameter whoever holds it.
+
+What was taken from a tensor (a slice, a reshape, `detach()`) is a value of its own. In NumPy and PyTorch it
+would share memory, and a write to it would be one to that tensor: such a write is refused as long as the tensor lives.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...core.capture import note_write
+from ...core.declare import METHODS, public
+from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
+from ...core.mode import get_mode
+from ...core.op import Op
+from ...core.operands import elementwise_general
+from ...core.record import caller, same_value
+from ...core.source import is_stored_back, resolve
+from ...core.spec import broadcast_shapes, category, show
+from ...core.standins import replace
+from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
+from ..elementwise import arithmetic as elementwise
+from ..elementwise import selection
+from ..elementwise.arithmetic import add, divide, multiply, pow, subtract
+from ..elementwise.selection import clip, remainder
+from ..structure.shapes import broadcast, cast
+
+# -- versions
+
+
+def check_write(x: Tensor, what: str) -> None:
+    """Raise WriteError where a write would be lost, GradientError where it would lose a leaf's gradient."""
+    if x._base is not None:
+        check_reaches(x, what)
+    node = x.node
+    if node is not None and node.op is LEAF and get_mode().grad:
+        fail(
+            GradientError,
+            f"{what} on a leaf that requires gradients, {show(x.shape, x.dtype)}",
+            "Its gradient would be lost. Update it without recording (with wg.no_grad(): ...), "
+            "or make a new tensor: y = x.clone(), then write to y.",
+        )
+
+
+def check_reaches(x: Tensor, what: str) -> None:
+    """Raise WriteError where `x` was taken from a tensor that still lives, which a write would not reach."""
+    base = taken_from(x)
+    if base is None:
+        return
+    owner, code, offset, _ = base
+    place = resolve(code, offset) if code is not None and not is_internal(code.co_filename) else None
+    taken = f" at {place}" + (f" ({place.text})" if place is not None and place.text else "") if place else ""
+    fail(
+        WriteError,
+        f"{what} on a value that was taken{taken} from a tensor of {show(owner().shape, owner().dtype)}, "
+        f"{show(x.shape, x.dtype)}",
+        "It is a value of its own: the write would not reach that tensor, as it would in NumPy and PyTorch. "
+        "Take a copy, x[1:].clone(), to change it alone; write to the tensor itself, x[1, 2] = v for x[1][2] = v, "
+        "x[1:] += v, to change that.",
+    )
+
+
+def old_version(x: Tensor) -> Tensor:
+    """The present version of `x` as an object of its own, which a write to `x` leaves alone."""
+    return same_value(x)
+
+
+def write(x: Tensor, new: Tensor) -> None:
+    """Let `x` stand for `new`, which has its shape and dtype. A leaf stays a leaf."""
+    if isinstance(x, DataView):
+        assign_(x.owner, new)
+        return
+    node = x.node
+    if node is not None and node.op is LEAF:
+        if new._data is None or x._data is None:
+            replace(x, new)
+        else:
+            note_write(x, False)
+            x._data = new._data
+            if node.inputs:  # in a trace, where it stands for the value that it had
+                x.node = leaf_node(x, new._data)
+        return
+    note_write(x, new._data is None)
+    if not x.is_weak:
+        if new._data is not None:
+            x._spec = new.spec
+        elif x._data is not None:
+            del x._spec
+    x._data = new._data
+    x.node = new.node
+    x._base = None
+
+
+def value_for(x: Tensor, value: Any, what: str) -> Tensor:
+    """`value` as a tensor of `x`'s dtype. Raises DTypeError for a complex one where `x` is real."""
+    if isinstance(value, Tensor):
+        if value.dtype == x.dtype:
+            return value
+        if category(value.dtype) == 3:
+            fail(
+                DTypeError,
+                f"{what}: a value of {show(value.shape, value.dtype)} for {show(x.shape, x.dtype)}",
+                "The imaginary part would be lost: take wg.real(v) or wg.abs(v).",
+            )
+        out: Tensor = cast.front(value, dtype=x.dtype)
+        return out
+    return asarray(value, dtype=x.dtype)
+
+
+def update(x: Tensor, what: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+    """Give `x` the version that `compute` makes of the present one. Returns `x`."""
+    check_write(x, what)
+    new = compute(old_version(x))
+    if category(new.dtype) > category(x.dtype):
+        fail(
+            DTypeError,
+            f"{what}: a result of dtype {new.dtype} does not fit a tensor of {show(x.shape, x.dtype)}",
+            "Write x = x + y for a result of another dtype, or cast: y.astype(x.dtype).",
+        )
+    if new.shape != x.shape:
+        fail(
+            ShapeError,
+            f"{what}: a result of shape {new.shape} for a tensor of {show(x.shape, x.dtype)}",
+            "The other operand must broadcast to the tensor's shape.",
+        )
+    write(x, new if new.dtype == x.dtype else cast.front(new, dtype=x.dtype))
+    return x
+
+
+# -- methods that end in an underscore
+
+
+def _run(op: Op, *args: Any) -> Tensor:
+    # By the general path, which finds the user's line from however deep it is called.
+    return elementwise_general(op, args)
+
+
+def _scaled(value: Any, alpha: Any) -> Any:
+    return value if type(alpha) is int and alpha == 1 else _run(multiply, value, alpha)
+
+
+@public(method=True, function=False)
+def add_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """Give `x` the new version `x + alpha * other`. Returns `x`.
+
+    Raises GradientError for a leaf that requires gradients while they are recorded, ShapeError
+    and DTypeError where the result does not fit `x`.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([1.0, 2.0])
+    >>> y = x * 10
+    >>> x.add_(1.0)
+    tensor([2., 3.])
+    >>> y
+    tensor([10., 20.])
+    """
+    return update(x, "add_", lambda old: _run(add, old, _scaled(other, alpha)))
+
+
+@public(method=True, function=False)
+def sub_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """Give `x` the new version `x - alpha * other`; see `add_`. Returns `x`."""
+    return update(x, "sub_", lambda old: _run(subtract, old, _scaled(other, alpha)))
+
+
+@public(method=True, function=False)
+def mul_(x: Tensor, other: Any) -> Tensor:
+    """Give `x` the new version `x * other`; see `add_`. Returns `x`."""
+    return update(x, "mul_", lambda old: _run(multiply, old, other))
+
+
+@public(method=True, function=False)
+def div_(x: Tensor, other: Any) -> Tensor:
+    """Give `x` the new version `x / other`; see `add_`. Returns `x`."""
+    return update(x, "div_", lambda old: _run(divide, old, other))
+
+
+@public(method=True, function=False)
+def pow_(x: Tensor, exponent: Any) -> Tensor:
+    """Give `x` the new version `x ** exponent`; see `add_`. Returns `x`."""
+    return update(x, "pow_", lambda old: _run(pow, old, exponent))
+
+
+@public(method=True, function=False)
+def remainder_(x: Tensor, other: Any) -> Tensor:
+    """Give `x` the new version `x % other`; see `add_`. Returns `x`."""
+    return update(x, "remainder_", lambda old: _run(remainder, old, other))
+
+
+def _of_one(name: str, op: Op) -> None:
+    def method(x: Tensor) -> Tensor:
+        return update(x, name, lambda old: _run(op, old))
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"Give `x` the new version `wg.{op.name}(x)`; see `add_`. Returns `x`."
+    public(method, name=name, method=True, function=False)
+
+
+for _op in (
+    elementwise.exp,
+    elementwise.log,
+    elementwise.reciprocal,
+    elementwise.rsqrt,
+    elementwise.sigmoid,
+    elementwise.sqrt,
+    elementwise.square,
+    elementwise.tanh,
+    selection.abs,
+    selection.ceil,
+    selection.floor,
+    selection.relu,
+    selection.round,
+):
+    _of_one(f"{_op.name}_", _op)
+_of_one("neg_", elementwise.negative)
+
+
+@public(method=True, function=False)
+def clamp_(x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """Give `x` the new version `wg.clip(x, min, max)`; see `add_`. Returns `x`."""
+    return update(x, "clamp_", lambda old: clip(old, min, max))
+
+
+@public(method=True, function=False)
+def clamp_min_(x: Tensor, min: Any) -> Tensor:
+    """Give `x` the new version `wg.clip(x, min=min)`; see `add_`. Returns `x`."""
+    return update(x, "clamp_min_", lambda old: clip(old, min, None))
+
+
+@public(method=True, function=False)
+def clamp_max_(x: Tensor, max: Any) -> Tensor:
+    """Give `x` the new version `wg.clip(x, max=max)`; see `add_`. Returns `x`."""
+    return update(x, "clamp_max_", lambda old: clip(old, None, max))
+
+
+@public(method=True, function=False)
+def lerp_(x: Tensor, end: Any, weight: Any) -> Tensor:
+    """Give `x` the new version `x + weight * (end - x)`; see `add_`. Returns `x`."""
+    return update(x, "lerp_", lambda old: _run(add, old, _run(multiply, _run(subtract, end, old), weight)))
+
+
+@public(method=True, function=False)
+def addcmul_(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
+    """Give `x` the new version `x + value * a * b`; see `add_`. Returns `x`."""
+    return update(x, "addcmul_", lambda old: _run(add, old, _scaled(_run(multiply, a, b), value)))
+
+
+@public(method=True, function=False)
+def addcdiv_(x: Tensor, a: Any, b: Any, *, value: Any = 1) -> Tensor:
+    """Give `x` the new version `x + value * a / b`; see `add_`. Returns `x`."""
+    return update(x, "addcdiv_", lambda old: _run(add, old, _scaled(_run(divide, a, b), value)))
+
+
+@public(method=True, function=False)
+def copy_(x: Tensor, source: Any) -> Tensor:
+    """Give `x` the values of `source`, which broadcasts to it and is cast to its dtype. Returns `x`.
+
+    Raises GradientError for a leaf that requires gradients while they are recorded, ShapeError,
+    DTypeError.
+    """
+    return update(x, "copy_", lambda old: _filled(old, source, "copy_"))
+
+
+@public(method=True, function=False)
+def fill_(x: Tensor, value: Any) -> Tensor:
+    """Give every element of `x` the one `value`, a number or a 0-d tensor. Returns `x`.
+
+    >>> import wengert as wg
+    >>> wg.zeros(2).fill_(7.0)
+    tensor([7., 7.])
+    """
+    filled = value_for(x, value, "fill_")
+    if filled.ndim:
+        fail(ShapeError, f"fill_: a value of shape {filled.shape}", "Give a number, or use copy_.")
+    return update(x, "fill_", lambda old: _filled(old, filled, "fill_"))
+
+
+@public(method=True, function=False)
+def zero_(x: Tensor) -> Tensor:
+    """Give every element of `x` the value 0, as `w.grad.zero_()` does between steps. Returns `x`."""
+    return update(x, "zero_", lambda old: wrap(np.zeros(old.shape, old.dtype)))
+
+
+def _filled(x: Tensor, value: Any, what: str) -> Tensor:
+    v = value_for(x, value, what)
+    if v.shape == x.shape:
+        return old_version(v)
+    if broadcast_shapes(v.shape, x.shape) != x.shape:
+        fail(
+            ShapeError,
+            f"{what}: a value of shape {v.shape} for a tensor of {show(x.shape, x.dtype)}",
+            "The value must broadcast to the tensor's shape.",
+        )
+    out: Tensor = broadcast.front(v, shape=x.shape)
+    return out
+
+
+@public(method=True, function=False)
+def assign_(x: Tensor, value: Any) -> Tensor:
+    """Give `x` another value of its own shape, outside any graph. Returns `x`.
+
+    What was computed from the old value keeps it. The dtype stays. Raises ShapeError, WriteError.
+    """
+    if isinstance(x, DataView):
+        assign_(x.owner, value)
+        return x
+    check_reaches(x, "assign_")
+    source = value if isinstance(value, Tensor) else asarray(value)
+    if source.shape != x.shape:
+        fail(ShapeError, f"a value of shape {source.shape} assigned to a tensor of shape {x.shape}")
+    if source._data is None or x._data is None:
+        replace(x, asarray(source, dtype=x.dtype))
+        return x
+    note_write(x, False)
+    data = source._data
+    x._data = cast.forward(data, dtype=x.dtype) if data.dtype != x.dtype else data
+    if x.node is not None and x.node.op is not LEAF:
+        x.node = None
+    return x
+
+
+# -- augmented assignment
+
+_AUGMENTED = {
+    "add": "+=",
+    "sub": "-=",
+    "mul": "*=",
+    "truediv": "/=",
+    "floordiv": "//=",
+    "mod": "%=",
+    "pow": "**=",
+    "matmul": "@=",
+    "and": "&=",
+    "or": "|=",
+    "xor": "^=",
+    "lshift": "<<=",
+    "rshift": ">>=",
+}
+
+
+def _augmented(name: str, symbol: str) -> Callable[[Tensor, Any], Any]:
+    plain = f"__{name}__"
+
+    def compute(x: Tensor, other: Any) -> Tensor:
+        out: Tensor = METHODS[plain](x, other)
+        node = out.node
+        if node is not None and node.code is compute.__code__:
+            node.code, node.offset = caller()  # the operator took this function for its caller
+        return out
+
+    def augmented(self: Tensor, other: Any) -> Any:
+        if self.is_weak:  # a Python number, whose name is bound anew
+            return compute(self, other)
+        base = taken_from(self) if self._base is not None else None
+        frame = sys._getframe(1)
+        if base is not None and base[1] is frame.f_code and is_stored_back(frame.f_code, base[2], frame.f_lasti):
+            return compute(self, other)  # x[i] += y: x takes it
+        return update(self, symbol, lambda old: compute(old, other))
+
+    augmented.__name__ = f"__i{name}__"
+    augmented.__doc__ = f"`x {symbol} y`: gives `x` a new version, whoever holds it."
+    return augmented
+
+
+for _name, _symbol in _AUGMENTED.items():
+    METHODS[f"__i{_name}__"] = _augmented(_name, _symbol)

@@ -1,0 +1,487 @@
+"""The ops behind `x[...]`: `slice` for its static part, `index` for integer arrays.
+
+Each has a transpose (`*_transpose`) and an update (`*_update`), which are ops in turn, so that
+every derivative is again made of them. All count axes from the right and leave leading axes alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...core.declare import linear, op
+from ...core.dims import Dim, has_dims
+from ...core.errors import RangeError, ShapeError, fail
+from ...core.op import Call, Linear, Missing, NoDerivative, Op
+from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
+from ..elementwise.selection import where_op
+
+# One entry of a canonical static entries: an integer, (start, stop, step), or None for a new axis.
+Entry = int | tuple[int | None, int | None, int | None] | None
+Entries = tuple[Entry, ...]
+
+ALL = (None, None, None)
+INDEX = NoDerivative("an index is an integer")
+NO_OPERATOR = Missing("its result has the shape of a larger tensor, which no one operator makes")
+
+
+# -- slice: the static part
+
+
+@lru_cache(4096)
+def _decode(entries: Entries) -> tuple[Any, ...]:
+    """The canonical index as NumPy takes it, behind an ellipsis for the leading axes."""
+    return (..., *(slice(*e) if isinstance(e, tuple) else e for e in entries))
+
+
+def _consumed(entries: Entries) -> int:
+    """How many axes of the argument the index speaks of."""
+    return sum(e is not None for e in entries)
+
+
+def _kept(entries: Entries) -> int:
+    """How many axes of the result come from it."""
+    return sum(e is None or isinstance(e, tuple) for e in entries)
+
+
+def _slice_shape(shape: Shape, entries: Entries) -> Shape:
+    split = len(shape) - _consumed(entries)
+    if split < 0:
+        fail(ShapeError, f"an index of {_consumed(entries)} axes for shape {shape}")
+    sizes = iter(shape[split:])
+    out = list(shape[:split])
+    for e in entries:
+        if e is None:
+            out.append(1)
+            continue
+        n = next(sizes)
+        if isinstance(e, tuple):
+            out.append(_length(n, e))
+        elif e < 0 or (not isinstance(n, Dim) and e >= n):  # canonical ones count from the start
+            fail(RangeError, f"index {e} is out of range for an axis of size {n}")
+    return tuple(out)
+
+
+def _length(n: int, entry: tuple[int | None, int | None, int | None]) -> int:
+    """How many elements a canonical slice picks; a formula where a size is not known."""
+    if not has_dims((n, *entry)):
+        return len(range(n)[slice(*entry)])
+    start, stop, step = entry
+    if step is None or step > 0:
+        by = 1 if step is None else step
+        return ((n if stop is None else stop) - (0 if start is None else start) + by - 1) // by
+    return ((n - 1 if start is None else start) - (-1 if stop is None else stop) - step - 1) // -step
+
+
+def _slice_sizes(shape: Shape, entries: Entries) -> Shape:
+    return tuple(shape[len(shape) - _consumed(entries) :])
+
+
+def _slice_transpose(ct: Any, entries: Entries, sizes: Shape) -> Any:
+    out = np.zeros(ct.shape[: ct.ndim - _kept(entries)] + sizes, ct.dtype)
+    out[_decode(entries)] = ct
+    return out
+
+
+def _slice_update(x: Any, v: Any, entries: Entries) -> Any:
+    out = np.array(x)
+    out[_decode(entries)] = v
+    return out
+
+
+def _slice_by_take(x: Any, entries: Entries) -> Any:
+    """The oracle of `slice`: one `take` for each axis."""
+    axis = x.ndim - _consumed(entries)
+    for e in entries:
+        if e is None:
+            x = np.expand_dims(x, axis)
+        elif isinstance(e, int):
+            x = np.take(x, e, axis)
+            continue
+        else:
+            x = np.take(x, list(range(x.shape[axis]))[slice(*e)], axis)
+        axis += 1
+    return x
+
+
+def _slice_positions(shape: Shape, entries: Entries) -> Any:
+    """Where in a flat buffer of `shape` the sliced elements lie (for the oracles of its transpose and update)."""
+    return _slice_by_take(np.arange(math.prod(shape)).reshape(shape), entries)
+
+
+def _slice_transpose_by_put(ct: Any, entries: Entries, sizes: Shape) -> Any:
+    out = np.zeros(ct.shape[: ct.ndim - _kept(entries)] + sizes, ct.dtype)
+    np.put(out, _slice_positions(out.shape, entries), ct)
+    return out
+
+
+def _slice_update_by_put(x: Any, v: Any, entries: Entries) -> Any:
+    out = x.copy()
+    np.put(out, _slice_positions(x.shape, entries), v)
+    return out
+
+
+_SLICES: list[tuple[Shape, Entries]] = [
+    ((3, 4), (1, ALL)),
+    ((3, 4), ((3, None, -2),)),
+    ((3, 4), (None, (0, 2, None), 2)),
+    ((2, 3, 2), ((1, 2, None), ALL)),
+    ((3,), (0, None)),
+    ((3,), ((0, 0, None),)),
+]
+
+slice_op: Op = linear(
+    "slice(x; entries)",
+    lambda x, entries: x[_decode(entries)],
+    view=True,
+    infer=lambda x, entries: spec_of(_slice_shape(x.shape, entries), x.dtype),
+    transpose=lambda ct, entries, x_shape: slice_transpose(ct, entries=entries, sizes=_slice_sizes(x_shape, entries)),
+    fills=True,
+    selects=True,
+    doc="The elements at a static index of integers, slices and new axes over the last axes.",
+    samples=lambda rng: [Call((rng.normal(size=shape),), {"entries": entries}) for shape, entries in _SLICES],
+    reference=_slice_by_take,
+    onnx="Slice",
+)
+
+
+def _infer_slice_transpose(ct: Spec, entries: Entries, sizes: Shape) -> Spec:
+    lead = ct.shape[: ct.ndim - _kept(entries)]
+    if len(sizes) != _consumed(entries) or _slice_shape(lead + sizes, entries) != ct.shape:
+        fail(ShapeError, f"the transpose of a slice {entries} of {sizes}, of {show(ct.shape, ct.dtype)}")
+    return ct.with_shape(lead + sizes)
+
+
+def _infer_slice_update(x: Spec, v: Any, entries: Entries) -> Spec:
+    place = _slice_shape(x.shape, entries)
+    shape = v.shape if isinstance(v, Spec) else ()
+    while len(shape) > len(place) and shape[0] == 1:  # NumPy takes more axes in front, of size 1
+        shape = shape[1:]
+    if broadcast_shapes(shape, place) != place:
+        fail(ShapeError, f"an update of {place}, of {show(x.shape, x.dtype)}, by {show(v.shape, v.dtype)}")
+    return x
+
+
+slice_transpose: Op = linear(
+    "slice_transpose(ct; entries, sizes)",
+    _slice_transpose,
+    infer=_infer_slice_transpose,
+    transpose=lambda ct, entries: slice_op(ct, entries=entries),
+    selects=True,
+    covers=True,
+    doc="The transpose of slice: zeros with the elements at a static index put in.",
+    samples=lambda rng: [
+        Call(
+            (rng.normal(size=_slice_shape(shape, entries)),),
+            {"entries": entries, "sizes": _slice_sizes(shape, entries)},
+        )
+        for shape, entries in _SLICES
+    ],
+    reference=_slice_transpose_by_put,
+    onnx=NO_OPERATOR,
+)
+
+slice_update: Op = op(
+    "slice_update(x, v: value; entries)",
+    _slice_update,
+    infer=_infer_slice_update,
+    facts={
+        "x": Linear(lambda ct, entries: slice_update(ct, 0.0, entries=entries), selects=True),
+        "v": Linear(lambda ct, entries: slice_op(ct, entries=entries), selects=True, covers=True),
+    },
+    kind="linear",
+    doc="x with the elements at a static index replaced by v.",
+    samples=lambda rng: [
+        Call((rng.normal(size=shape), rng.normal(size=_slice_shape(shape, entries))), {"entries": entries})
+        for shape, entries in _SLICES
+    ],
+    reference=_slice_update_by_put,
+    onnx="ScatterND",
+)
+
+
+# -- index: arrays of integers on neighbouring axes
+
+
+def _index_tuple(indices: tuple[Any, ...], axis: int) -> tuple[Any, ...]:
+    return (..., *indices, *[slice(None)] * (-axis - len(indices)))
+
+
+def _index(x: Any, *indices: Any, axis: int) -> Any:
+    try:
+        if len(indices) == 1:
+            return x.take(indices[0], axis=axis)  # several times faster than x[..., i]
+        return x[_index_tuple(indices, axis)]
+    except IndexError:
+        check_range("index", indices, x.shape[axis : axis + len(indices) or None], x.ndim + axis)
+        raise
+
+
+def _index_shape(x: Any, indices: Iterable[Any], axis: int) -> tuple[Shape, Shape, Shape]:
+    """Leading axes, the indices' common shape, and trailing axes of the result."""
+    shapes = [i.shape for i in indices]
+    common = broadcast_shapes(*shapes)
+    if common is None:
+        fail(RangeError, f"index: arrays of shapes {' and '.join(map(str, shapes))} do not broadcast together")
+    after = axis + len(shapes)
+    if not shapes or after > 0:
+        fail(RangeError, f"index: {len(shapes)} arrays for the axes of {x.shape} from {axis + len(x.shape)} on")
+    return x.shape[:axis], common, x.shape[after:] if after else ()
+
+
+def _index_infer(x: Any, *indices: Any, axis: int) -> Spec:
+    lead, common, tail = _index_shape(x, indices, axis)
+    return spec_of(lead + common + tail, x.dtype)
+
+
+def _infer_index_update(x: Spec, v: Any, *indices: Any, axis: int) -> Spec:
+    place = sum(_index_shape(x, indices, axis), ())
+    if isinstance(v, Spec) and broadcast_shapes(v.shape, place) != place:
+        fail(ShapeError, f"an update of {place}, of {show(x.shape, x.dtype)}, by {show(v.shape, v.dtype)}")
+    return x
+
+
+def _infer_index_transpose(ct: Spec, *indices: Any, axis: int, sizes: Shape) -> Spec:
+    if len(indices) != len(sizes) or axis + len(sizes) > 0:
+        fail(ShapeError, f"the transpose of an index by {len(indices)} arrays of axes of sizes {sizes} from {axis} on")
+    lead, _, tail = _split_transposed(ct, indices, axis, sizes)
+    found = ct.with_shape(lead + sizes + tail)
+    if len(tail) != -axis - len(sizes) or sum(_index_shape(found, indices, axis), ()) != ct.shape:
+        fail(ShapeError, f"the transpose of an index of {show(found.shape)}, of {show(ct.shape, ct.dtype)}")
+    return found
+
+
+def _infer_is_last(*indices: Any, sizes: Shape) -> Spec:
+    common = broadcast_shapes(*(i.shape for i in indices))
+    if common is None or len(indices) != len(sizes) or not sizes:
+        fail(ShapeError, f"index_is_last: {len(indices)} arrays of indices of {sizes}")
+    return spec_of(common, bool_)
+
+
+def _index_update(x: Any, v: Any, *indices: Any, axis: int) -> Any:
+    out = np.array(x)
+    try:
+        out[_index_tuple(indices, axis)] = v
+    except IndexError:
+        check_range("index_update", indices, x.shape[axis : axis + len(indices) or None], x.ndim + axis)
+        raise
+    return out
+
+
+def _split_transposed(ct: Any, indices: Iterable[Any], axis: int, sizes: Shape) -> tuple[Shape, Shape, Shape]:
+    common = np.broadcast_shapes(*(i.shape for i in indices))
+    after = ct.ndim + axis + len(sizes)
+    return ct.shape[: after - len(common)], common, ct.shape[after:]
+
+
+def _index_transpose(ct: Any, *indices: Any, axis: int, sizes: Shape) -> Any:
+    lead, _, tail = _split_transposed(ct, indices, axis, sizes)
+    rows = flat_index("index_transpose", indices, sizes, len(lead)).ravel()
+    before, after = math.prod(lead), math.prod(tail)
+    values = ct.reshape(before, rows.size, after).swapaxes(0, 1).reshape(rows.size, before * after)
+    out = add_rows(rows, values, math.prod(sizes))
+    return out.reshape(math.prod(sizes), before, after).swapaxes(0, 1).reshape(lead + sizes + tail)
+
+
+def check_range(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> None:
+    """Raise RangeError for the first element of the index arrays that lies outside its axis.
+
+    The arrays index neighbouring axes of the given sizes, the first of which is `axis`.
+    """
+    for k, (i, n) in enumerate(zip(indices, sizes, strict=True)):
+        if i.size and not (-n <= i.min() and i.max() < n):
+            outside = (i < -n) | (i >= n)
+            place = tuple(int(p) for p in np.argwhere(outside)[0])
+            fail(
+                RangeError,
+                f"{what}: index {np.asarray(i)[place]} is out of range for axis {axis + k} of size {n}"
+                + (
+                    f" (element {place if len(place) > 1 else place[0]} of an index of shape {i.shape})"
+                    if place
+                    else ""
+                ),
+                f"Valid indices are {-n} to {n - 1}." if n else "The axis is empty: no index is valid.",
+            )
+
+
+def flat_index(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> Any:
+    """Index arrays over axes of `sizes` as one array over those axes flattened. Raises RangeError."""
+    indices = tuple(indices)
+    if all(i.size for i in indices):  # beside one without elements no place is named
+        check_range(what, indices, sizes, axis)
+    flat: Any = 0
+    for i, n in zip(indices, sizes, strict=True):
+        i = i.astype(int64, copy=False)  # a narrow one would wrap around
+        flat = flat * n + np.where(i < 0, i + n, i)
+    return flat
+
+
+# `np.add.at` is fast on flat arrays only; blocks of this many elements bound its index's memory.
+_BLOCK = 1 << 18
+
+
+def add_rows(rows: Any, values: Any, count: int) -> Any:
+    """Zeros (count, d) with each of `values` (n, d) added to the row that `rows` (n,) names."""
+    n, d = values.shape
+    out = np.zeros(count * d, values.dtype)
+    columns = np.arange(d)
+    step = max(1, _BLOCK // max(d, 1))
+    for i in range(0, n, step):
+        np.add.at(out, (rows[i : i + step, None] * d + columns).ravel(), values[i : i + step].ravel())
+    return out.reshape(count, d)
+
+
+def _is_last(*indices: Any, sizes: Shape) -> Any:
+    flat = flat_index("index_is_last", indices, sizes, 0)
+    order = np.arange(flat.size).reshape(flat.shape)
+    writer = np.empty(math.prod(sizes), order.dtype)
+    writer[flat] = order
+    return writer[flat] == order
+
+
+def _is_last_by_loop(*indices: Any, sizes: Shape) -> Any:
+    flat = np.ravel_multi_index(np.broadcast_arrays(*indices), sizes, mode="wrap")
+    last = {f: i for i, f in enumerate(flat.ravel().tolist())}
+    return np.array([last[f] == i for i, f in enumerate(flat.ravel().tolist())], bool).reshape(flat.shape)
+
+
+def _index_by_loop(x: Any, *indices: Any, axis: int) -> Any:
+    """The oracle of `index`: one element of the index arrays at a time."""
+    lead, common, tail = _index_shape(x, indices, axis)
+    out = np.empty(lead + common + tail, x.dtype)
+    for at in np.ndindex(common):
+        place = tuple(int(np.broadcast_to(i, common)[at]) for i in indices)
+        for before in np.ndindex(lead):
+            out[before + at] = x[before + place]
+    return out
+
+
+def _index_positions(shape: Shape, indices: tuple[Any, ...], axis: int) -> Any:
+    return _index_by_loop(np.arange(math.prod(shape)).reshape(shape), *indices, axis=axis)
+
+
+def _index_transpose_by_loop(ct: Any, *indices: Any, axis: int, sizes: Shape) -> Any:
+    lead, _, tail = _split_transposed(ct, indices, axis, sizes)
+    out = np.zeros(lead + sizes + tail, ct.dtype)
+    for p, c in zip(_index_positions(out.shape, indices, axis).ravel(), ct.ravel(), strict=True):
+        out.ravel()[p] += c
+    return out
+
+
+def _index_update_by_loop(x: Any, v: Any, *indices: Any, axis: int) -> Any:
+    out = x.copy()
+    for p, c in zip(_index_positions(x.shape, indices, axis).ravel(), v.ravel(), strict=True):
+        out.ravel()[p] = c
+    return out
+
+
+def ints(*values: Any) -> Any:
+    return np.array(values, int64)
+
+
+_INDICES: list[tuple[Shape, tuple[Any, ...], int]] = [
+    ((3, 4), (ints(0, 2, 2, -1),), -2),
+    ((3, 4), (ints([1, 1], [-4, 0]),), -1),
+    ((3, 4), (ints(0, 2, 2), ints(1, 3, 3)), -2),
+    ((2, 3, 2), (ints([0], [1]), ints(2, 2, 0)), -3),
+    ((3,), (np.array(1),), -1),
+    ((3, 2), (ints(),), -2),
+]
+
+
+def _index_samples(rng: Any) -> list[Call]:
+    return [Call((rng.normal(size=shape), *indices), {"axis": axis}) for shape, indices, axis in _INDICES]
+
+
+def _index_update_samples(rng: Any) -> list[Call]:
+    made = []
+    for shape, indices, axis in _INDICES:
+        x = rng.normal(size=shape)
+        made.append(Call((x, rng.normal(size=sum(_index_shape(x, indices, axis), ())), *indices), {"axis": axis}))
+    return made
+
+
+def _sizes(shape: Shape, axis: int, count: int) -> Shape:
+    return tuple(shape[axis : axis + count or None])
+
+
+def _index_transpose_samples(rng: Any) -> list[Call]:
+    return [
+        Call(call.args[1:], {"axis": axis, "sizes": _sizes(shape, axis, len(indices))})
+        for call, (shape, indices, axis) in zip(_index_update_samples(rng), _INDICES, strict=True)
+    ]
+
+
+def _last_only(ct: Any, indices: Any, axis: int, x_shape: Shape) -> Any:
+    """The cotangent of what was written: where one place was written twice only the last one counts."""
+    last = index_is_last(*indices, sizes=_sizes(x_shape, axis, len(indices)))
+    tail = -axis - len(indices)
+    return where_op(last.reshape(last.shape + (1,) * tail), index_op(ct, *indices, axis=axis), 0.0)
+
+
+index_op: Op = op(
+    "index(x, *indices; axis)",
+    _index,
+    infer=_index_infer,
+    facts={
+        "x": Linear(
+            lambda ct, indices, axis, x_shape: index_transpose(
+                ct, *indices, axis=axis, sizes=_sizes(x_shape, axis, len(indices))
+            ),
+            fills=True,
+            selects=True,
+        ),
+        "indices": INDEX,
+    },
+    kind="linear",
+    doc="The elements at integer arrays over neighbouring axes, the first of which is `axis`.",
+    samples=_index_samples,
+    reference=_index_by_loop,
+    onnx="GatherND",
+)
+
+index_transpose: Op = op(
+    "index_transpose(ct, *indices; axis: result_axis, sizes)",
+    _index_transpose,
+    infer=_infer_index_transpose,
+    facts={
+        "ct": Linear(lambda ct, indices, axis: index_op(ct, *indices, axis=axis), selects=True, covers=True),
+        "indices": INDEX,
+    },
+    kind="linear",
+    doc="The transpose of index: zeros with every element added where the index arrays say.",
+    samples=_index_transpose_samples,
+    reference=_index_transpose_by_loop,
+    onnx=NO_OPERATOR,
+)
+
+index_is_last: Op = op(
+    "index_is_last(*indices; sizes)",
+    _is_last,
+    infer=_infer_is_last,
+    facts={"indices": INDEX},
+    doc="Whether no later element of the index arrays names the same place.",
+    samples=lambda rng: [Call(i, {"sizes": _sizes(s, axis, len(i))}) for s, i, axis in _INDICES],
+    reference=_is_last_by_loop,
+    onnx=Missing("no such operator"),
+)
+
+index_update: Op = op(
+    "index_update(x, v: value, *indices; axis)",
+    _index_update,
+    infer=_infer_index_update,
+    facts={
+        "x": Linear(lambda ct, indices, axis: index_update(ct, 0.0, *indices, axis=axis), selects=True),
+        "v": Linear(_last_only, selects=True),
+        "indices": INDEX,
+    },
+    kind="linear",
+    doc="x with the elements at integer arrays replaced by v; of two writes to one place the last stays.",
+    samples=_index_update_samples,
+    reference=_index_update_by_loop,
+    onnx="ScatterND",
+)

@@ -1,0 +1,1 @@
+"""Linear algebra: systems, factorizations, spectra, norms."""

@@ -1,0 +1,610 @@
+"""Activation functions: composites of elementwise ops, the common ones with fused forwards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ...core.declare import composite, public
+from ...core.errors import DTypeError, ShapeError, fail
+from ...core.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
+from ...core.spec import category, float32, float64, normalize_axis
+from ...core.tensor import Tensor
+from ..aliases import dim_alias
+from ..blocks import blockwise
+from ..elementwise.arithmetic import exp, expm1, log1p, multiply, negative, sigmoid, tanh
+from ..elementwise.selection import maximum, minimum, where, where_op
+from ..reduce.common import running_dtype
+from ..sampling import unary
+from ..special.gamma import erfc
+from ..structure.assemble import chunk
+from ..structure.shapes import as_operand, casted
+
+_ROOT_HALF = math.sqrt(0.5)
+_GAUSS = 1 / math.sqrt(2 * math.pi)
+_TANH_SCALE = math.sqrt(2 / math.pi)
+_TANH_CUBE = 0.044715
+# erfc(z) exp(z*z) / t to 7e-8, in t = 1 / (1 + 0.4 z).
+_NORMAL_TAIL = (
+    0.2256404383, 0.226333495, 0.202695968, 0.1901376681, 0.08760437888, 0.07633666888, 0.09435904495,
+    -0.14542714, 0.0423195463,
+)  # fmt: skip
+_SELU_ALPHA = 1.6732632423543772
+_SELU_SCALE = 1.0507009873554805
+
+
+def operand(x: Any, name: str) -> Tensor:
+    """A real floating tensor; integers become the default float. Raises DTypeError."""
+    t = as_operand(x)
+    if category(t.dtype) == 3:
+        fail(DTypeError, f"{name} of complex numbers, {t.spec}", "Take wg.real(x) or wg.abs(x) first.")
+    return t if category(t.dtype) == 2 else casted(t, float32)
+
+
+def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
+    """An elementwise body that computes half precision in float32, the numbers in it too, and rounds once."""
+
+    @wraps(body)
+    def run(x: Any, **attrs: Any) -> Any:
+        wide = running_dtype(x.dtype)
+        return body(x, **attrs) if wide == x.dtype else casted(body(casted(x, wide), **attrs), x.dtype)
+
+    return run
+
+
+# -- the exact and the tanh form of GELU
+
+
+def _normal_tail(x: Any) -> tuple[Any, Any]:
+    """The probability that a normal variable is above |x|, and exp(-x*x / 2)."""
+    size, bell = np.abs(x), np.exp(-0.5 * x * x)
+    if x.dtype == float64:
+        # 1 - erf would lose all digits far out.
+        return 0.5 * erfc.forward(size * _ROOT_HALF), bell
+    t = 1.0 / (1.0 + (0.4 * _ROOT_HALF) * size)
+    tail = t * _NORMAL_TAIL[-1]
+    for c in _NORMAL_TAIL[-2::-1]:
+        tail += c
+        tail *= t
+    tail *= bell
+    tail *= 0.5
+    return tail, bell
+
+
+@blockwise
+def _gelu_numpy(x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        # x (1 - tail) on the right and x tail on the left; beyond 40 the tail is 0 in every dtype.
+        below = (x > 0).astype(x.dtype)
+        below -= _normal_tail(x)[0]
+        np.abs(below, out=below)
+        below *= np.maximum(x, -40)
+        return below
+    # (1 + tanh(u)) / 2 is the sigmoid of 2 u, which keeps its digits on the left.
+    inner = x * x
+    inner *= x * (-2 * _TANH_SCALE * _TANH_CUBE)
+    inner -= x * (2 * _TANH_SCALE)
+    np.exp(inner, out=inner)
+    inner += 1
+    return np.divide(np.maximum(x, -40), inner, out=inner)
+
+
+@blockwise
+def _gelu_slope_numpy(x: Any, approximate: str) -> Any:
+    if approximate == "none":
+        tail, bell = _normal_tail(x)
+        right = (x > 0).astype(x.dtype)
+        return right + (1 - 2 * right) * tail + np.maximum(np.minimum(x, 40), -40) * (_GAUSS * bell)
+    x = np.minimum(np.maximum(x, -40), 40)
+    square = x * x
+    s = 1 / (1 + np.exp((-2 * _TANH_SCALE) * x * (1 + _TANH_CUBE * square)))
+    return s * (1 + x * (1 - s) * (2 * _TANH_SCALE * (1 + 3 * _TANH_CUBE * square)))
+
+
+def _gelu_slope(x: Any, approximate: str) -> Any:
+    slope = _gelu_slope_recorded if isinstance(x, Tensor) else _gelu_slope_numpy
+    return slope(x, approximate=approximate)
+
+
+@in_single
+def _gelu_slope_recorded(x: Tensor, approximate: str) -> Any:
+    if approximate == "tanh":
+        x = maximum(minimum(x, 40.0), -40.0)
+        s = sigmoid((2 * _TANH_SCALE) * (x + _TANH_CUBE * x * x * x))
+        return s * (1 + x * (1 - s) * (2 * _TANH_SCALE * (1 + 3 * _TANH_CUBE * x * x)))
+    # Beyond 40 the bell is 0 in every dtype; an infinity times it would be NaN.
+    return 0.5 * erfc(x * -_ROOT_HALF) + maximum(minimum(x, 40.0), -40.0) * (_GAUSS * exp(-0.5 * x * x))
+
+
+def _attrs_for(samples: Samples, *choices: dict[str, Any]) -> Samples:
+    """The samples once with each choice of attributes."""
+
+    def drawn(rng: Any) -> Any:
+        return [type(c)(c.args, attrs, c.order) for attrs in choices for c in samples(rng)]
+
+    return drawn
+
+
+def _gelu_reference(x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        return np.vectorize(lambda v: 0.5 * v * (1 + math.tanh(_TANH_SCALE * (v + _TANH_CUBE * v**3))))(x)
+    return np.vectorize(lambda v: v * 0.5 * (1 + math.erf(v / math.sqrt(2))))(x)
+
+
+@composite(
+    'gelu(x; approximate: "none"|"tanh")',
+    accepts="real_inexact",
+    forward=_gelu_numpy,
+    facts={"x": Partial(_gelu_slope)},
+    doc="x times the normal distribution function at x, exact or by tanh.",
+    source="Hendrycks and Gimpel 2016, arXiv:1606.08415",
+    samples=_attrs_for(unary((-3, 3)), {"approximate": "none"}, {"approximate": "tanh"}),
+    reference=_gelu_reference,
+    onnx="Gelu",
+)
+@in_single
+def gelu_op(x: Any, *, approximate: str) -> Any:
+    if approximate == "tanh":
+        # (1 + tanh(u)) / 2 is the sigmoid of 2 u, which keeps its digits on the left.
+        return maximum.front(x, -40.0) * sigmoid.front((2 * _TANH_SCALE) * (x + _TANH_CUBE * x * x * x))
+    # Beyond 40 erfc is 0 in every dtype; an infinity times it would be NaN.
+    return 0.5 * maximum.front(x, -40.0) * erfc.front(x * -_ROOT_HALF)
+
+
+@public(method=True)
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """The Gaussian error linear unit: x times the normal distribution function at x.
+
+    Parameters
+    ----------
+    x: any shape, real.
+    approximate: "none" for the exact form, "tanh" for the cheaper one.
+
+    Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
+
+    >>> import wengert as wg
+    >>> wg.gelu(wg.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.    ,  0.8413])
+    """
+    if approximate not in ("none", "tanh"):
+        fail(ShapeError, f"gelu: approximate={approximate!r}", 'It is "none" or "tanh".')
+    out: Tensor = gelu_op.front(operand(x, "gelu"), approximate=approximate)
+    return out
+
+
+# -- SiLU, softplus and the logarithm of the sigmoid
+
+
+@blockwise
+def _silu_numpy(x: Any) -> Any:
+    return x / (1.0 + np.exp(-x))
+
+
+@blockwise
+def _silu_slope_numpy(x: Any) -> Any:
+    s = 1.0 / (1.0 + np.exp(-x))
+    return s * (1 + x * (1 - s))
+
+
+def _silu_slope(x: Any) -> Any:
+    if not isinstance(x, Tensor):
+        return _silu_slope_numpy(x)
+    s = sigmoid(x)
+    return s * (1 + x * (1 - s))
+
+
+@composite(
+    "silu(x)",
+    accepts="inexact",
+    forward=_silu_numpy,
+    facts={"x": Partial(_silu_slope)},
+    doc="x times its sigmoid.",
+    source="Elfwing et al. 2017, arXiv:1702.03118; Ramachandran et al. 2017, arXiv:1710.05941",
+    samples=unary((-3, 3)),
+    reference=np.vectorize(lambda v: v / (1 + math.exp(-v))),
+    onnx=Missing("ONNX writes it as Mul and Sigmoid"),
+)
+@in_single
+def silu_op(x: Any) -> Any:
+    return x * sigmoid.front(x)
+
+
+@public(name="swish")
+@public(method=True)
+def silu(x: Any) -> Tensor:
+    """The sigmoid linear unit, x times its sigmoid; `swish` is its other name.
+
+    Source: Ramachandran et al. 2017, arXiv:1710.05941.
+
+    >>> import wengert as wg
+    >>> wg.silu(wg.tensor([0.0, 2.0]))
+    tensor([0.    , 1.7616])
+    """
+    out: Tensor = silu_op.front(operand(x, "silu"))
+    return out
+
+
+@blockwise
+def _softplus_numpy(x: Any, beta: float) -> Any:
+    z = x * beta
+    return (np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0)) / beta
+
+
+@composite(
+    "softplus(x; beta)",
+    accepts="real_inexact",
+    forward=_softplus_numpy,
+    facts={"x": Partial(lambda x, beta: sigmoid(x * beta))},
+    doc="log(1 + exp(beta x)) / beta, a smooth ramp.",
+    source="Dugas et al. 2001, NIPS 13",
+    samples=_attrs_for(unary((-3, 3), (30, 40)), {"beta": 1.0}, {"beta": 2.0}),
+    reference=lambda x, beta: np.vectorize(lambda v: math.log1p(math.exp(v * beta)) / beta)(x),
+    algebra=Algebra(monotone=1, range="(0, inf)"),
+    onnx="Softplus",
+)
+@in_single
+def softplus_op(x: Any, *, beta: float) -> Any:
+    z = x * beta
+    return (log1p.front(exp.front(negative.front(z.abs()))) + maximum.front(z, 0.0)) / beta
+
+
+@public(method=True)
+def softplus(x: Any, beta: float = 1.0) -> Tensor:
+    """log(1 + exp(beta x)) / beta: a smooth ramp, right for every size of x.
+
+    Source: Dugas et al. 2001, NIPS 13.
+
+    >>> import wengert as wg
+    >>> wg.softplus(wg.tensor([0.0, 100.0]))
+    tensor([  0.6931, 100.    ])
+    """
+    out: Tensor = softplus_op.front(operand(x, "softplus"), beta=float(beta))
+    return out
+
+
+@public
+def logsigmoid(x: Any) -> Tensor:
+    """The logarithm of the sigmoid, without overflow: -softplus(-x).
+
+    >>> import wengert as wg
+    >>> wg.logsigmoid(wg.tensor([0.0, -1000.0]))
+    tensor([-6.9315e-01, -1.0000e+03])
+    """
+    out: Tensor = logsigmoid_op.front(operand(x, "logsigmoid"))
+    return out
+
+
+def _elementwise(
+    signature: str,
+    doc: str,
+    source: str,
+    reference: Callable[..., float],
+    samples: Samples,
+    onnx: Any = None,
+    forward: Callable[..., Any] | None = None,
+    slope: Callable[..., Any] | Fact | None = None,
+) -> Callable[[Callable[..., Any]], Op]:
+    """An elementwise composite; without a slope of its own it has its body's."""
+
+    def apply(x: Any, **attrs: Any) -> Any:
+        return np.vectorize(lambda v: reference(v, **attrs))(x)
+
+    fact = slope if isinstance(slope, Fact) or slope is None else Partial(slope)
+    declared = composite(
+        signature,
+        accepts="real_inexact",
+        forward=forward,
+        facts=None if fact is None else {"x": fact},
+        doc=doc,
+        source=source,
+        reference=apply,
+        samples=samples,
+        onnx=onnx,
+    )
+    return lambda body: declared(in_single(body))
+
+
+def _one_or(x: Any, below: Any) -> Any:
+    """A slope: 1 where x is positive, else `below`."""
+    return where_op(x > 0, 1.0, below)
+
+
+# The 0 stands first below: of two zeros NumPy takes the second, and x keeps its sign.
+
+
+@blockwise
+def _elu_numpy(x: Any, alpha: float) -> Any:
+    return np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x))
+
+
+@blockwise
+def _celu_numpy(x: Any, alpha: float) -> Any:
+    return np.maximum(0, x) + alpha * np.expm1(np.minimum(0, x) / alpha)
+
+
+@blockwise
+def _selu_numpy(x: Any) -> Any:
+    return _SELU_SCALE * (np.maximum(0, x) + _SELU_ALPHA * np.expm1(np.minimum(0, x)))
+
+
+@blockwise
+def _leaky_relu_numpy(x: Any, slope: float) -> Any:
+    # The larger of the two is the right one between 0 and 1, and much the faster to pick.
+    return np.maximum(x, x * slope) if 0 < slope <= 1 else np.where(x > 0, x, x * slope)
+
+
+@blockwise
+def _leaky_relu_slope_numpy(x: Any, slope: float) -> Any:
+    above = (x > 0).astype(x.dtype)
+    return np.maximum(above, slope) if slope <= 1 else above + (1 - above) * slope
+
+
+def _leaky_relu_slope(x: Any, slope: float) -> Any:
+    if not isinstance(x, Tensor):
+        return _leaky_relu_slope_numpy(x, slope=slope)
+    return where_op(x > 0, 1.0, x.dtype.type(slope))
+
+
+_AROUND_ZERO = unary((0.2, 3), (-3, -0.2))
+
+
+@_elementwise(
+    "logsigmoid(x)", "log of the sigmoid.", "", lambda v: -math.log1p(math.exp(-v)), unary((-3, 3)),
+    Missing("ONNX writes it as Neg and Softplus"),
+)  # fmt: skip
+def logsigmoid_op(x: Any) -> Any:
+    return negative.front(softplus_op.front(negative.front(x), beta=1.0))
+
+
+@_elementwise(
+    "elu(x; alpha)", "x, and alpha (exp(x) - 1) below 0.", "Clevert et al. 2015, arXiv:1511.07289",
+    lambda v, alpha: v if v > 0 else alpha * math.expm1(v),
+    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}), "Elu",
+    forward=_elu_numpy, slope=lambda x, out, alpha: _one_or(x, out + alpha),
+)  # fmt: skip
+def elu_op(x: Any, *, alpha: float) -> Any:
+    return where(x > 0, x, alpha * expm1.front(x))
+
+
+@_elementwise(
+    "celu(x; alpha)", "x, and alpha (exp(x / alpha) - 1) below 0.", "Barron 2017, arXiv:1704.07483",
+    lambda v, alpha: v if v > 0 else alpha * math.expm1(v / alpha),
+    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}), "Celu",
+    forward=_celu_numpy, slope=lambda x, out, alpha: _one_or(x, out / alpha + 1.0),
+)  # fmt: skip
+def celu_op(x: Any, *, alpha: float) -> Any:
+    return where(x > 0, x, alpha * expm1.front(x / alpha))
+
+
+@_elementwise(
+    "selu(x)", "A scaled elu that keeps activations normalised.", "Klambauer et al. 2017, arXiv:1706.02515",
+    lambda v: _SELU_SCALE * (v if v > 0 else _SELU_ALPHA * math.expm1(v)), _AROUND_ZERO, "Selu",
+    forward=_selu_numpy, slope=lambda x, out: where_op(x > 0, _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA),
+)  # fmt: skip
+def selu_op(x: Any) -> Any:
+    return _SELU_SCALE * where(x > 0, x, _SELU_ALPHA * expm1.front(x))
+
+
+@_elementwise(
+    "leaky_relu(x; slope)", "x, and slope x below 0.", "Maas et al. 2013, ICML workshop",
+    lambda v, slope: v if v > 0 else slope * v, _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}), "LeakyRelu",
+    forward=_leaky_relu_numpy, slope=_leaky_relu_slope,
+)  # fmt: skip
+def leaky_relu_op(x: Any, *, slope: float) -> Any:
+    return where(x > 0, x, x * slope)
+
+
+@_elementwise(
+    "hardtanh(x; low, high)", "x, bounded.", "Collobert 2004",
+    lambda v, low, high: min(max(v, low), high),
+    _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}), "Clip",
+    forward=blockwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
+    slope=Route(lambda x, low, high: ~((x <= low) | (x >= high))),
+)  # fmt: skip
+def hardtanh_op(x: Any, *, low: float, high: float) -> Any:
+    return where(x <= low, low, where(x >= high, high, x))
+
+
+@_elementwise(
+    "hardswish(x)", "x clip(x + 3, 0, 6) / 6.", "Howard et al. 2019, arXiv:1905.02244",
+    lambda v: v * min(max(v + 3, 0), 6) / 6, unary((-2.5, 2.5), (3.2, 5)), "HardSwish",
+)  # fmt: skip
+def hardswish_op(x: Any) -> Any:
+    # Not x times the bounded sum over 6: that product may leave the range.
+    return x * (minimum.front(maximum.front(x + 3.0, 0.0), 6.0) / 6.0)
+
+
+@_elementwise(
+    "mish(x)", "x tanh(softplus(x)).", "Misra 2019, arXiv:1908.08681",
+    lambda v: v * math.tanh(math.log1p(math.exp(v))), unary((-3, 3)), "Mish",
+)  # fmt: skip
+def mish_op(x: Any) -> Any:
+    return x * tanh.front(softplus_op.front(x, beta=1.0))
+
+
+@_elementwise(
+    "softsign(x)", "x / (1 + |x|).", "Bergstra et al. 2009", lambda v: v / (1 + abs(v)), _AROUND_ZERO, "Softsign"
+)
+def softsign_op(x: Any) -> Any:
+    return x / (1.0 + x.abs())
+
+
+@public
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, else alpha (exp(x) - 1). Source: Clevert et al. 2015, arXiv:1511.07289.
+
+    >>> import wengert as wg
+    >>> wg.elu(wg.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.    ])
+    """
+    out: Tensor = elu_op.front(operand(x, "elu"), alpha=float(alpha))
+    return out
+
+
+@public
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483.
+
+    >>> import wengert as wg
+    >>> wg.celu(wg.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.    ])
+    """
+    out: Tensor = celu_op.front(operand(x, "celu"), alpha=float(alpha))
+    return out
+
+
+@public
+def selu(x: Any) -> Tensor:
+    """The self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515.
+
+    >>> import wengert as wg
+    >>> wg.selu(wg.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
+    out: Tensor = selu_op.front(operand(x, "selu"))
+    return out
+
+
+@public
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
+    """x where it is positive, else `negative_slope` x. Source: Maas et al. 2013.
+
+    >>> import wengert as wg
+    >>> wg.leaky_relu(wg.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1,  2. ])
+    """
+    out: Tensor = leaky_relu_op.front(operand(x, "leaky_relu"), slope=float(negative_slope))
+    return out
+
+
+@public
+def prelu(x: Any, weight: Any) -> Tensor:
+    """x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852.
+
+    Parameters
+    ----------
+    x: (n, channels, ...).
+    weight: one number, or (channels,).
+
+    >>> import wengert as wg
+    >>> wg.prelu(wg.tensor([[-1.0, 2.0]]), wg.tensor(0.25))
+    tensor([[-0.25,  2.  ]])
+    """
+    t, w = operand(x, "prelu"), operand(weight, "prelu")
+    if w.size > 1 and (t.ndim < 2 or w.shape != (t.shape[1],)):
+        fail(
+            ShapeError,
+            f"prelu: weights {w.spec} for x {t.spec}",
+            "Give one weight, or one for every channel of axis 1.",
+        )
+    shaped = w.reshape((-1,) + (1,) * (t.ndim - 2)) if w.size > 1 else w.reshape(())
+    return where(t > 0, t, multiply.front(t, shaped))
+
+
+@public
+def relu6(x: Any) -> Tensor:
+    """x, bounded to 0..6. Source: Krizhevsky 2010.
+
+    >>> import wengert as wg
+    >>> wg.relu6(wg.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
+    return hardtanh(x, 0.0, 6.0)
+
+
+@public
+def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    """x, bounded to `min_val`..`max_val`.
+
+    >>> import wengert as wg
+    >>> wg.hardtanh(wg.tensor([-3.0, 0.5]))
+    tensor([-1. ,  0.5])
+    """
+    if min_val > max_val:
+        fail(ShapeError, f"hardtanh: min_val {min_val} is above max_val {max_val}")
+    out: Tensor = hardtanh_op.front(operand(x, "hardtanh"), low=float(min_val), high=float(max_val))
+    return out
+
+
+@public
+def hardswish(x: Any) -> Tensor:
+    """x clip(x + 3, 0, 6) / 6. Source: Howard et al. 2019, arXiv:1905.02244.
+
+    >>> import wengert as wg
+    >>> wg.hardswish(wg.tensor([-4.0, 0.0, 4.0]))
+    tensor([-0.,  0.,  4.])
+    """
+    out: Tensor = hardswish_op.front(operand(x, "hardswish"))
+    return out
+
+
+@public
+def hardsigmoid(x: Any) -> Tensor:
+    """clip(x / 6 + 1/2, 0, 1): a sigmoid of straight lines. Source: Courbariaux et al. 2015, arXiv:1511.00363.
+
+    >>> import wengert as wg
+    >>> wg.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0]))
+    tensor([0. , 0.5, 1. ])
+    """
+    return hardtanh(operand(x, "hardsigmoid") / 6.0 + 0.5, 0.0, 1.0)
+
+
+@public
+def tanhshrink(x: Any) -> Tensor:
+    """x - tanh(x).
+
+    >>> import wengert as wg
+    >>> wg.tanhshrink(wg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.2384])
+    """
+    t = operand(x, "tanhshrink")
+    out: Tensor = t - tanh.front(t)
+    return out
+
+
+@public
+def mish(x: Any) -> Tensor:
+    """x tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
+
+    >>> import wengert as wg
+    >>> wg.mish(wg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.8651])
+    """
+    out: Tensor = mish_op.front(operand(x, "mish"))
+    return out
+
+
+@public
+def softsign(x: Any) -> Tensor:
+    """x / (1 + |x|).
+
+    >>> import wengert as wg
+    >>> wg.softsign(wg.tensor([-1.0, 3.0]))
+    tensor([-0.5 ,  0.75])
+    """
+    out: Tensor = softsign_op.front(operand(x, "softsign"))
+    return out
+
+
+@public
+@dim_alias
+def glu(x: Any, axis: int = -1) -> Tensor:
+    """The gated linear unit: one half along an axis times the sigmoid of the other.
+
+    Raises ShapeError where the axis has an odd size. Source: Dauphin et al. 2016, arXiv:1612.08083.
+
+    >>> import wengert as wg
+    >>> wg.glu(wg.tensor([2.0, 0.0]))
+    tensor([1.])
+    """
+    t = operand(x, "glu")
+    size = t.shape[normalize_axis(axis, t.ndim)]
+    if size % 2:
+        fail(ShapeError, f"glu: axis {axis} of {t.spec} has the odd size {size}")
+    value, gate = chunk(t, 2, axis)
+    out: Tensor = value * sigmoid.front(gate)
+    return out

@@ -1,0 +1,324 @@
+"""Composites: softmax, the affine map, dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.declare import composite, public
+from ...core.errors import DTypeError, ShapeError, fail
+from ...core.op import TABLE, Call, Linear, Route, Vjp
+from ...core.operands import promote_tensors
+from ...core.spec import Spec, float32, normalize_axis, show
+from ...core.tensor import Tensor
+from ..aliases import dim_alias
+from ..contract.products import matmul_op
+from ..elementwise.arithmetic import exp, log, negative
+from ..elementwise.selection import where
+from ..random.draws import draw_with, key_words
+from ..random.functions import random_bernoulli
+from ..random.generator import Generator, draw
+from ..reduce.cumulative import conjugate
+from ..reduce.ops import max_op, sum_op
+from .activations import operand
+
+# -- softmax
+
+
+def softmax_numpy(x: Any, axis: int) -> Any:
+    """Softmax of an array; a row of -inf alone is NaN, as 0/0 is."""
+    wide = x.astype(float32) if x.dtype.itemsize == 2 else x
+    out = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
+    np.exp(out, out=out)
+    out /= np.add.reduce(out, axis, keepdims=True)
+    return out.astype(x.dtype) if wide is not x else out
+
+
+def log_softmax_numpy(x: Any, axis: int) -> Any:
+    """The logarithm of softmax, exact where softmax itself would be 0."""
+    wide = x.astype(float32) if x.dtype.itemsize == 2 else x
+    shifted = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
+    shifted -= np.log(np.add.reduce(np.exp(shifted), axis, keepdims=True))
+    return shifted.astype(x.dtype) if wide is not x else shifted
+
+
+def _rows(rng: Any) -> list[Call]:
+    return [
+        Call((rng.normal(size=(2, 4)),), {"axis": -1}),
+        Call((rng.normal(size=(3, 2)),), {"axis": -2}),
+        Call((rng.normal(size=(3,)) * 50,), {"axis": -1}),
+    ]
+
+
+def _each_row(fn: Any) -> Any:
+    return lambda x, axis: np.apply_along_axis(lambda v: np.asarray(fn([float(a) for a in v])), axis, x)
+
+
+def _softmax_row(v: list[float]) -> list[float]:
+    weights = [math.exp(a - max(v)) for a in v]
+    return [w / math.fsum(weights) for w in weights]
+
+
+def _log_softmax_row(v: list[float]) -> list[float]:
+    level = max(v) + math.log(math.fsum(math.exp(a - max(v)) for a in v))
+    return [a - level for a in v]
+
+
+def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
+    weights = conjugate(out)
+    return weights * (ct - sum_op(ct * weights, axis=(axis,), keepdims=True))
+
+
+@composite(
+    "softmax(x; axis)",
+    accepts="inexact",
+    forward=softmax_numpy,
+    facts={"x": Vjp(_softmax_pull)},
+    doc="exp(x) over its sum along an axis.",
+    source="Bridle 1990, NIPS 2",
+    layout="(n)->(n)",
+    samples=_rows,
+    reference=_each_row(_softmax_row),
+    onnx="Softmax",
+)
+def softmax_op(x: Any, *, axis: int) -> Any:
+    if x.shape[axis] == 0:
+        return x  # nothing is largest
+    shifted = exp.front(x - max_op.front(x, axis=(axis,), keepdims=True))
+    return shifted / sum_op.front(shifted, axis=(axis,), keepdims=True)
+
+
+@composite(
+    "log_softmax(x; axis)",
+    accepts="inexact",
+    forward=log_softmax_numpy,
+    facts={"x": Vjp(lambda ct, out, axis: ct - conjugate(exp(out)) * sum_op(ct, axis=(axis,), keepdims=True))},
+    doc="The logarithm of softmax along an axis.",
+    layout="(n)->(n)",
+    samples=_rows,
+    reference=_each_row(_log_softmax_row),
+    onnx="LogSoftmax",
+)
+def log_softmax_op(x: Any, *, axis: int) -> Any:
+    if x.shape[axis] == 0:
+        return x
+    # Not x - logsumexp(x): what is close to 0 would have the error of the largest.
+    shifted = x - max_op.front(x, axis=(axis,), keepdims=True)
+    return shifted - log.front(sum_op.front(exp.front(shifted), axis=(axis,), keepdims=True))
+
+
+@public(method=True)
+@dim_alias
+def softmax(x: Any, axis: int = -1) -> Tensor:
+    """exp(x) over its sum along an axis: positive weights that sum to 1.
+
+    Parameters
+    ----------
+    x: any shape, real; -inf gives weight 0, a row of nothing else NaN.
+    axis: the axis that is normalised.
+
+    Raises ShapeError. Source: Bridle 1990, NIPS 2.
+
+    >>> import wengert as wg
+    >>> wg.softmax(wg.tensor([1000.0, 1000.0]))
+    tensor([0.5, 0.5])
+    """
+    t = operand(x, "softmax")
+    out: Tensor = softmax_op.front(t, axis=normalize_axis(axis, t.ndim))
+    return out
+
+
+@public(method=True)
+@dim_alias
+def log_softmax(x: Any, axis: int = -1) -> Tensor:
+    """The logarithm of :func:`softmax`, right also where that is too small for its dtype.
+
+    >>> import wengert as wg
+    >>> wg.log_softmax(wg.tensor([0.0, -1000.0]))
+    tensor([    0., -1000.])
+    """
+    t = operand(x, "log_softmax")
+    out: Tensor = log_softmax_op.front(t, axis=normalize_axis(axis, t.ndim))
+    return out
+
+
+@public
+@dim_alias
+def softmin(x: Any, axis: int = -1) -> Tensor:
+    """:func:`softmax` of -x.
+
+    >>> import wengert as wg
+    >>> wg.softmin(wg.tensor([3.0, 3.0]))
+    tensor([0.5, 0.5])
+    """
+    return softmax(negative.front(operand(x, "softmin")), axis=axis)
+
+
+# -- the affine map
+
+
+def _as_rows(x: Any) -> Any:
+    """All leading axes as one: the sum over them is part of one matrix product."""
+    return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
+
+
+def _linear_numpy(x: Any, weight: Any, *bias: Any) -> Any:
+    out = matmul_op.forward(_as_rows(x), weight.T)
+    if bias:
+        out += bias[0]
+    return out.reshape((*x.shape[:-1], weight.shape[0]))
+
+
+def _linear_samples(rng: Any) -> list[Call]:
+    weight, bias = rng.normal(size=(3, 4)), rng.normal(size=3)
+    return [
+        Call((rng.normal(size=(2, 4)), weight, bias)),
+        Call((rng.normal(size=(2, 2, 4)), weight)),
+        Call((rng.normal(size=(4,)), weight, bias)),
+    ]
+
+
+def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
+    if not x.shape or len(weight.shape) != 2 or len(bias) > 1 or any(b.shape != weight.shape[:1] for b in bias):
+        fail(ShapeError, f"linear of {' and '.join(map(str, (x, weight, *bias)))}")
+
+
+@composite(
+    "linear(x, weight, *bias)",
+    accepts="numeric",
+    forward=_linear_numpy,
+    fits=_linear_fits,
+    facts={
+        "x": Linear(lambda ct, weight, x_shape: matmul_op(_as_rows(ct), conjugate(weight)).reshape(x_shape)),
+        "weight": Linear(lambda ct, x: matmul_op(_as_rows(ct).mT, _as_rows(conjugate(x)))),
+        "bias": Linear(lambda ct: sum_op(_as_rows(ct), axis=(-2,), keepdims=False)),
+    },
+    doc="x times the transpose of a weight, plus a bias.",
+    layout="(n),(m,n),(m)->(m)",
+    samples=_linear_samples,
+    reference=lambda x, weight, *bias: np.einsum("...n,mn->...m", x, weight) + (bias[0] if bias else 0.0),
+    onnx="Gemm",
+)
+def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
+    out = x @ weight.mT
+    return out + bias[0] if bias else out
+
+
+@public
+def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
+    """The affine map x W^T + b, with the weight laid out as PyTorch has it.
+
+    Parameters
+    ----------
+    x: (..., n).
+    weight: (m, n).
+    bias: (m,), or None.
+
+    Returns (..., m). Raises ShapeError.
+
+    >>> import wengert as wg
+    >>> wg.linear(wg.tensor([1.0, 2.0]), wg.tensor([[1.0, 1.0]]), wg.tensor([0.5]))
+    tensor([3.5])
+    """
+    given = (x, weight) if bias is None else (x, weight, bias)
+    tensors = promote_tensors("linear", *given)
+    spec, w = tensors[0].spec, tensors[1].spec
+    if len(w.shape) != 2 or not spec.shape or spec.shape[-1] != w.shape[1]:
+        fail(
+            ShapeError,
+            f"linear: x {show(spec.shape, spec.dtype)} and weight {show(w.shape, w.dtype)} do not fit",
+            "The weight is (outputs, inputs), and the last axis of x has the size of its inputs.",
+        )
+    if bias is not None and tensors[2].shape != w.shape[:1]:
+        fail(ShapeError, f"linear: bias {tensors[2].spec} for {w.shape[0]} outputs", f"It has shape ({w.shape[0]},).")
+    out: Tensor = linear_op.front(*tensors)
+    return out
+
+
+# -- dropout
+
+
+def _kept_mask(key: Any, counter: int, x_shape: Any, p: float) -> Any:
+    """Where elements are kept: drawn again from the recorded position, never stored."""
+    return random_bernoulli(key=key, counter=counter, shape=x_shape, p=1 - p)
+
+
+def _kept_mask_at(key: Any, counter: Any, x_shape: Any, p: float) -> Any:
+    return TABLE["random_bernoulli_at"](key, counter, shape=x_shape, p=1 - p)
+
+
+def _dropout_numpy(x: Any, p: float, key: Any, counter: int) -> Any:
+    mask = _kept_mask(key, counter, x.shape, p)
+    return np.where(mask, x * x.dtype.type(1 / (1 - p)), x.dtype.type(0))
+
+
+def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
+    kept = random_bernoulli.forward(key=key, counter=counter, shape=x.shape, p=1 - p)
+    return np.array([v / (1 - p) if k else 0.0 for v, k in zip(x.flat, kept.flat, strict=True)]).reshape(x.shape)
+
+
+@composite(
+    "dropout(x; p, key, counter)",
+    accepts="inexact",
+    forward=_dropout_numpy,
+    facts={"x": Route(_kept_mask, weight=lambda p: 1 / (1 - p))},
+    doc="x with elements dropped at random and the others scaled up.",
+    source="Srivastava et al. 2014, JMLR 15",
+    samples=lambda rng: [Call((rng.normal(size=(3, 4)),), {"p": 0.5, "key": (7, 0), "counter": 3})],
+    reference=_dropout_reference,
+    onnx="Dropout",
+)
+def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
+    kept = random_bernoulli.front(key=key, counter=counter, shape=x.shape, p=1 - p)
+    return where(kept, x * (1 / (1 - p)), 0.0)
+
+
+@composite(
+    "dropout_at(x, key, counter; p)",
+    accepts="inexact",
+    forward=lambda x, key, counter, p: _dropout_numpy(x, p, key_words(key), int(counter)),
+    facts={"x": Route(_kept_mask_at, weight=lambda p: 1 / (1 - p))},
+    doc="x with elements dropped at random and the others scaled up. The key and the position are inputs.",
+    source="Srivastava et al. 2014, JMLR 15",
+    samples=lambda rng: [
+        Call((rng.normal(size=(3, 4)), np.array([7, 0], np.uint64), np.array(3, np.uint64)), {"p": 0.5})
+    ],
+    reference=lambda x, key, counter, p: _dropout_reference(x, p, key_words(key), int(counter)),
+    onnx="Dropout",
+)
+def dropout_at_op(x: Any, key: Any, counter: Any, *, p: float) -> Any:
+    kept = TABLE["random_bernoulli_at"].front(key, counter, shape=x.shape, p=1 - p)
+    return where(kept, x * (1 / (1 - p)), 0.0)
+
+
+@public
+def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
+    """Elements set to 0 with probability `p`, the others divided by 1 - p.
+
+    Parameters
+    ----------
+    x: any shape, real.
+    p: in 0..1.
+    training: False returns x as it is.
+    generator: where the mask is drawn from; None for the default one. The backward pass draws the
+        same mask again instead of keeping it.
+
+    Raises ShapeError. Source: Srivastava et al. 2014, JMLR 15.
+
+    >>> import wengert as wg
+    >>> wg.dropout(wg.ones(3), 0.5, training=False)
+    tensor([1., 1., 1.])
+    """
+    if isinstance(p, bool) or not isinstance(p, (int, float)):
+        fail(DTypeError, f"dropout: p={p!r} is a {type(p).__name__}", "The probability is a number in 0..1.")
+    if not 0 <= p <= 1:
+        fail(ShapeError, f"dropout: p={p!r} is not a probability", "It must lie between 0 and 1.")
+    t = operand(x, "dropout")
+    if not training or p == 0:
+        return t
+    if p == 1:
+        return t * 0.0
+    out: Tensor = draw_with(dropout_op, (t,), draw(generator, (t.size + 1) // 2), {"p": float(p)})
+    return out

@@ -1,0 +1,524 @@
+"""Normalisation: layers, batches, groups, and root mean squares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...core.capture import get_capture
+from ...core.declare import composite, op, public
+from ...core.errors import ShapeError, fail
+from ...core.mode import get_mode
+from ...core.op import Call, Joint, Missing, Vjp
+from ...core.operands import promote_tensors
+from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
+from ...core.tensor import Tensor, asarray
+from ..aliases import dim_alias
+from ..elementwise.arithmetic import negative, rsqrt
+from ..elementwise.selection import maximum
+from ..reduce.common import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
+from ..reduce.norms import vector_norm
+from ..reduce.ops import mean_op
+from ..structure.dtypes import finfo
+from ..structure.shapes import broadcast, casted
+from .activations import operand
+from .norm_kernels import channels_backward, channels_forward, rows_backward, rows_forward
+
+
+def _standardize(x: Any, axis: tuple[int, ...], eps: float) -> tuple[Any, Any, Any]:
+    wide = widened(x)
+    n = count(x.shape, axis) or 1
+    mean = add_up(wide, axis, None, None, True) / n
+    out = wide - mean
+    variance = add_up(out * out, axis, None, None, True) / n
+    out *= 1 / np.sqrt(variance + wide.dtype.type(eps))
+    return narrowed(out, x.dtype), narrowed(mean, x.dtype), narrowed(variance, x.dtype)
+
+
+def _standardize_pull(ct: Any, out: Any, axis: tuple[int, ...], eps: float, x_shape: Any) -> Any:
+    """Through the result, and through the mean and the variance where they are used on their own."""
+    ct_out, ct_mean, ct_variance = ct
+    scaled, _, variance = out
+    n = count(x_shape, axis) or 1
+    inverse = rsqrt(variance + eps)
+    level = ct_out.sum(axis=axis, keepdims=True) / n
+    slope = (ct_out * scaled).sum(axis=axis, keepdims=True) / n
+    inner = (ct_out - level - scaled * slope) * inverse
+    return inner + (ct_mean + 2.0 * ct_variance * scaled / inverse) / n
+
+
+def _infer_standardize(x: Spec, axis: tuple[int, ...], eps: float) -> tuple[Spec, Spec, Spec]:
+    small = x.with_shape(reduced_shape(x.shape, axis, True))
+    return x, small, small
+
+
+def _standardize_reference(x: Any, axis: tuple[int, ...], eps: float) -> Any:
+    def whole(fn: Any) -> Any:
+        moved = np.moveaxis(x, axis, range(-len(axis), 0))
+        rows = moved.reshape(*moved.shape[: x.ndim - len(axis)], -1)
+        return np.expand_dims(np.apply_along_axis(lambda v: fn([float(a) for a in v]), -1, rows), axis)
+
+    mean = whole(lambda row: math.fsum(row) / len(row))
+    variance = whole(lambda row: math.fsum((v - math.fsum(row) / len(row)) ** 2 for v in row) / len(row))
+    return (x - mean) / np.sqrt(variance + eps), mean, variance
+
+
+standardize_op = op(
+    "standardize(x; axis: axes, eps)",
+    _standardize,
+    accepts="real_inexact",
+    infer=_infer_standardize,
+    results=3,
+    facts={"x": Vjp(_standardize_pull)},
+    doc="x less its mean, over its deviation, along axes; and the mean and the variance.",
+    source="Ioffe and Szegedy 2015, arXiv:1502.03167",
+    samples=lambda rng: [
+        Call((rng.normal(size=(2, 4)),), {"axis": (-1,), "eps": 1e-5}),
+        Call((rng.normal(size=(3, 2, 2)),), {"axis": (-3, -1), "eps": 1e-3}),
+    ],
+    reference=_standardize_reference,
+    onnx=Missing("ONNX has it as part of LayerNormalization"),
+)
+
+
+# -- rows: over the last axes
+
+
+def _standard_rows(x: Any, axes: tuple[int, ...], eps: float, centred: bool) -> tuple[Any, Any]:
+    """A tensor less its mean (or as it is), over its deviation; and one over the deviation."""
+    if centred:
+        scaled, _, variance = standardize_op.front(x, axis=axes, eps=eps)
+        return scaled, rsqrt.front(variance + eps)
+    inverse = rsqrt.front(mean_op.front(x * x, axis=axes, keepdims=True) + eps)
+    return x * inverse, inverse
+
+
+def _rows(x: Any, *params: Any, axes: int, eps: float, centred: bool) -> Any:
+    """The body of the norms over rows, computed in float32 at least."""
+    wide = casted(x, running_dtype(x.dtype))
+    out = _standard_rows(wide, _last(axes), eps, centred)[0]
+    if params:
+        out = out * params[0]
+    return casted(out + params[1] if len(params) > 1 else out, x.dtype)
+
+
+def _rows_pull(ct: Any, x: Any, params: tuple[Any, ...], axes: int, eps: float, centred: bool) -> tuple[Any, ...]:
+    if not isinstance(ct, Tensor):
+        return rows_backward(ct, x, *params, axes=axes, eps=eps, centred=centred)
+    dtype, over = x.dtype, _last(axes)
+    wide, g = casted(x, running_dtype(dtype)), casted(ct, running_dtype(dtype))
+    scaled, inverse = _standard_rows(wide, over, eps, centred)
+    before = tuple(range(-x.ndim, -axes))
+    ct_params = [(g * scaled).sum(axis=before), g.sum(axis=before)][: len(params)]
+    if params:
+        g = g * params[0]
+    inner = g - scaled * (g * scaled).mean(axis=over, keepdims=True)
+    if centred:
+        inner = inner - g.mean(axis=over, keepdims=True)
+    return tuple(casted(c, dtype) for c in (inner * inverse, *ct_params))
+
+
+def _check_params(x: Spec, shape: tuple[int, ...], params: Sequence[Spec]) -> None:
+    """Raise ShapeError unless a weight and a bias, or what there is of them, have a shape."""
+    if len(params) > 2 or any(p.shape != shape for p in params):
+        fail(ShapeError, f"a norm of {show(x.shape, x.dtype)} with {' and '.join(map(str, params))}, not {shape}")
+
+
+def _rows_fit(x: Spec, *params: Spec, axes: int, eps: float) -> None:
+    _check_params(x, x.shape[len(x.shape) - axes :], params)
+
+
+def _channels_fit(x: Spec, *params: Spec, axis: int, eps: float) -> None:
+    _check_params(x, (x.shape[axis],), params)
+
+
+def _fixed_fit(x: Spec, mean: Spec, variance: Spec, *params: Spec, axis: int, eps: float) -> None:
+    _check_params(x, (x.shape[axis],), (mean, variance))
+    _check_params(x, (x.shape[axis],), params)
+
+
+def _groups_fit(x: Spec, *params: Spec, groups: int, axis: int, eps: float) -> None:
+    if x.shape[axis] % groups:
+        fail(ShapeError, f"group_norm of {show(x.shape, x.dtype)} with {groups} groups")
+    _check_params(x, (x.shape[axis],), params)
+
+
+def _last(axes: int) -> tuple[int, ...]:
+    return tuple(range(-axes, 0))
+
+
+def _layer_norm_reference(x: Any, *params: Any, axes: int, eps: float) -> Any:
+    out = _standardize_reference(x, tuple(range(-axes, 0)), eps)[0]
+    out = out * params[0] if params else out
+    return out + params[1] if len(params) > 1 else out
+
+
+def _layer_norm_samples(rng: Any) -> list[Call]:
+    attrs = {"axes": 1, "eps": 1e-5}
+    x, w, b = rng.normal(size=(2, 4)), rng.normal(size=4), rng.normal(size=4)
+    return [
+        Call((x, w, b), attrs),
+        Call((x, w), attrs),
+        Call((rng.normal(size=(2, 2, 3)),), {"axes": 2, "eps": 1e-3}),
+    ]
+
+
+@composite(
+    "layer_norm(x, *params; axes: last_axes, eps)",
+    fits=_rows_fit,
+    accepts="real_inexact",
+    forward=partial(rows_forward, centred=True),
+    facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, True)),
+    doc="x standardised over its last axes, times a weight, plus a bias.",
+    source="Ba et al. 2016, arXiv:1607.06450",
+    samples=_layer_norm_samples,
+    reference=_layer_norm_reference,
+    onnx="LayerNormalization",
+)
+def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
+    return _rows(x, *params, axes=axes, eps=eps, centred=True)
+
+
+@public
+def layer_norm(
+    x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
+) -> Tensor:
+    """x less its mean over the last axes, divided by its deviation, times a weight, plus a bias.
+
+    Parameters
+    ----------
+    x: (..., *normalized_shape).
+    normalized_shape: the sizes of the axes that are normalised together.
+    weight, bias: of shape `normalized_shape`, or None.
+    eps: added to the variance.
+
+    Raises ShapeError. Source: Ba et al. 2016, arXiv:1607.06450.
+
+    >>> import wengert as wg
+    >>> wg.layer_norm(wg.tensor([1.0, 3.0]), 2)
+    tensor([-1.,  1.])
+    """
+    shape = normalize_shape(normalized_shape, "normalized_shape")
+    args = _row_operands("layer_norm", x, shape, weight, bias)
+    out: Tensor = layer_norm_op.front(*args, axes=len(shape), eps=float(eps))
+    return out
+
+
+def _row_operands(name: str, x: Any, shape: tuple[int, ...], weight: Any, bias: Any = None) -> list[Tensor]:
+    t = operand(x, name)
+    if not shape or t.shape[-len(shape) :] != shape:
+        fail(
+            ShapeError,
+            f"{name} over {shape} of x {show(t.shape, t.dtype)}",
+            "normalized_shape is the sizes of the last axes of x.",
+        )
+    return promote_tensors(name, t, *_params(name, shape, t.dtype, weight, bias))
+
+
+def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: Any) -> list[Tensor]:
+    """The weight and the bias that there are, checked; a bias alone gets a weight of ones."""
+    if weight is None and bias is not None:
+        weight = asarray(np.ones(shape, dtype), copy=False)
+    params = [operand(p, name) for p in (weight, bias) if p is not None]
+    for p, which in zip(params, ("weight", "bias")):
+        if p.shape != shape:
+            fail(ShapeError, f"{name}: a {which} of shape {p.shape}", f"Here it has shape {shape}.")
+    return params
+
+
+@composite(
+    "rms_norm(x, *params; axes: last_axes, eps)",
+    fits=_rows_fit,
+    accepts="real_inexact",
+    forward=partial(rows_forward, centred=False),
+    facts=Joint(lambda ct, x, params, axes, eps: _rows_pull(ct, x, params, axes, eps, False)),
+    doc="x over its root mean square along the last axes, times a weight.",
+    source="Zhang and Sennrich 2019, arXiv:1910.07467",
+    samples=lambda rng: [
+        Call((rng.normal(size=(2, 4)), rng.normal(size=4)), {"axes": 1, "eps": 1e-5}),
+        Call((rng.normal(size=(2, 2, 3)),), {"axes": 2, "eps": 1e-3}),
+    ],
+    reference=lambda x, *w, axes, eps: (
+        x / np.sqrt(np.mean(x**2, tuple(range(-axes, 0)), keepdims=True) + eps) * (w[0] if w else 1.0)
+    ),
+    onnx=Missing("no operator before opset 23"),
+)
+def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
+    return _rows(x, *params, axes=axes, eps=eps, centred=False)
+
+
+@public
+def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
+    """x over its root mean square along the last axes, times a weight.
+
+    Parameters are those of :func:`layer_norm`; `eps` is the machine epsilon of x where None.
+    Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+
+    >>> import wengert as wg
+    >>> wg.rms_norm(wg.tensor([3.0, 3.0]), 2)
+    tensor([1., 1.])
+    """
+    shape = normalize_shape(normalized_shape, "normalized_shape")
+    args = _row_operands("rms_norm", x, shape, weight)
+    if eps is None:
+        eps = float(finfo(args[0].dtype).eps)
+    out: Tensor = rms_norm_op.front(*args, axes=len(shape), eps=float(eps))
+    return out
+
+
+# -- channels: over the batch and all positions
+
+
+def _channel_axis(x: Tensor, name: str) -> int:
+    """The channels' axis, counted from the right."""
+    if x.ndim < 2:
+        fail(ShapeError, f"{name} of {x.spec}", "It takes (n, channels, ...).")
+    return 1 - x.ndim
+
+
+def _all_but(axis: int, ndim: int) -> tuple[int, ...]:
+    return tuple(a for a in range(-ndim, 0) if a != axis)
+
+
+def _beside(p: Any, axis: int) -> Any:
+    """One number for each channel, shaped to broadcast with x."""
+    return p.reshape((p.shape[0],) + (1,) * (-axis - 1))
+
+
+def _affine(x: Any, params: Sequence[Any], axis: int) -> Any:
+    """x times a weight, plus a bias, for each channel."""
+    if params:
+        x = x * _beside(params[0], axis)
+    return x + _beside(params[1], axis) if len(params) > 1 else x
+
+
+def _channels_pull(ct: tuple[Any, Any, Any], x: Any, params: tuple[Any, ...], axis: int, eps: float) -> tuple[Any, ...]:
+    if not isinstance(ct[0], Tensor):
+        return channels_backward(ct, x, *params, axis=axis, eps=eps)
+    dtype, over = x.dtype, _all_but(axis, x.ndim)
+    wide, g, ct_mean, ct_variance = (casted(t, running_dtype(dtype)) for t in (x, *ct))
+    scaled, _, variance = standardize_op.front(wide, axis=over, eps=eps)
+    inverse = rsqrt.front(variance + eps)
+    ct_params = [(g * scaled).sum(axis=over), g.sum(axis=over)][: len(params)]
+    g = _affine(g, params[:1], axis)
+    inner = g - g.mean(axis=over, keepdims=True) - scaled * (g * scaled).mean(axis=over, keepdims=True)
+    beside = _beside(ct_mean, axis) + 2.0 * _beside(ct_variance, axis) * scaled / inverse
+    ct_x = inner * inverse + divided(beside, count(x.shape, over))
+    return tuple(casted(c, dtype) for c in (ct_x, *ct_params))
+
+
+def _batch_norm_samples(rng: Any) -> list[Call]:
+    w, b = rng.normal(size=2), rng.normal(size=2)
+    return [
+        Call((rng.normal(size=(4, 2)), w, b), {"axis": -1, "eps": 1e-5}),
+        Call((rng.normal(size=(2, 2, 3)), w), {"axis": -2, "eps": 1e-3}),
+        Call((rng.normal(size=(3, 2, 2, 1)),), {"axis": -3, "eps": 1e-5}),
+    ]
+
+
+def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
+    scaled, mean, variance = _standardize_reference(x, _all_but(axis, x.ndim), eps)
+    return _affine(scaled, params, axis), mean.reshape(-1), variance.reshape(-1)
+
+
+@composite(
+    "batch_norm(x, *params; axis, eps)",
+    fits=_channels_fit,
+    accepts="real_inexact",
+    forward=channels_forward,
+    facts=Joint(_channels_pull),
+    results=3,
+    doc="Channels standardised over the batch, times a weight, plus a bias; their means and variances.",
+    source="Ioffe and Szegedy 2015, arXiv:1502.03167",
+    samples=_batch_norm_samples,
+    reference=_batch_norm_reference,
+    onnx="BatchNormalization",
+)
+def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
+    wide = casted(x, running_dtype(x.dtype))
+    scaled, mean, variance = standardize_op.front(wide, axis=_all_but(axis, x.ndim), eps=eps)
+    out = _affine(scaled, params, axis)
+    return tuple(casted(r, x.dtype) for r in (out, mean.reshape((-1,)), variance.reshape((-1,))))
+
+
+@composite(
+    "batch_norm_fixed(x, mean, variance, *params; axis, eps)",
+    fits=_fixed_fit,
+    accepts="real_inexact",
+    doc="Channels less a given mean, over a given deviation, times a weight, plus a bias.",
+    source="Ioffe and Szegedy 2015, arXiv:1502.03167",
+    samples=lambda rng: [
+        Call((c.args[0], rng.normal(size=2), rng.uniform(0.5, 2, 2), *c.args[1:]), c.attrs)
+        for c in _batch_norm_samples(rng)
+    ],
+    reference=lambda x, mean, variance, *params, axis, eps: _affine(
+        (x - _beside(mean, axis)) / np.sqrt(_beside(variance, axis) + eps), params, axis
+    ),
+    onnx="BatchNormalization",
+)
+def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
+    wide = running_dtype(x.dtype)
+    scale = rsqrt.front(casted(variance, wide) + eps)
+    if params:
+        scale = scale * casted(params[0], wide)
+    shift = negative.front(casted(mean, wide) * scale)
+    if len(params) > 1:
+        shift = shift + casted(params[1], wide)
+    return casted(casted(x, wide) * _beside(scale, axis) + _beside(shift, axis), x.dtype)
+
+
+@public
+def batch_norm(
+    x: Any,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Any = None,
+    bias: Any = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Every channel less its mean, divided by its deviation, times a weight, plus a bias.
+
+    Parameters
+    ----------
+    x: (n, channels, ...).
+    running_mean, running_var: (channels,). In training they are moved, outside the graph, towards
+        the batch's mean and unbiased variance by `momentum`; else they are what is used. None takes
+        the batch's statistics always. A compiled function moves them in every call; in other traces,
+        where a batch has no values, they stay.
+    weight, bias: (channels,), or None.
+    eps: added to the variance.
+
+    Raises ShapeError. Source: Ioffe and Szegedy 2015, arXiv:1502.03167.
+
+    >>> import wengert as wg
+    >>> wg.batch_norm(wg.tensor([[1.0], [3.0]]), None, None, training=True)
+    tensor([[-1.],
+            [ 1.]])
+    """
+    t = operand(x, "batch_norm")
+    axis = _channel_axis(t, "batch_norm")
+    channels = t.shape[axis]
+    for r in (running_mean, running_var):
+        if r is not None and r.shape != (channels,):
+            fail(ShapeError, f"batch_norm: running statistics {r.spec} for {channels} channels of {t.spec}")
+    args = promote_tensors("batch_norm", t, *_params("batch_norm", (channels,), t.dtype, weight, bias))
+    attrs = {"axis": axis, "eps": float(eps)}
+    out: Tensor
+    if running_mean is None or running_var is None or training:
+        n = count(t.shape, _all_but(axis, t.ndim))
+        if training and n == 1:
+            fail(ShapeError, f"batch_norm in training of one value for each channel, {t.spec}", "Use a larger batch.")
+        out, mean, variance = batch_norm_op.front(*args, **attrs)
+        if running_mean is not None and running_var is not None and n and follows(t):
+            _move(running_mean, mean, momentum)
+            _move(running_var, variance, momentum, n / (n - 1))
+        return out
+    fixed = (casted(r.detach(), args[0].dtype) for r in (running_mean, running_var))
+    out = batch_norm_fixed_op.front(args[0], *fixed, *args[1:], **attrs)
+    return out
+
+
+def follows(x: Tensor) -> bool:
+    """Whether running statistics go on with a batch: it has values, or will have when a compiled function runs."""
+    if not x.is_abstract:
+        return True
+    scope = get_mode().scope
+    return get_capture() is not None and not (scope is not None and scope.within("trace"))
+
+
+def _move(running: Tensor, batch: Tensor, momentum: Any, scale: float = 1.0) -> None:
+    old: Any = running.detach()
+    new: Any = batch.detach()
+    if not (running.is_abstract or batch.is_abstract or isinstance(momentum, Tensor)):
+        old, new = old._data, new._data
+    running.assign_((1 - momentum) * old + momentum * (new.reshape(running.shape) * scale))
+
+
+def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
+    grouped = x.reshape((x.shape[0], groups, -1))
+    return _affine(_standardize_reference(grouped, (-1,), eps)[0].reshape(x.shape), params, axis)
+
+
+@composite(
+    "group_norm(x, *params; groups, axis, eps)",
+    fits=_groups_fit,
+    accepts="real_inexact",
+    doc="Groups of channels standardised for each member of a batch, times a weight, plus a bias.",
+    source="Wu and He 2018, arXiv:1803.08494",
+    samples=lambda rng: [
+        Call((rng.normal(size=(2, 4)), *rng.normal(size=(2, 4))), {"groups": 2, "axis": -1, "eps": 1e-5}),
+        Call((rng.normal(size=(2, 2, 3)),), {"groups": 1, "axis": -2, "eps": 1e-3}),
+    ],
+    reference=_group_norm_reference,
+    onnx="GroupNormalization",
+)
+def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
+    each = prod(x.shape[axis:]) // groups
+    grouped = x.reshape((*x.shape[:axis], groups, each))
+    return _affine(layer_norm_op.front(grouped, axes=1, eps=eps).reshape(x.shape), params, axis)
+
+
+@public
+def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """Groups of channels less their mean, over their deviation, times a weight, plus a bias.
+
+    Parameters
+    ----------
+    x: (n, channels, ...), the channels a multiple of `num_groups`.
+    weight, bias: (channels,), or None.
+
+    Raises ShapeError. Source: Wu and He 2018, arXiv:1803.08494.
+
+    >>> import wengert as wg
+    >>> wg.group_norm(wg.tensor([[1.0, 3.0]]), 1)
+    tensor([[-1.,  1.]])
+    """
+    t = operand(x, "group_norm")
+    axis = _channel_axis(t, "group_norm")
+    channels = t.shape[axis]
+    if num_groups < 1 or channels % num_groups:
+        fail(ShapeError, f"group_norm: {channels} channels of {t.spec} do not divide into {num_groups} groups")
+    args = promote_tensors("group_norm", t, *_params("group_norm", (channels,), t.dtype, weight, bias))
+    out: Tensor = group_norm_op.front(*args, groups=int(num_groups), axis=axis, eps=float(eps))
+    return out
+
+
+@public
+@dim_alias
+def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
+    """x over its p-norm along an axis (at least `eps`).
+
+    >>> import wengert as wg
+    >>> wg.normalize(wg.tensor([[3.0, 4.0]]))
+    tensor([[0.6, 0.8]])
+    """
+    t = operand(x, "normalize")
+    length = vector_norm(t, axis=axis, keepdims=True, ord=p)
+    out: Tensor = t / maximum.front(length, eps)
+    return out
+
+
+@public
+@dim_alias
+def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between x and y along an axis.
+
+    >>> import wengert as wg
+    >>> wg.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
+    a, b = promote_tensors("cosine_similarity", operand(x, "cosine_similarity"), operand(y, "cosine_similarity"))
+    shape = broadcast_shapes(a.shape, b.shape)
+    if shape is None:
+        fail(ShapeError, f"cosine_similarity of {a.spec} and {b.spec}", "Their shapes must broadcast.")
+    a, b = (t if t.shape == shape else broadcast.front(t, shape=shape) for t in (a, b))
+    lengths = [maximum.front(vector_norm(t, axis=axis), eps) for t in (a, b)]
+    out: Tensor = (a * b).sum(axis=axis) / (lengths[0] * lengths[1])
+    return out

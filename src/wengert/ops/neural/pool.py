@@ -1,0 +1,590 @@
+"""Pooling: windows over the trailing dimensions reduced to their maximum or their mean.
+
+Every op works one kernel offset at a time, on strided slices of whole arrays: a 2x2 window costs
+four passes, no windows are gathered and nothing is padded (an offset's slice leaves out the windows
+that would look outside). The maximum's derivative goes to the first element of a window that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.declare import op, public
+from ...core.errors import DTypeError, ShapeError, fail
+from ...core.op import TABLE, Call, Linear, Missing, Op, Vjp
+from ...core.operands import elementwise_general
+from ...core.record import bind
+from ...core.spec import DType, Shape, Spec, bool_, category, default_float, float32, show, spec_of
+from ...core.tensor import Tensor, asarray
+from .. import definitions
+from .windows import Pads, Size, check_geometry, check_windows, int_tuple, output_size, overlap
+
+_NO_SCALAR = Missing("a loop over windows, not a scalar expression")
+
+
+# -- geometry
+
+
+def _out(name: str, x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Shape:
+    n = len(kernel)
+    check_geometry(name, n, stride, padding, dilation)
+    if len(x.shape) < n:
+        fail(ShapeError, f"{name}: a kernel of size {kernel} for an input of shape {x.shape}")
+    size = x.shape[len(x.shape) - n :]
+    out = output_size(size, kernel, stride, padding, dilation)
+    check_windows(name, size, kernel, out, padding, dilation)
+    return (*x.shape[: len(x.shape) - n], *out)
+
+
+def _infer_max(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Spec:
+    return spec_of(_out(f"max_pool{len(kernel)}d", x, kernel, stride, padding, dilation), x.dtype)
+
+
+def _infer_argmax(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Spec:
+    return _infer_max(x, kernel, stride, padding, dilation).with_dtype(_number_dtype(kernel))
+
+
+def _infer_sum(x: Any, kernel: Shape, stride: Shape, padding: Pads) -> Spec:
+    return spec_of(_out(f"avg_pool{len(kernel)}d", x, kernel, stride, padding, (1,) * len(kernel)), x.dtype)
+
+
+def _offsets(
+    size: Shape, out: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
+) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
+    """Every kernel offset: its number, the input elements seen through it, the windows that see them."""
+    for number, offset in enumerate(np.ndindex(*kernel)):
+        at, windows = overlap(size, out, offset, stride, padding, dilation)
+        yield number, (..., *at), (..., *windows)
+
+
+def _lowest(dtype: DType) -> Any:
+    """The value that every other of the dtype replaces in a maximum."""
+    if dtype.kind == "b":
+        return False
+    return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
+
+
+# -- maximum
+
+
+def _max_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Array:
+    shape = _infer_max(x, kernel, stride, padding, dilation).shape
+    n = len(kernel)
+    out: Array | None = None
+    for _, at, windows in _offsets(x.shape[-n:], shape[-n:], kernel, stride, padding, dilation):
+        seen = x[at]
+        if out is None:
+            if seen.shape == shape:
+                out = seen.copy(order="K")
+                continue
+            out = np.full(shape, _lowest(x.dtype), x.dtype)
+        part = out[windows]
+        np.maximum(part, seen, out=part)
+    assert out is not None  # a kernel has at least one element
+    return out
+
+
+def _argmax_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Array:
+    best = _max_pool(x, kernel=kernel, stride=stride, padding=padding, dilation=dilation)
+    n, count, dtype = len(kernel), prod(kernel), _number_dtype(kernel)
+    # Each window keeps the greatest `count - number` of its elements that equal the maximum: the
+    # first of them. Arithmetic on masks is many times faster than assignment under a mask.
+    rank = np.zeros_like(best, dtype)
+    nan = np.isnan(best) if category(x.dtype) >= 2 else np.zeros((), bool_)
+    nans = bool(nan.any())
+    for number, at, windows in _offsets(x.shape[-n:], best.shape[-n:], kernel, stride, padding, dilation):
+        seen, part = x[at], rank[windows]
+        held = seen == best[windows]
+        if nans:
+            held |= np.isnan(seen) & nan[windows]
+        np.maximum(part, np.multiply(held, dtype.type(count - number), dtype=dtype), out=part)
+    winners: Array = np.subtract(dtype.type(count), rank, out=rank)
+    return winners
+
+
+def _where(mask: Array, values: Array) -> Array:
+    """The values where the mask holds, else zeros: by their bits, so that neither NaN nor a branch comes in."""
+    if values.itemsize > 8:
+        return np.where(mask, values, values.dtype.type(0))
+    bits = mask.astype(f"i{values.itemsize}")
+    np.negative(bits, out=bits)
+    bits &= values.view(bits.dtype)
+    return bits.view(values.dtype)
+
+
+def _number_dtype(kernel: Shape) -> DType:
+    """The narrowest dtype for the numbers of a window's elements, and for how many there are."""
+    return np.min_scalar_type(prod(kernel))
+
+
+def _check_winners(shape: Shape, winners: Any) -> None:
+    if winners.shape != shape:
+        fail(ShapeError, f"pooling: numbers of winners of shape {winners.shape} for windows of shape {shape}")
+
+
+def _infer_select(x: Any, winners: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Spec:
+    spec = _infer_max(x, kernel, stride, padding, dilation)
+    _check_winners(spec.shape, winners)
+    return spec
+
+
+def _pool_select(x: Array, winners: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Array:
+    n = len(kernel)
+    out = np.zeros_like(winners, x.dtype)
+    for number, at, windows in _offsets(x.shape[-n:], winners.shape[-n:], kernel, stride, padding, dilation):
+        part = out[windows]
+        part += _where(winners[windows] == number, x[at])
+    return out
+
+
+def _infer_scatter(
+    y: Any, winners: Any, size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
+) -> Spec:
+    _check_winners(y.shape, winners)
+    spec = _spread(y, size, kernel)
+    if _infer_max(spec, kernel, stride, padding, dilation).shape != y.shape:
+        fail(ShapeError, f"pooling: {show(y.shape)} is not a result of {show(spec.shape)}")
+    return spec
+
+
+def _spread(y: Any, size: Shape, kernel: Shape) -> Spec:
+    """What a window's values are spread over."""
+    check_geometry("pooling", len(kernel), size)
+    return spec_of(y.shape[: len(y.shape) - len(kernel)] + size, y.dtype)
+
+
+def _pool_scatter(
+    y: Array, winners: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
+) -> Array:
+    n = len(kernel)
+    x = np.zeros_like(y, shape=_spread(y, size, kernel).shape)
+    disjoint = all(s >= d * (k - 1) + 1 for k, s, d in zip(kernel, stride, dilation))
+    for number, at, windows in _offsets(size, winners.shape[-n:], kernel, stride, padding, dilation):
+        won = _where(winners[windows] == number, y[windows])
+        target = x[at]
+        if disjoint:
+            target[...] = won
+        else:
+            target += won
+    return x
+
+
+# -- sum
+
+
+def _sum_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads) -> Array:
+    spec = _infer_sum(x, kernel, stride, padding)
+    n = len(kernel)
+    work = float32 if spec.dtype.itemsize == 2 else spec.dtype
+    out: Array | None = None
+    for _, at, windows in _offsets(x.shape[-n:], spec.shape[-n:], kernel, stride, padding, (1,) * n):
+        seen = x[at]
+        if out is None:
+            if seen.shape == spec.shape:
+                out = seen.astype(work, order="K")
+                continue
+            out = np.zeros(spec.shape, work)
+        part = out[windows]
+        part += seen
+    assert out is not None  # a kernel has at least one element
+    return out.astype(spec.dtype, copy=False)
+
+
+def _infer_spread(y: Any, size: Shape, kernel: Shape, stride: Shape, padding: Pads) -> Spec:
+    spec = _spread(y, size, kernel)
+    if _infer_sum(spec, kernel, stride, padding).shape != y.shape:
+        fail(ShapeError, f"pooling: {show(y.shape)} is not a result of {show(spec.shape)}")
+    return spec
+
+
+def _spread_pool(y: Array, *, size: Shape, kernel: Shape, stride: Shape, padding: Pads) -> Array:
+    n = len(kernel)
+    work = float32 if y.dtype.itemsize == 2 else y.dtype
+    x = np.zeros_like(y, work, shape=_spread(y, size, kernel).shape)
+    for _, at, windows in _offsets(size, y.shape[-n:], kernel, stride, padding, (1,) * n):
+        target = x[at]
+        target += y[windows]
+    return x.astype(y.dtype, copy=False)
+
+
+_SAMPLED: tuple[tuple[Shape, Shape, Shape, Pads, Shape], ...] = (
+    ((2, 6), (2,), (2,), ((0, 0),), (1,)),
+    ((7,), (3,), (1,), ((1, 1),), (1,)),
+    ((2, 1, 4, 3), (2, 2), (2, 1), ((0, 0), (0, 1)), (1, 1)),
+    ((5, 4), (2, 2), (1, 2), ((1, 0), (1, 1)), (2, 1)),
+)
+
+
+def _samples_max(rng: Any) -> list[Call]:
+    return [
+        Call(
+            # Numbers apart from one another: no tie within a step of a finite difference.
+            (rng.permutation(prod(shape)).reshape(shape) * 0.25 - 2.0,),
+            {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation},
+        )
+        for shape, kernel, stride, padding, dilation in _SAMPLED
+    ]
+
+
+def _samples_select(rng: Any) -> list[Call]:
+    return [Call((c.args[0], definitions.argmax_pool(c.args[0], **c.attrs)), c.attrs) for c in _samples_max(rng)]
+
+
+def _samples_scatter(rng: Any) -> list[Call]:
+    calls = []
+    for c in _samples_select(rng):
+        x, winners = c.args
+        size = x.shape[-len(c.attrs["kernel"]) :]
+        calls.append(Call((rng.standard_normal(winners.shape), winners), {"size": size, **c.attrs}))
+    return calls
+
+
+def _samples_sum(rng: Any) -> list[Call]:
+    return [
+        Call((rng.standard_normal(shape),), {"kernel": kernel, "stride": stride, "padding": padding})
+        for shape, kernel, stride, padding, _ in _SAMPLED
+    ]
+
+
+def _samples_spread(rng: Any) -> list[Call]:
+    calls = []
+    for c in _samples_sum(rng):
+        (x,) = c.args
+        shape = _infer_sum(x, **c.attrs).shape
+        calls.append(Call((rng.standard_normal(shape),), {"size": x.shape[-len(c.attrs["kernel"]) :], **c.attrs}))
+    return calls
+
+
+# -- the ops
+
+
+def _max_gradient(ct: Any, x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Any:
+    attrs = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    return pool_scatter(ct, argmax_pool(x, **attrs), size=x.shape[-len(kernel) :], **attrs)
+
+
+def _max_present(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Any:
+    attrs = {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}
+    winners = argmax_pool(x, **attrs)
+    return pool_scatter(winners >= 0, winners, size=x.shape[-len(kernel) :], **attrs)
+
+
+max_pool: Op = op(
+    "max_pool(x; kernel, stride, padding, dilation)",
+    _max_pool,
+    infer=_infer_max,
+    facts={"x": Vjp(_max_gradient, present=_max_present)},
+    doc="The maximum of each window over the trailing dimensions.",
+    samples=_samples_max,
+    reference=definitions.max_pool,
+    native=_NO_SCALAR,
+    onnx="MaxPool",
+)
+
+argmax_pool: Op = op(
+    "argmax_pool(x; kernel, stride, padding, dilation)",
+    _argmax_pool,
+    infer=_infer_argmax,
+    doc="The number, within each window, of its first greatest element.",
+    samples=_samples_max,
+    reference=definitions.argmax_pool,
+    native=_NO_SCALAR,
+    onnx=Missing("MaxPool's second result counts over the input, not within the window"),
+)
+
+pool_select: Op = op(
+    "pool_select(x, winners; kernel, stride, padding, dilation)",
+    _pool_select,
+    infer=_infer_select,
+    facts={
+        "x": Linear(
+            lambda ct, winners, x_shape, kernel, stride, padding, dilation: pool_scatter(
+                ct,
+                winners,
+                size=x_shape[-len(kernel) :],
+                kernel=kernel,
+                stride=stride,
+                padding=padding,
+                dilation=dilation,
+            ),
+            selects=True,
+        )
+    },
+    doc="From each window the element whose number within the window is given.",
+    samples=_samples_select,
+    reference=definitions.pool_select,
+    native=_NO_SCALAR,
+    onnx=Missing("no such operator"),
+)
+
+pool_scatter: Op = op(
+    "pool_scatter(y, winners; size: sizes, kernel, stride, padding, dilation)",
+    _pool_scatter,
+    infer=_infer_scatter,
+    facts={
+        "y": Linear(
+            lambda ct, winners, kernel, stride, padding, dilation: pool_select(
+                ct, winners, kernel=kernel, stride=stride, padding=padding, dilation=dilation
+            ),
+            selects=True,
+            covers=True,
+        )
+    },
+    doc="The transpose of pool_select: each value added where its window's element was.",
+    samples=_samples_scatter,
+    reference=definitions.pool_scatter,
+    native=_NO_SCALAR,
+    onnx=Missing("MaxUnpool overwrites where windows overlap"),
+)
+
+sum_pool: Op = op(
+    "sum_pool(x; kernel, stride, padding)",
+    _sum_pool,
+    infer=_infer_sum,
+    kind="linear",
+    facts={
+        "x": Linear(
+            lambda ct, x_shape, kernel, stride, padding: spread_pool(
+                ct, size=x_shape[-len(kernel) :], kernel=kernel, stride=stride, padding=padding
+            ),
+            selects=True,
+        )
+    },
+    doc="The sum of each window over the trailing dimensions.",
+    samples=_samples_sum,
+    reference=definitions.sum_pool,
+    native=_NO_SCALAR,
+    onnx=Missing("AveragePool times the window's size"),
+)
+
+spread_pool: Op = op(
+    "spread_pool(y; size: sizes, kernel, stride, padding)",
+    _spread_pool,
+    infer=_infer_spread,
+    kind="linear",
+    facts={
+        "y": Linear(
+            lambda ct, kernel, stride, padding: sum_pool(ct, kernel=kernel, stride=stride, padding=padding),
+            selects=True,
+        )
+    },
+    doc="The transpose of sum_pool: each value added to every element of its window.",
+    samples=_samples_spread,
+    reference=definitions.spread_pool,
+    native=_NO_SCALAR,
+    onnx=Missing("no such operator"),
+)
+
+
+# -- the functions
+
+
+def _input(name: str, x: Any, ndim: int) -> Tensor:
+    found = asarray(x)
+    if found.ndim not in (ndim + 1, ndim + 2):
+        fail(
+            ShapeError,
+            f"{name}: an input of shape {found.shape}",
+            f"{name} takes an input of {ndim + 1} dimensions (C, ...) or {ndim + 2} (N, C, ...).",
+        )
+    return found
+
+
+def _windows(
+    name: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, ndim: int
+) -> dict[str, Any]:
+    """The attributes of a pooling op. Raises ShapeError, DTypeError for what is no pooling window."""
+    kernel = int_tuple(kernel_size, ndim, "kernel_size", 1)
+    strides = kernel if stride is None else int_tuple(stride, ndim, "stride", 1)
+    pads, dilations = int_tuple(padding, ndim, "padding", 0), int_tuple(dilation, ndim, "dilation", 1)
+    if any(2 * p > k for p, k in zip(pads, kernel)):
+        fail(
+            ShapeError,
+            f"{name}: padding={pads} is more than half of kernel_size={kernel}",
+            "A window would lie in the padding alone.",
+        )
+    highs = list(pads)
+    if ceil_mode:
+        for i, (n, k, s, p, d) in enumerate(zip(x.shape[-ndim:], kernel, strides, pads, dilations)):
+            over = n + 2 * p - d * (k - 1) - 1
+            last = -(-over // s)  # rounded up; the last window must start in the input or before it
+            if last * s >= n + p:
+                last -= 1
+            highs[i] = max(p, last * s + d * (k - 1) + 1 - n - p)
+    return {"kernel": kernel, "stride": strides, "padding": tuple(zip(pads, highs)), "dilation": dilations}
+
+
+def _max(ndim: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Tensor:
+    name = f"max_pool{ndim}d"
+    x = _input(name, x, ndim)
+    if category(x.dtype) == 3:
+        fail(DTypeError, f"{name} takes real numbers, not {x.dtype}", "Use wg.abs, wg.real or wg.imag first.")
+    out: Tensor = bind(max_pool, (x,), _windows(name, x, kernel_size, stride, padding, dilation, ceil_mode, ndim))
+    return out
+
+
+def _avg(
+    ndim: int, x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool
+) -> Tensor:
+    name = f"avg_pool{ndim}d"
+    x = _input(name, x, ndim)
+    if category(x.dtype) < 2:
+        x = asarray(x, dtype=default_float())
+    attrs = _windows(name, x, kernel_size, stride, padding, 1, ceil_mode, ndim)
+    del attrs["dilation"]
+    total: Tensor = bind(sum_pool, (x,), attrs)
+    kernel = attrs["kernel"]
+    symmetric = all(low == high for low, high in attrs["padding"])
+    if symmetric and (count_include_pad or not any(low for low, _ in attrs["padding"])):
+        return elementwise_general(TABLE["divide"], (total, float(prod(kernel))))
+    counts = _counts(x.shape[-ndim:], total.shape[-ndim:], **attrs, padded=count_include_pad)
+    return elementwise_general(TABLE["divide"], (total, asarray(counts.astype(x.dtype), copy=False)))
+
+
+def _counts(size: Shape, out: Shape, kernel: Shape, stride: Shape, padding: Pads, padded: bool) -> Array:
+    """How many elements each window's mean is over: those of the input, and of its `padding` if `padded`.
+
+    What rounding the number of windows up adds at the end counts in neither case.
+    """
+    counts = np.ones((), np.float64)
+    for n, m, k, s, (low, _) in zip(size, out, kernel, stride, padding):
+        starts = np.arange(m) * s - low
+        first, end = (-low, n + low) if padded else (0, n)
+        counts = counts[..., None] * (np.minimum(starts + k, end) - np.maximum(starts, first))
+    return counts
+
+
+@public
+def max_pool1d(
+    x: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The maximum of windows along the last dimension of (N, C, L) or (C, L): see :func:`max_pool2d`.
+
+    >>> import wengert as wg
+    >>> wg.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[3., 2.]])
+    """
+    return _max(1, x, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@public
+def max_pool2d(
+    x: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    dilation: Size = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The maximum of windows over the last two dimensions.
+
+    Parameters
+    ----------
+    x: (N, C, H, W) or (C, H, W), real or boolean.
+    kernel_size: an int, or one for each dimension.
+    stride: the same; None for the kernel's size, windows side by side.
+    padding: at most half of the kernel; the padding never wins.
+    dilation: the step between a window's elements.
+    ceil_mode: also take a last window that reaches beyond the end.
+
+    The gradient goes to the first greatest element of each window. NaN wins. Raises ShapeError,
+    DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.max_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[4.]]])
+    """
+    return _max(2, x, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+@public
+def avg_pool1d(
+    x: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of windows along the last dimension of (N, C, L) or (C, L): see :func:`avg_pool2d`.
+
+    >>> import wengert as wg
+    >>> wg.avg_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    tensor([[2., 1.]])
+    """
+    return _avg(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+@public
+def avg_pool2d(
+    x: Any,
+    kernel_size: Size,
+    stride: Size | None = None,
+    padding: Size = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of windows over the last two dimensions.
+
+    Parameters
+    ----------
+    x: (N, C, H, W) or (C, H, W); integers become the default float.
+    kernel_size, stride, padding, ceil_mode: as in :func:`max_pool2d`.
+    count_include_pad: whether padding counts as zeros in the mean, or not at all.
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    tensor([[[2.5]]])
+    """
+    return _avg(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
+
+
+@public
+def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) -> Tensor:
+    """The mean of as many windows as make a result of `output_size`.
+
+    Parameters
+    ----------
+    x: (N, C, H, W) or (C, H, W).
+    output_size: an int, or one for each dimension; None keeps the input's size. Window i of m over
+        n elements goes from floor(i n / m) to ceil((i + 1) n / m).
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.adaptive_avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
+    tensor([[[2.5]]])
+    """
+    x = _input("adaptive_avg_pool2d", x, 2)
+    if category(x.dtype) < 2:
+        x = asarray(x, dtype=default_float())
+    wanted = output_size if isinstance(output_size, (tuple, list)) else (output_size, output_size)
+    if len(wanted) != 2:
+        fail(ShapeError, f"adaptive_avg_pool2d: output_size={output_size!r} has {len(wanted)} entries for 2 dimensions")
+    out = int_tuple([n if m is None else m for m, n in zip(wanted, x.shape[-2:])], 2, "output_size", 1)
+    if min(x.shape[-2:]) < 1:
+        fail(ShapeError, f"adaptive_avg_pool2d: an input of shape {x.shape} has no elements to average")
+    rows, columns = (asarray(_averaging(n, m).astype(x.dtype), copy=False) for n, m in zip(x.shape[-2:], out))
+    averaged: Tensor = rows @ x @ columns.mT
+    return averaged
+
+
+def _averaging(size: int, out: int) -> Array:
+    """(out, size) rows that each average one adaptive window."""
+    matrix = np.zeros((out, size))
+    for i in range(out):
+        start, end = i * size // out, -(-(i + 1) * size // out)
+        matrix[i, start:end] = 1 / (end - start)
+    return matrix

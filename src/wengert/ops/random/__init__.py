@@ -1,0 +1,1 @@
+"""Random numbers, counter-based: keys, generators, draws."""

@@ -1,0 +1,364 @@
+"""Generators: a key and a position in its stream of random bits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.at_once import Call, later
+from ...core.capture import get_capture
+from ...core.cells import Cell
+from ...core.declare import public
+from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.op import TABLE
+from ...core.record import bind
+from ...core.spec import Spec, spec_of, uint64
+from ...core.tensor import Tensor, asarray, wrap
+from ...core.turns import Turn, holding, is_held_here
+from .draws import Position, as_counter, as_key
+from .keys import RandomKey
+from .philox import BLOCK, WORD, Key, words64
+
+T = TypeVar("T")
+
+
+class _Traced:
+    """Where a generator stands in a trace: a key, and a position that is so many blocks past a tensor's.
+
+    Only the thread that traces sees it: others go on drawing numbers.
+    """
+
+    __slots__ = ("thread", "state", "key", "counter", "offset")
+
+    def __init__(self, state: Tensor) -> None:
+        self.thread = threading.get_ident()
+        self.state: Tensor | None = state
+        # As state[:2] and state[2], which take longer to find out what they mean.
+        self.key: Tensor = bind(TABLE["slice"], (state,), {"entries": ((0, 2, None),)})
+        self.counter: Tensor = bind(TABLE["slice"], (state,), {"entries": (2,)})
+        self.offset = 0
+
+    def move(self, key: Tensor, counter: Tensor) -> None:
+        self.state, self.key, self.counter, self.offset = None, key, counter, 0
+
+    def draw(self, blocks: int) -> tuple[Tensor, Tensor]:
+        position = self.position
+        if blocks:
+            self.state = None
+            self.offset += blocks
+        return self.key, position
+
+    @property
+    def position(self) -> Tensor:
+        if not self.offset:
+            return self.counter
+        out: Tensor = TABLE["add"].front(self.counter, wrap(np.array(self.offset, np.uint64)))
+        return out
+
+    @property
+    def now(self) -> Tensor:
+        """Key and position as one tensor: the one that it began with where nothing was drawn."""
+        if self.state is None:
+            self.state = TABLE["concat"].front(self.key, self.position.reshape(1), axis=-1)
+        return self.state
+
+
+class Generator:
+    """A stream of random numbers: a key, and a position in it that drawing moves on.
+
+    Parameters
+    ----------
+    seed: any int; taken from the operating system where it is left out.
+
+    Threads may share one, eager code and compiled functions too: no two draws ever overlap. A compiled function has
+    the generator to itself until it is done, and others wait. Where each thread, worker or layer should draw the same
+    whatever the others do, give each its own with :meth:`split`.
+
+    >>> import wengert as wg
+    >>> g = wg.random.Generator(7)
+    >>> a = wg.rand(3, generator=g)
+    >>> bool((wg.rand(3, generator=g.manual_seed(7)) == a).all())
+    True
+    """
+
+    __slots__ = ("_turn", "_at", "_given", "_split", "_traced", "__weakref__")
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._turn = Turn(is_written_in_place=False)
+        # The two words of the key and the block to be drawn next, as the compiled entry finds them.
+        self._at = {"low": 0, "high": 0, "counter": 0}
+        # A key, and the seed that it was made of; a key, and how many children have been split off it.
+        self._given: tuple[Key, int] = (0, 0), 0
+        self._split: tuple[Key, int] = (0, 0), 0
+        self._traced: _Traced | None = None
+        if seed is None:
+            self.seed()
+        else:
+            self.manual_seed(seed)
+
+    @property
+    def _key(self) -> Key:
+        return self._at["low"], self._at["high"]
+
+    def _alone(self, do: Callable[[], T]) -> T:
+        """What `do` returns, which reads and writes the state: no compiled function is at work with it meanwhile."""
+        if is_held_here(self._turn):
+            fail(
+                GraphError,
+                "a generator is used in the midst of a compiled function that draws from it",
+                "The numbers would be the same as the function's own. Give what is called back a generator of its "
+                "own, wg.random.Generator(seed).",
+            )
+        return holding((self._turn,), do)
+
+    def _move(self, key: Key, counter: int, given: tuple[Key, int], split: tuple[Key, int]) -> None:
+        def move() -> None:
+            self._given, self._split = given, split
+            self._at.update(low=key[0], high=key[1], counter=counter)
+
+        self._alone(move)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of `seed` from its beginning. Returns the generator. Raises DTypeError."""
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            fail(DTypeError, f"a seed must be an int, not {seed!r}")
+        seed = int(seed)
+        key = (seed & WORD, seed >> 64 & WORD)
+        if traced := self._in_trace():
+            traced.move(as_key(key), as_counter(0))
+            return self
+        self._move(key, 0, (key, seed), (key, 0))
+        return self
+
+    def seed(self) -> int:
+        """Seed it from the operating system's entropy. Returns the seed."""
+        self._not_in_a_trace("seed()")
+        seed = int.from_bytes(os.urandom(8))
+        self.manual_seed(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed that it was last given; for one made by `split`, its key."""
+        key, seed = self._given
+        low, high = self._key
+        return seed if key == (low, high) else low | high << 64
+
+    def draw(self, words: int) -> Position:
+        """Reserve that many words of 64 bits: the key and the block that they begin at."""
+        blocks = -(-words // BLOCK)
+        if traced := self._in_trace():
+            return traced.draw(blocks)
+        turn, at = self._turn, self._at
+        if get_capture() is not None:
+            return self._alone(lambda: self._advanced(blocks))
+        with turn.lock:
+            holders = turn.words
+            if not (holders[0] or holders[1]):
+                holders[0] = -1  # until it is done, without a call: nothing comes between
+                key, counter = (at["low"], at["high"]), at["counter"]
+                at["counter"] = counter + blocks
+                holders[0] = 0
+                return key, counter
+        return self._alone(lambda: self._advanced(blocks))
+
+    def _advanced(self, blocks: int) -> Position:
+        counter = self._at["counter"]
+        self._at["counter"] = counter + blocks
+        return self._key, counter
+
+    def mark(self) -> object:
+        """What stands for its present place: equal to another mark where nothing was drawn between."""
+        if traced := self._in_trace():
+            return id(traced.key), id(traced.counter), traced.offset
+        return self._key, self._at["counter"], self._children
+
+    @property
+    def _children(self) -> int:
+        """How many were split off since it has its key."""
+        key, count = self._split
+        return count if key == self._key else 0
+
+    def _in_trace(self) -> _Traced | None:
+        """What it is for the thread that asks, where that one is tracing a function that it is a cell of."""
+        traced = self._traced
+        return traced if traced is not None and traced.thread == threading.get_ident() else None
+
+    def _not_in_a_trace(self, what: str) -> None:
+        if self._in_trace():
+            fail(
+                GraphError,
+                f"{what} of a generator inside a compiled function",
+                "It would run once, when the function is traced. Do it outside.",
+            )
+
+    def __jit_cells__(self) -> Iterable[Cell]:
+        return (_StateCell(self),)
+
+    __jit_static__: None = None
+
+    def split(self, count: int = 2) -> tuple[Generator, ...]:
+        """`count` generators, independent of this one, of each other and of any split before.
+
+        Child i of a generator has for its key the first two words of the cipher of the counter
+        (i, 0, 0, 1), which no draw uses. Splitting leaves the numbers that this one draws alone.
+        """
+        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+            fail(ShapeError, f"split({count!r}): the number of generators must be an int of at least 0")
+        self._not_in_a_trace("split()")
+
+        def take() -> tuple[Key, int]:
+            key, first = self._key, self._children
+            self._split = key, first + int(count)
+            return key, first
+
+        key, first = self._alone(take)
+        children = []
+        for i in range(first, first + int(count)):
+            low, high = words64(key, i, 2, domain=1).tolist()
+            children.append(Generator(low | high << 64))
+        return tuple(children)
+
+    def fork(self) -> Generator:
+        """One independent generator: `split(1)[0]`."""
+        return self.split(1)[0]
+
+    def get_state(self) -> Tensor:
+        """Key, position and number of splits as a uint64 tensor of 4, for :meth:`set_state`."""
+        at = self._at.copy()  # at once
+        state = [*at.values(), self._children]
+        if traced := self._in_trace():
+            found: Tensor = TABLE["concat"].front(traced.now, as_counter(state[-1]).reshape(1), axis=-1)
+            return found
+        return asarray(np.array(state, np.uint64), copy=False)
+
+    def set_state(self, state: Any) -> Generator:
+        """Go back to what :meth:`get_state` gave. Returns the generator. Raises ShapeError, DTypeError."""
+        state = asarray(state)
+        if state.shape != (4,) or state.dtype != uint64:
+            fail(
+                ShapeError if state.dtype == uint64 else DTypeError,
+                f"{state.spec} is not the state of a generator",
+                "Pass what get_state() returned: a uint64 tensor of 4 elements.",
+            )
+        if traced := self._in_trace():
+            traced.move(state[:2], state[2])
+            return self
+        low, high, counter, children = np.asarray(state).tolist()
+        key = low, high
+        self._move(key, counter, (key, low | high << 64), (key, children))
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _generator_in_state, (np.asarray(self.get_state()).tolist(),)
+
+    def __repr__(self) -> str:
+        return f"Generator(seed={self.initial_seed()}, position={self._at['counter']})"
+
+
+class _StateCell(Cell):
+    """A generator's key and position, uint64 of 3."""
+
+    __slots__ = ("generator",)
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (id(self.generator),)
+
+    @property
+    def spec(self) -> Spec:
+        return spec_of((3,), uint64)
+
+    @property
+    def turn(self) -> Turn:
+        return self.generator._turn
+
+    @property
+    def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
+        return [(self.generator._at, name) for name in self.generator._at]
+
+    def get(self) -> Array:
+        return np.array([*self.generator._at.copy().values()], np.uint64)
+
+    def writes(self, array: Array) -> Iterable[Call]:
+        at = self.generator._at
+        return zip((at.update,), map(dict, map(zip, (tuple(at),), later(array.tolist))))
+
+    def undo(self) -> Sequence[Call]:
+        return ((setattr, self.generator, "_traced", self.generator._traced),)
+
+    def hold(self, tensor: Tensor) -> None:
+        self.generator._traced = _Traced(tensor)
+
+    def held(self) -> Tensor:
+        traced = self.generator._traced
+        assert traced is not None
+        return traced.now
+
+
+def _generator_in_state(state: list[int]) -> Generator:
+    return Generator(0).set_state(np.array(state, np.uint64))
+
+
+default_generator = Generator()
+
+
+def draw(generator: Generator | RandomKey | None, words: int) -> Position:
+    """Reserve that many 64-bit words of a generator (None: the default one): key and position."""
+    if generator is None:
+        generator = default_generator
+    elif isinstance(generator, RandomKey):
+        key = generator.words
+        return (key, as_counter(0)) if isinstance(key, Tensor) else (key, 0)
+    elif not isinstance(generator, Generator):
+        fail(
+            DTypeError,
+            f"generator={generator!r} is a {type(generator).__name__}",
+            "Pass a wg.random.Generator(seed), or None for the default one.",
+        )
+    return generator.draw(words)
+
+
+@public
+def manual_seed(seed: int) -> Generator:
+    """Seed the default generator. Returns it.
+
+    >>> import wengert as wg
+    >>> _ = wg.manual_seed(0)
+    >>> a = wg.rand(2)
+    >>> _ = wg.manual_seed(0)
+    >>> bool((wg.rand(2) == a).all())
+    True
+    """
+    return default_generator.manual_seed(seed)
+
+
+@public
+def seed() -> int:
+    """Seed the default generator from the operating system. Returns the seed."""
+    return default_generator.seed()
+
+
+@public
+def initial_seed() -> int:
+    """The default generator's seed."""
+    return default_generator.initial_seed()
+
+
+@public
+def get_rng_state() -> Tensor:
+    """The default generator's state, for :func:`set_rng_state`."""
+    return default_generator.get_state()
+
+
+@public
+def set_rng_state(state: Any) -> None:
+    """Set the default generator to what :func:`get_rng_state` gave."""
+    default_generator.set_state(state)

@@ -1,0 +1,292 @@
+"""The normal distribution's functions, the inverse of the error function, Bessel functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...core.declare import elementwise
+from ...core.op import Algebra, Missing, Op
+from ..elementwise.arithmetic import exp, sqrt
+from ..elementwise.selection import sign, where
+from ..reduce.common import running_dtype
+from ..sampling import unary
+from ..structure.shapes import cast
+from .gamma import _ERFCX, _SQRT_PI, _erf_near_zero
+from .wide import Array, choose, horner, in_float64
+
+_NO_ONNX = Missing("ONNX has no such operator")
+_SQRT_2 = math.sqrt(2.0)
+
+
+def _erfcx(x: Array) -> Array:
+    """exp(x*x) erfc(x) for x >= 0."""
+    t = np.where(np.isinf(x), 1.0, (x - 3.75) / (x + 3.75))
+    return horner(t, _ERFCX) / (1.0 + 2.0 * x)
+
+
+def _log_erfc(x: Array) -> Array:
+    """For x >= 0."""
+    out: Array = np.log(_erfcx(x)) - x * x
+    return out
+
+
+# -- inverses
+
+
+def _inverse_of_log_erfc(level: Array) -> Array:
+    """The x >= 0 at which log erfc(x) is `level`, by Newton's method: the function is nearly a parabola."""
+    x = np.sqrt(np.maximum(-level - 0.5 * np.log(np.maximum(-math.pi * level, 1.0)), 0.0))
+    for _ in range(5):
+        slope = -2.0 / _SQRT_PI / _erfcx(x)
+        x = np.maximum(x - (_log_erfc(x) - level) / slope, 0.0)
+    return x
+
+
+def _erfinv_small(y: Array) -> Array:
+    """For |y| <= 1/2, by Halley's method."""
+    x = y * (_SQRT_PI / 2.0) * (1.0 + math.pi / 12.0 * y * y)
+    for _ in range(3):
+        step = (_erf_near_zero(x) - y) * (_SQRT_PI / 2.0) * np.exp(x * x)
+        x = x - step / (1.0 + x * step)
+    return x
+
+
+def _erfinv(y: Array) -> Array:
+    return choose(
+        (y,),
+        (np.abs(y) <= 0.5, _erfinv_small),
+        (np.abs(y) < 1.0, lambda y: np.copysign(_inverse_of_log_erfc(np.log1p(-np.abs(y))), y)),
+        (np.abs(y) == 1.0, lambda y: np.copysign(np.inf, y)),
+    )
+
+
+erfinv_op: Op = elementwise(
+    "erfinv(x)",
+    in_float64(_erfinv),
+    partials={"x": lambda out: (_SQRT_PI / 2.0) * exp(out * out)},
+    accepts="real_inexact",
+    doc="The inverse of the error function on [-1, 1]; NaN outside.",
+    algebra=Algebra(monotone=1, odd=True),
+    samples=unary((-0.9, 0.9), (0.9, 0.99)),
+    reference="scipy.special.erfinv",
+    native="erfinv",
+    onnx=_NO_ONNX,
+    source="Newton's and Halley's method on erf and log erfc",
+)
+
+
+def _ndtri(p: Array) -> Array:
+    return choose(
+        (p,),
+        (np.abs(p - 0.5) <= 0.25, lambda p: _SQRT_2 * _erfinv_small(2.0 * p - 1.0)),
+        ((p > 0.0) & (p < 0.5), lambda p: -_SQRT_2 * _inverse_of_log_erfc(np.log(2.0 * p))),
+        ((p > 0.5) & (p < 1.0), lambda p: _SQRT_2 * _inverse_of_log_erfc(np.log(2.0 * (1.0 - p)))),
+        (p == 0.0, lambda p: np.full_like(p, -np.inf)),
+        (p == 1.0, lambda p: np.full_like(p, np.inf)),
+    )
+
+
+ndtri_op: Op = elementwise(
+    "ndtri(p)",
+    in_float64(_ndtri),
+    partials={"p": lambda out: math.sqrt(2.0 * math.pi) * exp(0.5 * out * out)},
+    accepts="real_inexact",
+    doc="The standard normal distribution's quantile function.",
+    public="",
+    algebra=Algebra(monotone=1),
+    samples=unary((0.1, 0.9), (0.01, 0.1), (0.9, 0.99)),
+    reference="scipy.special.ndtri",
+    native="ndtri",
+    onnx=_NO_ONNX,
+)
+
+# -- the normal distribution's cumulative function
+
+
+def _tail(x: Array) -> Array:
+    """The normal probability beyond x >= 0."""
+    x = np.minimum(x, 40.0)
+    high = (x * 134217729.0) - (x * 134217729.0 - x)  # 26 bits: its square is exact
+    return 0.5 * np.exp(-0.5 * high * high) * np.exp(0.5 * (high - x) * (high + x)) * _erfcx(x / _SQRT_2)
+
+
+def _ndtr(x: Array) -> Array:
+    return choose(
+        (x,),
+        (np.abs(x) < 0.7, lambda x: 0.5 + 0.5 * _erf_near_zero(x / _SQRT_2)),
+        (x > 0.0, lambda x: 1.0 - _tail(x)),
+        (x < 0.0, lambda x: _tail(-x)),
+    )
+
+
+ndtr_op: Op = elementwise(
+    "ndtr(x)",
+    in_float64(_ndtr),
+    partials={"x": lambda x: (1.0 / math.sqrt(2.0 * math.pi)) * exp(-0.5 * x * x)},
+    accepts="real_inexact",
+    doc="The standard normal distribution's cumulative function.",
+    public="",
+    algebra=Algebra(monotone=1, range="[0, 1]"),
+    samples=unary((-3.0, 3.0), (-8.0, -3.0)),
+    reference="scipy.special.ndtr",
+    native="ndtr",
+    onnx=_NO_ONNX,
+)
+
+
+def _log_ndtr(x: Array) -> Array:
+    return choose(
+        (x,),
+        (x < -1.0, lambda x: np.log(0.5 * _erfcx(-x / _SQRT_2)) - 0.5 * x * x),
+        (x > 0.0, lambda x: np.log1p(-_tail(x))),
+        (x <= 0.0, lambda x: np.log(_ndtr(x))),
+    )
+
+
+_FAR_BELOW = 8.0  # where the continued fraction has all digits of float64
+_LEVELS = 12
+
+
+def _hazard(x: Any, out: Any) -> Any:
+    """The density over the cumulative function.
+
+    Far below 0 both are exp(-x*x / 2) with nothing left of their ratio but rounding: there it is
+    Laplace's continued fraction z + 1 / (z + 2 / (z + 3 / ...)), z = -x.
+    """
+    far = x < -_FAR_BELOW
+    z = where(far, -x, _FAR_BELOW)
+    ratio = z
+    for k in range(_LEVELS, 0, -1):
+        ratio = z + k / ratio
+    near, level = where(far, 0.0, x), where(far, 0.0, out)
+    return where(far, ratio, exp(-0.5 * near * near - (0.5 * math.log(2.0 * math.pi)) - level))
+
+
+log_ndtr_op: Op = elementwise(
+    "log_ndtr(x)",
+    in_float64(_log_ndtr),
+    partials={"x": _hazard},
+    accepts="real_inexact",
+    doc="The logarithm of the standard normal distribution's cumulative function, right also far in its tail.",
+    public="",
+    algebra=Algebra(monotone=1, range="(-inf, 0]"),
+    samples=unary((-3.0, 3.0), (-20.0, -3.0)),
+    reference="scipy.special.log_ndtr",
+    native="log_ndtr",
+    onnx=_NO_ONNX,
+)
+
+# -- modified Bessel functions of the first kind, orders 0 and 1, times exp(-|x|)
+
+_SERIES_TERMS = 60
+
+
+def _power_series(order: int) -> tuple[float, ...]:
+    """1 / (k! (k + order)!): the coefficients in x*x / 4, all positive."""
+    return tuple(1.0 / (math.factorial(k) * math.factorial(k + order)) for k in range(_SERIES_TERMS))
+
+
+def _hankel(order: int) -> tuple[float, ...]:
+    """Of the asymptotic series in 1 / x (DLMF 10.40.1)."""
+    out = [1.0]
+    for k in range(1, 25):
+        out.append(out[-1] * -(4.0 * order**2 - (2 * k - 1) ** 2) / (8.0 * k))
+    return tuple(out)
+
+
+_I0, _I1, _I0_FAR, _I1_FAR = _power_series(0), _power_series(1), _hankel(0), _hankel(1)
+
+
+def _i0e(x: Array) -> Array:
+    x = np.abs(x)
+    return choose(
+        (x,),
+        (x < 30.0, lambda x: horner(0.25 * x * x, _I0) * np.exp(-x)),
+        (x >= 30.0, lambda x: horner(1.0 / x, _I0_FAR) / np.sqrt(2.0 * math.pi * x)),
+    )
+
+
+def _i1e(x: Array) -> Array:
+    size = np.abs(x)
+    value = choose(
+        (size,),
+        (size < 30.0, lambda x: 0.5 * x * horner(0.25 * x * x, _I1) * np.exp(-x)),
+        (size >= 30.0, lambda x: horner(1.0 / x, _I1_FAR) / np.sqrt(2.0 * math.pi * x)),
+    )
+    return np.copysign(value, x)
+
+
+# Of the derivatives where the series in 1 / x holds: what the differences of the functions there leave is rounding.
+_SLOPE_TERMS = 17
+_I0_SLOPE, _I1_SLOPE = (tuple((0.5 + k) * c for k, c in enumerate(far[:_SLOPE_TERMS])) for far in (_I0_FAR, _I1_FAR))
+
+
+def _slope_far(size: Any, coefficients: tuple[float, ...]) -> Any:
+    over = 1.0 / size
+    total = coefficients[-1] * over
+    for c in coefficients[-2:0:-1]:
+        total = (total + c) * over
+    return -(total + coefficients[0]) * over / sqrt(2.0 * math.pi * size)
+
+
+def _slope_in_single(slope: Any) -> Any:
+    """A slope, of half precision in float32: the powers in it leave the range."""
+
+    def run(x: Any, out: Any) -> Any:
+        wide = running_dtype(x.dtype)
+        if wide == x.dtype:
+            return slope(x, out)
+        return cast(slope(cast(x, dtype=wide), cast(out, dtype=wide)), dtype=x.dtype)
+
+    return run
+
+
+@_slope_in_single
+def _i0e_slope(x: Any, out: Any) -> Any:
+    far = abs(x) >= 30.0
+    near = where(far, 0.0, x)
+    distant = sign(x) * _slope_far(where(far, abs(x), 30.0), _I0_SLOPE)
+    return where(far, distant, i1e_op(near) - sign(near) * out)
+
+
+@_slope_in_single
+def _i1e_slope(x: Any, out: Any) -> Any:
+    far = abs(x) >= 30.0
+    near = where(far, 0.0, x)
+    at_zero = near == 0.0
+    over_x = where(at_zero, 0.5, out / where(at_zero, 1.0, near))
+    distant = _slope_far(where(far, abs(x), 30.0), _I1_SLOPE)
+    return where(far, distant, i0e_op(near) - sign(near) * out - over_x)
+
+
+i0e_op: Op = elementwise(
+    "i0e(x)",
+    in_float64(_i0e),
+    partials={"x": _i0e_slope},
+    accepts="real_inexact",
+    doc="exp(-|x|) times the modified Bessel function of order 0.",
+    public="",
+    algebra=Algebra(even=True, range="(0, 1]"),
+    samples=unary((0.5, 8.0), (-8.0, -0.5), (30.0, 80.0)),
+    reference="scipy.special.i0e",
+    native=Missing("no kernel"),
+    onnx=_NO_ONNX,
+    source="DLMF 10.25.2, 10.40.1",
+)
+i1e_op: Op = elementwise(
+    "i1e(x)",
+    in_float64(_i1e),
+    partials={"x": _i1e_slope},
+    accepts="real_inexact",
+    doc="exp(-|x|) times the modified Bessel function of order 1.",
+    public="",
+    algebra=Algebra(odd=True, range="(-1, 1)"),
+    samples=unary((0.5, 8.0), (-8.0, -0.5), (30.0, 80.0)),
+    reference="scipy.special.i1e",
+    native=Missing("no kernel"),
+    onnx=_NO_ONNX,
+    source="DLMF 10.25.2, 10.40.1",
+)

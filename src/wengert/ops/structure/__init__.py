@@ -1,0 +1,1 @@
+"""Ops that create, arrange and cast tensors."""

@@ -1,0 +1,553 @@
+"""Structure: reshape, broadcast and the cast between dtypes, which other ops' derivatives are made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from sys import _getframe as getframe
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ...core.arrays import refuse_subclass, to_integers
+from ...core.declare import linear, public
+from ...core.dims import Dim
+from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.mode import get_mode
+from ...core.op import TABLE, Call, Missing, Op
+from ...core.record import another, bind, record_one
+from ...core.spec import (
+    DType,
+    Shape,
+    Spec,
+    as_dtype,
+    bfloat16,
+    bool_,
+    category,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+    normalize_axis,
+    normalize_shape,
+    show,
+    spec_of,
+)
+from ...core.spec import broadcast_shapes as common_shape
+from ...core.standins import WeakTensor, weak_number
+from ...core.tensor import Tensor, asarray, new
+from ..aliases import dim_alias
+
+MOVES = Missing("it moves data and computes nothing")
+
+
+def as_operand(x: Any) -> Tensor:
+    """`x` itself if it is a tensor, what stands for it if it is a Python number, else :func:`wengert.asarray` of it."""
+    if isinstance(x, Tensor):
+        return x
+    if type(x) in _NUMBERS:
+        return weak_number(x)
+    refuse_subclass(x, "an operand")
+    return asarray(x)
+
+
+_NUMBERS = frozenset({int, float, complex})
+
+
+def int_args(args: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
+    """Ints given one by one or as one sequence: `x.view(2, 3)` and `x.view((2, 3))`."""
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        args = tuple(args[0])
+    try:
+        ints: tuple[Any, ...] = tuple(n if isinstance(n, Dim) else n.__index__() for n in args)
+    except (AttributeError, TypeError):
+        fail(DTypeError, f"{what} must be given as ints, not {args!r}")
+    return ints
+
+
+# -- reshape
+
+
+def _infer_reshape(x: Spec, shape: Shape) -> Spec:
+    if math.prod(shape) != x.size:
+        fail(
+            ShapeError,
+            f"reshape of {show(x.shape, x.dtype)} to {shape}: {x.size} elements do not fill {math.prod(shape)}",
+            "The product of the sizes must stay the same; one of them may be -1, to be worked out.",
+        )
+    return spec_of(shape, x.dtype)
+
+
+reshape_op: Op = linear(
+    "reshape(x; shape)",
+    lambda x, shape: x.reshape(shape),
+    view=True,
+    infer=_infer_reshape,
+    transpose=lambda ct, x_shape: ct.reshape(x_shape),
+    fills=True,
+    selects=True,
+    covers=True,
+    doc="The same elements, in row-major order, in another shape.",
+    samples=lambda rng: [
+        Call((rng.normal(size=(2, 6)),), {"shape": (3, 4)}),
+        Call((rng.normal(size=(2, 3, 2)).T,), {"shape": (12,)}),
+        Call((rng.normal(size=(1, 1)),), {"shape": ()}),
+        Call((rng.normal(size=(0, 3)),), {"shape": (3, 0, 2)}),
+    ],
+    reference=lambda x, shape: np.fromiter(x.flat, x.dtype, x.size).reshape(shape),
+    native=MOVES,
+    onnx="Reshape",
+)
+
+
+def _resolve_shape(x: Tensor, shape: tuple[int, ...]) -> Shape:
+    """`shape` with its -1, if any, worked out."""
+    if -1 not in shape:
+        return shape if math.prod(shape) == x.size and min(shape, default=0) >= 0 else normalize_shape(shape)
+    known = math.prod(n for n in shape if n != -1)
+    if shape.count(-1) > 1:
+        fail(ShapeError, f"reshape to {shape}: only one size can be -1", "Give all the others.")
+    if known <= 0 or x.size % known:
+        why = f"{x.size} elements are not a multiple of {known}" if known else "any size would fit -1"
+        fail(ShapeError, f"reshape of {show(x.shape, x.dtype)} to {shape}: {why}", "Give every size as a number.")
+    return normalize_shape(x.size // known if n == -1 else n for n in shape)
+
+
+def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    out: Tensor = bind(reshape_op, (x,), {"shape": shape})
+    return out
+
+
+@public
+def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
+    """The elements of `x`, in row-major order, in another shape.
+
+    Parameters
+    ----------
+    x: any shape and dtype.
+    shape: the sizes; one may be -1 and is worked out from the number of elements.
+    copy: True for a tensor of its own, which may be written to. Otherwise the result is a value that was taken from
+        `x`: writing to it is refused.
+
+    The method also takes the sizes one by one, `x.reshape(2, -1)`; `view` is its other name.
+
+    Raises ShapeError when the number of elements differs.
+
+    >>> import wengert as wg
+    >>> wg.reshape(wg.arange(6), (2, -1))
+    tensor([[0, 1, 2],
+            [3, 4, 5]])
+    """
+    x = as_operand(x)
+    found = reshaped(x, _resolve_shape(x, int_args((shape,))))
+    return found.clone() if copy else found
+
+
+@public(name="view", method=True, function=False)
+@public(name="reshape", method=True, function=False)
+def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
+    """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
+    sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
+    if x._data is not None and type(x) is not WeakTensor:
+        try:
+            # NumPy takes plain sizes and one -1 as they are; what it refuses is worded below.
+            data = x._data.reshape(sizes)
+        except (TypeError, ValueError, GraphError):
+            pass
+        else:
+            if data.shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
+                if x.node is None or not get_mode().grad:
+                    out = new(Tensor)
+                    out._data, out.node = data, None
+                    shape = data.shape
+                    out._spec = x._spec.family.get(shape) or spec_of(shape, data.dtype)
+                    frame = getframe(1)
+                    out._base = (ref(x), frame.f_code, frame.f_lasti, x._base)
+                    return out
+                return record_one(reshape_op, x, data, {"shape": data.shape})
+    return reshaped(x, _resolve_shape(x, int_args(shape)))
+
+
+@public(method=True, function=False)
+def reshape_as(x: Tensor, other: Any) -> Tensor:
+    """`x` in the shape of `other`."""
+    return reshaped(x, as_operand(other).shape)
+
+
+public(reshape_as, name="view_as", method=True, function=False)
+
+
+@public(method=True, function=False)
+def contiguous(x: Tensor) -> Tensor:
+    """The value of `x`. How a tensor lies in memory cannot be seen, so that nothing is to be done.
+
+    Where PyTorch makes a copy that may be written to, write `x.clone()`: writing to this value is refused.
+    """
+    return reshaped(x, x.shape)
+
+
+@public(method=True, function=False)
+def cpu(x: Tensor) -> Tensor:
+    """`x` itself: every tensor lies in the memory of the processor."""
+    return x
+
+
+@public(method=True)
+def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """`x` with the axes from `start_dim` to `end_dim`, inclusive, made one.
+
+    A 0-d tensor becomes one of shape (1,). Raises ShapeError for axes that do not exist or are
+    in the wrong order.
+
+    >>> import wengert as wg
+    >>> wg.flatten(wg.ones(2, 3, 4), start_dim=1).shape
+    (2, 12)
+    """
+    x = as_operand(x)
+    shape = x.shape or (1,)
+    ndim = len(shape)
+    start, end = normalize_axis(start_dim, ndim, "start_dim") + ndim, normalize_axis(end_dim, ndim, "end_dim") + ndim
+    if start > end:
+        fail(ShapeError, f"flatten: start_dim {start_dim} comes after end_dim {end_dim}")
+    return reshaped(x, (*shape[:start], math.prod(shape[start : end + 1]), *shape[end + 1 :]))
+
+
+@public(method=True)
+def ravel(x: Any) -> Tensor:
+    """`x` as one axis, in row-major order.
+
+    >>> import wengert as wg
+    >>> wg.ravel([[1, 2], [3, 4]])
+    tensor([1, 2, 3, 4])
+    """
+    x = as_operand(x)
+    return reshaped(x, (x.size,))
+
+
+@public(method=True)
+@dim_alias
+def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Tensor:
+    """`x` with one axis split into several of the given sizes, one of which may be -1.
+
+    Raises ShapeError when their product is not the axis' size.
+
+    >>> import wengert as wg
+    >>> wg.unflatten(wg.ones(2, 12), 1, (3, -1)).shape
+    (2, 3, 4)
+    """
+    x = as_operand(x)
+    at = normalize_axis(axis, x.ndim) + x.ndim
+    return reshaped(x, _resolve_shape(x, (*x.shape[:at], *int_args((sizes,), "sizes"), *x.shape[at + 1 :])))
+
+
+# -- broadcast
+
+
+@lru_cache(maxsize=1024)
+def _broadcast_axes(out_shape: Shape, x_shape: Shape) -> tuple[int, ...]:
+    """The axes of the result along which an argument of shape `x_shape` was repeated."""
+    extra = len(out_shape) - len(x_shape)
+    stretched = (i + extra for i, n in enumerate(x_shape) if n == 1 and out_shape[i + extra] != 1)
+    return (*range(extra), *stretched)
+
+
+_BLAS_ROWS = 8192  # vectors of ones up to this length are kept
+
+
+@lru_cache(maxsize=64)
+def _ones(size: int, dtype: DType) -> Any:
+    return np.ones(size, dtype)
+
+
+def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
+    """The sum of a cotangent over what a broadcast repeated: every bias gradient comes through here."""
+    shape = ct.shape
+    extra = len(shape) - len(x_shape)
+    axes = _broadcast_axes(shape, x_shape)
+    if isinstance(ct, Tensor):
+        out = ct.sum(axis=axes, keepdims=extra == 0)
+    elif ct.dtype.itemsize == 2:
+        # Half precision would stop growing long before a batch is summed.
+        out = np.add.reduce(ct, axes, np.float32).astype(ct.dtype)
+    elif len(axes) == extra > 0 and _suits_blas(ct, x_shape):
+        rows = ct if len(shape) == 2 else ct.reshape(-1, math.prod(x_shape))
+        out = np.dot(_ones(len(rows), ct.dtype), rows)
+    else:
+        out = np.add.reduce(ct, axes)
+    return out if out.shape == x_shape else out.reshape(x_shape)
+
+
+def _suits_blas(ct: Any, x_shape: Shape) -> bool:
+    """Whether to sum leading axes as a product with ones, which takes BLAS a half to a tenth of the time."""
+    size = math.prod(x_shape)
+    return x_shape != () and ct.dtype.char in "fd" and 0 < ct.size <= _BLAS_ROWS * size
+
+
+def _broadcast(x: Any, shape: Shape) -> Any:
+    x = np.asarray(x)
+    if x.flags.c_contiguous:
+        # What np.broadcast_to does, twice as fast for the small arrays of eager programs.
+        extra = len(shape) - x.ndim
+        if extra >= 0:
+            strides = [0] * extra
+            for n, m, stride in zip(x.shape, shape[extra:], x.strides):
+                if n != m and n != 1:
+                    break
+                strides.append(0 if n != m else stride)
+            else:
+                view = np.ndarray(shape, x.dtype, x, 0, strides)
+                view.flags.writeable = False
+                return view
+    return np.broadcast_to(x, shape)
+
+
+def _infer_broadcast(x: Spec, shape: Shape) -> Spec:
+    if common_shape(x.shape, shape) != shape:
+        fail(
+            ShapeError,
+            f"broadcast of {show(x.shape, x.dtype)} to {shape}",
+            "Counted from the right, each size must be 1 or equal the new one; new axes come at the left.",
+        )
+    return spec_of(shape, x.dtype)
+
+
+broadcast: Op = linear(
+    "broadcast(x; shape)",
+    _broadcast,
+    view=True,
+    infer=_infer_broadcast,
+    transpose=_unbroadcast,
+    fills=True,
+    selects=True,
+    covers=True,
+    doc="The elements repeated along new axes and along axes of size 1.",
+    samples=lambda rng: [
+        Call((rng.normal(size=(3,)),), {"shape": (2, 3)}),
+        Call((rng.normal(size=(2, 1)),), {"shape": (2, 3)}),
+        Call((rng.normal(size=(1, 3, 1)),), {"shape": (2, 1, 3, 2)}),
+        Call((rng.normal(size=()),), {"shape": (2, 2)}),
+        Call((rng.normal(size=(2, 3)).T,), {"shape": (2, 3, 2)}),
+    ],
+    reference=lambda x, shape: x * np.ones(shape),
+    native=MOVES,
+    onnx="Expand",
+)
+
+
+def _broadcasted(x: Tensor, shape: Shape) -> Tensor:
+    if x.shape == shape:
+        return x
+    out: Tensor = bind(broadcast, (x,), {"shape": shape})
+    return out
+
+
+@public
+def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
+    """`x` repeated to a shape that it broadcasts to. Raises ShapeError if it does not.
+
+    >>> import wengert as wg
+    >>> wg.broadcast_to([1, 2], (2, 2))
+    tensor([[1, 2],
+            [1, 2]])
+    """
+    return _broadcasted(as_operand(x), normalize_shape(shape))
+
+
+@public(method=True, function=False)
+def expand(x: Tensor, *sizes: Any) -> Tensor:
+    """:func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
+    shape = int_args(sizes, "sizes")
+    extra = len(shape) - x.ndim
+    if extra < 0 or -1 in shape[:extra]:
+        fail(
+            ShapeError,
+            f"expand of {show(x.shape, x.dtype)} to {shape}",
+            "Give a size for each axis, the new ones first; -1 keeps the size of an axis that exists.",
+        )
+    kept = (x.shape[i - extra] if n == -1 else n for i, n in enumerate(shape))
+    return _broadcasted(x, normalize_shape(tuple(kept)))
+
+
+@public(method=True, function=False)
+def expand_as(x: Tensor, other: Any) -> Tensor:
+    """`x` broadcast to the shape of `other`."""
+    return _broadcasted(x, as_operand(other).shape)
+
+
+@public
+def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
+    """The shape that tensors of these shapes broadcast to. Raises ShapeError if there is none.
+
+    >>> import wengert as wg
+    >>> wg.broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    given = [normalize_shape(s) for s in shapes]
+    out = common_shape(*given)
+    if out is None:
+        fail(
+            ShapeError,
+            f"shapes {', '.join(map(str, given))} do not broadcast",
+            "Counted from the right, sizes must be equal or 1.",
+        )
+    return out
+
+
+@public
+def broadcast_arrays(*xs: Any) -> list[Tensor]:
+    """Tensors, each with its own dtype, broadcast against each other. Raises ShapeError.
+
+    >>> import wengert as wg
+    >>> [x.shape for x in wg.broadcast_arrays(wg.ones(3, 1), wg.ones(4))]
+    [(3, 4), (3, 4)]
+    """
+    tensors = [as_operand(x) for x in xs]
+    shape = broadcast_shapes(*(x.shape for x in tensors))
+    return [_broadcasted(x, shape) for x in tensors]
+
+
+public(broadcast_arrays, name="broadcast_tensors")
+
+
+# -- cast
+
+
+def _cast(x: Any, dtype: DType) -> Any:
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        _infer_cast(spec_of(x.shape, x.dtype), dtype)
+    if category(dtype) >= category(x.dtype) and dtype.itemsize >= x.dtype.itemsize:
+        return x.astype(dtype)
+    if dtype.kind in "iu" and category(x.dtype) == 2:
+        return to_integers(x, dtype)
+    # What does not fit becomes an infinity: a value, not a warning.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return x.astype(dtype)
+
+
+def _infer_cast(x: Spec, dtype: DType) -> Spec:
+    if x.dtype.kind == "c" and dtype.kind not in "cb":
+        fail(
+            DTypeError,
+            f"cast of {show(x.shape, x.dtype)} to {dtype}: the imaginary part would be lost",
+            "Take wg.real(x), wg.imag(x) or wg.abs(x) first.",
+        )
+    return spec_of(x.shape, dtype)
+
+
+def _cast_transpose(ct: Any, x_dtype: DType) -> Any:
+    if ct.dtype.kind == "c" and x_dtype.kind != "c":
+        ct = TABLE["real"](ct)
+    return cast(ct, dtype=x_dtype)
+
+
+cast: Op = linear(
+    "cast(x; dtype)",
+    _cast,
+    infer=_infer_cast,
+    transpose=_cast_transpose,
+    fills=True,
+    selects=True,
+    covers=True,
+    doc="The elements in another dtype; into integers by truncation, to the nearest that there is, NaN to 0.",
+    samples=lambda rng: [
+        Call((rng.normal(size=(2, 3)),), {"dtype": complex128}),
+        Call((rng.normal(size=(2, 3)).T,), {"dtype": float64}),
+        Call((rng.normal(size=()),), {"dtype": float64}),
+    ],
+    reference=lambda x, dtype: np.fromiter((dtype.type(v) for v in x.flat), dtype, x.size).reshape(x.shape),
+    onnx="Cast",
+)
+
+
+def casted(x: Tensor, dtype: DType) -> Tensor:
+    if type(x) is WeakTensor:
+        x = x.wide()
+    if x.dtype == dtype:
+        return x
+    out: Tensor = bind(cast, (x,), {"dtype": dtype})
+    return out
+
+
+@public(method=True)
+def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
+    """`x` in another dtype.
+
+    Parameters
+    ----------
+    x: any shape and dtype.
+    dtype: a dtype, a NumPy or Python type, or a name. Floats become integers by truncation, which
+        has no derivative; beyond the integers' range the nearest end of it, and NaN 0. Integers
+        wrap around. Between floating dtypes, and from real to complex, gradients flow.
+    copy: with False, `x` itself where it has the dtype already.
+    device: "cpu" or None.
+
+    Raises DTypeError from complex to real: which part is meant?
+
+    >>> import wengert as wg
+    >>> wg.astype(wg.tensor([1.7, -1.7]), wg.int64)
+    tensor([ 1, -1])
+    """
+    check_device(device)
+    out = casted(as_operand(x), as_dtype(dtype))
+    return another(out) if copy and out is x else out
+
+
+def check_device(device: Any) -> None:
+    """Raise ValueError for any device but "cpu"."""
+    if device is not None and str(device) != "cpu":
+        raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
+
+
+@public(method=True, function=False)
+def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
+    """`x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu".
+
+    `x.to(wg.float64)`, `x.to("cpu")`, `x.to("cpu", wg.float64)`, `x.to(other)`. Raises DTypeError
+    from complex to real, ValueError for another device.
+
+    >>> import wengert as wg
+    >>> wg.tensor([1, 2]).to(wg.float32)
+    tensor([1., 2.])
+    """
+    for arg in args:
+        if isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif arg == "cpu" or (isinstance(arg, str) and arg.partition(":")[0] in ("cuda", "mps", "gpu", "xpu", "tpu")):
+            device = arg
+        elif not isinstance(arg, (bool, type(None))):  # PyTorch's non_blocking, and no device
+            dtype = arg
+    check_device(device)
+    return x if dtype is None else casted(x, as_dtype(dtype))
+
+
+@public(method=True, function=False)
+def type_as(x: Tensor, other: Any) -> Tensor:
+    """`x` in the dtype of `other`."""
+    return casted(x, as_operand(other).dtype)
+
+
+def _cast_method(name: str, dtype: Callable[[], DType]) -> None:
+    def method(x: Tensor) -> Tensor:
+        return casted(x, dtype())
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor in the dtype that PyTorch calls `{name}`; see :func:`wengert.astype`."
+    public(method, name=name, method=True, function=False)
+
+
+for _name, _dtype in {
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "bool": bool_,
+    "short": int16,
+    "int": int32,
+    "long": int64,
+}.items():
+    _cast_method(_name, lambda dtype=_dtype: dtype)  # type: ignore[misc]
+_cast_method("bfloat16", bfloat16)
