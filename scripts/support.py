@@ -14,11 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 
 import complexchecks  # noqa: E402
-import wengert.transforms.flow  # noqa: E402, F401 (declares the ops of control flow)
+import wengert.transforms.control  # noqa: E402, F401 (declares the ops of control flow)
 from opchecks import calls, checked_ops  # noqa: E402
 from wengert.core.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
 from wengert.symbolic.table import HOLES  # noqa: E402
-from wengert.transforms import batch, batch_rules, dependence  # noqa: E402
+from wengert.transforms.batch import rules as batch_rules  # noqa: E402
+from wengert.transforms.batch import vmap as batch  # noqa: E402
+from wengert.transforms.jacobians import dependence  # noqa: E402
 
 YES = "yes"
 # Its results are piecewise constant, or no numbers: explained above the table.

@@ -13,7 +13,7 @@ import pytest
 import wengert as wg
 from wengert import Tensor
 from wengert.core.node import Hooked, Recomputed
-from wengert.transforms.reverse import reachable
+from wengert.transforms.derivatives.reverse import reachable
 
 RNG = np.random.default_rng(0)
 X = wg.tensor(RNG.normal(size=(4, 3)))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.transforms import control_ops
+from wengert.transforms.control import ops as control_ops
 
 F64 = wg.float64
 

@@ -9,8 +9,8 @@ import pytest
 
 import wengert as wg
 from elimination_cases import CASES, chebyquad, heart_dipole, helmholtz_gradient, hourglass, kowalik_osborne
-from wengert.transforms import elimination
-from wengert.transforms.tangents import Recording
+from wengert.transforms.derivatives.tangents import Recording
+from wengert.transforms.jacobians import elimination
 
 
 def t(value):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.transforms import jacobian as module
+from wengert.transforms.jacobians import jacobian as module
 
 
 def t(value):

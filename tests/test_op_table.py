@@ -7,7 +7,7 @@ from support import matrix
 
 import opchecks
 import wengert as wg  # noqa: F401  (declares the table)
-import wengert.transforms.flow  # noqa: F401  (declares the ops of control flow)
+import wengert.transforms.control  # noqa: F401  (declares the ops of control flow)
 from opchecks import calls, checked_ops
 from wengert.core.op import TABLE
 

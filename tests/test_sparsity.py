@@ -12,9 +12,9 @@ from forwardchecks import function, moving
 from opchecks import calls, checked_ops
 from wengert.core.op import DEFERRED, find_op
 from wengert.core.tensor import wrap
-from wengert.transforms import coloring
-from wengert.transforms.sparsity import symmetric
-from wengert.transforms.tangents import Recording
+from wengert.transforms.derivatives.tangents import Recording
+from wengert.transforms.jacobians import coloring
+from wengert.transforms.jacobians.sparsity import symmetric
 
 sp = pytest.importorskip("scipy.sparse")
 

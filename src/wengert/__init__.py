@@ -57,9 +57,9 @@ from .core.spec import (
 from .core.tensor import Tensor, asarray, tensor
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
 from .ops.structure.dtypes import CONSTANTS
-from .transforms.backward import backward
-from .transforms.functional import grad, value_and_grad, vjp
-from .transforms.trace import graph, spec
+from .transforms.derivatives.backward import backward
+from .transforms.derivatives.functional import grad, value_and_grad, vjp
+from .transforms.tracing.trace import graph, spec
 from .version import __version__
 
 # The op modules declare their public functions and tensor methods; here they get their places.
@@ -99,36 +99,36 @@ _LAZY_MODULES = frozenset(
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
     "explore": ".explorer",
-    "checkpoint": ".transforms.checkpoint",
-    "checkpoint_policies": ".transforms.checkpoint",
-    "checkpoint_sequential": ".transforms.checkpoint",
-    "custom_jvp": ".transforms.custom_rules",
-    "custom_vjp": ".transforms.custom_rules",
+    "checkpoint": ".transforms.checkpoint.checkpoint",
+    "checkpoint_policies": ".transforms.checkpoint.checkpoint",
+    "checkpoint_sequential": ".transforms.checkpoint.checkpoint",
+    "custom_jvp": ".transforms.custom.rules",
+    "custom_vjp": ".transforms.custom.rules",
     "function": ".execute.static",
     "get_num_threads": ".execute.native.run.threads",
-    "callback": ".transforms.host",
+    "callback": ".transforms.tracing.host",
     "jit": ".execute.jit",
-    "jvp": ".transforms.tangents",
-    "linear_transpose": ".transforms.tangents",
-    "linearize": ".transforms.tangents",
-    "cond": ".transforms.flow",
-    "fori_loop": ".transforms.flow",
-    "map": ".transforms.flow",
-    "scan": ".transforms.flow",
-    "switch": ".transforms.flow",
-    "while_loop": ".transforms.flow",
-    "gauss_newton_product": ".transforms.jacobian",
-    "hessian": ".transforms.jacobian",
-    "hvp": ".transforms.jacobian",
-    "jacobian": ".transforms.jacobian",
-    "laplacian": ".transforms.jacobian",
-    "elimination_cost": ".transforms.elimination",
-    "hessian_sparsity": ".transforms.sparsity",
-    "sparse_hessian": ".transforms.sparse_derivatives",
-    "sparse_jacobian": ".transforms.sparse_derivatives",
-    "sparsity": ".transforms.sparsity",
+    "jvp": ".transforms.derivatives.tangents",
+    "linear_transpose": ".transforms.derivatives.tangents",
+    "linearize": ".transforms.derivatives.tangents",
+    "cond": ".transforms.control",
+    "fori_loop": ".transforms.control",
+    "map": ".transforms.control",
+    "scan": ".transforms.control",
+    "switch": ".transforms.control",
+    "while_loop": ".transforms.control",
+    "gauss_newton_product": ".transforms.jacobians.jacobian",
+    "hessian": ".transforms.jacobians.jacobian",
+    "hvp": ".transforms.jacobians.jacobian",
+    "jacobian": ".transforms.jacobians.jacobian",
+    "laplacian": ".transforms.jacobians.jacobian",
+    "elimination_cost": ".transforms.jacobians.elimination",
+    "hessian_sparsity": ".transforms.jacobians.sparsity",
+    "sparse_hessian": ".transforms.jacobians.sparse",
+    "sparse_jacobian": ".transforms.jacobians.sparse",
+    "sparsity": ".transforms.jacobians.sparsity",
     "summary": ".nn.summary",
-    "vmap": ".transforms.batch",
+    "vmap": ".transforms.batch.vmap",
     "placeholder": ".execute.static",
     "set_eager_kernels": ".core.kernels",
     "set_num_threads": ".execute.native.run.threads",
@@ -138,7 +138,7 @@ _LAZY_NAMES = {
 
 
 # Ops whose modules are loaded when they are first used.
-DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.flow"))
+DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.control"))
 
 # What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
 _LAZY_METHODS = {

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .transforms.host import show as print
+from .transforms.tracing.host import show as print
 
 __all__ = ["print"]

@@ -27,7 +27,7 @@ from wengert.explorer import Exploration, stats
 from wengert.explorer.playground.script import ScriptFault, script_run
 from wengert.explorer.script import record_script
 from wengert.optim.optimizer import Optimizer
-from wengert.transforms import reverse
+from wengert.transforms.derivatives import reverse
 
 
 def plain(found: Exploration) -> dict[str, Any]:

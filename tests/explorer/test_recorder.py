@@ -24,7 +24,7 @@ from wengert.explorer.recorder import MOST_PASSES, Recorder
 from wengert.explorer.recording import Recording, Row
 from wengert.explorer.script import record_script
 from wengert.optim.optimizer import Optimizer
-from wengert.transforms import reverse
+from wengert.transforms.derivatives import reverse
 
 POINTS = np.linspace(0.1, 1.0, 6).reshape(2, 3)
 

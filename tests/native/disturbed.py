@@ -28,7 +28,7 @@ from fuzz_programs import words
 import wengert as wg
 from wengert.core.evaluate import compute
 from wengert.core.node import Node
-from wengert.transforms import control_ops
+from wengert.transforms.control import ops as control_ops
 
 # What moves numbers, or works on their signs: a NaN keeps its own.
 MOVES = frozenset(

@@ -21,7 +21,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled, compile_graph
 from wengert.execute.native.plan.plan import HostCall
-from wengert.transforms.control import partial_scan, while_rows
+from wengert.transforms.control.functions import partial_scan, while_rows
 
 _ = wg.scan  # control flow is declared where it is first asked for
 RNG = np.random.default_rng(11)

@@ -16,7 +16,7 @@ from ..core.node import Node
 from ..core.snapshot import specs_of
 from ..core.spec import show
 from ..core.tensor import Tensor, asarray, wrap
-from ..transforms.replay import replay
+from ..transforms.tracing.replay import replay
 
 
 def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:

@@ -19,7 +19,7 @@ from ..core.record import caller
 from ..core.snapshot import located
 from ..core.spec import DType, Spec, as_dtype, category, spec_of
 from ..core.tensor import INPUT, Tensor, asarray, wrap
-from ..transforms.trace import unknown_sizes
+from ..transforms.tracing.trace import unknown_sizes
 
 Size = int | str | None
 

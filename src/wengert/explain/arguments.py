@@ -16,7 +16,7 @@ from ..core.spec import category
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.structure.shapes import as_operand
-from ..transforms.variables import differentiable
+from ..transforms.derivatives.variables import differentiable
 
 
 @dataclass

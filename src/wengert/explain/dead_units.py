@@ -15,7 +15,7 @@ from ..core.op import Op
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
-from ..transforms.reverse import backward_pass
+from ..transforms.derivatives.reverse import backward_pass
 from .arguments import tensors_of, tracked
 from .observe import observing
 from .observer import Observer, Pull, Step

@@ -20,9 +20,9 @@ from ..core.node import Freed, Hooked, Node, Recomputed, UntrackedNode, make_nod
 from ..core.spec import category
 from ..core.tensor import LEAF, Tensor
 from ..execute.interpreter import feed
-from ..transforms import reverse
-from ..transforms.arithmetic import Arrays
-from ..transforms.replay import record_again
+from ..transforms.derivatives import reverse
+from ..transforms.derivatives.arithmetic import Arrays
+from ..transforms.tracing.replay import record_again
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from ..core.errors import GradientError, WengertError, fail
 from ..core.mode import no_grad
 from ..core.spec import category, complex128, float64
 from ..core.tensor import Tensor, asarray, wrap
-from ..transforms.functional import vjp
-from ..transforms.variables import refuse_none
+from ..transforms.derivatives.functional import vjp
+from ..transforms.derivatives.variables import refuse_none
 
 # Relative to max(1, |derivative|); extrapolated differences in float64 are good to about 1e-9.
 _RTOL = 1e-6

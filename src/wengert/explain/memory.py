@@ -24,8 +24,8 @@ from ..core.op import Partial
 from ..core.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.tensor import LEAF, Tensor, wrap
-from ..transforms.custom_op import CustomOp
-from ..transforms.reverse import freed_error, reachable
+from ..transforms.derivatives.custom_op import CustomOp
+from ..transforms.derivatives.reverse import freed_error, reachable
 from .edges import Puller, Visit, backward_walk, expression, run_recorded
 from .observer import Step
 from .replayed import replay

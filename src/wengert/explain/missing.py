@@ -14,7 +14,7 @@ from ..core.op import TABLE, Linear, Op, spec_of_input
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
-from ..transforms.reverse import backward_pass, leading_to, reachable
+from ..transforms.derivatives.reverse import backward_pass, leading_to, reachable
 from .arguments import tensors_of
 from .observe import observing
 from .observer import Observer, Pull, Step

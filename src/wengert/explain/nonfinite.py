@@ -14,7 +14,7 @@ from ..core.node import Node
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
-from ..transforms.reverse import backward_pass
+from ..transforms.derivatives.reverse import backward_pass
 from .arguments import arguments, tensors_of
 from .causes import INPUT, UPDATE, Cause, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced

@@ -36,10 +36,13 @@ from ..execute.jit.jit import Jit
 from ..execute.native.dispatch.entry import calls_natively
 from ..ops.contract import products as contract
 from ..ops.elementwise import selection
-from ..transforms import batch, checkpoint, control_ops, reverse
-from ..transforms import replay as replay_module
-from ..transforms.batch_rules import Batched
-from ..transforms.custom_op import CustomOp
+from ..transforms.batch import vmap as batch
+from ..transforms.batch.rules import Batched
+from ..transforms.checkpoint import checkpoint
+from ..transforms.control import ops as control_ops
+from ..transforms.derivatives import reverse
+from ..transforms.derivatives.custom_op import CustomOp
+from ..transforms.tracing import replay as replay_module
 from .observer import OVER, Observer, Watcher, user_place
 from .origins import RULE, gradient_depth
 

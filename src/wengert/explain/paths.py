@@ -21,7 +21,7 @@ from ..core.node import Node
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import ALIAS, Tensor
-from ..transforms.reverse import backward_pass, leading_to, reachable
+from ..transforms.derivatives.reverse import backward_pass, leading_to, reachable
 from .edges import (
     Cotangent,
     Puller,

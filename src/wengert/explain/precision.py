@@ -21,7 +21,7 @@ from ..core.node import Node
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
-from ..transforms.reverse import backward_pass
+from ..transforms.derivatives.reverse import backward_pass
 from .arguments import arguments, tensors_of
 from .observe import observing
 from .observer import Step

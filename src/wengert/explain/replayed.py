@@ -13,9 +13,9 @@ from ..core.node import Freed, Hooked, Node
 from ..core.record import OUTPUT, kept_values
 from ..core.tensor import Tensor, wrap
 from ..execute.jit.recorded import CompiledOp
-from ..transforms import replay as again
-from ..transforms.custom_op import CustomOp
-from ..transforms.reverse import reachable
+from ..transforms.derivatives.custom_op import CustomOp
+from ..transforms.derivatives.reverse import reachable
+from ..transforms.tracing import replay as again
 from .observe import observing
 from .observer import Step
 

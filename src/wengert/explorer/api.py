@@ -20,7 +20,7 @@ from ..core.tensor import Tensor, asarray, wrap
 from ..execute.interpreter import feed
 from ..explain import observe
 from ..explain.arguments import parameter_names, tensors_of
-from ..transforms import reverse
+from ..transforms.derivatives import reverse
 from . import notebook, reached
 from .compare import edits
 from .document import Document, described

@@ -12,7 +12,7 @@ from ..core.node import Node
 from ..core.snapshot import CONSTANT, LEAVES
 from ..core.tensor import Tensor
 from ..explain.replayed import replay, restored
-from ..transforms import reverse
+from ..transforms.derivatives import reverse
 from .names import name_leaves
 from .recorder import Recorder
 from .recording import Builder, Kind, Recording, Row, in_order, recorded

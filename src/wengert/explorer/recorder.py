@@ -27,7 +27,7 @@ from ..core.tensor import Tensor
 from ..explain import observe
 from ..explain.observer import OVER
 from ..optim.optimizer import Optimizer
-from ..transforms import reverse
+from ..transforms.derivatives import reverse
 
 # Code whose frames are entered again from other places: what calls them is looked up every time.
 _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators (inspect.CO_*)

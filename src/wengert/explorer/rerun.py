@@ -15,9 +15,9 @@ from ..core.graph import Graph
 from ..core.mode import Scope, get_mode, set_mode
 from ..core.node import Node
 from ..core.tensor import Tensor, wrap
-from ..transforms.functional import value_and_grad
-from ..transforms.replay import record_again
-from ..transforms.trace import trace
+from ..transforms.derivatives.functional import value_and_grad
+from ..transforms.tracing.replay import record_again
+from ..transforms.tracing.trace import trace
 from .recording import Recording
 
 

@@ -19,7 +19,7 @@ from ..core.arrays import Array
 from ..core.errors import DTypeError, GraphError, ShapeError, StateError, fail
 from ..core.graph import Graph
 from ..core.tensor import Tensor, asarray
-from ..transforms.trace import graph as traced
+from ..transforms.tracing.trace import graph as traced
 from .named_nodes import NamedNode, named_nodes
 
 Path = str | os.PathLike[str]

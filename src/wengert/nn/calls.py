@@ -24,7 +24,7 @@ from ..core.snapshot import Given
 from ..core.spec import Spec, as_dtype, spec_of
 from ..core.tensor import Tensor, wrap
 from ..ops.random.generator import Generator, default_generator
-from ..transforms.trace import as_result, free_variables, leaf_names
+from ..transforms.tracing.trace import as_result, free_variables, leaf_names
 from .module import Module
 
 

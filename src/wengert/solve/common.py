@@ -17,11 +17,11 @@ from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.random.generator import default_generator
 from ..ops.structure.shapes import as_operand
-from ..transforms.flow import while_loop
-from ..transforms.open_trace import open_trace
-from ..transforms.replay import replay
-from ..transforms.tangents import jvp
-from ..transforms.variables import own_object
+from ..transforms.control import while_loop
+from ..transforms.derivatives.tangents import jvp
+from ..transforms.derivatives.variables import own_object
+from ..transforms.tracing.open_trace import open_trace
+from ..transforms.tracing.replay import replay
 
 Flat = Callable[..., Tensor]  # from a vector and other tensors to a vector, or a scalar
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from .. import linalg
 from ..core.errors import GradientError, fail
 from ..core.tensor import Tensor
-from ..transforms.jacobian import jacobian
+from ..transforms.jacobians.jacobian import jacobian
 from .common import Flat, Solved, directional
 from .implicit import Rules, pull_through, push_through, solve_node
 from .linear_rules import LinearSystem, krylov_system

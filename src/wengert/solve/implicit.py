@@ -21,10 +21,10 @@ from ..core.op import Joint
 from ..core.record import abstract_input, kept_values
 from ..core.spec import Spec, category, spec_of
 from ..core.tensor import Tensor, wrap
-from ..transforms.batch import vmap
-from ..transforms.custom_op import CustomOp, as_tensor, is_tracked, record, value_of
-from ..transforms.functional import vjp
-from ..transforms.tangents import jvp
+from ..transforms.batch.vmap import vmap
+from ..transforms.derivatives.custom_op import CustomOp, as_tensor, is_tracked, record, value_of
+from ..transforms.derivatives.functional import vjp
+from ..transforms.derivatives.tangents import jvp
 from .common import ConvergenceError, Flat, Solved, SolveInfo, solver_specs
 
 Pull = Callable[[Tensor, Sequence[Any], Tensor, Sequence[bool]], list[Any]]

@@ -14,8 +14,8 @@ import numpy as np
 
 from .. import linalg
 from ..core.tensor import Tensor, wrap
-from ..transforms.batch import vmap
-from ..transforms.tangents import linear_transpose
+from ..transforms.batch.vmap import vmap
+from ..transforms.derivatives.tangents import linear_transpose
 from .common import Flat, Solved, default_tolerance
 from .implicit import Rules, pull_through, push_through, solve_node
 from .krylov import KRYLOV, norm

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..core.errors import GraphError, ShapeError, fail
 from ..core.tensor import Tensor
-from ..transforms.functional import grad, value_and_grad
+from ..transforms.derivatives.functional import grad, value_and_grad
 from .common import Solved, System, default_tolerance, largest, stationary
 from .equation import LinearMethod, solve_equation
 from .implicit import info_of

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import linalg, where
 from ..core.tensor import Tensor, wrap
-from ..transforms.jacobian import jacobian
+from ..transforms.jacobians.jacobian import jacobian
 from .common import Solved, directional, largest, loop
 from .krylov import gmres
 

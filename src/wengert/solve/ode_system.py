@@ -18,8 +18,8 @@ from ..core.spec import Spec, category, spec_of
 from ..core.standins import WeakTensor
 from ..core.tensor import Tensor, asarray, wrap
 from ..ops.structure.shapes import as_operand, casted
-from ..transforms.open_trace import open_trace
-from ..transforms.variables import has_state, own_object
+from ..transforms.derivatives.variables import has_state, own_object
+from ..transforms.tracing.open_trace import open_trace
 
 _NOTHING, _TENSOR = tree.structure(None), tree.structure(0.0)
 State = list[Tensor]

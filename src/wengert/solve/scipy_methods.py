@@ -10,8 +10,8 @@ import numpy as np
 from ..core.errors import ShapeError, WengertError, fail
 from ..core.mode import no_grad
 from ..core.tensor import Tensor, asarray, wrap
-from ..transforms.functional import value_and_grad
-from ..transforms.jacobian import hvp, jacobian
+from ..transforms.derivatives.functional import value_and_grad
+from ..transforms.jacobians.jacobian import hvp, jacobian
 from .common import Solved, largest
 from .implicit import on_values
 

@@ -10,9 +10,9 @@ from ..core.errors import GradientError, GraphError, fail
 from ..core.graph import Graph
 from ..core.spec import Spec, category, float64, spec_of
 from ..core.tensor import Tensor
-from ..transforms.functional import grad
-from ..transforms.replay import replay
-from ..transforms.trace import trace
+from ..transforms.derivatives.functional import grad
+from ..transforms.tracing.replay import replay
+from ..transforms.tracing.trace import trace
 from .read import read
 from .tidy import tidy
 from .write import write

@@ -30,14 +30,14 @@ from ..core.spec import category
 from ..core.standins import WeakTensor, weak
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
 from ..ops.structure.shapes import as_operand
-from .arithmetic import Tensors
-from .custom_op import CustomOp
-from .forward import _linear_together, _push_facts, _push_linear, push_node
-from .replay import plain_value, record_again
-from .reverse import reachable
-from .tangents import _fitting
-from .variables import Nest, recorded, refuse_none
-from .variables import close as done_with
+from .derivatives.arithmetic import Tensors
+from .derivatives.custom_op import CustomOp
+from .derivatives.forward import _linear_together, _push_facts, _push_linear, push_node
+from .derivatives.reverse import reachable
+from .derivatives.tangents import _fitting
+from .derivatives.variables import Nest, recorded, refuse_none
+from .derivatives.variables import close as done_with
+from .tracing.replay import plain_value, record_again
 
 
 def taylor(

@@ -21,8 +21,8 @@ from ...core.spec import Spec, spec_of
 from ...core.tensor import LEAF, Tensor
 from ...core.turns import holding, turns_of
 from ...ops.random.generator import default_generator
-from ...transforms.replay import replay
-from ...transforms.trace import leaf_names
+from ...transforms.tracing.replay import replay
+from ...transforms.tracing.trace import leaf_names
 from ..native.dispatch.entry import Native, calls_natively
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
 from .entry import compiled_call

@@ -16,9 +16,9 @@ from ...core.graph import Graph
 from ...core.op import Joint, Op
 from ...core.record import bind
 from ...core.tensor import Tensor
-from ...transforms.functional import vjp
-from ...transforms.replay import replay
-from ...transforms.trace import trace
+from ...transforms.derivatives.functional import vjp
+from ...transforms.tracing.replay import replay
+from ...transforms.tracing.trace import trace
 from .executor import CompileGraph, Executor
 from .signature import as_array
 

@@ -33,8 +33,8 @@ from ...core.snapshot import Given
 from ...core.spec import Spec, bool_, spec_of
 from ...core.standins import WeakTensor, present, weak
 from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
-from ...transforms.reverse import reachable, refuse_hooks
-from ...transforms.variables import is_live
+from ...transforms.derivatives.reverse import reachable, refuse_hooks
+from ...transforms.derivatives.variables import is_live
 from .outside import Outside, PlaceWrite
 from .signature import Fix
 from .surroundings import Surroundings

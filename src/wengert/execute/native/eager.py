@@ -28,8 +28,8 @@ from ...core.spec import spec_of
 from ...core.tensor import Tensor
 from ...ops.structure.axes import permute_op
 from ...ops.structure.shapes import broadcast
-from ...transforms.arithmetic import Tensors
-from ...transforms.trace import trace
+from ...transforms.derivatives.arithmetic import Tensors
+from ...transforms.tracing.trace import trace
 from .codegen.machine import is_supported
 from .compile import compile_graph
 from .plan.plan import HostCall

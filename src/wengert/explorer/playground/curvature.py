@@ -9,7 +9,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.tensor import Tensor, wrap
-from ...transforms.jacobian import hvp
+from ...transforms.jacobians.jacobian import hvp
 
 
 def sharpness(

@@ -1,0 +1,1 @@
+"""Batching: `vmap` and its rules."""

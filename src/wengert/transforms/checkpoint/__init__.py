@@ -1,0 +1,1 @@
+"""Checkpointing, and what a checkpoint keeps."""

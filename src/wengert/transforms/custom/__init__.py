@@ -1,0 +1,1 @@
+"""Functions whose derivatives users write."""

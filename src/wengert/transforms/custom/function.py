@@ -1,0 +1,250 @@
+"""Functions whose forward and backward the user writes, as classes: `wg.autograd.Function`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...core.errors import GradientError, ShapeError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.spec import Spec
+from ...core.tensor import Tensor
+from ...ops.random.generator import default_generator
+from ..derivatives.custom_op import (
+    CustomOp,
+    Static,
+    definition,
+    is_tracked,
+    no_draws,
+    nothing_from_outside,
+    record,
+    run_unwritten,
+    value_of,
+)
+from ..derivatives.reverse import as_gradient
+from .flat import kept_residuals, vjp_op
+
+
+class Context:
+    """What `forward` leaves for `backward` and `jvp`; any attribute may be set on it too."""
+
+    needs_input_grad: tuple[bool, ...]
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self._kept: tuple[Any, ...] = ()
+        self._fixed: frozenset[int] = frozenset()
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep tensors for `backward` and `jvp`, which find them in `saved_tensors`."""
+        self._kept = tensors
+
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """The same as `save_for_backward`: both directions find what was saved last."""
+        self._kept = tensors
+
+    def mark_non_differentiable(self, *outputs: Tensor) -> None:
+        """Say that these results carry no gradient."""
+        self._fixed = frozenset(id(o) for o in outputs)
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """The tensors given to `save_for_backward`, in order."""
+        return self._kept
+
+
+class Function:
+    """A differentiable function with a derivative of your own.
+
+    Subclass it with static methods `forward(ctx, *args)`, which returns a tensor or a tuple of
+    tensors, and `backward(ctx, *grads)`, which returns a gradient (or None) for every argument of
+    `forward`; call it with `apply`. `wg.check_grads(Cube.apply, x)` compares its derivative with finite
+    differences.
+
+    Forward mode uses the static method `jvp(ctx, *tangents)`, where there is one: it takes a tangent
+    for every argument of `forward` (None for one that is not a floating tensor) and returns one for
+    every result. Otherwise it transposes `backward`, which must then be linear in the gradients.
+
+    >>> import wengert as wg
+    >>> class Cube(wg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return g * 3.0 * x * x
+    >>> x = wg.tensor(2.0, requires_grad=True)
+    >>> Cube.apply(x).backward()
+    >>> x.grad
+    tensor(12.)
+    >>> wg.jvp(Cube.apply, (2.0,), (1.0,))
+    (tensor(8.), tensor(12.))
+    """
+
+    @staticmethod
+    def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
+        """The value; overridden by subclasses."""
+        fail(GradientError, "a custom Function without forward()", "Define a static method forward(ctx, ...).")
+
+    @staticmethod
+    def backward(ctx: Context, *grads: Any) -> Any:
+        """The gradients; overridden by subclasses."""
+        fail(GradientError, "a custom Function without backward()", "Define a static method backward(ctx, *grads).")
+
+    @staticmethod
+    def jvp(ctx: Context, *tangents: Any) -> Any:
+        """The results' tangents; subclasses may override it."""
+        fail(GradientError, "a custom Function without jvp()", "Define a static method jvp(ctx, *tangents).")
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run `forward` on the arguments and record one node for it."""
+        call = _Call(cls, args, kwargs)
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        tracked = get_mode().grad and any(map(is_tracked, tensors))
+        abstract = any(t.is_abstract for t in tensors)
+        # Inside, the arguments are plain values: what forward does is not itself recorded.
+        inner = [value_of(t) for t in tensors]
+        needs = tuple(map(is_tracked, args))
+        state = default_generator.get_state()
+
+        def run(*xs: Tensor) -> tuple[Any, Context]:
+            return call.run(xs, needs, False)
+
+        drawn = no_draws if abstract else _plainly
+        result, ctx = run_unwritten(lambda *xs: drawn(run, xs, cls.__name__), inner, f"{cls.__name__}.forward")
+        outs = result if isinstance(result, tuple) else (result,)
+        if not (tracked or abstract) or not outs:
+            return result
+        nothing_from_outside(outs, inner, f"{cls.__name__}.forward")
+        fixed = [id(o) in ctx._fixed for o in outs]
+        saved = None if abstract else (kept_residuals(_left(ctx), inner, outs, [False] * len(inner), state),)
+        found = record(call.op(len(outs)), tensors, outs, saved, fixed)
+        return tuple(found) if isinstance(result, tuple) else found[0]
+
+
+_TENSOR = object()  # stands for a tensor among the arguments of a call
+
+
+class _Call:
+    """A call of a Function subclass: its arguments but the tensors."""
+
+    __slots__ = ("cls", "template", "kwargs", "plain")
+
+    def __init__(self, cls: type[Function], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.cls, self.kwargs = cls, kwargs
+        self.template = [_TENSOR if isinstance(a, Tensor) else a for a in args]
+        self.plain = not kwargs and all(a is _TENSOR for a in self.template)
+
+    def run(self, tensors: Sequence[Tensor], needs: tuple[bool, ...], recording: bool) -> tuple[Any, Context]:
+        """What `forward` returns, checked, and what it leaves."""
+        cls = self.cls
+        ctx = Context(needs)
+        token = set_mode(get_mode().with_grad(recording))
+        try:
+            result = cls.forward(ctx, *self.fill(tensors), **self.kwargs)
+        finally:
+            reset_mode(token)
+        for o in result if isinstance(result, tuple) else (result,):
+            if not isinstance(o, Tensor):
+                text = f"{cls.__name__}.forward returned a {type(o).__name__}, not a tensor"
+                fail(GradientError, text, where=definition(cls.forward))
+        return result, ctx
+
+    def fill(self, tensors: Sequence[Any]) -> list[Any]:
+        rest = iter(tensors)
+        return [next(rest) if a is _TENSOR else a for a in self.template]
+
+    def op(self, count: int) -> CustomOp:
+        """One op for all calls with tensors only; others have their own, which knows the other arguments."""
+        if not self.plain:
+            return self._op(count)
+        known = self.cls.__dict__.get("_ops")
+        if known is None:
+            known = {}
+            self.cls._ops = known  # type: ignore[attr-defined]
+        key = (len(self.template), count)
+        if key not in known:
+            known[key] = self._op(count)
+        found: CustomOp = known[key]
+        return found
+
+    def _op(self, count: int) -> CustomOp:
+        cls = self.cls
+
+        def body(*tensors: Tensor) -> Any:
+            result, _ = self.run(tensors, (False,) * len(self.template), get_mode().grad)
+            return result[0] if isinstance(result, tuple) and count == 1 else result
+
+        def forward(*tensors: Tensor) -> tuple[list[Tensor], Any]:
+            needs = tuple(map(is_tracked, self.fill(tensors)))
+            result, ctx = self.run(tensors, needs, get_mode().grad)
+            return list(result) if isinstance(result, tuple) else [result], _left(ctx)
+
+        def front(*tensors: Tensor) -> Any:
+            result = cls.apply(*self.fill(tensors), **self.kwargs)
+            return result[0] if isinstance(result, tuple) and count == 1 else result
+
+        places = [i for i, a in enumerate(self.template) if a is _TENSOR]
+
+        def pull(xs: Sequence[Any], left: Any, cts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
+            grads = _several(cls.backward(_context(left), *cts))
+            if len(grads) != len(self.template):
+                count = f"{len(grads)} gradients for {len(self.template)} arguments of forward"
+                fail(
+                    GradientError,
+                    f"{cls.__name__}.backward returned {count}",
+                    "Return one for every argument, None where it has none.",
+                    definition(cls.backward),
+                )
+            return [_fitting(cls.backward, f"{cls.__name__}.backward", grads[i], s, i) for i, s in zip(places, specs)]
+
+        def push(xs: Sequence[Any], left: Any, ts: Sequence[Any], specs: Sequence[Spec]) -> list[Any]:
+            rest = iter(ts)
+            given = [next(rest) if a is _TENSOR else None for a in self.template]
+            found = _several(cls.jvp(_context(left), *given))
+            what = f"{cls.__name__}.jvp"
+            if len(found) != len(specs):
+                text = f"{what} returned {len(found)} tangents for {len(specs)} results of forward"
+                fail(GradientError, text, where=definition(cls.jvp))
+            return [_fitting(cls.jvp, what, t, s, i) for i, (t, s) in enumerate(zip(found, specs))]
+
+        own = None if cls.jvp is Function.jvp else push
+        return vjp_op(cls.__name__, count, body, forward, pull, [False] * len(places), front, own)
+
+
+def _plainly(fn: Callable[..., Any], args: Sequence[Any], name: str) -> Any:
+    return fn(*args)
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _left(ctx: Context) -> Any:
+    """What a context holds, as a nest: the tensors in it may hang in a graph."""
+    attributes = {k: v for k, v in vars(ctx).items() if k not in ("_kept", "_fixed")}
+    return ctx._kept, {k: v if isinstance(v, Tensor) else Static(v) for k, v in attributes.items()}
+
+
+def _context(left: Any) -> Context:
+    kept, attributes = left
+    ctx = Context(())
+    vars(ctx).update({k: v.value if isinstance(v, Static) else v for k, v in attributes.items()})
+    ctx._kept = kept
+    return ctx
+
+
+def _fitting(rule: Callable[..., Any], what: str, g: Any, spec: Spec, index: int) -> Any:
+    """What a rule returned for one argument or result, as a tensor of its dtype."""
+    if g is None or not spec.inexact:
+        return None
+    if not isinstance(g, Tensor):
+        text = f"{what} returned a {type(g).__name__} for argument {index}, not a tensor"
+        fail(GradientError, text, where=definition(rule))
+    if g.shape != spec.shape:
+        text = f"{what} returned shape {g.shape} for argument {index} of shape {spec.shape}"
+        fail(ShapeError, text, where=definition(rule))
+    return as_gradient(g, spec.dtype)

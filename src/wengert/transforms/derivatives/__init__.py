@@ -1,0 +1,1 @@
+"""Forward and reverse mode, and the functions made of them."""

@@ -1,0 +1,192 @@
+"""Gradients of eager tensors: `backward`, and `gradients` (`wg.autograd.grad`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...core.capture import get_capture
+from ...core.errors import DTypeError, GradientError, ShapeError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.node import Node
+from ...core.op import TABLE
+from ...core.spec import category
+from ...core.tensor import Tensor, asarray, refuse_cut, wrap
+from .reverse import backward_pass
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def seed(out: Tensor, ct: Any, what: str) -> Any:
+    """The starting cotangent of one result, checked."""
+    if ct is None:
+        if out.size != 1:
+            fail(
+                GradientError,
+                f"{what} of a tensor that is not a scalar, {out.spec}",
+                "Only a scalar has one gradient. Reduce it (x.sum(), x.mean()), "
+                "or say what multiplies its Jacobian: backward(gradient=...).",
+            )
+        if category(out.dtype) == 3:
+            fail(
+                GradientError,
+                f"{what} of a complex scalar, {out.spec}",
+                "The loss must be real: take wg.real(x) or wg.abs(x), or pass gradient=... yourself.",
+            )
+        return wrap(np.ones(out.shape, out.dtype))
+    ct = ct if isinstance(ct, Tensor) else asarray(ct)
+    if ct.shape != out.shape:
+        fail(
+            ShapeError,
+            f"{what}: a gradient of shape {ct.shape} for a result of shape {out.shape}",
+            "The gradient has the shape of the result that it multiplies.",
+        )
+    if category(ct.dtype) == 3 and category(out.dtype) < 3:
+        fail(DTypeError, f"{what}: a complex gradient for a result of dtype {out.dtype}")
+    return ct if ct.dtype == out.dtype else TABLE["cast"].front(ct, dtype=out.dtype)
+
+
+def _roots(outputs: list[Any], cts: Any, what: str) -> list[tuple[Tensor, Tensor]]:
+    given = _as_list(cts) if cts is not None else [None] * len(outputs)
+    if len(given) != len(outputs):
+        fail(GradientError, f"{what}: {len(given)} gradients for {len(outputs)} results")
+    pairs = []
+    for out, ct in zip(outputs, given, strict=True):
+        if not isinstance(out, Tensor):
+            fail(DTypeError, f"{what} of a {type(out).__name__}, not a tensor")
+        if not out.requires_grad:
+            fail(
+                GradientError,
+                f"{what} of a tensor that does not require gradients, {out.spec}",
+                "Nothing it was computed from has requires_grad=True, or it was computed under "
+                "no_grad() or detached. Set requires_grad=True on what you differentiate with respect to; "
+                "wg.explain.missing(w, f) tells which line of f lost the gradient of w.",
+            )
+        pairs.append((out, seed(out, ct, what)))
+    return pairs
+
+
+def _run(
+    pairs: list[tuple[Tensor, Tensor]], targets: list[Node] | None, create_graph: bool, retain_graph: bool | None
+) -> dict[Node, Any]:
+    if not create_graph:
+        for out, _ in pairs:
+            refuse_cut(out, "gradients without create_graph=True", _CONSTANT)
+    is_abstract = any(o._data is None or c._data is None for o, c in pairs)
+    if is_abstract and not create_graph and not retain_graph and (capture := get_capture()) is not None:
+        capture.consume([o.node for o, _ in pairs if o.node is not None])
+    as_tensors = create_graph or is_abstract
+    roots: Any = [(o.node, c if as_tensors else c._data) for o, c in pairs]
+    retain = as_tensors if retain_graph is None else retain_graph
+    return backward_pass(roots, targets, as_tensors=as_tensors, create_graph=create_graph, retain_graph=retain)
+
+
+_CONSTANT = (
+    "The gradients would be constants, and their own derivative lost: write backward(create_graph=True) or "
+    "autograd.grad(..., create_graph=True). Where they are meant as constants, take them of a loss of x.detach()."
+)
+
+
+def backward(
+    tensors: Any,
+    gradient: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of `tensors` to the `.grad` of the leaves they were computed from.
+
+    Parameters
+    ----------
+    tensors: a scalar tensor, or several.
+    gradient: what multiplies the Jacobian, in each result's shape; needed unless it is a scalar.
+    retain_graph: keep the saved values for another pass (default: the value of `create_graph`).
+    create_graph: record the pass itself, so that gradients can be differentiated again.
+    inputs: fill only these leaves' `.grad`.
+
+    Raises GradientError, ShapeError.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(3.0, requires_grad=True)
+    >>> (x * x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+    pairs = _roots(_as_list(tensors), gradient, "backward()")
+    targets = None
+    if inputs is not None:
+        targets = []
+        for t in _as_list(inputs):
+            if not isinstance(t, Tensor) or t.node is None:
+                fail(GradientError, "backward(inputs=...): not a tensor that requires gradients")
+            targets.append(t.node)
+    found = _run(pairs, targets, create_graph, retain_graph)
+    for node, ct in found.items():
+        owner = node.variable if node.op.kind == "leaf" else _owner(inputs, node)
+        if owner is not None:
+            value = ct if isinstance(ct, Tensor) else wrap(ct)
+            old = owner.grad
+            owner.grad = value if old is None else _add(old, value, create_graph)
+
+
+def _owner(inputs: Any, node: Node) -> Tensor | None:
+    return next((t for t in _as_list(inputs) if t.node is node), None)
+
+
+def _add(a: Tensor, b: Tensor, create_graph: bool) -> Tensor:
+    token = set_mode(get_mode().with_grad(create_graph))
+    try:
+        return a + b
+    finally:
+        reset_mode(token)
+
+
+def gradients(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The gradients of `outputs` (their sum, weighted by `grad_outputs`) in each of `inputs`.
+
+    Parameters are those of :func:`backward`; `allow_unused` gives None for an input that the
+    outputs do not depend on instead of raising. Nothing is added to any `.grad`.
+
+    Raises GradientError, ShapeError.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(2.0, requires_grad=True)
+    >>> (g,) = wg.autograd.grad(x ** 3, x, create_graph=True)
+    >>> wg.autograd.grad(g, x)
+    (tensor(12.),)
+    """
+    wanted = _as_list(inputs)
+    targets = []
+    for t in wanted:
+        if not isinstance(t, Tensor):
+            fail(DTypeError, f"grad() in a {type(t).__name__}, not a tensor")
+        if not t.requires_grad:
+            fail(
+                GradientError,
+                f"grad() in a tensor that does not require gradients, {t.spec}",
+                "Set requires_grad=True on it before computing the outputs.",
+            )
+        targets.append(t.node)
+    pairs = _roots(_as_list(outputs), grad_outputs, "grad()")
+    found = _run(pairs, targets, create_graph, retain_graph)  # type: ignore[arg-type]
+    results: list[Tensor | None] = []
+    for i, t in enumerate(wanted):
+        ct = found.get(t.node)
+        if ct is None and not allow_unused:
+            fail(
+                GradientError,
+                f"the outputs do not depend on input {i}, {t.spec}",
+                "Pass allow_unused=True to get None for it; wg.explain.missing(x, f) tells why.",
+            )
+        results.append(ct if ct is None or isinstance(ct, Tensor) else wrap(ct))
+    return tuple(results)

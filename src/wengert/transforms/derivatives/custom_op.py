@@ -1,0 +1,264 @@
+"""Ops outside the table, whose derivative a user wrote: what is common to the ways of writing one.
+
+Such an op is a composite: a traced graph holds one node for a call, what it computes is the graph
+inside, and where the graph is called or differentiated the user's rule is used again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...core import tree
+from ...core.errors import GradientError, GraphError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.node import Node, make_node
+from ...core.op import Joint, Op
+from ...core.record import abstract_input, caller, filled, graph_input, mixed, pick
+from ...core.snapshot import Given, close
+from ...core.spec import Spec, category
+from ...core.standins import WeakTensor, weak
+from ...core.tensor import Tensor, abstract, asarray, wrap
+from ...ops.random.generator import default_generator
+
+Flat = Callable[..., Any]  # from tensors to a tensor, or a tuple of them
+# From the values of a node's inputs and what stands in for what it saved to the results' values and that.
+Remake = Callable[[Sequence[Any], Any], tuple[Any, Any]]
+
+
+class CustomOp(Op):
+    """An op whose derivative a user wrote; its inputs are the tensors among a call's arguments.
+
+    `remake` computes what a node saves again (None where that follows from its rule's parameters);
+    `batched(mapped)` gives the function for many examples at once, which stand along a leading axis
+    of the mapped inputs and of every result.
+    """
+
+    __slots__ = ("remake", "batched")
+
+    remake: Remake | None
+    batched: Callable[[tuple[bool, ...]], Flat] | None
+
+    def __init__(self, name: str, results: int, body: Flat, joint: Joint, front: Flat) -> None:
+        super().__init__(
+            f"{name if name.isidentifier() else 'custom'}(*xs)",
+            "composite",
+            on_arrays(body),
+            facts=joint,
+            results=results,
+            body=body,
+            infer=lambda *specs: specs_for(body, specs),
+            front=front,
+            listed=False,
+        )
+        self.remake = None
+        self.batched = None
+
+
+@dataclass(slots=True)
+class Residuals:
+    """What a node keeps between a user's forward and backward rule.
+
+    `places` says of every leaf whether it is an argument or a result, which one, or of the rule's own
+    making; `values` are those of the arguments that are needed again; `redone` says that own values
+    depend on the arguments, so that a recorded pass computes them anew, from random numbers drawn
+    at the generator's `state`. `alone` says that the tensors made of it need hang in no graph.
+    """
+
+    leaves: list[Any]
+    structure: Any
+    places: list[tuple[str, int]]
+    values: list[Any]
+    redone: bool
+    state: Tensor
+    alone: bool = False
+
+    def off_graph(self) -> Residuals:
+        return replace(self, alone=True)
+
+    def emptied(self) -> Residuals:
+        """What `remake` needs of it."""
+        return replace(self, leaves=[], values=[])
+
+
+class Static:
+    """A value that stands in a nest as one leaf."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def drawn_again(fn: Callable[..., Any], args: Sequence[Any], state: Tensor) -> Any:
+    """Call `fn` with the default generator where it was, which then stays where it is."""
+    now = default_generator.get_state()
+    default_generator.set_state(state)
+    try:
+        return fn(*args)
+    finally:
+        default_generator.set_state(now)
+
+
+def no_draws(fn: Callable[..., Any], args: Sequence[Any], name: str) -> Any:
+    """Call `fn` in a trace, where random numbers of its own would be others each time that it runs."""
+    before = default_generator.mark()
+    out = fn(*args)
+    if default_generator.mark() != before:
+        fail(
+            GraphError,
+            f"{name} draws random numbers in a traced graph",
+            "Its forward and its backward pass would not draw the same ones. Draw them outside, "
+            "and pass them as an argument.",
+        )
+    return out
+
+
+def on_arrays(body: Flat) -> Flat:
+    """A function of tensors as one of arrays, nothing recorded."""
+
+    def forward(*values: Any) -> Any:
+        token = set_mode(get_mode().with_grad(False))
+        try:
+            out = body(*map(as_tensor, values))
+        finally:
+            reset_mode(token)
+        return tuple(o._data for o in out) if isinstance(out, tuple) else out._data
+
+    return forward
+
+
+def as_tensor(value: Any) -> Tensor:
+    """An array, or a tensor, as a tensor."""
+    return value if isinstance(value, Tensor) else wrap(np.asarray(value))
+
+
+def specs_for(body: Flat, specs: Sequence[Spec]) -> Any:
+    """What a function of tensors returns for inputs of these specs."""
+    out = body(*map(abstract_input, specs))
+    return tuple(o.spec for o in out) if isinstance(out, tuple) else out.spec
+
+
+def value_of(x: Tensor) -> Tensor:
+    """An argument as a plain value, or as an abstract input of its own: what is done with it is not recorded."""
+    out = abstract_input(x.spec) if x._data is None else wrap(x._data, x.spec)
+    return weak(out) if type(x) is WeakTensor else out
+
+
+def is_tracked(x: Any) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
+    """The tensors of a result's nest, and its structure."""
+    leaves, structure = tree.flatten(result)
+    for leaf in leaves:
+        if not isinstance(leaf, (Tensor, np.ndarray, np.generic, bool, int, float, complex)):
+            fail(GradientError, f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors")
+    return [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves], structure
+
+
+def run_unwritten(fn: Callable[..., Any], inner: Sequence[Tensor], name: str) -> Any:
+    """Call a function with a rule of the user's on tensors made for it. Raises GradientError where it writes to one.
+
+    The rule speaks of the arguments as they were; what stands in them afterwards would be taken for that.
+    """
+    before = [(t._data, t.node) for t in inner]
+    out = fn(*inner)
+    for i, (t, (data, node)) in enumerate(zip(inner, before, strict=True)):
+        if t._data is not data or t.node is not node:
+            fail(
+                GradientError,
+                f"{name} writes to its argument {i}, {t.spec}",
+                "A function with a derivative of its own leaves its arguments as they are: write y = x.clone() first, "
+                "and return y.",
+                definition(fn),
+            )
+    return out
+
+
+def nothing_from_outside(outs: Sequence[Tensor], inner: Sequence[Tensor], name: str) -> None:
+    """A function's own rule says nothing about tensors that it reaches without arguments: refuse them."""
+    for o in outs:
+        if o.requires_grad:
+            made = o.node.source  # type: ignore[union-attr]
+            fail(
+                GradientError,
+                f"{name} uses a tensor that requires gradients and is not one of its arguments",
+                (f"It is used at {made}. " if made is not None else "")
+                + "Its custom derivative would lose that gradient. Pass the tensor as an argument, or detach it.",
+            )
+    if any(o.is_abstract for o in outs):
+        given = [Given(t, "", False) for t in inner if t.is_abstract]
+        closed = close([o for o in outs if o.is_abstract], given, {})
+        for node in closed.inputs[len(given) :]:
+            fail(
+                GradientError,
+                f"{name} uses a traced tensor that is not one of its arguments, {node.spec}",
+                "Pass the tensor as an argument.",
+            )
+
+
+def hung(value: Any, entry: Any) -> Tensor:
+    """A saved value as a tensor that hangs in the graph where the node `entry` is."""
+    if value is None:
+        return abstract(entry)
+    out = wrap(value)
+    if isinstance(entry, Node) and entry.requires_grad:
+        out.node = entry
+    return out
+
+
+def hung_result(value: Any, node: Node, index: int) -> Tensor:
+    """A saved result of a node as a tensor that hangs there."""
+    return hung(value, node) if node.op.results == 1 else pick(node, index, value)
+
+
+def record(op: Op, args: Sequence[Tensor], outs: Sequence[Tensor], saved: Any, fixed: Sequence[bool] = ()) -> list[Any]:
+    """The results as those of one new node. `fixed` marks results that carry no gradient.
+
+    `saved` is None where the node is to save what abstract nodes save.
+    """
+    specs: Any = tuple(o.spec for o in outs)
+    code, offset = caller()
+    mode = get_mode()
+    inputs = tuple(map(graph_input, args))
+    tracked = mode.grad and any(a.requires_grad for a in args)
+    kept = mixed(args, inputs) if saved is None else saved
+    single = op.results == 1
+    node = make_node(op, inputs, {}, kept, specs[0] if single else specs, code, offset, mode.scope, tracked)
+    found = []
+    for i, o in enumerate(outs):
+        if fixed and fixed[i]:
+            found.append(o.detach())
+        elif o._data is not None and (not o.spec.inexact or not tracked):
+            found.append(o)
+        else:
+            made = _of_node(node, o) if single else pick(node, i, o._data)
+            found.append(weak(made) if type(o) is WeakTensor else made)
+    return found
+
+
+def _of_node(node: Node, out: Tensor) -> Tensor:
+    if out._data is None:
+        return abstract(node)
+    made = wrap(out._data, out.spec)
+    made.node = node
+    return made
+
+
+def definition(fn: Any) -> str | None:
+    """`file:line` where a user's rule is written, for errors about what it returns."""
+    code = getattr(inspect.unwrap(fn), "__code__", None) if callable(fn) else None
+    return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def zero_tangent(x: Any) -> Any:
+    """The tangent of what none arrives at: zeros, and None for what is not floating."""
+    if isinstance(x, Tensor):
+        return filled(0, x.spec) if category(x.dtype) >= 2 else None
+    return 0.0 if isinstance(x, (float, complex)) else None

@@ -1,0 +1,374 @@
+"""Reverse mode: cotangents carried from results back to what they were computed from.
+
+One engine serves three uses. In a first-order pass over eager values it runs the derivative rules
+on NumPy arrays. Where the derivative is itself to be differentiated (`create_graph=True`) or the
+graph is abstract, the same rules run on tensors and so record the backward graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...core import kernels
+from ...core.capture import open_variables
+from ...core.errors import GradientError, GraphError, ShapeError, fail, user_location
+from ...core.mode import Scope, get_mode, reset_mode, set_mode
+from ...core.node import Freed, Hooked, Node, Recomputed
+from ...core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
+from ...core.record import OUTPUT
+from ...core.spec import DType, bool_, category
+from ...core.tensor import Tensor, wrap
+from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
+
+
+def backward_pass(
+    roots: Sequence[tuple[Node, Any]],
+    targets: Sequence[Node] | None,
+    *,
+    create_graph: bool,
+    retain_graph: bool,
+    as_tensors: bool | None = None,
+    known: Reachable | None = None,
+) -> dict[Node, Any]:
+    """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
+
+    `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
+    that consumes it; the walk keeps its own stack. `as_tensors` without `create_graph` asks for tensors that are
+    constants: a trace records how they are computed all the same. `known` is what is reachable from the roots,
+    where the caller has looked already; it is used up.
+    """
+    return _walk(roots, targets, create_graph, retain_graph, as_tensors, known)
+
+
+def _walk(
+    roots: Sequence[tuple[Node, Any]],
+    targets: Sequence[Node] | None,
+    create_graph: bool,
+    retain_graph: bool,
+    as_tensors: bool | None,
+    known: Reachable | None,
+) -> dict[Node, Any]:
+    lib: Any = Tensors if create_graph or as_tensors else Arrays
+    freed = None if retain_graph else Freed(user_location())
+    needed = None
+    pending, ends = known if known is not None else reach([n for n, _ in roots])
+    # Where everything ends in a target everything leads to one.
+    if targets is not None and not ends.issubset(targets):
+        needed = leading_to(targets, pending)
+    results: dict[Node, Any] = {}
+    wanted = set(targets) if targets is not None else None
+    cts: dict[Node, Any] = {}
+    masks: dict[Node, Mask | None] = {}
+    for node, ct in roots:
+        _accumulate(lib, cts, masks, node, ct, None)
+    ready = list(dict.fromkeys(n for n, _ in roots if pending[n] == 0))
+    outer = get_mode()
+    mode = outer.with_grad(create_graph)
+    token = set_mode(mode)
+    opened: set[Recomputed] = set()
+    # Infinite and NaN partials are values, at one setting of NumPy's for the whole pass.
+    with np.errstate(all="ignore"):
+        try:
+            while ready:
+                node = ready.pop()
+                ct = cts.pop(node, None)
+                mask = masks.pop(node, None)
+                saved = node.saved
+                if type(saved) is not tuple:
+                    if type(saved) is Hooked:
+                        ct = _run_hooks(saved, ct, lib)
+                        saved = saved.saved
+                    if type(saved) is Freed and ct is not None and (needed is None or node in needed):
+                        freed_error("backward through", node, saved)
+                    if isinstance(saved, Recomputed) and ct is not None and (needed is None or node in needed):
+                        opened.add(saved)
+                        saved = saved.take(node)
+                if node.op.kind == "leaf":
+                    if wanted is None and ct is not None:
+                        results[node] = ct
+                elif ct is not None and (needed is None or node in needed):
+                    if lib.recording:
+                        inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
+                        set_mode(mode.within(inside))
+                    _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+                    if freed is not None and saved:
+                        if type(node.saved) is Hooked:
+                            node.saved.saved = freed
+                        else:
+                            node.saved = freed
+                if wanted is not None and node in wanted and ct is not None:
+                    results[node] = ct
+                for entry in node.inputs:
+                    if type(entry) is Node:
+                        left = pending[entry] - 1
+                        pending[entry] = left
+                        if left == 0:
+                            ready.append(entry)
+        finally:
+            reset_mode(token)
+            for region in opened:
+                region.close()
+    return results
+
+
+class Reachable(NamedTuple):
+    """What is reachable from some roots: tracked nodes with the edges that arrive there, and where all ends."""
+
+    pending: dict[Node, int]
+    ends: set[Node]
+
+
+def reachable(roots: Sequence[Node]) -> dict[Node, int]:
+    """For every tracked node reachable from the roots, the edges that arrive from reachable nodes."""
+    return reach(roots).pending
+
+
+def reach(roots: Sequence[Node]) -> Reachable:
+    """What is reachable from the roots over tracked nodes."""
+    pending = dict.fromkeys(roots, 0)
+    ends: set[Node] = set()
+    stack = list(pending)
+    while stack:
+        node = stack.pop()
+        ending = True
+        for entry in node.inputs:
+            if type(entry) is Node:
+                ending = False
+                if entry in pending:
+                    pending[entry] += 1
+                else:
+                    pending[entry] = 1
+                    stack.append(entry)
+        if ending:
+            ends.add(node)
+    return Reachable(pending, ends)
+
+
+def refuse_hooks(roots: Sequence[Node], name: str) -> None:
+    """Raise GraphError where the roots hang on a value inside a traced function whose gradient something waits for.
+
+    What is made of the trace has gradients of its own, which pass by the value's node.
+    """
+    for node in reachable(roots):
+        hooked = node.saved
+        if type(hooked) is not Hooked or node.op.name == "leaf":
+            continue
+        # What retains the gradient of a variable of a transform has had it: it is gone with the variable.
+        retains = hooked.retain is not None and hooked.retain() is not None and node not in open_variables
+        if hooked.hooks or retains:
+            what = "a gradient hook" if hooked.hooks else "retain_grad()"
+            fail(
+                GraphError,
+                f"{what} on a value inside {name}, {node.spec}, whose gradient is taken outside",
+                f"{name} is traced, and gradients flow through it as a whole. Take the gradient inside it, or hook "
+                "what goes in or comes out.",
+            )
+
+
+def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
+    """The reachable nodes from which a target is reached: everything else need not be visited."""
+    consumers: dict[Node, list[Node]] = {}
+    for node in pending:
+        for entry in node.inputs:
+            if type(entry) is Node:
+                consumers.setdefault(entry, []).append(node)
+    needed = {t for t in targets if t in pending}
+    stack = list(needed)
+    while stack:
+        for node in consumers.get(stack.pop(), ()):
+            if node not in needed:
+                needed.add(node)
+                stack.append(node)
+    return needed
+
+
+def _pull_node(
+    lib: Any,
+    node: Node,
+    saved: tuple[Any, ...],
+    ct: Any,
+    mask: Mask | None,
+    cts: dict[Node, Any],
+    masks: dict[Node, Any],  # a dict of masks by index for a node with several results
+    needed: set[Node] | None,
+) -> None:
+    op = node.op
+    if op is OUTPUT:
+        source = node.inputs[0]
+        parts = cts.setdefault(source, [None] * len(source.spec))
+        i = node.attrs["index"]
+        if parts[i] is not None:
+            parts[i] = parts[i] + ct
+            masks.get(source, {}).pop(i, None)
+        else:
+            parts[i] = ct
+            if mask is not None:
+                masks.setdefault(source, {})[i] = mask
+        return
+    if type(ct) is list:
+        specs: Any = node.spec
+        mask = _parts_mask(lib, ct, specs, mask)
+        if op.joint is None or not op.joint.absent:
+            ct = [c if c is not None or not s.inexact else lib.zeros(s) for c, s in zip(ct, specs, strict=True)]
+        ct = tuple(ct)
+    values = lib.saved(node, saved) if lib.recording else saved
+    inputs = node.inputs
+    found: Sequence[Any] | None = None
+    if op.kind == "composite" and not lib.recording and kernels.is_fit(op):
+        wanted = [type(n) is Node and (needed is None or n in needed) for n in inputs]
+        found = kernels.kernels.pull(node, ct, values, wanted)
+    if op.joint is not None:
+        pulled = op.joint.pull(ct, values, node, 0) if found is None else found
+        for entry, g in zip(inputs, pulled, strict=True):
+            if type(entry) is Node and g is not None and (needed is None or entry in needed):
+                _accumulate(lib, cts, masks, entry, fitted(g, entry.spec), None)
+        return
+    # Only these kinds can leave a cotangent that is not of its argument's dtype.
+    special = (ct[0] if type(ct) is tuple else ct).dtype.kind in "cV"
+    for i, entry in enumerate(inputs):
+        if type(entry) is not Node or (needed is not None and entry not in needed):
+            continue
+        fact: Any = op.fact(i)
+        kind = type(fact)
+        own: Mask | None = None
+        if kind is Partial:
+            g = lib.scale(ct, fact.pull(ct, values, node, i)) if found is None else found[i]
+            if mask is not None:
+                own = mask
+                g = lib.select(g, mask)
+        elif kind is Linear:
+            g = fact.pull(ct, values, node, i) if found is None else found[i]
+            if mask is not None or (fact.selects and not fact.covers):
+                own = _moved_mask(lib, op, fact, ct, values, node, i, mask)
+        elif kind is Route:
+            passes = fact.pull(ct, values, node, i)
+            g = ct if fact.weight is None else lib.scale(ct, fact.weight(ct, values, node, i))
+            g = lib.where(passes, g)
+            own = routed(lib, passes, entry.spec.shape, mask)
+        elif kind is Vjp:
+            g = fact.pull(ct, values, node, i) if found is None else found[i]
+            if mask is not None and op.results == 1 and node.spec.shape == ():
+                # Nothing flows into a scalar: nothing flows into what it was made of. For results of
+                # more elements a rule does not say which of them an element of its argument reaches.
+                own = _everywhere(lib, mask, entry.spec.shape)
+                g = lib.select(g, own)
+            if fact.present is not None:
+                picked = once(partial(fact.present, None, values, node, i))
+                own = picked if own is None else _both(lib, picked, own)
+        elif kind is Missing:
+            missing_error(node, i, fact)
+        else:
+            continue
+        if special:
+            g = fitted(g, entry.spec)
+        _accumulate(lib, cts, masks, entry, g, own)
+
+
+def _both(lib: Any, a: Mask, b: Mask) -> Mask:
+    return once(lambda: lib.both(a(), b()))
+
+
+def _everywhere(lib: Any, mask: Mask, shape: tuple[int, ...]) -> Mask:
+    return once(lambda: lib.as_mask(mask(), shape))
+
+
+def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | None:
+    """Where gradient flows in the results of an op with several: nowhere in one that was not used."""
+    if not masks and all(ct is not None for ct in parts):
+        return None
+    known = masks or {}
+
+    def evaluated() -> Any:
+        return tuple(
+            known[i]() if i in known else (lib.zeros if ct is None else lib.ones)(spec.with_dtype(bool_))
+            for i, (ct, spec) in enumerate(zip(parts, specs, strict=True))
+        )
+
+    return once(evaluated)
+
+
+def _moved_mask(
+    lib: Any, op: Op, fact: Linear, ct: Any, values: Any, node: Node, index: int, mask: Mask | None
+) -> Mask | None:
+    """Where gradient flows in an argument of a linear op, from where it flows in its result."""
+    if op.kind == "elementwise":
+        return mask
+    if not fact.selects or (mask is None and fact.covers):
+        return None
+
+    def moved() -> Any:
+        if type(ct) is tuple:
+            pattern: Any = tuple(map(lib.mask_like, mask(), ct)) if mask is not None else tuple(map(lib.ones_like, ct))
+        else:
+            pattern = lib.ones_like(ct) if mask is None else lib.mask_like(mask(), ct)
+        return lib.nonzero(fact.pull(pattern, values, node, index))
+
+    return once(moved)
+
+
+def _accumulate(
+    lib: Any, cts: dict[Node, Any], masks: dict[Node, Mask | None], node: Node, ct: Any, mask: Mask | None
+) -> None:
+    old = cts.get(node)
+    if old is None:
+        cts[node] = ct
+        if mask is not None:
+            masks[node] = mask
+        return
+    cts[node] = old + ct
+    before = masks.pop(node, None)
+    if before is not None and mask is not None:
+        masks[node] = once(lambda: lib.either(before(), mask()))
+
+
+def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
+    if ct is None or type(ct) is list:
+        return ct
+    gradient = ct if isinstance(ct, Tensor) else wrap(np.asarray(ct))
+    for hook in tuple(hooked.hooks.values()):
+        replaced = hook(gradient)
+        if replaced is not None:
+            if not isinstance(replaced, Tensor) or replaced.shape != gradient.shape:
+                got = replaced.shape if isinstance(replaced, Tensor) else type(replaced).__name__
+                fail(ShapeError, f"a gradient hook returned {got} for a gradient of shape {gradient.shape}")
+            gradient = as_gradient(replaced, gradient.dtype)
+    owner = hooked.retain() if hooked.retain is not None else None
+    if owner is not None:
+        old = owner.grad
+        owner.grad = gradient if old is None else old + gradient
+    return gradient if lib.recording else gradient._data
+
+
+def as_gradient(g: Tensor, dtype: DType) -> Tensor:
+    """A user's gradient in the dtype of what it is the gradient of."""
+    if g.dtype == dtype:
+        return g
+    if category(g.dtype) == 3 and category(dtype) < 3:
+        g = TABLE["real"].front(g)
+    return TABLE["cast"].front(g, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def freed_error(what: str, node: Node, freed: Freed) -> None:
+    made = node.source
+    fail(
+        GradientError,
+        f"{what} {node.op.name} {node.spec} a second time, after its saved values were freed",
+        f"They were freed by the backward pass at {freed.where}"
+        + (f"; {node.op.name} ran at {made}" if made is not None else "")
+        + ". Keep them with backward(retain_graph=True) in the first pass, or compute the result again.",
+    )
+
+
+def missing_error(node: Node, index: int, fact: NoDerivative) -> None:
+    param = node.op.params[min(index, len(node.op.params) - 1)]
+    made = node.source
+    fail(
+        GradientError,
+        f"{node.op.name} has no derivative in its argument {param!r}: {fact.why}",
+        (f"It ran at {made}. " if made is not None else "")
+        + "Detach the argument (x.detach()) if no gradient is meant to flow there.",
+    )

@@ -1,0 +1,358 @@
+"""Fresh variables: what a transform of functions puts in its arguments' places, and when it is done with them.
+
+A function may write to its arguments. It is given tensor objects of its own, so the caller's stay as they are, and
+so do the transform's: what it differentiates in are nodes, which no write changes.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...core import tree
+from ...core.capture import Filled, Writes, Written
+from ...core.capture import open_variables as _open
+from ...core.errors import DTypeError, GradientError, GraphError, fail
+from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.node import EMPTY_ATTRS, Hooked, Node, make_node
+from ...core.record import another, caller, resumed, same_value, stopped
+from ...core.spec import category, complex_dtype, promote, real_dtype, spec_of
+from ...core.standins import WeakTensor, weak
+from ...core.tensor import ALIAS, LEAF, Tensor, abstract, wrap
+from ...ops.structure.shapes import as_operand, casted
+from .reverse import Reachable, reach
+
+
+class Nest:
+    """An argument with its floating leaves replaced by fresh variables to differentiate in.
+
+    `tracked` is for the function; the `variables` are tensors of the same nodes for the transform.
+    """
+
+    __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
+
+    def __init__(self, nest: Any, what: str) -> None:
+        leaves, self._structure = tree.flatten(nest)
+        self.variables: list[Tensor] = []
+        self._positions: list[int] = []
+        self._count = len(leaves)
+        for i, leaf in enumerate(leaves):
+            if differentiable(leaf):
+                fresh = variable(leaf)
+                leaves[i] = same_value(fresh)
+                self.variables.append(fresh)
+                self._positions.append(i)
+            elif isinstance(leaf, Tensor):
+                leaves[i] = another(leaf)
+        if not self.variables:
+            found = sorted({describe_leaf(leaf) for leaf in leaves}) or ["nothing"]
+            fail(
+                DTypeError,
+                f"{what} cannot be differentiated in: it holds {', '.join(found)}",
+                "Gradients exist for floating and complex values: write 3.0 instead of 3, "
+                "or x.astype(wg.float32); choose other arguments with argnums=.",
+            )
+        self.tracked = tree.unflatten(self._structure, leaves)
+
+    def like(self, grads: Any) -> Any:
+        """A nest of this structure with the next gradients at the differentiated leaves."""
+        leaves: list[Any] = [None] * self._count
+        for i in self._positions:
+            leaves[i] = next(grads)
+        return tree.unflatten(self._structure, leaves)
+
+    def beside(self, nest: Any, what: str) -> list[tuple[Tensor, Any]]:
+        """The variables, each with what stands in its place in another nest of this structure."""
+        # None among tangents stands for a leaf's zeros; a None of the argument is no leaf at all.
+        places, wanted = tree.flatten(tree.unflatten(self._structure, list(range(self._count))), _is_none)
+        leaves, found = tree.flatten(nest, _is_none)
+        ordered = tree.arranged(leaves, found, wanted)
+        if ordered is None:
+            fail(GradientError, f"{what}: tangents {found} for {wanted}", "They must have one structure.")
+        return [(v, ordered[places.index(i)]) for v, i in zip(self.variables, self._positions, strict=True)]
+
+
+def _is_none(x: Any) -> bool:
+    return x is None
+
+
+def own_copies(nest: Any) -> Any:
+    """A nest with its tensors as other objects, one for one: a step of a loop may write to them."""
+    if isinstance(nest, Tensor):
+        return another(nest)
+    made: dict[int, Tensor] = {}
+
+    def own(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        if id(leaf) not in made:
+            made[id(leaf)] = another(leaf)
+        return made[id(leaf)]
+
+    return tree.map(own, nest)
+
+
+def own_object(leaf: Any) -> Any:
+    """A tensor as another object of the same node; anything else as it is."""
+    return same_value(leaf) if isinstance(leaf, Tensor) else leaf
+
+
+def differentiable(leaf: Any) -> bool:
+    if isinstance(leaf, Tensor):
+        return category(leaf.dtype) >= 2
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return leaf.dtype.kind in "fc" or leaf.dtype.name == "bfloat16"
+    return type(leaf) in (float, complex)
+
+
+def describe_leaf(leaf: Any) -> str:
+    if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
+        return f"{leaf.dtype} {leaf.shape}"
+    return type(leaf).__name__
+
+
+def variable(leaf: Any) -> Tensor:
+    """A new variable with the leaf's value, connected to it where something outside tracks it."""
+    x = resumed(leaf) if isinstance(leaf, Tensor) else as_operand(leaf)
+    connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
+    code, offset = caller()
+    # As a tensor among the inputs, the leaf gets no gradient, but a graph still knows what it is.
+    source = x.node if connected else x
+    node = make_node(ALIAS, (source,), EMPTY_ATTRS, (), x.spec, code, offset, get_mode().scope)
+    out = abstract(node) if x.is_abstract else wrap(x._data, x.spec)
+    out.node = node
+    _open[node] = x._data
+    return weak(out) if type(x) is WeakTensor else out
+
+
+def of_number(g: Any, variable: Tensor, outs: Sequence[Tensor]) -> Any:
+    """The gradient in a variable; in one that stands for a Python number, in the dtype of the function's results."""
+    if type(variable) is not WeakTensor:
+        return g
+    found = [o.dtype for o in outs if type(o) is not WeakTensor and category(o.dtype) >= 2]
+    if not found:
+        return weak(g)
+    together = functools.reduce(promote, found)
+    return casted(g, complex_dtype(together) if category(g.dtype) == 3 else real_dtype(together))
+
+
+def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
+    """The variables of transforms at work, with values, that results hang on."""
+    found: dict[Node, Tensor] = {}
+    stack = [o.node for o in outs if o.node is not None]
+    seen = set(stack) if _open else None
+    while seen is not None and stack:
+        node = stack.pop()
+        if _open.get(node) is not None:
+            found[node] = alias = wrap(_open[node], node.spec)
+            alias.node = node
+            continue
+        for entry in node.inputs:
+            source = entry.node if isinstance(entry, Tensor) else entry
+            if isinstance(source, Node) and source not in seen:
+                seen.add(source)
+                stack.append(source)
+    return list(found.values())
+
+
+def _is_parameter(x: Tensor) -> bool:
+    # A subclass of Tensor is a module's parameter: in a functional transform it is a plain value.
+    return type(x) is not Tensor and x.is_leaf
+
+
+def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], writes: Writes, given: Any) -> Any:
+    """What `fn` returns, gradients being recorded.
+
+    `writes` gathers the tensors that it writes to (see :func:`close`); those in the nest `given` are the caller's.
+    """
+    token = set_mode(get_mode().with_grad(True))
+    try:
+        return run_apart(fn, args, kwargs, writes, given)
+    finally:
+        reset_mode(token)
+
+
+def run_apart(
+    fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], writes: Writes, given: Any
+) -> Any:
+    """What `fn` returns; the tensors in the nest `given` stay as they are, whatever it writes to them."""
+    result = _UNSET
+    try:
+        with writes:
+            result = fn(*args, **kwargs)
+    finally:
+        if writes.found:
+            own = {id(t) for t in tree.leaves(given, has_state) if isinstance(t, Tensor)} & writes.found.keys()
+            if own and result is not _UNSET:
+                result = tree.map(lambda x: same_value(x) if id(x) in own and isinstance(x, Tensor) else x, result)
+            for i in own:
+                t = writes.found[i].tensor()
+                if t is not None:
+                    _restore(writes.found.pop(i), t)
+    return result
+
+
+_UNSET: Any = object()
+
+
+def has_state(x: Any) -> bool:
+    """Whether it is an object that functions read and write (a module, an optimiser), not a nest of values."""
+    return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
+
+
+def run_once(
+    fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable[[Node], bool], fills: bool = False
+) -> Any:
+    """What `fn` returns in a trace in which it runs once, whatever its graph is then used for.
+
+    `is_inside` says of a node whether it belongs to the trace. Raises GraphError where `fn` writes to a tensor from
+    outside, or (unless it `fills` them) to its `.grad`; these stay as they were: how often the write is meant to
+    happen, and when, the graph would not say.
+    """
+    writes = Writes(is_trace=True)
+    try:
+        with writes:
+            result = fn(*args, **kwargs)
+    except BaseException:
+        for written, t in _outside(writes, set(), is_inside):
+            _restore(written, t)
+        for filled, t in _filled(writes, is_inside):
+            t._grad = filled.before
+        raise
+    own = {id(leaf) for leaf in tree.leaves(result) if isinstance(leaf, Tensor)}
+    if _outside(writes, own, is_inside) or _filled(writes, is_inside):
+        gc.collect()  # what only a cycle keeps alive is gone
+    found, gradients = _outside(writes, own, is_inside), _filled(writes, is_inside)
+    for written, t in found:
+        _restore(written, t)
+    for filled, t in gradients:
+        t._grad = filled.before
+    name = getattr(fn, "__name__", type(fn).__name__)
+    for filled, t in gradients if not fills else ():
+        fail(
+            GraphError,
+            f"{name} fills the .grad of a tensor from outside, {t.spec}, while it is traced",
+            "It is traced once, however often it runs. Take the gradients as values: wg.grad, "
+            "autograd.grad(loss, [w]), or backward(inputs=[x]) where only those of x are meant.",
+            filled.where,
+        )
+    for written, t in found:
+        fail(
+            GraphError,
+            f"{name} writes to a tensor from outside, {t.spec}, while it is traced",
+            "It is traced once, however often it runs. Return the new value: in a loop as part of the state that is "
+            "carried, in vmap and wg.graph as a result, and assign it outside.",
+            written.where,
+        )
+    return result
+
+
+def _filled(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Filled, Tensor]]:
+    """The leaves from outside that have an abstract gradient now."""
+    found = []
+    for filled in writes.gradients.values():
+        t = filled.tensor()
+        if t is None or (filled.node is not None and is_inside(filled.node)):
+            continue
+        now = getattr(t, "_grad", None)
+        if now is not filled.before and isinstance(now, Tensor) and now.is_abstract:
+            found.append((filled, t))
+    return found
+
+
+def _outside(writes: Writes, own: set[int], is_inside: Callable[[Node], bool]) -> list[tuple[Written, Tensor]]:
+    """The written tensors that outlive the function, but for its results, and were there before it."""
+    found = []
+    for written in writes.found.values():
+        t = written.tensor()
+        if t is None or id(t) in own or (t._data is written.data and t.node is written.node):
+            continue
+        if written.data is None and is_inside(written.node):  # type: ignore[arg-type]
+            continue
+        found.append((written, t))
+    return found
+
+
+def _restore(written: Written, t: Tensor) -> None:
+    t._data, t.node = written.data, written.node
+    if written.data is not None:
+        t._spec = spec_of(written.data.shape, written.data.dtype)
+
+
+def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        refuse_none(result, name)
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        fail(GradientError, f"{name} must return (value, aux) with has_aux=True, not {type(result).__name__}")
+    refuse_none(result[0], name)
+    return result
+
+
+def refuse_none(result: Any, name: str) -> None:
+    """Raise DTypeError for a function without a result: most often its `return` was forgotten."""
+    if result is None:
+        fail(DTypeError, f"{name} returned None, not a value", "A function that is transformed ends in a `return`.")
+
+
+def reaches_others(root: Node, inputs: Sequence[Tensor], known: Reachable | None = None) -> bool:
+    """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
+    pending, ends = known if known is not None else reach([root])
+    own = {t.node for t in inputs}
+    return not ends <= own and any(_is_variable(node) and node not in own for node in pending)
+
+
+def is_live(root: Node, dead: set[Node]) -> bool:
+    """Whether the result depends on anything that gradients are still asked for.
+
+    `dead` has nodes known not to, and gains what is found.
+    """
+    if root in dead:
+        return False
+    seen = {root}
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if _is_variable(node):
+            return True
+        for entry in node.inputs:
+            if type(entry) is Node and entry not in seen and entry not in dead:
+                seen.add(entry)
+                stack.append(entry)
+    dead |= seen
+    return False
+
+
+def _is_variable(node: Node) -> bool:
+    """Whether gradients end here: in a leaf that lives, or what another transform, still at work, differentiates in."""
+    if node.op is LEAF:
+        return node.variable is not None or type(node.saved) is Hooked
+    return node.op.kind == "leaf" or (node.op is ALIAS and node in _open)
+
+
+def close(inputs: Sequence[Tensor], writes: Writes) -> None:
+    """The transform is done with its variables: what hangs on nothing else is a plain value to those outside.
+
+    So are tensors outside that the function wrote to.
+    """
+    for t in inputs:
+        if t.node is not None:
+            _open.pop(t.node, None)
+    dead: set[Node] = set()
+    for written in writes.found.values():
+        x = written.tensor()
+        if x is not None and x.requires_grad and not x.is_abstract and not is_live(x.node, dead):  # type: ignore[arg-type]
+            x.node = None
+
+
+def plain(x: Any) -> Any:
+    """A result without history; an abstract one keeps its own, unless nothing is recorded for gradients."""
+    if not isinstance(x, Tensor):
+        return x
+    if x.is_abstract:
+        return x if get_mode().grad or not x.spec.inexact else stopped(x)
+    return x.detach() if x.requires_grad else x

@@ -1,0 +1,255 @@
+"""From a function to its graph, by running it on abstract tensors."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...core import tree
+from ...core.arrays import refuse_subclass
+from ...core.capture import FreshLeaves
+from ...core.dims import Dim
+from ...core.errors import GraphError, fail
+from ...core.graph import Graph, is_parameter
+from ...core.mode import get_mode, reset_mode, set_mode
+from ...core.node import Node
+from ...core.record import abstract_input, resumed
+from ...core.snapshot import PARAMETER, Given
+from ...core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
+from ...core.standins import WeakTensor
+from ...core.tensor import LEAF, Tensor, asarray
+from ...core.tree import Structure
+from ..derivatives.reverse import refuse_hooks
+from ..derivatives.variables import outer_variables, own_object, run_once
+
+
+def spec(shape: Any, dtype: Any = None) -> Spec:
+    """A shape and a dtype, to trace a function with where there is no tensor yet.
+
+    As in :func:`wengert.placeholder` a size may be None or a name, where it is not known.
+
+    Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> wg.spec((3, 4), wg.float64)
+    f64[3,4]
+    >>> wg.spec((None, 4))
+    f32[axis0,4]
+    """
+    return spec_of(normalize_shape(unknown_sizes(shape)), default_float() if dtype is None else as_dtype(dtype))
+
+
+def unknown_sizes(shape: Any) -> Any:
+    """A shape with the unknown sizes that None (after its axis) and strings name."""
+    sizes = (shape,) if shape is None or isinstance(shape, str) else shape
+    if not isinstance(sizes, (tuple, list)):
+        return sizes
+    return tuple(Dim.named(n or f"axis{i}") if n is None or isinstance(n, str) else n for i, n in enumerate(sizes))
+
+
+def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
+    """The graph of a function: `wg.graph(f)(*args)`.
+
+    Parameters
+    ----------
+    fn: a function of nests of tensors that returns a nest of tensors; a module too.
+
+    Returns a function with `fn`'s arguments whose result is the :class:`Graph`. Tensors, arrays and
+    specs among the arguments, however nested, become its inputs: only their shapes and dtypes
+    matter. Python numbers, strings and other objects are passed on as they are and become part of the
+    graph. Tensors that `fn` finds elsewhere become parameters where they require gradients, else
+    constants.
+
+    Raises GraphError when `fn` returns something else, or needs the value of an input.
+
+    >>> import wengert as wg
+    >>> def f(x, params):
+    ...     return x * params["w"]
+    >>> print(wg.graph(f)(wg.spec((3,)), {"w": wg.spec(())}))
+    graph f(x: f32[3], params.w: f32[]) -> f32[3]
+      a: f32[3] = broadcast[shape=(3,)] params.w
+      b: f32[3] = multiply x a
+      return b
+    """
+
+    @functools.wraps(fn, updated=())
+    def traced(*args: Any, **kwargs: Any) -> Graph:
+        return trace(fn, args, kwargs)
+
+    return traced
+
+
+def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
+    """`graph(fn)(*args, **kwargs)`."""
+    name = getattr(fn, "__name__", type(fn).__name__)
+    nest = (args, dict(sorted(kwargs.items())))
+    leaves, structure = tree.flatten(nest)
+    given: list[Given] = []
+    static: dict[int, Any] = {}
+    for i, (leaf, path) in enumerate(zip(leaves, leaf_names(fn, structure), strict=True)):
+        refuse_subclass(leaf, name)
+        found = _spec_of_leaf(leaf)
+        if found is None:
+            static[i] = leaf
+        else:
+            leaves[i] = abstract_input(found, path)
+            given.append(Given(leaves[i], path, is_parameter(leaf)))
+    # The function's own objects: a write to one leaves the graph's inputs.
+    inner_args, inner_kwargs = tree.unflatten(structure, [own_object(leaf) for leaf in leaves])
+    token = set_mode(get_mode().traced(None))
+    try:
+        with FreshLeaves():
+            result = run_once(fn, inner_args, inner_kwargs, _is_inside, fills=True)
+            made = _closed(fn, name, result, given, structure, static)
+    finally:
+        reset_mode(token)
+    return made
+
+
+def _is_inside(node: Node) -> bool:
+    """Whether it is the trace's own, or of a trace around, which sees to writes itself."""
+    return node.op is not LEAF or bool(node.inputs)
+
+
+def _closed(
+    fn: Callable[..., Any], name: str, result: Any, given: list[Given], structure: Structure, static: dict[int, Any]
+) -> Graph:
+    """The graph from the given inputs to the leaves of a result."""
+    out_leaves, out_structure = tree.flatten(result)
+    outputs = [resumed(strong(as_result(name, leaf))) for leaf in out_leaves]
+    refuse_hooks([o.node for o in outputs if o.node is not None and o.requires_grad], name)
+    # A variable that a transform around differentiates in is a parameter, bound to it.
+    around = outer_variables(outputs)
+    made = Graph.closed(
+        outputs,
+        [*given, *(Given(v, "", True, bound=True) for v in around)],
+        name=name if name.isidentifier() else "",
+        names=_outside_names(fn),
+        in_structure=structure,
+        out_structure=out_structure,
+        static=static,
+    )
+    _no_strangers(made, len(given), name)
+    return made
+
+
+def _spec_of_leaf(leaf: Any) -> Spec | None:
+    """The spec of what becomes an input; None for what is passed on."""
+    if isinstance(leaf, Spec):
+        return leaf
+    if isinstance(leaf, Tensor):
+        return leaf.spec
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return spec_of(leaf.shape, as_dtype(leaf.dtype))
+    return None
+
+
+def as_result(name: str, leaf: Any) -> Tensor:
+    """A leaf of what a traced function returned, as a tensor."""
+    if isinstance(leaf, Tensor):
+        return leaf
+    if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
+        fail(
+            GraphError,
+            f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors",
+            "Return tensors, arrays or numbers, in any nest.",
+        )
+    return asarray(leaf)
+
+
+def strong(x: Tensor) -> Tensor:
+    """A result as a graph has it: numbers in the default dtype."""
+    return x.strong() if type(x) is WeakTensor else x
+
+
+def _no_strangers(made: Graph, count: int, name: str) -> None:
+    for node in made.inputs[count:]:
+        if node.op is not PARAMETER:
+            fail(
+                GraphError,
+                f"{name} uses an abstract tensor of another trace, {made.names[node]}: {node.spec}",
+                "Pass it as an argument.",
+            )
+
+
+# -- readable names
+
+
+def leaf_names(fn: Callable[..., Any], structure: Structure) -> Iterator[str]:
+    """Names for the leaves of `(args, kwargs)`: `x`, `params.w`, `layers.0.bias`."""
+    positional, keywords = structure.children
+    names = _argument_names(fn, len(positional.children))
+    for name, child in zip(names, positional.children, strict=True):
+        yield from _paths(child, name)
+    for key, child in zip(keywords.aux, keywords.children, strict=True):
+        yield from _paths(child, key)
+
+
+def _argument_names(fn: Callable[..., Any], count: int) -> list[str]:
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        return [f"x{i}" for i in range(count)]
+    names: list[str] = []
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            names += [f"{p.name}.{i}" for i in range(count - len(names))]
+        elif p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+            names.append(p.name)
+    return (names + [f"x{i}" for i in range(len(names), count)])[:count]
+
+
+def _paths(structure: Structure, name: str) -> Iterator[str]:
+    if structure.kind is None:
+        yield name
+        return
+    for key, child in zip(_keys(structure), structure.children, strict=True):
+        yield from _paths(child, f"{name}.{key}")
+
+
+def _keys(structure: Structure) -> list[str]:
+    """What the children of a nest are called: keys, fields, or positions."""
+    count = len(structure.children)
+    fields = getattr(structure.kind, "_fields", structure.aux)
+    if isinstance(fields, tuple) and len(fields) == count:
+        return [str(f) for f in fields]
+    return [str(i) for i in range(count)]
+
+
+def _outside_names(fn: Callable[..., Any]) -> Mapping[int, str]:
+    """Names for tensors that a function reaches without arguments, by identity."""
+    names: dict[int, str] = {}
+    for owner in (fn, getattr(fn, "__self__", None)):
+        names |= _tensor_names(owner, "")
+    inner = inspect.unwrap(fn)
+    for name, value in free_variables(inner):
+        for key, found in _tensor_names(value, name).items():
+            names.setdefault(key, found)
+    return names
+
+
+def free_variables(fn: Any) -> Iterator[tuple[str, Any]]:
+    """What a function takes from around it, closures and globals, with its names."""
+    code = getattr(fn, "__code__", None)
+    if code is None:
+        return
+    for name, cell in zip(code.co_freevars, fn.__closure__ or ()):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    for name in code.co_names:
+        if name in fn.__globals__:
+            yield name, fn.__globals__[name]
+
+
+def _tensor_names(value: Any, prefix: str) -> dict[int, str]:
+    if isinstance(value, Tensor):
+        return {id(value): prefix}
+    if not hasattr(type(value), "named_parameters"):
+        return {}
+    return {id(t): f"{prefix}.{name}" if prefix else name for name, t in value.named_parameters()}
