@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
-from wengert.core.op import TABLE, Call, Op
+from wengert.core.ops.op import TABLE, Call, Op
 
 KINDS = ("elementwise", "composite")
 # Of each sample call so many elements are taken.

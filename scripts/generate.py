@@ -21,8 +21,8 @@ from support import support_page  # noqa: E402
 from tests.crossings.refusals import page as crossings_page  # noqa: E402
 
 import wengert as wg  # noqa: E402
-from wengert.core.declare import METHODS, PUBLIC  # noqa: E402
-from wengert.core.op import NOT_DIFFERENTIABLE, TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
+from wengert.core.ops.declare import METHODS, PUBLIC  # noqa: E402
+from wengert.core.ops.op import NOT_DIFFERENTIABLE, TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
 
 BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
 

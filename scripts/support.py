@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 import complexchecks  # noqa: E402
 import wengert.transforms.control  # noqa: E402, F401 (declares the ops of control flow)
 from opchecks import calls, checked_ops  # noqa: E402
-from wengert.core.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
+from wengert.core.ops.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
 from wengert.symbolic.table import HOLES  # noqa: E402
 from wengert.transforms.batch import rules as batch_rules  # noqa: E402
 from wengert.transforms.batch import vmap as batch  # noqa: E402

@@ -11,7 +11,7 @@ import numpy as np
 import wengert as wg
 from forwardchecks import directions, function, moving
 from opchecks import run
-from wengert.core.op import Call, Op
+from wengert.core.ops.op import Call, Op
 from wengert.core.tensor import wrap
 
 SIZE = 3

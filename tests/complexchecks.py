@@ -7,7 +7,7 @@ import numpy as np
 import wengert as wg
 from forwardchecks import directions, dot, function, moving
 from opchecks import floating, run
-from wengert.core.op import Call, Op
+from wengert.core.ops.op import Call, Op
 from wengert.core.tensor import wrap
 
 

@@ -20,8 +20,8 @@ import wengert as wg
 from documents import Mutant, corpus, mutant
 from wengert.core.dims import Dim
 from wengert.core.errors import WengertError
-from wengert.core.evaluate import run
-from wengert.core.snapshot import specs_of
+from wengert.core.graph.evaluate import run
+from wengert.core.graph.snapshot import specs_of
 from wengert.core.spec import Spec
 
 try:

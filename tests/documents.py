@@ -19,13 +19,13 @@ import numpy as np
 
 import wengert as wg
 from random_graphs import random_graph
-from wengert.core.checked import inferred
 from wengert.core.dims import Dim
 from wengert.core.errors import WengertError
+from wengert.core.graph.checked import inferred
+from wengert.core.graph.snapshot import LEAVES, PARAMETER, input_node, located
 from wengert.core.node import Node
-from wengert.core.op import DEFERRED, TABLE, find_op
-from wengert.core.record import SCALARS, abstract_input, bind
-from wengert.core.snapshot import LEAVES, PARAMETER, input_node, located
+from wengert.core.ops.op import DEFERRED, TABLE, find_op
+from wengert.core.ops.record import SCALARS, abstract_input, bind
 from wengert.core.spec import Spec, as_dtype, spec_of
 from wengert.core.tensor import Tensor
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import wengert as wg
 from opchecks import floating, run, tensors
-from wengert.core.op import Call, Op
+from wengert.core.ops.op import Call, Op
 from wengert.core.spec import category
 from wengert.core.tensor import wrap
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
-from wengert.core.op import TABLE, Call, Linear, Op
+from wengert.core.ops.op import TABLE, Call, Linear, Op
 from wengert.core.spec import category, spec_of
 from wengert.core.tensor import wrap
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.core.tensor import Tensor
 
 UNARY = ("exp", "sin", "tanh", "negative", "square", "isfinite")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import signal
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.ops import definitions
 
 rng = np.random.default_rng(0)

@@ -23,8 +23,8 @@ import pytest
 
 import wengert as wg
 from wengert.cli import parser
-from wengert.core.declare import METHODS, PUBLIC
-from wengert.core.op import TABLE
+from wengert.core.ops.declare import METHODS, PUBLIC
+from wengert.core.ops.op import TABLE
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -20,12 +20,12 @@ import pytest
 import wengert as wg
 from document_checks import check, checked
 from documents import Mutant, corpus, mutant
-from wengert.core.attributes import KINDS, is_kind, is_role
-from wengert.core.checked import inferred
 from wengert.core.dims import Dim
-from wengert.core.graph_values import pack, unpack
-from wengert.core.op import DEFERRED, TABLE, Call, Op, find_op
-from wengert.core.record import SCALARS
+from wengert.core.graph.checked import inferred
+from wengert.core.graph.values import pack, unpack
+from wengert.core.ops.attributes import KINDS, is_kind, is_role
+from wengert.core.ops.op import DEFERRED, TABLE, Call, Op, find_op
+from wengert.core.ops.record import SCALARS
 from wengert.core.spec import spec_of
 
 # -- control flow: the graphs inside

@@ -17,7 +17,7 @@ import pytest
 
 import wengert as wg
 from random_graphs import random_graph
-from wengert.explain import draw, layout, scene, style
+from wengert.explain.pictures import draw, layout, scene, style
 
 SVG = "{http://www.w3.org/2000/svg}"
 S = wg.spec

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 
 NAN, INF = math.nan, math.inf
 

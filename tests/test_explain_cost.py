@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.graph_numbers import VIEWS
-from wengert.core.op import TABLE
+from wengert.core.graph.numbers import VIEWS
+from wengert.core.ops.op import TABLE
 from wengert.explain import cost_rules
 
 M, N, K, B = 7, 5, 3, 2

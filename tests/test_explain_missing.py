@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.explain.missing import CAUSES
+from wengert.explain.gradients.missing import CAUSES
 
 
 class Program(NamedTuple):

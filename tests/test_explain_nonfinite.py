@@ -386,7 +386,7 @@ def method(name: str) -> Any:
 
 
 def test_every_operation_is_seen() -> None:
-    from wengert.explain.observe import observing
+    from wengert.explain.observing.observe import observing
 
     with observing() as seen:
         x = wg.tensor([[1.0, 2.0], [3.0, 4.0]])

@@ -16,8 +16,8 @@ import pytest
 
 import wengert as wg
 from random_graphs import random_graph
-from wengert.core.declare import composite, op
-from wengert.core.op import TABLE, Linear
+from wengert.core.ops.declare import composite, op
+from wengert.core.ops.op import TABLE, Linear
 from wengert.core.tensor import Tensor
 
 

@@ -12,9 +12,9 @@ import pytest
 import wengert as wg
 from random_graphs import random_graph
 from wengert.core.dims import Dim
-from wengert.core.graph_values import encode
-from wengert.core.op import TABLE, Call, Op
-from wengert.core.record import SCALARS, abstract_input, bind
+from wengert.core.graph.values import encode
+from wengert.core.ops.op import TABLE, Call, Op
+from wengert.core.ops.record import SCALARS, abstract_input, bind
 from wengert.core.spec import spec_of
 from wengert.core.tensor import Tensor
 

@@ -14,7 +14,7 @@ import pytest
 
 import wengert as wg
 from wengert.core.mode import get_mode
-from wengert.core.record import abstract_input
+from wengert.core.ops.record import abstract_input
 
 f64 = wg.float64
 

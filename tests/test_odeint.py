@@ -13,8 +13,8 @@ from scipy.linalg import expm
 
 import wengert as wg
 from wengert.solve import ConvergenceError, Event, Solution, odeint
-from wengert.solve.ode_tableaux import TABLEAUX, Tableau
-from wengert.solve.odeint import Method
+from wengert.solve.ode.odeint import Method
+from wengert.solve.ode.tableaux import TABLEAUX, Tableau
 
 A = np.array([[-0.5, 2.0], [-2.0, -0.3]])
 Y0 = np.array([1.0, 0.5])

@@ -9,7 +9,7 @@ import opchecks
 import wengert as wg  # noqa: F401  (declares the table)
 import wengert.transforms.control  # noqa: F401  (declares the ops of control flow)
 from opchecks import calls, checked_ops
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 
 OPS = {op.name: op for op in checked_ops()}
 # Structural entries that compute nothing of their own.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import wengert as wg
 from random_graphs import SPECIAL, random_graph
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.passes import FINITE, VALUE_SAFE, RuleSet, cse, dce, fold, optimize, rewrite, simplify
 
 PASSES = {"simplify": simplify, "cse": cse, "fold": fold, "dce": dce, "optimize": optimize}

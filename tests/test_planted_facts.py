@@ -11,7 +11,7 @@ import pytest
 import opchecks
 import wengert as wg
 from opchecks import calls, checked_ops
-from wengert.core.op import Joint, Op, Route
+from wengert.core.ops.op import Joint, Op, Route
 
 CHECKS = (opchecks.check_adjoint, opchecks.check_derivatives, opchecks.check_recorded)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.ops.random import philox
 
 WORD = (1 << 64) - 1

@@ -17,8 +17,8 @@ import pytest
 import wengert as wg
 from test_fuzz import F64, seeded
 from wengert.core.node import Node
-from wengert.core.op import Joint, Op
-from wengert.core.record import bind
+from wengert.core.ops.op import Joint, Op
+from wengert.core.ops.record import bind
 
 
 def wide() -> wg.Graph:
@@ -209,8 +209,8 @@ def test_independent_nodes_run_at_the_same_time() -> None:
 INTERRUPTED = """
 import threading, time
 import wengert as wg
-from wengert.core.op import Op, Joint
-from wengert.core.record import bind
+from wengert.core.ops.op import Op, Joint
+from wengert.core.ops.record import bind
 
 def forward(x):
     time.sleep(0.05)

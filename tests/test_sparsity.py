@@ -10,7 +10,7 @@ import pytest
 import wengert as wg
 from forwardchecks import function, moving
 from opchecks import calls, checked_ops
-from wengert.core.op import DEFERRED, find_op
+from wengert.core.ops.op import DEFERRED, find_op
 from wengert.core.tensor import wrap
 from wengert.transforms.derivatives.tangents import Recording
 from wengert.transforms.jacobians import coloring

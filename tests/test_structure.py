@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.ops.aliases import alias, dim_alias
 
 FLOATS = (wg.float16, wg.bfloat16, wg.float32, wg.float64)

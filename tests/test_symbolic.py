@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.symbolic import derivative, equal, from_sympy, gradient, hessian, jacobian, latex, parse, simplify
 from wengert.symbolic import text as write
 from wengert.symbolic.table import HOLES, SYMPY

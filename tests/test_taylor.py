@@ -15,7 +15,7 @@ from forwardchecks import directions, function, moving
 from opchecks import calls
 from test_op_table import OPS
 from wengert import Tensor
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 
 F64 = wg.float64
 

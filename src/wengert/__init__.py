@@ -16,7 +16,6 @@ from typing import Any
 from . import ops
 from .core import spec as _spec
 from .core import tree
-from .core.declare import METHODS, PUBLIC
 from .core.errors import (
     DataError,
     DTypeError,
@@ -31,10 +30,11 @@ from .core.errors import (
     install_traceback_filter,
     install_warning_filter,
 )
-from .core.graph import Graph
+from .core.graph.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
-from .core.op import DEFERRED, Op
+from .core.ops.declare import METHODS, PUBLIC
+from .core.ops.op import DEFERRED, Op
 from .core.spec import (
     Spec,
     bool_,
@@ -130,10 +130,10 @@ _LAZY_NAMES = {
     "summary": ".nn.summary",
     "vmap": ".transforms.batch.vmap",
     "placeholder": ".execute.static",
-    "set_eager_kernels": ".core.kernels",
+    "set_eager_kernels": ".core.ops.kernels",
     "set_num_threads": ".execute.native.run.threads",
     "taylor": ".transforms.taylor",
-    "check_grads": ".explain.gradcheck",
+    "check_grads": ".explain.gradients.gradcheck",
 }
 
 
@@ -143,9 +143,9 @@ DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), 
 # What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
 _LAZY_METHODS = {
     "run": ".execute.scheduler",
-    "to_dot": ".explain.dot",
-    "to_svg": ".explain.draw",
-    "_repr_svg_": ".explain.draw",
+    "to_dot": ".explain.pictures.dot",
+    "to_svg": ".explain.pictures.draw",
+    "_repr_svg_": ".explain.pictures.draw",
 }
 
 

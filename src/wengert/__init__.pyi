@@ -8,8 +8,6 @@ import numpy as np
 from .ops.generator import Generator
 from . import ops as ops
 from .core import tree as tree
-from .core.declare import METHODS as METHODS
-from .core.declare import PUBLIC as PUBLIC
 from .core.errors import DataError as DataError
 from .core.errors import DTypeError as DTypeError
 from .core.errors import FeedError as FeedError
@@ -22,14 +20,16 @@ from .core.errors import WengertError as WengertError
 from .core.errors import WriteError as WriteError
 from .core.errors import install_traceback_filter as install_traceback_filter
 from .core.errors import install_warning_filter as install_warning_filter
-from .core.graph import Graph as Graph
+from .core.graph.graph import Graph as Graph
 from .core.mode import enable_grad as enable_grad
 from .core.mode import is_grad_enabled as is_grad_enabled
 from .core.mode import no_grad as no_grad
 from .core.mode import set_grad_enabled as set_grad_enabled
 from .core.node import Node as Node
-from .core.op import DEFERRED as DEFERRED
-from .core.op import Op as Op
+from .core.ops.declare import METHODS as METHODS
+from .core.ops.declare import PUBLIC as PUBLIC
+from .core.ops.op import DEFERRED as DEFERRED
+from .core.ops.op import Op as Op
 from .core.spec import Spec as Spec
 from .core.spec import bool_ as bool_
 from .core.spec import complex64 as complex64
@@ -75,7 +75,7 @@ from . import symbolic as symbolic
 from . import train as train
 from .execute.static import Placeholder as Placeholder
 from .transforms.tracing.host import callback as callback
-from .explain.gradcheck import check_grads as check_grads
+from .explain.gradients.gradcheck import check_grads as check_grads
 from .transforms.checkpoint.checkpoint import checkpoint as checkpoint
 from .transforms.checkpoint.checkpoint import checkpoint_policies as checkpoint_policies
 from .transforms.checkpoint.checkpoint import checkpoint_sequential as checkpoint_sequential
@@ -100,7 +100,7 @@ from .transforms.derivatives.tangents import linearize as linearize
 from .transforms.control import map as map
 from .execute.static import placeholder as placeholder
 from .transforms.control import scan as scan
-from .core.kernels import set_eager_kernels as set_eager_kernels
+from .core.ops.kernels import set_eager_kernels as set_eager_kernels
 from .execute.native.run.threads import set_num_threads as set_num_threads
 from .transforms.jacobians.sparse import sparse_hessian as sparse_hessian
 from .transforms.jacobians.sparse import sparse_jacobian as sparse_jacobian

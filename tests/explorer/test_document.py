@@ -20,15 +20,16 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.core.op import TABLE, Linear, Op, Partial
-from wengert.explain.edges import Puller, is_start
-from wengert.explain.flow import pattern_of
-from wengert.explorer import Exploration, forms
+from wengert.core.ops.op import TABLE, Linear, Op, Partial
+from wengert.explain.gradients.edges import Puller, is_start
+from wengert.explain.gradients.flow import pattern_of
+from wengert.explorer import Exploration
 from wengert.explorer import explore as explore_and_compile
-from wengert.explorer.document import KINDS, PHASES, SEEN, TRACKED, VIEW, document
-from wengert.explorer.lives import classes
-from wengert.explorer.script import record_script
-from wengert.explorer.stats import code, details
+from wengert.explorer.document import forms
+from wengert.explorer.document.document import KINDS, PHASES, SEEN, TRACKED, VIEW, document
+from wengert.explorer.document.lives import classes
+from wengert.explorer.document.stats import code, details
+from wengert.explorer.recording.script import record_script
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = json.loads((ROOT / "src/wengert/explorer/trace.schema.json").read_text())

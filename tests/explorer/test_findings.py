@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wengert.explorer.document import document
+from wengert.explorer.document.document import document
 from wengert.explorer.findings import Finding, findings
-from wengert.explorer.script import record_script
+from wengert.explorer.recording.script import record_script
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

@@ -12,8 +12,8 @@ from wengert.passes.origins import Origins
 
 pytest.importorskip("llvmlite")
 from wengert.execute.native.run.timeline import NativeTrace
-from wengert.explorer import kernels as made
-from wengert.explorer.rerun import Rerun
+from wengert.explorer.recording import kernels as made
+from wengert.explorer.recording.rerun import Rerun
 
 
 def rerun(*results: wg.Tensor) -> Rerun:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from wengert.explorer.document import document
-from wengert.explorer.script import record_script
+from wengert.explorer.document.document import document
+from wengert.explorer.recording.script import record_script
 
 HEAD = """
 import numpy as np

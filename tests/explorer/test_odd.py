@@ -21,11 +21,12 @@ import wengert as wg
 from wengert.cli import main
 from wengert.core.errors import GraphError
 from wengert.core.node import Node
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.execute.jit.jit import Jit
-from wengert.explorer import Exploration, stats
+from wengert.explorer import Exploration
+from wengert.explorer.document import stats
 from wengert.explorer.playground.script import ScriptFault, script_run
-from wengert.explorer.script import record_script
+from wengert.explorer.recording.script import record_script
 from wengert.optim.optimizer import Optimizer
 from wengert.transforms.derivatives import reverse
 

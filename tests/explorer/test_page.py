@@ -15,8 +15,8 @@ import pytest
 
 import wengert as wg
 from wengert.explorer import Exploration, explore
+from wengert.explorer.document.stats import num
 from wengert.explorer.page import asset, packed
-from wengert.explorer.stats import num
 
 
 @pytest.fixture

@@ -15,14 +15,14 @@ import pytest
 import wengert as wg
 from wengert import nn, optim
 from wengert.core.node import Node
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.execute.jit.jit import Jit
-from wengert.explain.observe import observing
+from wengert.explain.observing.observe import observing
 from wengert.explorer import explore
 from wengert.explorer.api import record_call
-from wengert.explorer.recorder import MOST_PASSES, Recorder
-from wengert.explorer.recording import Recording, Row
-from wengert.explorer.script import record_script
+from wengert.explorer.recording.recorder import MOST_PASSES, Recorder
+from wengert.explorer.recording.recording import Recording, Row
+from wengert.explorer.recording.script import record_script
 from wengert.optim.optimizer import Optimizer
 from wengert.transforms.derivatives import reverse
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wengert as wg
-from wengert.explorer import tensor_paths as made
-from wengert.explorer.slopes import FromRow
+from wengert.explorer.document import tensor_paths as made
+from wengert.explorer.document.slopes import FromRow
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(json.loads((ROOT / "src/wengert/explorer/trace.schema.json").read_text()))

@@ -26,7 +26,7 @@ import numpy as np
 from fuzz_programs import words
 
 import wengert as wg
-from wengert.core.evaluate import compute
+from wengert.core.graph.evaluate import compute
 from wengert.core.node import Node
 from wengert.transforms.control import ops as control_ops
 

@@ -17,7 +17,7 @@ from fuzz_programs import Array, Program
 from fuzzing import Failure, bits, compared
 
 import wengert as wg
-from wengert.core.evaluate import run
+from wengert.core.graph.evaluate import run
 
 
 def _fresh(a: Array) -> Any:

@@ -92,7 +92,7 @@ class Program:
             "import numpy as np",
             "from ml_dtypes import bfloat16",
             "import wengert as wg",
-            "from wengert.core.evaluate import run",
+            "from wengert.core.graph.evaluate import run",
             "from wengert.execute.native.compile import compile_graph",
             "F, nan, inf = wg.nn.functional, np.nan, np.inf",
         ]

@@ -23,7 +23,7 @@ from fuzz_programs import Array, Program, evaluate
 from programs import all_shared
 
 import wengert as wg
-from wengert.core.evaluate import run
+from wengert.core.graph.evaluate import run
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.types import Target
 from wengert.execute.native.compile import compile_graph

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from wengert.core.graph.snapshot import input_node
 from wengert.core.node import Node, make_node
-from wengert.core.op import TABLE
-from wengert.core.snapshot import input_node
+from wengert.core.ops.op import TABLE
 from wengert.core.spec import spec_of
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.kernel import Kernel

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert as wg
-from wengert.core.evaluate import run
+from wengert.core.graph.evaluate import run
 from wengert.execute.native.compile import Compiled, compile_graph
 
 F = wg.nn.functional

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.evaluate import run
-from wengert.core.op import TABLE
-from wengert.core.record import bind
+from wengert.core.graph.evaluate import run
+from wengert.core.ops.op import TABLE
+from wengert.core.ops.record import bind
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 

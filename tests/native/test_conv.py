@@ -14,7 +14,7 @@ from stepping import TARGETS, Bench, node_of
 
 import wengert.execute.native.kernels.conv.lowerings  # noqa: F401
 from wengert.core.node import Node
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.plan.lowering import RULES, Epilogue, Lowering

@@ -17,7 +17,7 @@ from fuzzing import TARGETS
 from programs import all_shared
 
 import wengert as wg
-from wengert.core.evaluate import run
+from wengert.core.graph.evaluate import run
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import Compiled, compile_graph
 from wengert.execute.native.run.runtime import Program

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core import kernels
 from wengert.core.errors import WengertError
-from wengert.core.op import TABLE, Call, Op
+from wengert.core.ops import kernels
+from wengert.core.ops.op import TABLE, Call, Op
 from wengert.execute.native import eager
 
 pytest.importorskip("llvmlite")
@@ -365,7 +365,7 @@ def run_python(code: str, setting: str = "") -> str:
 
 SCRIPT = """
 import sys, wengert as wg
-from wengert.core import kernels
+from wengert.core.ops import kernels
 x = wg.ones(1000, 1000)
 for _ in range({n}):
     wg.softmax(x)

@@ -18,7 +18,7 @@ pytest.importorskip("llvmlite")
 from test_scalars import ALL, HALVES, operands
 
 import wengert as wg
-from wengert.core.op import TABLE, Op
+from wengert.core.ops.op import TABLE, Op
 from wengert.core.spec import spec_of
 
 # Units in the last place between the two; what is not named: 8. Of what has a large condition number far out

@@ -22,7 +22,7 @@ import contextlib, importlib, os, pkgutil, signal, sys, threading, time, warning
 import numpy as np
 import wengert as wg
 from wengert import nn, optim
-from wengert.explain.observe import observing
+from wengert.explain.observing.observe import observing
 
 warnings.simplefilter("error")
 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
@@ -102,7 +102,7 @@ def test_all_locks_are_made_in_one_place() -> None:
     package = Path(wengert.__file__).parent
     found = []
     for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package) == Path("core/locks.py"):
+        if path.relative_to(package) == Path("core/state/locks.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module in ("threading", "_thread"):
@@ -122,7 +122,7 @@ def test_all_locks_are_made_in_one_place() -> None:
 def test_a_fork_while_another_thread_holds_any_lock() -> None:
     apart(
         """
-        from wengert.core import locks, turns
+        from wengert.core.state import locks, turns
 
         turns._FORK_WAIT = 1.0  # for the lock by which it is known who is at work: nobody holds that for long
         for module in pkgutil.walk_packages(wg.__path__, "wengert."):
@@ -223,7 +223,7 @@ def test_a_fork_in_the_midst_of_a_trace_goes_on_with_it() -> None:
 def test_a_fork_while_another_thread_is_recorded() -> None:
     apart(
         """
-        from wengert.explorer.recorder import Recorder
+        from wengert.explorer.recording.recorder import Recorder
 
         for block in (observing, lambda: Recorder().recording()):
             inside, go_on = threading.Event(), threading.Event()

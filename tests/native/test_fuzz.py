@@ -12,7 +12,7 @@ from fuzz_programs import Program, target_of
 from fuzz_steps import random_program
 from fuzzing import TARGETS, check, compared, minimal, shrunk
 
-from wengert.core.evaluate import run
+from wengert.core.graph.evaluate import run
 
 COUNT, AT_ONCE = 200, 10
 

@@ -20,7 +20,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.execute.jit import programs
+from wengert.execute.jit import variants as programs
 from wengert.execute.jit.jit import Jit
 from wengert.execute.native.dispatch import entry
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.evaluate import run
+from wengert.core.graph.evaluate import run
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 

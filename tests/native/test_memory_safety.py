@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 from wengert.core.tensor import Tensor
 from wengert.execute.native.compile import compile_graph
 

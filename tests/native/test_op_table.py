@@ -15,9 +15,9 @@ import pytest
 
 import wengert as wg
 from wengert.core.errors import WengertError
-from wengert.core.evaluate import run
-from wengert.core.graph import Graph
-from wengert.core.op import TABLE, Call, Op
+from wengert.core.graph.evaluate import run
+from wengert.core.graph.graph import Graph
+from wengert.core.ops.op import TABLE, Call, Op
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 

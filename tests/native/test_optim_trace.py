@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core import evaluate
-from wengert.core.at_once import undoing
-from wengert.core.capture import Capture, reset_capture, set_capture
-from wengert.core.cells import Cell, TensorCell
-from wengert.core.graph import Graph
+from wengert.core.graph import evaluate
+from wengert.core.graph.graph import Graph
+from wengert.core.graph.snapshot import Given
 from wengert.core.mode import get_mode, reset_mode, set_mode
-from wengert.core.record import abstract_input
-from wengert.core.snapshot import Given
+from wengert.core.ops.record import abstract_input
+from wengert.core.state.at_once import undoing
+from wengert.core.state.capture import Capture, reset_capture, set_capture
+from wengert.core.state.cells import Cell, TensorCell
 from wengert.core.tensor import Tensor, asarray
 from wengert.nn import BatchNorm1d, BatchNorm2d
 from wengert.optim import lr_scheduler as schedules

@@ -18,9 +18,9 @@ from fuzz_programs import Program
 from fuzz_steps import random_program
 
 import wengert as wg
-from wengert.core.evaluate import run
-from wengert.core.op import TABLE, Op
-from wengert.core.snapshot import input_node, located
+from wengert.core.graph.evaluate import run
+from wengert.core.graph.snapshot import input_node, located
+from wengert.core.ops.op import TABLE, Op
 from wengert.execute.native.codegen import kernel, machine
 from wengert.execute.native.codegen import object_cache as cache
 from wengert.execute.native.compile import Compiled, compile_graph

@@ -14,8 +14,8 @@ from stepping import TARGETS, Bench, node_of
 
 import wengert as wg
 import wengert.execute.native.kernels.conv.pooling
-from wengert.core.op import TABLE
-from wengert.core.record import bind
+from wengert.core.ops.op import TABLE
+from wengert.core.ops.record import bind
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.compile import compile_graph

@@ -18,9 +18,9 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import wengert
+from wengert.core.graph.snapshot import input_node
 from wengert.core.node import Node, make_node
-from wengert.core.op import TABLE, Missing
-from wengert.core.snapshot import input_node
+from wengert.core.ops.op import TABLE, Missing
 from wengert.core.spec import spec_of
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.builder import Builder, Value

@@ -12,7 +12,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 import ml_dtypes
 from stepping import TARGETS, check, lowered, node_of, same, strided
 
-from wengert.core.op import TABLE
+from wengert.core.ops.op import TABLE
 
 DTYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i2", "i1", "u1", "u4", "u8", "?"]
 SHAPES: list[tuple[int, ...]] = [(1,), (0,), (9,), (64,), (65,), (300,), (3, 40), (700, 3), (2, 5, 3), (0, 4), (4, 0)]

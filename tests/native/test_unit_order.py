@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import wengert as wg
-from wengert.core.evaluate import run
-from wengert.core.graph import Graph
+from wengert.core.graph.evaluate import run
+from wengert.core.graph.graph import Graph
 from wengert.core.node import Node
 
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")

@@ -143,6 +143,6 @@ def install_warning_filter() -> None:
 
     log(0) and 1/0 are values here, not events. The filter names Wengert's modules only: NumPy code
     of the user warns as before. Where something makes warnings errors on top of it (pytest does),
-    the operation is run again without NumPy's check (see `core/record.py`).
+    the operation is run again without NumPy's check (see `core/ops/record.py`).
     """
     warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"wengert\.")

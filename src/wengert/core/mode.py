@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from .op import Op
+    from .ops.op import Op
     from .source import Source
 
 F = TypeVar("F", bound="Callable[..., Any]")

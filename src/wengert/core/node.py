@@ -12,7 +12,7 @@ from .source import Source, resolve
 
 if TYPE_CHECKING:
     from .mode import Scope
-    from .op import Op
+    from .ops.op import Op
     from .spec import Spec
 
 EMPTY_ATTRS: dict[str, Any] = {}

@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from .capture import note_write
 from .errors import GraphError, fail
-from .op import TABLE
+from .ops.op import TABLE
 from .spec import (
     DType,
     Spec,
@@ -29,6 +28,7 @@ from .spec import (
     float64,
     spec_of,
 )
+from .state.capture import note_write
 from .tensor import LEAF, Tensor, abstract, bind_detach, leaf_node, new, wrap
 
 # What Python computes in, by category.

@@ -12,13 +12,13 @@ import numpy as np
 
 from . import tree
 from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_numpy
-from .capture import fresh_leaves, get_capture, note_gradient, open_variables
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
-from .op import TABLE, Linear, Op
+from .ops.op import TABLE, Linear, Op
 from .source import Source
 from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
+from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
 
 Scalar = bool | int | float | complex
 

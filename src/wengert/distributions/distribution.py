@@ -9,7 +9,7 @@ import numpy as np
 import wengert as wg
 
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
-from ..core.operands import promote_tensors
+from ..core.ops.operands import promote_tensors
 from ..core.spec import Shape, category, default_float, normalize_shape
 from ..core.tensor import Tensor
 from ..ops.structure.shapes import as_operand

@@ -9,11 +9,11 @@ import numpy as np
 
 from ..core import tree
 from ..core.errors import DTypeError, FeedError, ShapeError, fail, first_line
-from ..core.evaluate import run
-from ..core.graph import Graph
+from ..core.graph.evaluate import run
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import specs_of
 from ..core.mode import get_mode
 from ..core.node import Node
-from ..core.snapshot import specs_of
 from ..core.spec import show
 from ..core.tensor import Tensor, asarray, wrap
 from ..transforms.tracing.replay import replay

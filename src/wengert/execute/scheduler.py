@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core import locks
 from ..core.errors import GraphError, fail
-from ..core.evaluate import compute
-from ..core.graph import Graph
+from ..core.graph.evaluate import compute
+from ..core.graph.graph import Graph
 from ..core.node import Node
+from ..core.state import locks
 from ..core.tensor import wrap
 from .gantt import Row, Scale, chart
 from .interpreter import feed, nest_outputs

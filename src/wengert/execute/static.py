@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
-from ..core.checked import inferred
 from ..core.dims import Dim, bind_dims, has_dims
 from ..core.errors import DTypeError, FeedError, GraphError, fail
-from ..core.evaluate import run
-from ..core.graph import Graph
+from ..core.graph.checked import inferred
+from ..core.graph.evaluate import run
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import located
 from ..core.mode import get_mode
 from ..core.node import Node, make_node
-from ..core.record import caller
-from ..core.snapshot import located
+from ..core.ops.record import caller
 from ..core.spec import DType, Spec, as_dtype, category, spec_of
 from ..core.tensor import INPUT, Tensor, asarray, wrap
 from ..transforms.tracing.trace import unknown_sizes

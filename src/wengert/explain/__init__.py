@@ -3,11 +3,11 @@
 from .cost import Cost, cost
 from .dead_units import DeadUnits, dead_units
 from .diff import Diff, diff
-from .flow import Flow, flow
+from .gradients.flow import Flow, flow
+from .gradients.missing import Missing, missing
+from .gradients.paths import Paths, paths
 from .memory import Memory, memory
-from .missing import Missing, missing
 from .nonfinite import Nonfinite, nonfinite
-from .paths import Paths, paths
 from .precision import Precision, precision
 
 __all__ = [

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import DTypeError, GraphError, fail
-from ..core.graph import Graph
-from ..core.graph_numbers import VIEWS
+from ..core.graph.graph import Graph
+from ..core.graph.numbers import VIEWS
+from ..core.graph.snapshot import inputs_of, specs_of
 from ..core.node import Node
-from ..core.record import OUTPUT
-from ..core.snapshot import inputs_of, specs_of
+from ..core.ops.record import OUTPUT
 from ..core.source import Source
 from ..core.tensor import Tensor
 from ..execute.jit.recorded import CompiledOp

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..core.errors import GraphError
+from ..core.graph.snapshot import specs_of
 from ..core.node import Node
-from ..core.op import spec_of_input
-from ..core.snapshot import specs_of
+from ..core.ops.op import spec_of_input
 from ..core.spec import Spec
 
 Count = Any  # an int, or a polynomial in unknown sizes

@@ -11,14 +11,14 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.errors import GradientError, ShapeError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.op import Op
+from ..core.ops.op import Op
 from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from ..transforms.derivatives.reverse import backward_pass
-from .arguments import tensors_of, tracked
-from .observe import observing
-from .observer import Observer, Pull, Step
+from .observing.arguments import tensors_of, tracked
+from .observing.observe import observing
+from .observing.observer import Observer, Pull, Step
 
 # Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
 ACTIVATIONS = {

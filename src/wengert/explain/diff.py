@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..core.errors import DTypeError, fail
-from ..core.graph import Graph
-from ..core.graph_compare import same_values
-from ..core.graph_values import digest, encode
+from ..core.graph.compare import same_values
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, LEAVES, PARAMETER, specs_of
+from ..core.graph.values import digest, encode
 from ..core.node import Node
-from ..core.snapshot import CONSTANT, LEAVES, PARAMETER, specs_of
 from ..core.source import Source
 from ..core.tensor import INPUT
 from .report import html_table, place

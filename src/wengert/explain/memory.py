@@ -18,19 +18,19 @@ import numpy as np
 
 from ..core.dims import has_dims
 from ..core.errors import DTypeError, GradientError, GraphError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
 from ..core.node import Freed, Hooked, Node, Recomputed
-from ..core.op import Partial
-from ..core.record import OUTPUT, kept_values
+from ..core.ops.op import Partial
+from ..core.ops.record import OUTPUT, kept_values
 from ..core.source import Source
 from ..core.tensor import LEAF, Tensor, wrap
 from ..transforms.derivatives.custom_op import CustomOp
 from ..transforms.derivatives.reverse import freed_error, reachable
-from .edges import Puller, Visit, backward_walk, expression, run_recorded
-from .observer import Step
-from .replayed import replay
+from .gradients.edges import Puller, Visit, backward_walk, expression, run_recorded
+from .observing.observer import Step
+from .observing.replayed import replay
+from .pictures.timeline import timeline
 from .report import columns, html_table, place, size
-from .timeline import timeline
 
 Phase = Literal["forward", "backward"]
 Role = Literal["value", "saved", "gradient"]

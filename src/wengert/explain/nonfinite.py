@@ -15,12 +15,12 @@ from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..transforms.derivatives.reverse import backward_pass
-from .arguments import arguments, tensors_of
 from .causes import INPUT, UPDATE, Cause, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
-from .observe import observing
-from .observer import Observer, Pull, Step
-from .replayed import is_freed, opened, replay, restored
+from .observing.arguments import arguments, tensors_of
+from .observing.observe import observing
+from .observing.observer import Observer, Pull, Step
+from .observing.replayed import is_freed, opened, replay, restored
 
 Phase = Literal["input", "update", "forward", "backward"]
 

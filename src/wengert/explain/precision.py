@@ -22,10 +22,10 @@ from ..core.source import Source
 from ..core.spec import category
 from ..core.tensor import Tensor
 from ..transforms.derivatives.reverse import backward_pass
-from .arguments import arguments, tensors_of
-from .observe import observing
-from .observer import Step
-from .replayed import opened, replay
+from .observing.arguments import arguments, tensors_of
+from .observing.observe import observing
+from .observing.observer import Step
+from .observing.replayed import opened, replay
 
 _SHOWN = 8
 # Numbers that are multiples of a part so small of the power of two above them are taken for exact.

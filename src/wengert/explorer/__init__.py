@@ -4,8 +4,8 @@
 """
 
 from .api import Exploration, explore
-from .document import Document, document
-from .recording import Recording
-from .script import record_script
+from .document.document import Document, document
+from .recording.recording import Recording
+from .recording.script import record_script
 
 __all__ = ["Document", "Exploration", "Recording", "document", "explore", "record_script"]

@@ -13,27 +13,28 @@ import numpy as np
 
 from ..core import tree
 from ..core.errors import DTypeError, GraphError, fail, user_frame
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.spec import Spec, category
 from ..core.tensor import Tensor, asarray, wrap
 from ..execute.interpreter import feed
-from ..explain import observe
-from ..explain.arguments import parameter_names, tensors_of
+from ..explain.observing import observe
+from ..explain.observing.arguments import parameter_names, tensors_of
 from ..transforms.derivatives import reverse
-from . import notebook, reached
-from .compare import edits
-from .document import Document, described
+from . import notebook
+from .document.compare import edits
+from .document.document import Document, described
+from .document.tensor_paths import tensor_paths
 from .findings import Finding
-from .gathered import from_graph, from_tensor, graph_title
-from .kernels import compile_run, kernels, native
-from .names import name_leaves
 from .page import page
-from .parallel import parallel
-from .recorder import Recorder
-from .recording import Recording, recorded
-from .rerun import of_recording
-from .tensor_paths import tensor_paths
+from .recording import reached
+from .recording.gathered import from_graph, from_tensor, graph_title
+from .recording.kernels import compile_run, kernels, native
+from .recording.names import name_leaves
+from .recording.parallel import parallel
+from .recording.recorder import Recorder
+from .recording.recording import Recording, recorded
+from .recording.rerun import of_recording
 
 # Up to so many rows a recorded run is compiled without being asked to.
 COMPILED = 1000

@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import Any
 
 from ..core.errors import StateError, fail
+from .document.stats import details
 from .page import asset, packed, page
-from .recording import Row
-from .stats import details
+from .recording.recording import Row
 
 HEIGHT = 640
 

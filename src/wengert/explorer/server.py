@@ -30,9 +30,9 @@ from urllib.parse import parse_qs, urlsplit
 
 from ..core.errors import StateError, fail
 from .api import Exploration
+from .document.stats import details
 from .notebook import asked
 from .page import asset, packed
-from .stats import details
 
 HOST = "127.0.0.1"
 # Frames on their way to a page that it has not painted yet.

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..core.dims import Dim
-from ..core.graph import Graph
-from ..core.graph_values import encode
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, PARAMETER, specs_of
+from ..core.graph.values import encode
 from ..core.mode import Scope
 from ..core.node import Node
-from ..core.record import OUTPUT
-from ..core.snapshot import CONSTANT, PARAMETER, specs_of
+from ..core.ops.record import OUTPUT
 from ..core.spec import Spec
 from ..core.tensor import INPUT
 from ..explain.report import place

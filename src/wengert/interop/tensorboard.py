@@ -17,7 +17,7 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.errors import DTypeError, GraphError, ShapeError, StateError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
 from ..core.tensor import Tensor, asarray
 from ..transforms.tracing.trace import graph as traced
 from .named_nodes import NamedNode, named_nodes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import functional, init, utils
-from .activation import (
+from .layers.activation import (
     ELU,
     GELU,
     SELU,
@@ -22,9 +22,9 @@ from .activation import (
     Softsign,
     Tanh,
 )
-from .attention import MultiHeadAttention, MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
-from .container import ModuleDict, ModuleList, ParameterList, Sequential
-from .conv import (
+from .layers.attention import MultiHeadAttention, MultiheadAttention, TransformerEncoder, TransformerEncoderLayer
+from .layers.container import ModuleDict, ModuleList, ParameterList, Sequential
+from .layers.conv import (
     AdaptiveAvgPool2d,
     AvgPool1d,
     AvgPool2d,
@@ -35,9 +35,9 @@ from .conv import (
     MaxPool1d,
     MaxPool2d,
 )
-from .dropout import Dropout, Dropout2d
-from .linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
-from .loss import (
+from .layers.dropout import Dropout, Dropout2d
+from .layers.linear import Bilinear, Embedding, Flatten, Identity, Linear, Unflatten
+from .layers.loss import (
     BCELoss,
     BCEWithLogitsLoss,
     CrossEntropyLoss,
@@ -48,10 +48,10 @@ from .loss import (
     NLLLoss,
     SmoothL1Loss,
 )
+from .layers.norm import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
+from .layers.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .module import Module
-from .norm import BatchNorm1d, BatchNorm2d, GroupNorm, LayerNorm, RMSNorm
 from .parameter import Parameter
-from .recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from .utils import clip_grad_norm_, clip_grad_value_, parameters_to_vector, vector_to_parameters
 
 __all__ = [

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
-from ..core.graph import Graph, is_parameter
+from ..core.graph.graph import Graph, is_parameter
+from ..core.graph.snapshot import Given
 from ..core.mode import Scope, get_mode, reset_mode, set_mode
 from ..core.node import Node
-from ..core.record import abstract_input, resumed
-from ..core.snapshot import Given
+from ..core.ops.record import abstract_input, resumed
 from ..core.spec import Spec, as_dtype, spec_of
 from ..core.tensor import Tensor, wrap
 from ..ops.random.generator import Generator, default_generator

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import DTypeError, GraphError, StateError, fail
-from ..core.graph_numbers import saved_values
-from ..core.record import OUTPUT
-from ..core.snapshot import specs_of
+from ..core.graph.numbers import saved_values
+from ..core.graph.snapshot import specs_of
+from ..core.ops.record import OUTPUT
 from ..core.tensor import Tensor
 from ..explain.cost import cost
 from ..explain.report import columns, html_table, number, size

@@ -14,7 +14,7 @@ from inspect import Parameter
 from typing import Any, NoReturn, TypeVar
 
 from ..core.errors import DTypeError, fail
-from ..core.op import compiled
+from ..core.ops.op import compiled
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..core.declare import op
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
-from ..core.op import Call, Linear, Missing, Op
-from ..core.record import another, bind
+from ..core.ops.declare import op
+from ..core.ops.op import Call, Linear, Missing, Op
+from ..core.ops.record import another, bind
 from ..core.spec import (
     Spec,
     as_dtype,

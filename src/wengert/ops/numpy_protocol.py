@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare import METHODS
 from ..core.errors import GradientError, GraphError, fail
 from ..core.mode import get_mode
-from ..core.op import TABLE
+from ..core.ops.declare import METHODS
+from ..core.ops.op import TABLE
 from ..core.tensor import Tensor
 from .structure.shapes import as_operand
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.declare import op
 from ..core.errors import ShapeError, fail
-from ..core.op import Call, Missing, Op, Route
+from ..core.ops.declare import op
+from ..core.ops.op import Call, Missing, Op, Route
 from ..core.spec import show
 
 _EVERYWHERE = np.ones((), np.bool_)

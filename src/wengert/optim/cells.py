@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array
-from ..core.at_once import Call, later
-from ..core.cells import Cell
 from ..core.spec import Spec, float64, int64, spec_of
 from ..core.standins import weak
+from ..core.state.at_once import Call, later
+from ..core.state.cells import Cell
 from ..core.tensor import Tensor, abstract, wrap
 
 _NUMBER = spec_of((), float64)

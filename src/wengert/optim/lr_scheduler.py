@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..core.capture import get_capture
 from ..core.errors import DTypeError, GraphError, ShapeError, StateError, fail
+from ..core.state.capture import get_capture
 from ..core.tensor import Tensor
 from .optimizer import Group, Optimizer
 

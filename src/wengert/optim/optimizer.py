@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from .. import view_as_complex, view_as_real
-from ..core.cells import ArrayCell, Cell, TensorCell
 from ..core.errors import DTypeError, GradientError, GraphError, ShapeError, StateError, fail
 from ..core.mode import enable_grad, no_grad
-from ..core.record import same_value
+from ..core.ops.record import same_value
 from ..core.spec import DType, category, float32, real_dtype
 from ..core.standins import present
+from ..core.state.cells import ArrayCell, Cell, TensorCell
+from ..core.state.undisturbed import undisturbed
 from ..core.tensor import Tensor, asarray, wrap
-from ..core.undisturbed import undisturbed
 from .cells import CountCell, OptionCell, Options, changes_of
 
 Array = np.ndarray[Any, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..core.graph import Graph
-from ..core.graph_values import array_bytes, encode, opaque
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, LEAVES
+from ..core.graph.values import array_bytes, encode, opaque
 from ..core.node import Node
-from ..core.snapshot import CONSTANT, LEAVES
 from .origins import note
 from .rewrite import moved_onto, with_outputs
 

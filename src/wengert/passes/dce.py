@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..core.errors import GraphError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
 
 
 def dce(graph: Graph, outputs: Iterable[int] | None = None, *, inputs: bool = False) -> Graph:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..core.errors import WengertError
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, constant_node
 from ..core.node import Node
-from ..core.snapshot import CONSTANT, constant_node
 from ..core.spec import Spec
 from .rewrite import moved_onto, with_outputs
 

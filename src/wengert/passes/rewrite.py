@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import GraphError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, located, with_inputs
 from ..core.node import Node
-from ..core.op import TABLE, Op
-from ..core.snapshot import CONSTANT, located, with_inputs
+from ..core.ops.op import TABLE, Op
 from .origins import note
 
 # A rule looks at one node and gives the node that takes its place, or None where it does not apply.

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..core.graph.snapshot import constant_node
 from ..core.node import Node
-from ..core.op import TABLE
-from ..core.snapshot import constant_node
+from ..core.ops.op import TABLE
 from ..core.spec import Spec
 from .rewrite import Rewrite, Rule, RuleSet, build, is_op, number
 

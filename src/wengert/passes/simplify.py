@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
 from .cse import cse
 from .fold import fold
 from .rewrite import rewrite

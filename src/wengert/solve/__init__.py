@@ -10,9 +10,9 @@ from __future__ import annotations
 from .common import ConvergenceError, SolveInfo
 from .fixed_point import fixed_point
 from .linear import linear_solve
-from .minimize import minimize
-from .ode_events import Event
-from .odeint import Interpolation, OdeInfo, Solution, odeint
+from .minimizers.minimize import minimize
+from .ode.events import Event
+from .ode.odeint import Interpolation, OdeInfo, Solution, odeint
 from .root import root
 from .sparse import SparseMatrix
 

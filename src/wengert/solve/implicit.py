@@ -17,8 +17,8 @@ import numpy as np
 from .. import stack, where
 from ..core.errors import GradientError, GraphError, fail
 from ..core.node import Node
-from ..core.op import Joint
-from ..core.record import abstract_input, kept_values
+from ..core.ops.op import Joint
+from ..core.ops.record import abstract_input, kept_values
 from ..core.spec import Spec, category, spec_of
 from ..core.tensor import Tensor, wrap
 from ..transforms.batch.vmap import vmap

@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from ..core.errors import GraphError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, input_node
 from ..core.node import Node
-from ..core.op import TABLE
-from ..core.snapshot import CONSTANT, input_node
+from ..core.ops.op import TABLE
 from ..core.spec import Spec, as_dtype, float64, spec_of
 from .expr import FALSE, MINUS_ONE, PI, TRUE, ZERO, E, Expr, Opaque, add, call, constant, mul, number, power, symbol
 from .functions import ARITHMETIC

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..core.arrays import Array
 from ..core.errors import GraphError, fail
-from ..core.evaluate import compute, run
-from ..core.graph import Graph
+from ..core.graph.evaluate import compute, run
+from ..core.graph.graph import Graph
 from ..core.node import Node
-from ..core.op import Op
+from ..core.ops.op import Op
 from ..core.spec import Spec
 from .derivatives import Function, as_graph
 

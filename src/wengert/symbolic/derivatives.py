@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..core.errors import GradientError, GraphError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
 from ..core.spec import Spec, category, float64, spec_of
 from ..core.tensor import Tensor
 from ..transforms.derivatives.functional import grad

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from ..core.op import TABLE
+from ..core.ops.op import TABLE
 from .expr import (
     COMMUTATIVE,
     FALSE,

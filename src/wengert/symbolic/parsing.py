@@ -9,14 +9,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.checked import check_attributes
-from ..core.declare import PUBLIC
 from ..core.errors import GraphError, WengertError, fail, first_line
-from ..core.graph import Graph
+from ..core.graph.checked import check_attributes
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import Given
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.op import TABLE
-from ..core.record import abstract_input, bind
-from ..core.snapshot import Given
+from ..core.ops.declare import PUBLIC
+from ..core.ops.op import TABLE
+from ..core.ops.record import abstract_input, bind
 from ..core.spec import Spec, as_dtype, float64, spec_of
 from ..core.tensor import Tensor, asarray
 

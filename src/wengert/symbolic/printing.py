@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from ..core.declare import PUBLIC
-from ..core.graph import Graph
-from ..core.graph_values import encode, encode_array
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, inputs_of
+from ..core.graph.values import encode, encode_array
 from ..core.node import Node
-from ..core.record import OUTPUT
-from ..core.snapshot import CONSTANT, inputs_of
+from ..core.ops.declare import PUBLIC
+from ..core.ops.record import OUTPUT
 from ..core.spec import Spec
 from .numbers import number_text
 from .table import ATOM, INFIX, LATEX_FORMS, LATEX_FUNCTIONS, LATEX_INFIX, POWER, PREFIX, PRODUCT, SUM

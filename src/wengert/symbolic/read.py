@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ..core.errors import GraphError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT
 from ..core.node import Node
-from ..core.op import spec_of_input
-from ..core.record import OUTPUT
-from ..core.snapshot import CONSTANT
+from ..core.ops.op import spec_of_input
+from ..core.ops.record import OUTPUT
 from ..core.spec import Spec
 from .expr import FALSE, Expr, Opaque, call, symbol
 from .functions import ARITHMETIC

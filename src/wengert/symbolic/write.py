@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, PARAMETER, Given
 from ..core.mode import get_mode, reset_mode, set_mode
-from ..core.op import TABLE
-from ..core.record import OUTPUT, abstract_input, bind
-from ..core.snapshot import CONSTANT, PARAMETER, Given
+from ..core.ops.op import TABLE
+from ..core.ops.record import OUTPUT, abstract_input, bind
 from ..core.spec import Spec
 from ..core.tensor import Tensor, asarray, wrap
 from .expr import E, Expr, is_divisor, terms_of

@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from ..core import tree
-from ..core.capture import Writes
 from ..core.errors import GradientError, fail
-from ..core.graph import Graph
+from ..core.graph.graph import Graph
+from ..core.graph.snapshot import CONSTANT, Given, close
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import EMPTY_ATTRS, Node, make_node
-from ..core.op import TABLE, Linear, Partial, Route, spec_of_input
-from ..core.record import OUTPUT, SCALARS, abstract_input, same_value
-from ..core.snapshot import CONSTANT, Given, close
+from ..core.ops.op import TABLE, Linear, Partial, Route, spec_of_input
+from ..core.ops.record import OUTPUT, SCALARS, abstract_input, same_value
 from ..core.spec import category
 from ..core.standins import WeakTensor, weak
+from ..core.state.capture import Writes
 from ..core.tensor import ALIAS, LEAF, Tensor, abstract, asarray, wrap
 from ..ops.structure.shapes import as_operand
 from .derivatives.arithmetic import Tensors

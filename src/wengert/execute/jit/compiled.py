@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...core.errors import GraphError, fail
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
 from ..native.codegen.machine import OLDEST_LLVMLITE
 from .program import Path
 

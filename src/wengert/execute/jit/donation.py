@@ -14,9 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.at_once import Call
-from ...core.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.errors import GraphError, fail
+from ...core.state.at_once import Call
+from ...core.state.cells import ArrayCell, Cell, TensorCell, set_node
 from ...core.tensor import Tensor
 from ..native.codegen.kernel import Kernel
 from ..native.compile import Compiled

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...core.evaluate import run
-from ...core.graph import Graph
+from ...core.graph.evaluate import run
+from ...core.graph.graph import Graph
 from ..native.codegen import machine
 from ..native.compile import compile_graph
 from ..native.run.runtime import Commit

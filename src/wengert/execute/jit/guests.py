@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from .fast import MISS
+from .capture.captured import Surroundings
+from .capture.reading import Reads
+from .dispatch.fast import MISS
 from .program import Path
-from .programs import Program
-from .reading import Reads
-from .surroundings import Surroundings
+from .variants import Program
 
 # Calls with so many different objects are known at once, and short ways for so many kinds of calls with the same.
 _GUESTS = 64

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ...core.spec import show
-from .reading import Reads
+from .capture.reading import Reads
 
 _MOST = 64
 # Among so many traces of late the one is looked for that a new one is most like.

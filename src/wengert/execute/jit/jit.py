@@ -14,28 +14,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.capture import get_capture
 from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fail, user_location, warn
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
+from ...core.state.capture import get_capture
+from ...core.state.turns import holding, turns_of
 from ...core.tensor import LEAF, Tensor
-from ...core.turns import holding, turns_of
 from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names
 from ..native.dispatch.entry import Native, calls_natively
+from .capture.captured import Surroundings
+from .capture.outside import Outside
+from .capture.reading import Mentioned, Ran, Reads, recording
+from .capture.search import explore
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
-from .entry import compiled_call
+from .dispatch.entry import compiled_call
+from .dispatch.fast import MISS, shortcut
 from .executor import executor
-from .fast import MISS, shortcut
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
 from .history import DRAWS, History, Record, facts_of, is_plain_fact
-from .outside import Outside
 from .program import Path
-from .programs import Program, Programs
-from .reading import Mentioned, Ran, Reads, recording
-from .search import explore
 from .signature import (
     Call,
     CallAgain,
@@ -49,8 +49,8 @@ from .signature import (
     as_tuple,
     take_apart,
 )
-from .surroundings import Surroundings
 from .tracing import TRACING, Argument, Traced, run_trace
+from .variants import Program, Programs
 from .verify import verified
 
 # Traces of so many courses through one program bring a warning.

@@ -11,22 +11,22 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.at_once import Call, at_once
-from ...core.cells import set_base, set_data, set_grad, set_node
 from ...core.errors import WriteError, fail
-from ...core.graph import Graph
-from ...core.record import another
+from ...core.graph.graph import Graph
+from ...core.ops.record import another
 from ...core.spec import show
 from ...core.standins import weak
+from ...core.state.at_once import Call, at_once
+from ...core.state.cells import set_base, set_data, set_grad, set_node
+from ...core.state.turns import Turn, turns_of
 from ...core.tensor import DataView, Tensor, wrap
-from ...core.turns import Turn, turns_of
 from ...ops.index.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
+from .capture.captured import Surroundings
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
-from .surroundings import Surroundings
 from .tracing import TRACING, Constant, NewLeaf, Number, Traced, output_of
 
 

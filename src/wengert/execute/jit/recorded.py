@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...core.graph import Graph
-from ...core.op import Joint, Op
-from ...core.record import bind
+from ...core.graph.graph import Graph
+from ...core.ops.op import Joint, Op
+from ...core.ops.record import bind
 from ...core.tensor import Tensor
 from ...transforms.derivatives.functional import vjp
 from ...transforms.tracing.replay import replay

@@ -11,13 +11,13 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import refuse_subclass
-from ...core.capture import open_variables
 from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
 from ...core.spec import Spec, as_dtype
+from ...core.state.capture import open_variables
 from ...core.tensor import LEAF, Tensor, hangs_on_open
 from ...core.tree import Structure
-from .surroundings import FUNCTIONS, SCALARS, exact
+from .capture.captured import FUNCTIONS, SCALARS, exact
 
 _PYTHON = {float: np.dtype(np.float64), int: np.dtype(np.int64), complex: np.dtype(np.complex128)}
 

@@ -10,9 +10,19 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from ...core import locks, tree
-from ...core.at_once import Call, StoredWhereAlive, at_once, for_all, undoing
-from ...core.capture import (
+from ...core import tree
+from ...core.errors import GraphError, fail, user_location
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import Given
+from ...core.mode import get_mode, set_mode
+from ...core.node import Hooked, Node, Unread
+from ...core.ops.op import TABLE
+from ...core.ops.record import abstract_input, resumed
+from ...core.spec import Spec, bool_, spec_of
+from ...core.standins import WeakTensor, present, weak
+from ...core.state import locks
+from ...core.state.at_once import Call, StoredWhereAlive, at_once, for_all, undoing
+from ...core.state.capture import (
     Capture,
     fresh_leaves,
     get_capture,
@@ -22,22 +32,13 @@ from ...core.capture import (
     set_fresh_leaves,
     set_writes,
 )
-from ...core.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
-from ...core.errors import GraphError, fail, user_location
-from ...core.graph import Graph
-from ...core.mode import get_mode, set_mode
-from ...core.node import Hooked, Node, Unread
-from ...core.op import TABLE
-from ...core.record import abstract_input, resumed
-from ...core.snapshot import Given
-from ...core.spec import Spec, bool_, spec_of
-from ...core.standins import WeakTensor, present, weak
+from ...core.state.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
 from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
-from .outside import Outside, PlaceWrite
+from .capture.captured import Surroundings
+from .capture.outside import Outside, PlaceWrite
 from .signature import Fix
-from .surroundings import Surroundings
 from .values import Unknown, Values
 
 # Tracing puts abstract tensors into objects that every thread can see.

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.evaluate import compute
+from ...core.graph.evaluate import compute
 from ...core.node import Mixed, Node
-from ...core.record import OUTPUT
+from ...core.ops.record import OUTPUT
 from ...core.tensor import ALIAS, LEAF, Tensor
 
 

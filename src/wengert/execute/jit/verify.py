@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import GraphError, fail
-from ...core.evaluate import compute, run
-from ...core.graph import Graph
+from ...core.graph.evaluate import compute, run
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import LEAVES
 from ...core.node import Node
-from ...core.snapshot import LEAVES
 from ...core.spec import category
 from ..native.run.runtime import Commit
 from .executor import Executor, executor

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
 from ...core.node import Node
 from ...passes.origins import Origins, recording
 from . import rules as _rules  # noqa: F401 (declares the lowerings that plans are made with)

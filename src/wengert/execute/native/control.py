@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import specs_of
 from ...core.node import Node
-from ...core.record import OUTPUT
-from ...core.snapshot import specs_of
+from ...core.ops.record import OUTPUT
 from .codegen.builder import Builder, Value
 from .codegen.kernel import Kernel
 from .codegen.types import I8, I64, PTR

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import WengertError
-from ...core.graph import Graph
-from ...core.kernels import Kernels, Off, price
+from ...core.graph.graph import Graph
 from ...core.node import Node
-from ...core.op import Linear, Op, Partial, Vjp
-from ...core.record import SCALARS
+from ...core.ops.kernels import Kernels, Off, price
+from ...core.ops.op import Linear, Op, Partial, Vjp
+from ...core.ops.record import SCALARS
 from ...core.spec import spec_of
 from ...core.tensor import Tensor
 from ...ops.structure.axes import permute_op

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import CONSTANT, specs_of
 from ...core.node import Node
-from ...core.record import OUTPUT
-from ...core.snapshot import CONSTANT, specs_of
+from ...core.ops.record import OUTPUT
 from .codegen.types import Target
 from .fuse.epilogues import emitter, epilogue_key, follow, operand_kind
 from .fuse.groups import Group, Grouping, edge, permutation

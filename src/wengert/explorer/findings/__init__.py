@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..recording import Recording
+from ..recording.recording import Recording
 from .cuts import missing
 from .depth import depth, exploding, vanishing_chain
 from .facts import Facts

@@ -12,8 +12,8 @@ from typing import Any
 
 from ...core.node import Node
 from ...core.source import Source
-from ..recorder import ASSIGNMENTS, Leaked
-from ..recording import Row
+from ..recording.recorder import ASSIGNMENTS, Leaked
+from ..recording.recording import Row
 from .facts import Facts, origin
 from .finding import Finding, Severity
 

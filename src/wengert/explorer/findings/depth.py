@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...explain.dead_units import ACTIVATIONS
-from ..recording import Row
+from ..recording.recording import Row
 from .cuts import listed
 from .facts import Facts, origin, rms
 from .finding import Finding

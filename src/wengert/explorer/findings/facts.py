@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph_numbers import VIEWS
+from ...core.graph.numbers import VIEWS
 from ...core.source import Source, resolve
 from ...explain.finite import all_finite
-from ..recorder import Leaked
-from ..recording import Event, Recording, Row
+from ..recording.recorder import Leaked
+from ..recording.recording import Event, Recording, Row
 
 # What shows an operand's elements as they are.
 _SHOWN = VIEWS | {"cast", "copy"}

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from ...core.source import Source
-from ..recording import Phase, Row
-from ..stats import num
+from ..document.stats import num
+from ..recording.recording import Phase, Row
 
 Severity = Literal["error", "warning", "note"]
 

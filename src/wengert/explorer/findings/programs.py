@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph_numbers import VIEWS
+from ...core.graph.numbers import VIEWS
 from ...explain.dead_units import ACTIVATIONS, activation_slope
 from ...explain.report import size
-from ..recording import Row
+from ..recording.recording import Row
 from .facts import Facts, floating
 from .finding import Finding
 

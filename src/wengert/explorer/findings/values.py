@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.op import Partial
+from ...core.ops.op import Partial
 from ...explain.causes import INPUT, diagnose
 from ...explain.finite import aligned, finite, first_bad
-from ..forms import shown
-from ..recording import Event, Row
+from ..document.forms import shown
+from ..recording.recording import Event, Row
 from .facts import Facts, summary
 from .finding import Finding, Spread
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ...core.errors import DataError, fail
-from ..document import document
-from ..recording import Recording
+from ..document.document import document
+from ..recording.recording import Recording
 from ..server import Conversation, Post
 from .classify import Separate
 from .controls import settings

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.mode import no_grad
-from ..stats import num
+from ..document.stats import num
 from .controls import Control
 from .network import ACTIVATIONS, BATCH, DATA, STARTS, Net, Network, common, data_controls
 from .run import Shown

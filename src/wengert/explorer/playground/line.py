@@ -14,7 +14,7 @@ from ...core.mode import no_grad
 from ...core.tensor import Tensor, tensor, wrap
 from ...optim import Optimizer
 from ..api import Exploration, explore
-from ..stats import num
+from ..document.stats import num
 from .controls import SEED, Control, Value, method, step_size
 from .curvature import sharpness
 from .run import MOMENTUM, Run, Shown

@@ -30,8 +30,8 @@ from ... import manual_seed
 from ...core.tensor import Tensor
 from ...nn import Module
 from ..api import Exploration, explore
-from ..document import said
-from ..stats import num
+from ..document.document import said
+from ..document.stats import num
 from .controls import SEED, Value
 from .run import Run, Shown
 

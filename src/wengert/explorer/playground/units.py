@@ -8,7 +8,7 @@ from ... import float32, jit
 from ...core.arrays import Array
 from ...core.mode import no_grad
 from ...core.tensor import Tensor
-from ..stats import num
+from ..document.stats import num
 from .controls import Control, Value
 from .network import BATCH, DATA, Net, Network, common, data_controls
 from .run import Shown

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.declare import op, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import Call, Linear, Op
-from ...core.operands import elementwise_general, promote_tensors
-from ...core.record import another, bind
+from ...core.ops.declare import op, public
+from ...core.ops.op import Call, Linear, Op
+from ...core.ops.operands import elementwise_general, promote_tensors
+from ...core.ops.record import another, bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..elementwise.arithmetic import conj, multiply

@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
-from ...core.declare import METHODS, op, public
 from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
-from ...core.op import Call, Linear, Op
-from ...core.operands import elementwise_general, promote_tensors
-from ...core.record import bind
+from ...core.ops.declare import METHODS, op, public
+from ...core.ops.op import Call, Linear, Op
+from ...core.ops.operands import elementwise_general, promote_tensors
+from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.tensor import Tensor, ndarray, new
 from ..elementwise.arithmetic import conj, multiply

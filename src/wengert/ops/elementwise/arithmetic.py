@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import METHODS, PUBLIC, elementwise
 from ...core.errors import DTypeError, fail
-from ...core.op import TABLE, Algebra, Linear, Missing, Op
-from ...core.record import SCALARS
+from ...core.ops.declare import METHODS, PUBLIC, elementwise
+from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
+from ...core.ops.record import SCALARS
 from ...core.spec import DType
 from ..sampling import and_complex, apart, binary, each, unary
 from .complex_cases import careful, complex_expm1, complex_log1p

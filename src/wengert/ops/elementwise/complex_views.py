@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import linear, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Missing
+from ...core.ops.declare import linear, public
+from ...core.ops.op import TABLE, Call, Missing
 from ...core.spec import DType, Spec, category, complex64, complex128, float32, float64, real_dtype, show, spec_of
 from ...core.tensor import Tensor, asarray
 

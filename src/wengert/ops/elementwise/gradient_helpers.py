@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.declare import elementwise, op, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
-from ...core.record import SCALARS
+from ...core.ops.declare import elementwise, op, public
+from ...core.ops.op import TABLE, Call, Joint, Linear, Missing, NoDerivative, Partial
+from ...core.ops.record import SCALARS
 from ...core.spec import category
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import METHODS, PUBLIC, elementwise, public
 from ...core.errors import DTypeError, fail
-from ...core.op import Algebra, Missing, Op
-from ...core.operands import promote_tensors
+from ...core.ops.declare import METHODS, PUBLIC, elementwise, public
+from ...core.ops.op import Algebra, Missing, Op
+from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, float64
 from ...core.tensor import Tensor
 from ..sampling import apart, booleans, each, integers, unary

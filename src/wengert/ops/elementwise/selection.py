@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import METHODS, PUBLIC, elementwise, public
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
-from ...core.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
-from ...core.operands import (
+from ...core.ops.declare import METHODS, PUBLIC, elementwise, public
+from ...core.ops.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
+from ...core.ops.operands import (
     are_numbers,
     check_operands,
     max_category,
@@ -22,7 +22,7 @@ from ...core.operands import (
     run_elementwise,
     to_operand,
 )
-from ...core.record import SCALARS, caller
+from ...core.ops.record import SCALARS, caller
 from ...core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
 from ...core.standins import PYTHON_DTYPES
 from ...core.tensor import Tensor, asarray, wrap

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import elementwise
-from ...core.op import Call, Missing, Op
-from ...core.record import SCALARS
+from ...core.ops.declare import elementwise
+from ...core.ops.op import Call, Missing, Op
+from ...core.ops.record import SCALARS
 from ..sampling import binary
 from .arithmetic import log, log1p
 from .selection import where

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import op, public
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
-from ...core.op import Call, Linear, NoDerivative, Op
-from ...core.operands import elementwise_general
-from ...core.record import bind
+from ...core.ops.declare import op, public
+from ...core.ops.op import Call, Linear, NoDerivative, Op
+from ...core.ops.operands import elementwise_general
+from ...core.ops.record import bind
 from ...core.spec import (
     DType,
     Shape,

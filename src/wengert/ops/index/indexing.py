@@ -14,12 +14,12 @@ from weakref import ref
 
 import numpy as np
 
-from ...core.declare import METHODS
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import make_node
-from ...core.op import Op
-from ...core.record import bind, graph_input
+from ...core.ops.declare import METHODS
+from ...core.ops.op import Op
+from ...core.ops.record import bind, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
 from ...core.tensor import Tensor, asarray, base_of, ndarray, new, wrap

@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 
-from ...core.capture import note_write
-from ...core.declare import METHODS, public
 from ...core.errors import DTypeError, GradientError, ShapeError, WriteError, fail, is_internal
 from ...core.mode import get_mode
-from ...core.op import Op
-from ...core.operands import elementwise_general
-from ...core.record import caller, same_value
+from ...core.ops.declare import METHODS, public
+from ...core.ops.op import Op
+from ...core.ops.operands import elementwise_general
+from ...core.ops.record import caller, same_value
 from ...core.source import is_stored_back, resolve
 from ...core.spec import broadcast_shapes, category, show
 from ...core.standins import replace
+from ...core.state.capture import note_write
 from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from ..elementwise import arithmetic as elementwise
 from ..elementwise import selection

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import linear, op
 from ...core.dims import Dim, has_dims
 from ...core.errors import RangeError, ShapeError, fail
-from ...core.op import Call, Linear, Missing, NoDerivative, Op
+from ...core.ops.declare import linear, op
+from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
 from ..elementwise.selection import where_op
 

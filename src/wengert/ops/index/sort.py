@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.declare import composite, op, public
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.op import Call, Missing, Op
-from ...core.operands import promote_tensors
-from ...core.record import bind
+from ...core.ops.declare import composite, op, public
+from ...core.ops.op import Call, Missing, Op
+from ...core.ops.operands import promote_tensors
+from ...core.ops.record import bind
 from ...core.spec import Spec, float32, int64, is_bfloat16, normalize_axis, show, spec_of
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias

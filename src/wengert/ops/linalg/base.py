@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.errors import GradientError, ShapeError, WengertError, fail
-from ...core.op import Missing
+from ...core.ops.op import Missing
 from ...core.spec import Shape, Spec, category, float32, real_dtype, show
 from ...core.tensor import Tensor
 from ..elementwise.arithmetic import conj

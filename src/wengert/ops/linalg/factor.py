@@ -6,10 +6,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...core.declare import op
 from ...core.errors import GraphError, fail
-from ...core.op import Call, Joint, Op, Vjp
-from ...core.record import bind
+from ...core.ops.declare import op
+from ...core.ops.op import Call, Joint, Op, Vjp
+from ...core.ops.record import bind
 from ...core.spec import Spec
 from ...core.tensor import Tensor
 from ..contract.products import matmul_op

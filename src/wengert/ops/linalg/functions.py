@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.declare import op
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import Call, Joint, Linear, Op, Vjp
-from ...core.record import bind
+from ...core.ops.declare import op
+from ...core.ops.op import Call, Joint, Linear, Op, Vjp
+from ...core.ops.record import bind
 from ...core.spec import Spec, show
 from ...core.tensor import Tensor, wrap
 from ..contract.products import matmul, matmul_op

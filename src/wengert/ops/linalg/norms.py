@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.errors import GraphError, ShapeError, fail
-from ...core.operands import promote_tensors
-from ...core.record import bind
+from ...core.ops.operands import promote_tensors
+from ...core.ops.record import bind
 from ...core.spec import normalize_axis, show
 from ...core.tensor import Tensor, asarray
 from ..aliases import alias, dim_alias

@@ -8,11 +8,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...core.declare import op
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Linear, Op, Vjp
-from ...core.operands import promote_tensors
-from ...core.record import bind
+from ...core.ops.declare import op
+from ...core.ops.op import TABLE, Call, Linear, Op, Vjp
+from ...core.ops.operands import promote_tensors
+from ...core.ops.record import bind
 from ...core.spec import Spec, broadcast_shapes, show
 from ...core.tensor import Tensor
 from ..aliases import alias

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core.declare import op
-from ...core.op import Call, Joint, Op, Vjp
-from ...core.record import bind
+from ...core.ops.declare import op
+from ...core.ops.op import Call, Joint, Op, Vjp
+from ...core.ops.record import bind
 from ...core.spec import Spec, complex64, complex_dtype
 from ...core.tensor import Tensor
 from ..contract.products import matmul_op

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import composite, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
+from ...core.ops.declare import composite, public
+from ...core.ops.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
 from ...core.spec import category, float32, float64, normalize_axis
 from ...core.tensor import Tensor
 from ..aliases import dim_alias

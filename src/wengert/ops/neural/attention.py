@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import composite, public
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.node import Node
-from ...core.op import Call, Joint, Missing
-from ...core.operands import promote_tensors
+from ...core.ops.declare import composite, public
+from ...core.ops.op import Call, Joint, Missing
+from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, broadcast_shapes, show
 from ...core.tensor import Tensor, asarray
 from ..elementwise.arithmetic import exp, multiply

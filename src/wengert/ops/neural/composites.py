@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import composite, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Linear, Route, Vjp
-from ...core.operands import promote_tensors
+from ...core.ops.declare import composite, public
+from ...core.ops.op import TABLE, Call, Linear, Route, Vjp
+from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, float32, normalize_axis, show
 from ...core.tensor import Tensor
 from ..aliases import dim_alias

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import op, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Linear, Missing, Op
-from ...core.operands import elementwise_general, promote_tensors
-from ...core.record import bind
+from ...core.ops.declare import op, public
+from ...core.ops.op import TABLE, Call, Linear, Missing, Op
+from ...core.ops.operands import elementwise_general, promote_tensors
+from ...core.ops.record import bind
 from ...core.spec import Shape, category
 from ...core.tensor import Tensor
 from .. import definitions

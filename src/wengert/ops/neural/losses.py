@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import composite, op, public
 from ...core.dims import Dim
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
-from ...core.op import Call, Missing, NoDerivative, Op, Partial, Vjp
-from ...core.operands import promote_tensors
+from ...core.ops.declare import composite, op, public
+from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
+from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, category, float16, float32, show
 from ...core.tensor import Tensor, asarray
 from ..elementwise.arithmetic import exp, log, log1p, negative, sigmoid

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.capture import get_capture
-from ...core.declare import composite, op, public
 from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
-from ...core.op import Call, Joint, Missing, Vjp
-from ...core.operands import promote_tensors
+from ...core.ops.declare import composite, op, public
+from ...core.ops.op import Call, Joint, Missing, Vjp
+from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
+from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
 from ..elementwise.arithmetic import negative, rsqrt

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.declare import op, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Linear, Missing, Op, Vjp
-from ...core.operands import elementwise_general
-from ...core.record import bind
+from ...core.ops.declare import op, public
+from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
+from ...core.ops.operands import elementwise_general
+from ...core.ops.record import bind
 from ...core.spec import DType, Shape, Spec, bool_, category, default_float, float32, show, spec_of
 from ...core.tensor import Tensor, asarray
 from .. import definitions

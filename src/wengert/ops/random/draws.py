@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.declare import op
 from ...core.errors import DTypeError, fail
-from ...core.op import TABLE, Call, Missing, Op
+from ...core.ops.declare import op
+from ...core.ops.op import TABLE, Call, Missing, Op
 from ...core.spec import Spec, category, spec_of, uint64
 from ...core.tensor import Tensor, wrap
 from .philox import Key, words64

@@ -18,10 +18,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.declare import op, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Missing
-from ...core.operands import elementwise_general
+from ...core.ops.declare import op, public
+from ...core.ops.op import TABLE, Call, Missing
+from ...core.ops.operands import elementwise_general
 from ...core.spec import (
     DType,
     Shape,

@@ -10,16 +10,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ...core.arrays import Array
-from ...core.at_once import Call, later
-from ...core.capture import get_capture
-from ...core.cells import Cell
-from ...core.declare import public
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.op import TABLE
-from ...core.record import bind
+from ...core.ops.declare import public
+from ...core.ops.op import TABLE
+from ...core.ops.record import bind
 from ...core.spec import Spec, spec_of, uint64
+from ...core.state.at_once import Call, later
+from ...core.state.capture import get_capture
+from ...core.state.cells import Cell
+from ...core.state.turns import Turn, holding, is_held_here
 from ...core.tensor import Tensor, asarray, wrap
-from ...core.turns import Turn, holding, is_held_here
 from .draws import Position, as_counter, as_key
 from .keys import RandomKey
 from .philox import BLOCK, WORD, Key, words64

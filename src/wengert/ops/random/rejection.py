@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import op
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import TABLE, Call, Missing, Op, Partial
-from ...core.operands import promote_tensors
+from ...core.ops.declare import op
+from ...core.ops.op import TABLE, Call, Missing, Op, Partial
+from ...core.ops.operands import promote_tensors
 from ...core.spec import Shape, Spec, broadcast_shapes, category, default_float, normalize_shape, show
 from ...core.tensor import Tensor
 from ..elementwise.arithmetic import exp

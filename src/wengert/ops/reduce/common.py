@@ -10,8 +10,8 @@ import numpy as np
 
 from ...core.dims import Dim
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import Call, Op
-from ...core.record import record_one
+from ...core.ops.op import Call, Op
+from ...core.ops.record import record_one
 from ...core.spec import (
     DType,
     Shape,

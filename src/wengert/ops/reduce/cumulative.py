@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import linear, op, public
 from ...core.errors import ShapeError, fail
-from ...core.op import Call, Linear, Missing, Op, Vjp
-from ...core.operands import promote_tensors
-from ...core.record import another, bind
+from ...core.ops.declare import linear, op, public
+from ...core.ops.op import Call, Linear, Missing, Op, Vjp
+from ...core.ops.operands import promote_tensors
+from ...core.ops.record import another, bind
 from ...core.spec import Spec, as_dtype, bool_, normalize_axis, show
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...core.declare import public
 from ...core.errors import DTypeError, fail
-from ...core.op import Op
-from ...core.record import bind
+from ...core.ops.declare import public
+from ...core.ops.op import Op
+from ...core.ops.record import bind
 from ...core.spec import DType, as_dtype, category, inexact_dtype, normalize_axis
 from ...core.tensor import Tensor
 from ..aliases import dim_alias

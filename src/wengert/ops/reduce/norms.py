@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import composite, op, public
 from ...core.errors import DTypeError, fail
-from ...core.op import Call, Missing, Op, Vjp
-from ...core.record import bind
+from ...core.ops.declare import composite, op, public
+from ...core.ops.op import Call, Missing, Op, Vjp
+from ...core.ops.record import bind
 from ...core.spec import real_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
-from ...core.declare import composite, op
-from ...core.op import Call, Linear, Missing, Op, Vjp
+from ...core.ops.declare import composite, op
+from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.spec import Shape, bool_, int64, real_dtype
 from ..elementwise.arithmetic import sqrt
 from ..elementwise.selection import where_op

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import elementwise, op, public
 from ...core.errors import DTypeError, GraphError, fail
-from ...core.op import Algebra, Call, Missing, Op, Partial
-from ...core.record import bind
+from ...core.ops.declare import elementwise, op, public
+from ...core.ops.op import Algebra, Call, Missing, Op, Partial
+from ...core.ops.record import bind
 from ...core.spec import Spec, category, inexact_dtype
 from ...core.tensor import Tensor
 from ..elementwise.arithmetic import exp

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import broadcasting, elementwise, op
-from ...core.op import Algebra, Call, Missing, Op, Partial
+from ...core.ops.declare import broadcasting, elementwise, op
+from ...core.ops.op import Algebra, Call, Missing, Op, Partial
 from ..elementwise.arithmetic import exp, log, log1p
 from ..elementwise.selection import where
 from ..elementwise.xlogy import xlog1py, xlogy

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import broadcasting, elementwise, op
-from ...core.op import Algebra, Call, Missing, Op, Partial
+from ...core.ops.declare import broadcasting, elementwise, op
+from ...core.ops.op import Algebra, Call, Missing, Op, Partial
 from ...core.spec import float64
 from ..elementwise.arithmetic import exp, log
 from ..elementwise.selection import where

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import elementwise
-from ...core.op import Algebra, Missing, Op
+from ...core.ops.declare import elementwise
+from ...core.ops.op import Algebra, Missing, Op
 from ..elementwise.arithmetic import exp, sqrt
 from ..elementwise.selection import sign, where
 from ..reduce.common import running_dtype

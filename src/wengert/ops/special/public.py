@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ...core.operands import promote_tensors
+from ...core.ops.operands import promote_tensors
 from ...core.tensor import Tensor
 from ..elementwise.arithmetic import atanh, exp, log, log1p, negative
 from ..elementwise.selection import abs as absolute

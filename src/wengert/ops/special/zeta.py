@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import broadcasting, op
-from ...core.op import Call, Missing, Op, Partial
-from ...core.operands import promote_operands, promote_tensors, run_elementwise
+from ...core.ops.declare import broadcasting, op
+from ...core.ops.op import Call, Missing, Op, Partial
+from ...core.ops.operands import promote_operands, promote_tensors, run_elementwise
 from ...core.tensor import Tensor
 from .gamma import _BERNOULLI
 from .wide import Array, in_float64

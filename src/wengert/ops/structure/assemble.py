@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.declare import linear, op, public
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.op import Call, Linear, Missing, Op
-from ...core.operands import promote_tensors
-from ...core.record import bind
+from ...core.ops.declare import linear, op, public
+from ...core.ops.op import Call, Linear, Missing, Op
+from ...core.ops.operands import promote_tensors
+from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..aliases import dim_alias

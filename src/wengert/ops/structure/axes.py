@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import METHODS, linear, public
 from ...core.errors import DTypeError, ShapeError, fail
-from ...core.op import Call, Missing, Op
-from ...core.record import bind
+from ...core.ops.declare import METHODS, linear, public
+from ...core.ops.op import Call, Missing, Op
+from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axes, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..aliases import alias, dim_alias

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import converted
-from ...core.declare import public
 from ...core.dims import has_dims
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
-from ...core.op import TABLE
-from ...core.record import filled
+from ...core.ops.declare import public
+from ...core.ops.op import TABLE
+from ...core.ops.record import filled
 from ...core.spec import DType, Shape, as_dtype, default_float, inexact_dtype, normalize_shape, show, spec_of
 from ...core.standins import WeakTensor, weak
 from ...core.tensor import Tensor, asarray, wrap

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.declare import linear, public
 from ...core.errors import ShapeError, fail
-from ...core.op import Call, Missing, Op
-from ...core.record import bind
+from ...core.ops.declare import linear, public
+from ...core.ops.op import Call, Missing, Op
+from ...core.ops.record import bind
 from ...core.spec import Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from .axes import moveaxis

@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...core.declare import linear, public
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.op import TABLE, Call, Missing, Op
-from ...core.record import SCALARS, bind
+from ...core.ops.declare import linear, public
+from ...core.ops.op import TABLE, Call, Missing, Op
+from ...core.ops.record import SCALARS, bind
 from ...core.spec import Shape, Spec, normalize_axis, promote_scalar, show, spec_of
 from ...core.tensor import Tensor, wrap
 from ..aliases import alias, dim_alias

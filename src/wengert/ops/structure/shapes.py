@@ -12,12 +12,12 @@ from weakref import ref
 import numpy as np
 
 from ...core.arrays import refuse_subclass, to_integers
-from ...core.declare import linear, public
 from ...core.dims import Dim
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
-from ...core.op import TABLE, Call, Missing, Op
-from ...core.record import another, bind, record_one
+from ...core.ops.declare import linear, public
+from ...core.ops.op import TABLE, Call, Missing, Op
+from ...core.ops.record import another, bind, record_one
 from ...core.spec import (
     DType,
     Shape,

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ...core.graph import Graph
-from ...core.graph_inside import inside
+from ...core.graph.graph import Graph
+from ...core.graph.inside import inside
+from ...core.graph.snapshot import input_node, located
 from ...core.node import Node
-from ...core.op import TABLE
-from ...core.operands import run_elementwise
-from ...core.record import bind
-from ...core.snapshot import input_node, located
+from ...core.ops.op import TABLE
+from ...core.ops.operands import run_elementwise
+from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, spec_of
 from ...core.tensor import Tensor, wrap
 from ...ops.random.draws import derived_key, draw_of, draw_with, takes_position

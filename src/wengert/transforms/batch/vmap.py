@@ -17,11 +17,11 @@ import numpy as np
 from ...core import tree
 from ...core.arrays import refuse_subclass
 from ...core.errors import GraphError, ShapeError, fail
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import CONSTANT
 from ...core.node import Node
-from ...core.op import TABLE
-from ...core.record import OUTPUT, bind
-from ...core.snapshot import CONSTANT
+from ...core.ops.op import TABLE
+from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
 from ...core.tensor import ALIAS, LEAF, Tensor, asarray, wrap

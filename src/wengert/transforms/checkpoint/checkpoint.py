@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ...core import kernels, tree
-from ...core.capture import Writes
+from ...core import tree
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.node import Hooked, Node, Recomputed
-from ...core.op import spec_of_input
-from ...core.record import OUTPUT, caller, kept_values
+from ...core.ops import kernels
+from ...core.ops.op import spec_of_input
+from ...core.ops.record import OUTPUT, caller, kept_values
+from ...core.state.capture import Writes
 from ...core.tensor import ALIAS, Tensor
 from ..derivatives.custom_op import CustomOp, Residuals
 from ..derivatives.variables import run_apart

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from ...core.errors import DTypeError, fail
 from ...core.node import Node
-from ...core.op import TABLE, spec_of_input
+from ...core.ops.op import TABLE, spec_of_input
 
 Policy = Callable[[Node], bool]
 

@@ -13,15 +13,15 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core import tree
-from ...core.capture import Writes
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
 from ...core.mode import get_mode
 from ...core.node import Node
-from ...core.op import TABLE
-from ...core.record import bind, same_value
+from ...core.ops.op import TABLE
+from ...core.ops.record import bind, same_value
 from ...core.spec import DType, Spec, bool_, category, int64, spec_of
 from ...core.standins import PYTHON_DTYPES, WeakTensor, weak
+from ...core.state.capture import Writes
 from ...core.tensor import Tensor, asarray, wrap
 from ...core.tree import Structure
 from ...ops.random.draws import takes_position

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import GraphError, fail
-from ...core.evaluate import run
-from ...core.graph import Graph
+from ...core.graph.evaluate import run
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import input_node
 from ...core.mode import get_mode
-from ...core.op import TABLE, Call, Joint, Missing, Op
-from ...core.record import bind
-from ...core.snapshot import input_node
+from ...core.ops.op import TABLE, Call, Joint, Missing, Op
+from ...core.ops.record import bind
 from ...core.spec import Spec, int64, spec_of
 from ...core.tensor import Tensor, wrap
 from ..tracing.open_trace import OpenTrace

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.errors import GradientError, fail
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
 from ...core.node import Node
-from ...core.op import TABLE
-from ...core.record import abstract_input, bind, filled
+from ...core.ops.op import TABLE
+from ...core.ops.record import abstract_input, bind, filled
 from ...core.spec import bool_, int64, spec_of
 from ...core.tensor import Tensor
 from ..batch import rules as batch_rules

@@ -9,8 +9,8 @@ from ...core import tree
 from ...core.errors import GradientError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
-from ...core.op import TABLE, Joint, spec_of_input
-from ...core.record import filled, kept_values
+from ...core.ops.op import TABLE, Joint, spec_of_input
+from ...core.ops.record import filled, kept_values
 from ...core.spec import Spec, spec_of
 from ...core.tensor import Tensor, wrap
 from ...ops.random.generator import default_generator

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ...core.node import Mixed, Node
-from ...core.op import TABLE
-from ...core.record import SCALARS, filled, pick
+from ...core.ops.op import TABLE
+from ...core.ops.record import SCALARS, filled, pick
 from ...core.spec import Spec
 from ...core.tensor import Tensor, abstract, wrap
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ...core.capture import get_capture
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
-from ...core.op import TABLE
+from ...core.ops.op import TABLE
 from ...core.spec import category
+from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray, refuse_cut, wrap
 from .reverse import backward_pass
 

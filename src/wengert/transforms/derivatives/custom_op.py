@@ -15,11 +15,11 @@ import numpy as np
 
 from ...core import tree
 from ...core.errors import GradientError, GraphError, fail
+from ...core.graph.snapshot import Given, close
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node, make_node
-from ...core.op import Joint, Op
-from ...core.record import abstract_input, caller, filled, graph_input, mixed, pick
-from ...core.snapshot import Given, close
+from ...core.ops.op import Joint, Op
+from ...core.ops.record import abstract_input, caller, filled, graph_input, mixed, pick
 from ...core.spec import Spec, category
 from ...core.standins import WeakTensor, weak
 from ...core.tensor import Tensor, abstract, asarray, wrap

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.capture import Writes
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode
-from ...core.op import TABLE
-from ...core.record import filled, same_value
+from ...core.ops.op import TABLE
+from ...core.ops.record import filled, same_value
 from ...core.spec import category
+from ...core.state.capture import Writes
 from ...core.tensor import Tensor, asarray, wrap
 from .backward import seed
 from .reverse import Reachable, backward_pass, reach

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...core import kernels
-from ...core.capture import open_variables
 from ...core.errors import GradientError, GraphError, ShapeError, fail, user_location
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed
-from ...core.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
-from ...core.record import OUTPUT
+from ...core.ops import kernels
+from ...core.ops.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
+from ...core.ops.record import OUTPUT
 from ...core.spec import DType, bool_, category
+from ...core.state.capture import open_variables
 from ...core.tensor import Tensor, wrap
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
 

@@ -8,14 +8,14 @@ from contextvars import ContextVar, Token
 from typing import Any, NamedTuple
 
 from ...core import tree
-from ...core.capture import Writes
 from ...core.errors import DTypeError, GradientError, ShapeError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
-from ...core.op import TABLE
-from ...core.record import abstract_input, filled, same_value
+from ...core.ops.op import TABLE
+from ...core.ops.record import abstract_input, filled, same_value
 from ...core.spec import Spec, category
 from ...core.standins import WeakTensor, weak
+from ...core.state.capture import Writes
 from ...core.tensor import Tensor, asarray, wrap
 from ...ops.structure.shapes import as_operand
 from .backward import seed

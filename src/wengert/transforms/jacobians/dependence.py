@@ -18,8 +18,8 @@ import numpy as np
 
 from ...core.errors import GraphError, fail
 from ...core.node import Node
-from ...core.op import Linear, Op, Partial, Route, Vjp, spec_of_input
-from ...core.record import SCALARS
+from ...core.ops.op import Linear, Op, Partial, Route, Vjp, spec_of_input
+from ...core.ops.record import SCALARS
 from ...core.spec import Shape
 
 Pattern = tuple[Any, ...]  # sparse matrices, applied from the last to the first

@@ -19,8 +19,8 @@ import numpy as np
 from ...core import tree
 from ...core.errors import DTypeError, GradientError, fail
 from ...core.node import Freed, Hooked, Node
-from ...core.op import Linear, Vjp, spec_of_input
-from ...core.record import OUTPUT
+from ...core.ops.op import Linear, Vjp, spec_of_input
+from ...core.ops.record import OUTPUT
 from ...core.spec import Spec
 from ...core.tensor import ALIAS, Tensor, asarray
 from ...ops.structure.shapes import as_operand

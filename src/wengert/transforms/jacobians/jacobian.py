@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core import tree
 from ...core.errors import DTypeError, GradientError, fail
-from ...core.op import TABLE
+from ...core.ops.op import TABLE
 from ...core.spec import category
 from ...core.tensor import Tensor, wrap
 from ...ops.structure.shapes import as_operand

@@ -16,12 +16,12 @@ import numpy as np
 
 from ...core import tree
 from ...core.errors import DTypeError, GraphError, fail
-from ...core.evaluate import compute
-from ...core.graph import Graph
+from ...core.graph.evaluate import compute
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import CONSTANT
 from ...core.node import Node
-from ...core.op import TABLE
-from ...core.record import OUTPUT
-from ...core.snapshot import CONSTANT
+from ...core.ops.op import TABLE
+from ...core.ops.record import OUTPUT
 from ...core.spec import Spec, spec_of
 from ...core.tensor import Tensor, asarray
 from ..derivatives.custom_op import CustomOp

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.capture import get_capture
 from ...core.errors import DTypeError, GradientError, GraphError, ShapeError, fail
 from ...core.node import Node
-from ...core.op import Joint, Linear, Op
-from ...core.record import bind
+from ...core.ops.op import Joint, Linear, Op
+from ...core.ops.record import bind
 from ...core.spec import Spec
+from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray, wrap
 
 # Two prints of the same are two prints, also to a pass that computes equal nodes once.

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from ...core import tree
-from ...core.capture import open_variables
 from ...core.errors import GraphError, fail
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import Given, close
 from ...core.mode import Scope, get_mode, reset_mode, set_mode
 from ...core.node import Mixed, Node
-from ...core.record import abstract_input, resumed, same_value
-from ...core.snapshot import Given, close
+from ...core.ops.record import abstract_input, resumed, same_value
 from ...core.spec import Spec
 from ...core.standins import weak
+from ...core.state.capture import open_variables
 from ...core.tensor import LEAF, Tensor, abstract, wrap
 from ...core.tree import Structure
 from ..derivatives.reverse import refuse_hooks

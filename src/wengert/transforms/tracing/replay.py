@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...core.graph import Graph
+from ...core.graph.graph import Graph
+from ...core.graph.snapshot import CONSTANT
 from ...core.mode import Scope, get_mode, set_mode
 from ...core.node import Node, make_node
-from ...core.operands import run_elementwise
-from ...core.record import OUTPUT, bind, graph_input
-from ...core.snapshot import CONSTANT
+from ...core.ops.operands import run_elementwise
+from ...core.ops.record import OUTPUT, bind, graph_input
 from ...core.tensor import Tensor, wrap
 
 

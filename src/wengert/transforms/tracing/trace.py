@@ -11,16 +11,16 @@ import numpy as np
 
 from ...core import tree
 from ...core.arrays import refuse_subclass
-from ...core.capture import FreshLeaves
 from ...core.dims import Dim
 from ...core.errors import GraphError, fail
-from ...core.graph import Graph, is_parameter
+from ...core.graph.graph import Graph, is_parameter
+from ...core.graph.snapshot import PARAMETER, Given
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Node
-from ...core.record import abstract_input, resumed
-from ...core.snapshot import PARAMETER, Given
+from ...core.ops.record import abstract_input, resumed
 from ...core.spec import Spec, as_dtype, default_float, normalize_shape, spec_of
 from ...core.standins import WeakTensor
+from ...core.state.capture import FreshLeaves
 from ...core.tensor import LEAF, Tensor, asarray
 from ...core.tree import Structure
 from ..derivatives.reverse import refuse_hooks

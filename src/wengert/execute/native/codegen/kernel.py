@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Protocol
 
-from ....core import locks
+from ....core.state import locks
 from . import machine
 from .builder import Builder
 from .types import Target

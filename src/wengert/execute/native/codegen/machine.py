@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ....core import locks
+from ....core.state import locks
 from .types import Target
 
 # The oldest LLVM that kernels are made with, and the llvmlite that has it; the form of masked memory accesses that they

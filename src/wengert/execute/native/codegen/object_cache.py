@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....core import locks
 from ....core.errors import user_frame
+from ....core.state import locks
 from ....version import __version__
 from .machine import llvm
 from .private_folder import Folder, NotPrivate, open_folder

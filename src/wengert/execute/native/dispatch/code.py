@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....core.turns import BY_NATIVE
+from ....core.state.turns import BY_NATIVE
 from ..codegen import kernel, machine
 from ..codegen.types import Target
 from .handlers import HANDLERS

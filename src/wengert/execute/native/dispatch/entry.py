@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core import locks
 from ....core.mode import Mode
+from ....core.state import locks
 from ....core.tensor import Tensor, new
 from ..codegen import machine
 from ..run.driver import CALL_AWAY

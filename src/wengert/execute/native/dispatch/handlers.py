@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ....core.turns import BY_NATIVE, BY_PYTHON
+from ....core.state.turns import BY_NATIVE, BY_PYTHON
 from ..run.driver import CALL_AWAY, CALL_FIRST
 from .text import ERROR, FAIL, GO_ON, RETURN, Handler
 

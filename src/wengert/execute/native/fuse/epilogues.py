@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
 from ....core.node import Node
 from ..plan.lowering import RULES
 from ..plan.plan import View

@@ -17,7 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
 from ....core.node import Node
 from ..codegen.types import storage_type
 from ..scalar import emitters as scalars

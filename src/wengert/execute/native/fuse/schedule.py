@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ....core.graph.snapshot import CONSTANT
 from ....core.node import Node
-from ....core.snapshot import CONSTANT
 from ..codegen.types import BF16, F16, storage_type
 from ..plan.lowering import Lowering
 from ..plan.plan import View, dense

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
+from ....core.graph.snapshot import CONSTANT, LEAVES
 from ....core.mode import Scope
 from ....core.node import Node
-from ....core.op import Op, find_op
-from ....core.snapshot import CONSTANT, LEAVES
+from ....core.ops.op import Op, find_op
 from ..codegen.types import Target
 
 Array = np.ndarray[Any, np.dtype[Any]]

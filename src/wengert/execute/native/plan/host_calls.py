@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ....core.evaluate import apply
+from ....core.graph.evaluate import apply
 from ....core.node import Node
-from ....core.op import Op, find_op
+from ....core.ops.op import Op, find_op
 from ....ops.index.ops import check_range
 from .plan import HostCall, View
 

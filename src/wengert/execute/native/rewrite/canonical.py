@@ -12,10 +12,10 @@ from collections import Counter
 
 import numpy as np
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
+from ....core.graph.snapshot import constant_node, located
 from ....core.node import Node
-from ....core.record import OUTPUT
-from ....core.snapshot import constant_node, located
+from ....core.ops.record import OUTPUT
 from ....core.spec import int32
 from ....passes.cse import cse
 from ....passes.fold import fold

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
+from ....core.graph.snapshot import located
 from ....core.node import Node
-from ....core.op import NoDerivative, Op
-from ....core.snapshot import located
+from ....core.ops.op import NoDerivative, Op
 from ....core.spec import int32, int64, spec_of
 from ....ops.index.ops import check_range
 from ....passes.rewrite import build, with_outputs

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ....core.graph.snapshot import located
 from ....core.node import Node
-from ....core.op import Op
-from ....core.snapshot import located
+from ....core.ops.op import Op
 from ....core.spec import spec_of
 from ....ops.reduce.common import reduced_shape
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
+from ....core.graph.snapshot import LEAVES, input_node, located, specs_of, with_inputs
 from ....core.node import Node
-from ....core.record import OUTPUT
-from ....core.snapshot import LEAVES, input_node, located, specs_of, with_inputs
+from ....core.ops.record import OUTPUT
 from ....passes.cse import cse
 from ....passes.origins import note
 from ....passes.rewrite import build, with_outputs

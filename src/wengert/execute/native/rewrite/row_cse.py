@@ -18,8 +18,8 @@ import math
 
 import numpy as np
 
+from ....core.graph.snapshot import constant_node
 from ....core.node import Node
-from ....core.snapshot import constant_node
 from ....passes.rewrite import Rule, RuleSet, build, is_op
 
 # How many times as many rows are picked as there are.

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ....core.graph import Graph
+from ....core.graph.graph import Graph
+from ....core.graph.snapshot import CONSTANT, constant_node, located
 from ....core.node import Node
-from ....core.snapshot import CONSTANT, constant_node, located
 from ....passes.origins import note
 from ....passes.rewrite import build, with_outputs
 

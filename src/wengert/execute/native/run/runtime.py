@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....core.at_once import Call
 from ....core.errors import GraphError, fail
 from ....core.spec import as_dtype, show
+from ....core.state.at_once import Call
 from ..codegen import object_cache as cache
 from ..codegen.kernel import Kernel, keep_in, prepare
 from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View

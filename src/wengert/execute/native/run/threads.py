@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ....core import locks
 from ....core.errors import WengertError, fail
+from ....core.state import locks
 from . import driver
 from . import scheduler as sharing
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....core.node import Node
-from ....core.op import spec_of_input
+from ....core.ops.op import spec_of_input
 from ..codegen.builder import Builder, Value
 from ..codegen.types import I1, I32, I64, Type
 from .legalize import cast, compute_type, kind_of, memory_type, rounded, to_compute, to_storage, truth

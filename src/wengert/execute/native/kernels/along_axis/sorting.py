@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .....core.graph.snapshot import specs_of
 from .....core.node import Node
-from .....core.snapshot import specs_of
 from .....ops.random.philox import WORD
 from ...codegen.builder import Builder, Value
 from ...codegen.types import I32, I64, Type, storage_type

@@ -1,0 +1,1 @@
+"""Graphs: the immutable snapshot of a computation, its text and JSON."""

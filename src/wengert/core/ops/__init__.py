@@ -1,0 +1,1 @@
+"""Ops: their declarations, their front doors, how they run and are recorded."""

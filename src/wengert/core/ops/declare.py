@@ -1,0 +1,508 @@
+"""Declarations: what the op modules write, and the front doors that are made from it.
+
+The front door of an elementwise op is a generated function whose fast path handles tensors of one
+interned spec with a handful of bytecodes; anything else (Python scalars, NumPy arrays, other dtypes,
+broadcasting, abstract tensors) falls through to the general path.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from ..arrays import ARRAY_ALWAYS, refuse_subclass
+from ..errors import DTypeError, ShapeError, fail
+from ..mode import Mode, Scope, get_mode, reset_mode, set_mode
+from ..node import EMPTY_ATTRS, Node
+from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
+from ..standins import WeakTensor
+from ..tensor import Tensor, asarray, base_of, ndarray, new, wrap
+from . import kernels
+from .attributes import without_kinds
+from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
+from .operands import WANTED, binary_general, check_dtypes, check_operands, elementwise_general, result_dtype
+from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
+
+_FAST = """
+def front({params}, /):
+    try:
+        spec = {x}._spec
+        {compute}
+        else:
+            return general(op, ({params},))
+        out._data = data
+        out._spec = result = spec{result}
+        out._base = {base}
+        {nodes}
+        if {untracked} or not (mode := get_mode()).grad:
+            out.node = None
+            return out
+        {load}
+        {record}
+        return out
+    except (AttributeError, RuntimeWarning):
+        pass
+    return general(op, ({params},))
+"""
+
+# NumPy gives scalars where there are no axes. Its ufuncs can be told not to (`ARRAY_ALWAYS`).
+_COMPUTE = """if {same}spec.{accepts}:
+            out = new(Tensor)
+            data = forward({values})
+            if type(data) is not ndarray:
+                data = asarray(data)"""
+_COMPUTE_UFUNC = """if {same}spec.{accepts} is True:
+            out = new(Tensor)
+            data = forward({values})
+        elif {same}spec.{accepts}:
+            out = new(Tensor)
+            data = forward({values}, out=...)"""
+
+
+_RECORD = """frame = getframe(1)
+        out.node = node = Node()
+        node.op = op
+        node.inputs = {inputs}
+        node.attrs = EMPTY_ATTRS
+        node.saved = {saved}
+        node.spec = result
+        node.code = frame.f_code
+        node.offset = frame.f_lasti
+        node.scope = mode.scope"""
+
+
+def _fast_front(op: Op) -> Callable[..., Tensor]:
+    """The generated front door of an elementwise op with one, two or three arguments."""
+    params = op.params
+    nodes = [f"n_{p}" for p in params]
+    values = [f"v_{p}" for p in params]
+    saved_parts = []
+    for i, v in enumerate(values):
+        # Argument i is kept when another argument (or itself) whose partial names it is tracked.
+        users = [nodes[j] for j, fact in enumerate(op.facts) if i in fact.needs]
+        saved_parts.append("None" if not users else _when(v, users, nodes))
+    users = [nodes[j] for j, fact in enumerate(op.facts) if fact.needs_out]
+    saved_parts.append("None" if not users else _when("data", users, nodes))
+    nothing = all(p == "None" for p in saved_parts)
+    if op.differentiable and op.result != "boolean":
+        record = _RECORD.format(
+            inputs=", ".join(_entry(n, v) for n, v in zip(nodes, values, strict=True)) + ",",
+            saved="()" if nothing else f"({', '.join(saved_parts)})",
+        )
+    else:
+        record = "out.node = None"
+    is_ufunc = isinstance(op.forward, np.ufunc) and ARRAY_ALWAYS is not None
+    compute = (_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(
+        same="".join(f"{p}._spec is spec and " for p in params[1:]),
+        accepts=op.accepts,
+        values=", ".join(f"{p}._data" for p in params),
+    )
+    source = _FAST.format(
+        params=", ".join(params),
+        x=params[0],
+        compute=compute,
+        load="; ".join(f"{v} = {p}._data" for v, p in zip(values, params, strict=True)),
+        result="" if op.result == "same" else f".{op.result}",
+        nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
+        untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
+        base=f"base_of({params[0]}, (f := getframe(1)).f_code, f.f_lasti)" if op.view else "None",
+        record=record,
+    )
+    namespace: dict[str, Any] = {
+        "op": op,
+        "forward": op.forward,
+        "general": (binary_general if len(params) == 2 else elementwise_general)
+        if op.result == "same"
+        else _with_result_spec,
+        "new": new,
+        "ndarray": ndarray,
+        "asarray": np.asarray,
+        "Tensor": Tensor,
+        "Node": Node,
+        "EMPTY_ATTRS": EMPTY_ATTRS,
+        "get_mode": get_mode,
+        "getframe": sys._getframe,
+        "base_of": base_of,
+        "__name__": __name__,
+    }
+    exec(compiled(source), namespace)
+    front: Callable[..., Tensor] = namespace["front"]
+    front.__name__ = op.name
+    return front
+
+
+def _entry(node: str, value: str) -> str:
+    return f"{node} if {node} is not None else {value}"
+
+
+def _when(value: str, users: list[str], nodes: list[str]) -> str:
+    if set(users) == set(nodes):
+        return value  # the fast path records only when some argument is tracked
+    return f"{value} if {' or '.join(f'{u} is not None' for u in users)} else None"
+
+
+def _with_result_spec(op: Op, args: Sequence[Any]) -> Tensor:
+    """The general path of ops whose result has another dtype: also equips the spec for the fast path."""
+    for a in args:
+        if isinstance(a, Tensor):
+            spec = a.spec
+            setattr(spec, op.result, spec_of(spec.shape, result_dtype(op, spec.dtype)))
+    return binary_general(op, args) if len(args) == 2 else elementwise_general(op, args)  # type: ignore[arg-type]
+
+
+def _document(op: Op, front: Callable[..., Any]) -> None:
+    lines = [op.doc]
+    if op.source:
+        lines += ["", f"Source: {op.source}"]
+    lines += ["", f"Elementwise over {WANTED.get(op.accepts, 'any dtype')}; operands broadcast and promote."]
+    front.__doc__ = "\n".join(lines)
+    front.__module__ = "wengert"
+    front.__qualname__ = op.name
+
+
+# -- declarations
+
+METHODS: dict[str, Callable[..., Any]] = {}
+PUBLIC: dict[str, Callable[..., Any]] = {}
+
+
+def elementwise(
+    signature: str,
+    forward: Callable[..., Any],
+    *,
+    partials: Mapping[str, Rule | Fact] | None = None,
+    accepts: Accepts = "inexact",
+    view: bool = False,
+    result: Result = "same",
+    doc: str,
+    operator: str = "",
+    method: bool = True,
+    public: str | None = None,
+    algebra: Algebra | None = None,
+    samples: Samples | None = None,
+    reference: Callable[..., Any] | str | None = None,
+    native: str | Missing | None = None,
+    onnx: str | Missing | None = None,
+    source: str = "",
+) -> Op:
+    """Declare an elementwise op.
+
+    `partials` maps an argument to its partial derivative (a function by parameter names, see
+    :mod:`wengert.core.ops.op`) or to a Fact. `operator` is the Python operator's dunder without
+    underscores ("add"); its reflected form follows. `accepts` says which dtypes run as they are
+    (integers become the default float for "inexact"), `result` the result's dtype. `public` is
+    the exported name where it differs from the op's, "" to export nothing.
+    """
+    facts = {k: f if isinstance(f, Fact) else Partial(f) for k, f in (partials or {}).items()}
+    made = Op(
+        signature,
+        "elementwise",
+        forward,
+        facts=facts,
+        accepts=accepts,
+        view=view,
+        result=result,
+        doc=doc,
+        algebra=algebra,
+        samples=samples,
+        reference=reference,
+        native=native,
+        onnx=onnx,
+        source=source,
+        layout=",".join("()" for _ in _params(signature)) + "->()",
+    )
+    made.infer = lambda *specs: _infer_elementwise(made, specs)
+    front = _fast_front(made)
+    _document(made, front)
+    made.front = front
+    name = made.name if public is None else public
+    if name:
+        front.__name__ = name
+        PUBLIC[name] = front
+        if method:
+            METHODS.setdefault(name, front)
+    if operator:
+        METHODS[f"__{operator}__"] = front
+        if len(made.params) == 2:
+            METHODS[f"__r{operator}__"] = _reflected(made)
+    return made
+
+
+def _params(signature: str) -> list[str]:
+    plain = without_kinds(signature)
+    return plain[plain.index("(") + 1 : plain.index(")")].split(",")
+
+
+def _reflected(op: Op) -> Callable[..., Any]:
+    # Python comes here only when the left operand is not a tensor: never the fast path.
+    def reflected(self: Tensor, other: Any) -> Any:
+        return binary_general(op, (other, self))
+
+    return reflected
+
+
+def _infer_elementwise(op: Op, specs: Sequence[Any]) -> Spec:
+    real = [s for s in specs if isinstance(s, Spec)]
+    shape = _broadcast(op.name, real)
+    check_dtypes(op, specs)
+    check_operands(op, specs)
+    return spec_of(shape, result_dtype(op, real[0].dtype))
+
+
+def _broadcast(name: str, specs: Sequence[Spec]) -> Shape:
+    shape = broadcast_shapes(*(s.shape for s in specs))
+    if shape is None:
+        fail(
+            ShapeError,
+            f"{name}: shapes {' and '.join(show(s.shape, s.dtype) for s in specs)} do not broadcast",
+            "Aligned from the right, each pair of sizes must be equal or contain a 1. "
+            "Reshape one of them, for instance x[:, None] or x.reshape(...).",
+        )
+    return shape
+
+
+def broadcasting(*specs: Any, **attrs: Any) -> Spec:
+    """The shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
+    real = [s for s in specs if isinstance(s, Spec)]
+    return spec_of(_broadcast("the operands", real), real[0].dtype)
+
+
+def _taking(op: Op, infer: Rule) -> Rule:
+    """A shape rule that also says which dtypes the op takes."""
+
+    def checked(*args: Any, **attrs: Any) -> Any:
+        check_dtypes(op, args)
+        return infer(*args, **attrs)
+
+    return infer if op.accepts == "anything" else checked
+
+
+def op(
+    signature: str,
+    forward: Callable[..., Any],
+    *,
+    infer: Callable[..., Any],
+    facts: Mapping[str, Fact] | Joint | None = None,
+    kind: Kind = "general",
+    **declared: Any,
+) -> Op:
+    """Declare an op that is not elementwise.
+
+    `forward(*arrays, **attrs)` computes it with NumPy; `infer(*specs, **attrs)` gives the result's
+    Spec and words the shape errors. Its front door takes tensors that a public function (written
+    beside the declaration) has already promoted and checked.
+    """
+    made = Op(signature, kind, forward, facts=facts, **declared)
+    made.infer = _taking(made, infer)
+    real = made.accepts in _REAL
+
+    def front(*args: Any, **attrs: Any) -> Any:
+        operands = [a if isinstance(a, Tensor) or type(a) in SCALARS else _operand(made, a) for a in args]
+        if real:
+            _refuse_complex(made, operands)
+        return bind(made, operands, attrs)
+
+    front.__name__ = front.__qualname__ = made.name
+    made.front = front
+    return made
+
+
+_REAL = frozenset({"real", "real_inexact"})
+
+
+def _operand(op: Op, a: Any) -> Tensor:
+    refuse_subclass(a, op.name)
+    return asarray(a, copy=False)
+
+
+def _refuse_complex(op: Op, operands: Sequence[Any]) -> None:
+    for a in operands:
+        if isinstance(a, Tensor) and a.dtype.kind == "c":
+            fail(
+                DTypeError,
+                f"{op.name} takes real numbers, not {describe(operands)}",
+                "Use wg.abs, wg.real or wg.imag for a real number from a complex one.",
+            )
+
+
+def linear(
+    signature: str,
+    forward: Callable[..., Any],
+    *,
+    infer: Callable[..., Any],
+    transpose: Rule,
+    selects: bool = False,
+    covers: bool = False,
+    fills: bool = False,
+    **declared: Any,
+) -> Op:
+    """Declare an op that is linear in its first argument; `transpose(ct, ...)` is the adjoint."""
+    name = _params(signature)[0].split(";")[0].strip().lstrip("*")
+    facts = {name: Linear(transpose, selects, covers, fills)}
+    return op(signature, forward, infer=infer, facts=facts, kind="linear", **declared)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def public(fn: F, *, name: str | None = None, method: bool = False, function: bool = True) -> F: ...
+@overload
+def public(*, name: str | None = None, method: bool = False, function: bool = True) -> Callable[[F], F]: ...
+def public(fn: Any = None, *, name: str | None = None, method: bool = False, function: bool = True) -> Any:
+    """Export a function as `wengert.<name>`, and with `method` as a Tensor method too."""
+
+    def register(f: Callable[..., Any]) -> Callable[..., Any]:
+        key = name or f.__name__
+        if function:
+            PUBLIC[key] = f
+        if method:
+            METHODS[key] = f
+        return f
+
+    return register if fn is None else register(fn)
+
+
+# -- composites
+
+
+def composite(
+    signature: str,
+    *,
+    forward: Callable[..., Any] | None = None,
+    facts: Mapping[str, Fact] | Joint | None = None,
+    check: Callable[..., None] | None = None,
+    fits: Callable[..., None] | None = None,
+    **declared: Any,
+) -> Callable[[Callable[..., Any]], Op]:
+    """Declare a composite: a plain function of ops that stays one node in graphs.
+
+    The decorated body takes the tensors in order (None for an absent optional one) and the
+    attributes by name. With `forward` (NumPy) and `facts` eager execution runs those, fused; without
+    them it runs the body, and its nodes are folded into one when a graph is closed. Where there are
+    kernels (see :mod:`wengert.core.ops.kernels`) they stand in for `forward`; `check` raises for the
+    values, given as to `forward`, that it refuses; `fits` for the specs that `forward` and kernels are not
+    written for, though the body would broadcast them.
+    """
+
+    def register(body: Callable[..., Any]) -> Op:
+        specs: dict[Any, Any] = {}
+
+        def infer(*args: Any, **attrs: Any) -> Any:
+            key = (args, tuple(sorted(attrs.items())))
+            if key not in specs:
+                if fits is not None:
+                    fits(*args, **attrs)
+                if len(specs) >= 4096:
+                    specs.clear()
+                specs[key] = _infer_body(body, args, attrs)
+            return specs[key]
+
+        made = Op(
+            signature,
+            "composite",
+            forward if forward is not None else _raw_body(body),
+            facts=facts,
+            body=body,
+            **declared,
+        )
+        made.infer = _taking(made, infer)
+        made.front = _composite_front(made, forward is not None, check)
+        return made
+
+    return register
+
+
+def _infer_body(body: Callable[..., Any], args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    # Sources are not to draw their numbers for it.
+    token = set_mode(Mode(True, None, tracing=True))
+    try:
+        out = body(*(abstract_input(a) if isinstance(a, Spec) else a for a in args), **attrs)
+    finally:
+        reset_mode(token)
+    return tuple(o.spec for o in out) if isinstance(out, tuple) else out.spec
+
+
+def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
+    """The body on NumPy values: what the interpreter and the derivative rules call."""
+
+    def forward(*values: Any, **attrs: Any) -> Any:
+        token = set_mode(get_mode().with_grad(False))
+        try:
+            out = body(
+                *(wrap(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v for v in values), **attrs
+            )
+        finally:
+            reset_mode(token)
+        return tuple(o._data for o in out) if isinstance(out, tuple) else out._data
+
+    return forward
+
+
+def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> Callable[..., Any]:
+    body = op.body
+    assert body is not None
+    real = op.accepts in _REAL
+    fit = kernels.is_fit(op)
+
+    def front(*args: Any, **attrs: Any) -> Any:
+        if real:
+            _refuse_complex(op, args)
+        mode = get_mode()
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        if any(type(a) is WeakTensor for a in tensors):
+            return run_weak(op, args, attrs, lambda _, plain, attrs: front(*plain, **attrs))
+        if any(a._data is None for a in tensors):
+            if (
+                op.joint is not None
+                or any(f.differentiable for f in op.facts)
+                or not any(a.requires_grad for a in tensors)
+            ):
+                return bind(op, args, attrs)
+        elif (plain := not mode.grad or not any(a.requires_grad for a in tensors)) or fused:
+            values = [a._data for a in tensors]
+            found = kernels.kernels.forward(op, values, attrs) if fit and len(values) == len(args) else None
+            if found is not None:
+                if check is not None:
+                    check(*values, **attrs)
+                return record(op, args, values, found, attrs, not plain and op.differentiable)
+            return bind(op, args, attrs) if fused else body(*args, **attrs)
+        if mode.grad:
+            args = tuple(map(resumed, args))
+        code, offset = caller()
+        scope = Scope("composite", op.name, mode.scope, code, offset, op, tuple(map(graph_input, args)), attrs)
+        token = set_mode(mode.within(scope))
+        try:
+            out = body(*args, **attrs)
+        finally:
+            reset_mode(token)
+        several = isinstance(out, tuple)
+        for i, o in enumerate(out if several else (out,)):
+            if o.node is not None and _made_inside(o.node.scope, scope):
+                marks = {**attrs, "index": i} if several else attrs
+                o.node.scope = Scope("output", op.name, o.node.scope, code, offset, op, scope.inputs, marks)
+        return out
+
+    front.__name__ = front.__qualname__ = op.name
+    return front
+
+
+def _made_inside(inner: Scope | None, scope: Scope) -> bool:
+    while inner is not None and inner is not scope:
+        inner = inner.parent
+    return inner is scope
+
+
+SIZE = op(
+    "size(;dim)",
+    lambda dim: np.asarray(dim, default_int),
+    infer=lambda dim: spec_of((), default_int),
+    kind="source",
+    onnx="Size",
+    doc="A size as a number: of an axis whose size is known only when the graph is fed.",
+    samples=lambda rng: [Call((), {"dim": 3})],
+    reference=lambda dim: np.full((), dim),
+)

@@ -1,0 +1,136 @@
+"""The place of compiled code in eager execution: composites, and their derivatives, as one kernel.
+
+`core` knows nothing of what compiles. Here stands what the front doors of composites and reverse mode
+ask before they run NumPy, and when compiling begins to pay. Starting a compiler takes as long as a
+short script runs, so it is rented before it is bought, as a skier rents skis (Karlin et al. 1988,
+Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is what the start
+costs; never does the sum exceed twice what the better choice would have been. What is reckoned are
+numbers of elements, not measured times: the same program does the same in every run.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import DTypeError, fail
+from .op import TABLE, Op
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..node import Node
+
+# What NumPy is reckoned to need for a composite, in nanoseconds: for each call, and for each element.
+PER_CALL, PER_ELEMENT = 5_000, 4
+# What it costs to load LLVM and to have the first kernels made, in the same nanoseconds.
+START = 400_000_000
+# The module that computes composites by compiled code, loaded at the end of the rent.
+PROVIDER = "wengert.execute.native.eager"
+
+
+class Kernels(Protocol):
+    """What may compute composites in NumPy's stead."""
+
+    def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """The result of a composite (a tuple where it has several) for arrays; None to have NumPy do it."""
+        ...
+
+    def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
+        """The cotangents of a composite's wanted arguments, an entry for every argument; None to have NumPy do it.
+
+        `ct` is the result's cotangent: an array, or a tuple of arrays and None for several results.
+        Where the fact is a mask (`Route`) the entry is None.
+        """
+        ...
+
+
+class Off:
+    """NumPy does everything."""
+
+    def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """None."""
+
+    def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
+        """None."""
+
+
+class Rented:
+    """NumPy does everything, until that has cost as much as the start of a compiler."""
+
+    def __init__(self) -> None:
+        self.spent = 0
+
+    def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+        """None before the purchase."""
+        return kernels.forward(op, values, attrs) if self._enough(values) else None
+
+    def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
+        """None before the purchase."""
+        return kernels.pull(node, ct, saved, wanted) if self._enough(saved) else None
+
+    def _enough(self, values: Sequence[Any]) -> bool:
+        self.spent += price(values)
+        if self.spent < START and "llvmlite.binding" not in sys.modules:
+            return False
+        if kernels is self:
+            _buy(at_once=False)
+        return kernels is not self
+
+
+def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    """What the front door of an op computes from arrays and numbers: by a kernel where there is one."""
+    if op.kind == "composite" and is_fit(op) and not any(type(v) in (bool, int, float, complex) for v in values):
+        found = kernels.forward(op, values, attrs)
+        if found is not None:
+            return found
+    return op.forward(*values, **attrs)
+
+
+def is_fit(op: Op) -> bool:
+    """Whether kernels may compute a composite.
+
+    A user's own rules are not: they run as Python. One that draws has its position in the stream among
+    its attributes, so every call would be another kernel.
+    """
+    return TABLE.get(op.name) is op and not op.draws
+
+
+def price(values: Sequence[Any]) -> int:
+    """What NumPy is reckoned to need for a composite of these arrays, in nanoseconds."""
+    return PER_CALL + PER_ELEMENT * sum([getattr(v, "size", 0) for v in values])
+
+
+def _buy(at_once: bool) -> None:
+    global kernels
+    kernels = importlib.import_module(PROVIDER).provider(at_once)
+
+
+def set_eager_kernels(on: bool | None) -> None:
+    """Say whether composites outside `wg.jit` are computed by compiled kernels.
+
+    Parameters
+    ----------
+    on: None, which holds at first, where enough has been computed to pay for compiling: first for the
+        start of LLVM, then for each combination of op and shapes; True from the first call on; False
+        never. Results differ within rounding: set it where every call is to give the same bits.
+
+    `WENGERT_EAGER_KERNELS=0` in the environment is False from the start. Without llvmlite NumPy
+    computes everything. Raises DTypeError for anything else.
+
+    >>> import wengert as wg
+    >>> wg.set_eager_kernels(False)
+    >>> wg.set_eager_kernels(None)
+    """
+    global kernels
+    if on not in (None, False, True):
+        fail(DTypeError, f"set_eager_kernels({on!r})", "It is True, False, or None for where it pays.")
+    if on:
+        _buy(at_once=True)
+    else:
+        kernels = Rented() if on is None else Off()
+
+
+kernels: Kernels = Rented() if os.environ.get("WENGERT_EAGER_KERNELS") != "0" else Off()

@@ -1,0 +1,422 @@
+"""Elementwise operands: promotion and broadcasting made explicit as nodes, and the run itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from ..arrays import refuse_subclass
+from ..dims import Dim
+from ..errors import DTypeError, fail
+from ..mode import Scope, get_mode
+from ..node import EMPTY_ATTRS, Node, make_node
+from ..spec import (
+    DType,
+    Spec,
+    category,
+    default_float,
+    default_int,
+    float32,
+    float64,
+    is_bfloat16,
+    promote,
+    promote_scalar,
+    real_dtype,
+    scalar_category,
+    show,
+    spec_of,
+)
+from ..standins import PYTHON_DTYPES, WeakTensor, weak
+from ..state.capture import get_capture
+from ..tensor import Tensor, abstract, asarray, base_of, ndarray, new, wrap
+from .op import TABLE, Op
+from .record import (
+    EXAMPLES,
+    SCALARS,
+    argument_spec,
+    caller,
+    describe,
+    forward_values,
+    graph_input,
+    kept_values,
+    mixed,
+    resumed,
+)
+
+
+def to_operand(value: Any, op: str) -> Any:
+    """A tensor, or a weak Python scalar as it is."""
+    if isinstance(value, Tensor):
+        if type(value) is WeakTensor and value.node is None and value._data.shape == ():
+            return value._data.item()  # the Python number itself: a literal of the graph
+        return value
+    if type(value) in SCALARS:
+        return value
+    if isinstance(value, Dim):
+        node = make_node(
+            TABLE["size"], (), {"dim": value}, (), spec_of((), default_int), *caller(), get_mode().scope, False
+        )
+        return abstract(node)
+    if isinstance(value, (np.ndarray, np.generic, list, tuple)) or hasattr(value, "__array__"):
+        refuse_subclass(value, op)
+        return asarray(value)
+    fail(
+        DTypeError,
+        f"{op}: an operand of type {type(value).__name__} is not a tensor, a NumPy array or a number",
+        "Convert it with wg.asarray(...) first.",
+    )
+
+
+WANTED = {
+    "numeric": "numbers",
+    "inexact": "numbers",
+    "real": "real numbers",
+    "real_inexact": "real numbers",
+    "bitwise": "integers or booleans",
+    "logical": "booleans",
+}
+
+
+# What ops take as it is: their front doors bring other dtypes to it.
+_TAKEN = {
+    "numeric": "numbers, not booleans",
+    "inexact": "floating or complex numbers",
+    "real": "integers or floating numbers",
+    "real_inexact": "floating numbers",
+    "bitwise": "integers or booleans",
+    "logical": "booleans",
+}
+
+
+def check_dtypes(op: Op, args: Sequence[Any]) -> None:
+    """Raise DTypeError for specs of dtypes that an op does not compute in: its forward would give another one.
+
+    Meant are the first argument and all that it has derivatives in; others are indices, keys, masks.
+    """
+    for i, a in enumerate(args):
+        if isinstance(a, Spec) and not getattr(a, op.accepts) and (i == 0 or op.fact(i).differentiable):
+            fail(
+                DTypeError,
+                f"{op.name} takes {_TAKEN[op.accepts]}, not {show(a.shape, a.dtype)}",
+                "Cast first, for instance x.astype(wg.float32).",
+            )
+
+
+def check_operands(op: Op, args: Sequence[Any]) -> None:
+    """Raise DTypeError for operands of several dtypes, or numbers that would change theirs: ops compute in one."""
+    specs = [a for a in args if isinstance(a, Spec)]
+    dtype = specs[0].dtype
+    if any(s.dtype != dtype for s in specs):
+        shown = " and ".join(show(s.shape, s.dtype) for s in specs)
+        fail(DTypeError, f"{op.name} of {shown}, which are not of one dtype", "Cast one of them: x.astype(y.dtype).")
+    for a in args:
+        if type(a) in SCALARS and scalar_category(a) > category(dtype):
+            fail(
+                DTypeError,
+                f"{op.name} of {show(specs[0].shape, dtype)} and the number {a!r}, which is not {dtype}",
+                "Cast the tensor first, for instance x.astype(wg.float32).",
+            )
+
+
+def common_dtype(op: Op, args: Sequence[Any]) -> DType:
+    """The dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
+    dtype: DType | None = None
+    for a in args:
+        if isinstance(a, Tensor) and type(a) is not WeakTensor:
+            dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
+    for a in args:
+        if isinstance(a, Tensor):
+            if type(a) is WeakTensor:
+                dtype = promote_scalar(dtype or PYTHON_DTYPES[0], EXAMPLES[category(a.dtype)])
+        else:
+            dtype = promote_scalar(dtype or PYTHON_DTYPES[0], a)
+    assert dtype is not None
+    return accepted_dtype(op, dtype, args, default_float())
+
+
+def accepted_dtype(op: Op, dtype: DType, args: Sequence[Any], floats: DType) -> DType:
+    """The dtype in which an elementwise op takes `dtype`; integers become `floats` where it takes no others."""
+    kind, accepts = category(dtype), op.accepts
+    if accepts == "anything":
+        return dtype
+    if (
+        (kind == 3 and accepts in ("real", "real_inexact"))
+        or (kind >= 2 and accepts == "bitwise")
+        or (kind >= 1 and accepts == "logical")
+    ):
+        fail(
+            DTypeError,
+            f"{op.name} takes {WANTED[accepts]}, not {describe(args)}",
+            "Use wg.abs, wg.real or wg.imag for a real number from a complex one."
+            if kind == 3
+            else "Cast first: x.astype(wg.int64), or compare (x != 0) for a boolean.",
+        )
+    if kind == 0 and accepts in ("numeric", "real"):
+        return default_int
+    if kind < 2 and accepts in ("inexact", "real_inexact"):
+        return floats
+    return dtype
+
+
+_AS_KIND: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex)
+
+
+def literal(value: Any, dtype: DType) -> Any:
+    """A weak scalar in the category of the dtype that it meets, so that `x * 2` and `x * 2.0` are one graph."""
+    out = _AS_KIND[category(dtype)](value)
+    if type(out) is int and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        if not info.min <= out <= info.max:
+            fail(DTypeError, f"the number {out} does not fit {dtype}", "Cast the tensor to a wider dtype first.")
+    return out
+
+
+def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
+    """The general path of every elementwise front door."""
+    dtype: DType | None = None
+    for a in args:
+        if not isinstance(a, Tensor) or type(a) is WeakTensor or (dtype is not None and a.dtype is not dtype):
+            break
+        dtype = a.dtype
+    else:
+        if getattr(args[0].spec, op.accepts):
+            return run_elementwise(op, args)
+    operands = [to_operand(a, op.name) for a in args]
+    if are_numbers(operands):
+        return of_numbers(op, operands)
+    return run_elementwise(op, promote_operands(op, operands))
+
+
+def are_numbers(operands: Sequence[Any]) -> bool:
+    """Whether all operands are Python numbers, or stand for such."""
+    return not any(isinstance(a, Tensor) and type(a) is not WeakTensor for a in operands)
+
+
+def max_category(operands: Sequence[Any]) -> int:
+    """The category that Python numbers, and what stands for them, have together."""
+    return max(category(a.dtype) if isinstance(a, Tensor) else scalar_category(a) for a in operands)
+
+
+def of_numbers(op: Op, operands: Sequence[Any], before: Sequence[Tensor] = ()) -> Tensor:
+    """An elementwise op on Python numbers: a number, but for comparisons and the like.
+
+    `before` are operands of a dtype of their own that stand before them.
+    """
+    kind = max_category(operands)
+    dtype = accepted_dtype(op, PYTHON_DTYPES[kind], operands, float64)
+    plain = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else _literal(op, a, dtype) for a in operands]
+    if not any(isinstance(a, Tensor) for a in plain):
+        plain[0] = wrap(np.asarray(plain[0], dtype))
+    out = run_elementwise(op, [*before, *plain])
+    return out if category(out.dtype) == 0 else weak(out)
+
+
+def _in_dtype(x: Tensor, dtype: DType) -> Tensor:
+    return x if x.dtype == dtype else TABLE["cast"].front(x, dtype=dtype)
+
+
+def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
+    """The operands as tensors of the op's common dtype (by `cast` nodes) and literals of its category."""
+    operands = [to_operand(a, op.name) for a in args]
+    dtype = common_dtype(op, operands)
+    if not any(isinstance(a, Tensor) for a in operands):
+        operands[0] = asarray(operands[0], dtype=dtype)
+    for i, a in enumerate(operands):
+        if isinstance(a, Tensor):
+            operands[i] = _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype)
+        else:
+            operands[i] = _literal(op, a, dtype)
+    return operands
+
+
+def _literal(op: Op, number: Any, dtype: DType) -> Any:
+    if is_bfloat16(dtype):  # NumPy's own weak promotion does not know it
+        return asarray(number, dtype=dtype)
+    if op.result == "boolean" and type(number) is int and dtype.kind in "iu":
+        return number  # every integer compares with every other, also one that does not fit
+    return literal(number, dtype)
+
+
+def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Tensor:
+    """Run an elementwise op on operands of one dtype, recording its broadcasts as nodes."""
+    values = []
+    flags = []
+    concrete = True
+    for a in operands:
+        if isinstance(a, Tensor):
+            value, node = a._data, a.node
+            if value is None:
+                concrete = False
+            values.append(value)
+            flags.append(node is not None and node.requires_grad)
+        else:
+            values.append(a)
+            flags.append(False)
+    mode = get_mode()
+    given = operands[0]
+    tracked = mode.grad and True in flags and op.differentiable
+    saved: tuple[Any, ...] = ()
+    if concrete:
+        try:
+            data = op.forward(*values, **attrs) if attrs else op.forward(*values)
+        except (ValueError, TypeError, OverflowError, RuntimeWarning):
+            data = forward_values(op, operands, values, attrs)  # fails again, in the library's words
+        spec = spec_of(data.shape, data.dtype)
+        out = wrap(data, spec)
+        if op.view:
+            out._base = base_of(operands[0], *caller())
+        if not (tracked and spec.inexact):
+            return out
+        saved = kept_values(op, tuple(flags), values, data)
+    else:
+        capture = get_capture()
+        if capture is not None:
+            capture.meet(operands)
+        spec = _abstract_result(op, [argument_spec(a) for a in operands], attrs)
+        tracked = tracked and spec.inexact
+        if mode.grad and op.differentiable:
+            operands = [resumed(a) for a in operands]
+    code, offset = caller()
+    shape, scope = spec.shape, mode.scope
+    inputs = tuple(
+        [
+            a
+            if not isinstance(a, Tensor)
+            else (a.node if a.node is not None else a._data)
+            if a.shape == shape
+            else _broadcast_input(a, shape, code, offset, scope)
+            for a in operands
+        ]
+    )
+    if not concrete:
+        saved = mixed(operands, inputs)
+    stopped = not (concrete or mode.grad)
+    kept = dict(attrs) if attrs else EMPTY_ATTRS
+    node = make_node(op, inputs, kept, saved, spec, code, offset, scope, tracked, stopped)
+    if not concrete:
+        out = abstract(node)
+        if op.view:
+            out._base = base_of(given, code, offset)
+        return out
+    out.node = node
+    return out
+
+
+def _abstract_result(op: Op, specs: Sequence[Any], attrs: Mapping[str, Any]) -> Spec:
+    """The result's spec; at once where all operands have the one that it has too."""
+    first = next(s for s in specs if isinstance(s, Spec))
+    if op.result == "same" and all(s is first or not isinstance(s, Spec) for s in specs):
+        return first
+    found: Spec = op.infer(*specs, **attrs)
+    return found
+
+
+def _broadcast_input(
+    x: Tensor, shape: tuple[int, ...], code: CodeType | None, offset: int, scope: Scope | None
+) -> Node:
+    spec = spec_of(shape, x.dtype)
+    return make_node(
+        TABLE["broadcast"], (graph_input(x),), {"shape": shape}, (), spec, code, offset, scope, x.requires_grad
+    )
+
+
+def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
+    """The general path of a binary front door: a tensor with a Python number first, it is so common."""
+    x, y = args
+    if type(y) is float or type(y) is int:
+        found = _with_number(op, x, y, False)
+    elif type(x) is float or type(x) is int:
+        found = _with_number(op, y, x, True)
+    else:
+        found = None
+    return found if found is not None else elementwise_general(op, args)
+
+
+_LEFT, _RIGHT = (True, False), (False, True)
+
+
+def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
+    """`x op number` where the number changes neither dtype nor shape; None where it might."""
+    if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor:
+        return None
+    spec = x._spec
+    if spec.real_inexact:
+        dtype = spec.dtype
+        if dtype is not float32 and dtype is not float64 and is_bfloat16(dtype):  # which promotes with tensors only
+            return None
+        number = float(number)
+    elif type(number) is float or spec.dtype is not default_int:
+        return None
+    if not getattr(spec, op.accepts):
+        return None
+    try:
+        data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
+    except (OverflowError, RuntimeWarning):
+        return None
+    if op.result != "same":
+        out = wrap(data, getattr(spec, op.result, None))
+    else:
+        out = new(Tensor)
+        out._data = data if type(data) is ndarray else np.asarray(data)
+        out._spec = spec
+        out.node = out._base = None
+    node = x.node
+    if node is None or not (node.requires_grad and op.differentiable):
+        return out
+    mode = get_mode()
+    if mode.grad:
+        # Which of the two the derivative needs is the same question for every number.
+        needs, needs_out = op.save_plan(_RIGHT if reflected else _LEFT)
+        saved: tuple[Any, ...] = ()
+        if needs or needs_out:
+            kept = data if needs_out else None
+            if reflected:
+                saved = (number, x._data if 1 in needs else None, kept)
+            else:
+                saved = (x._data if 0 in needs else None, number, kept)
+        out.node = made = Node()
+        made.op = op
+        made.inputs = (number, node) if reflected else (node, number)
+        made.attrs = EMPTY_ATTRS
+        made.saved = saved
+        made.spec = spec
+        made.code, made.offset = caller()
+        made.scope = mode.scope
+    return out
+
+
+def result_dtype(op: Op, dtype: DType) -> DType:
+    if op.result == "boolean":
+        return np.dtype(np.bool_)
+    return real_dtype(dtype) if op.result == "magnitude" else dtype
+
+
+def promote_tensors(op: str, *args: Any) -> list[Tensor]:
+    """Operands as tensors of their common dtype (for concat, where, matmul, ...)."""
+    operands = [to_operand(a, op) for a in args]
+    dtype: DType | None = None
+    for a in operands:
+        if isinstance(a, Tensor) and type(a) is not WeakTensor:
+            dtype = a.dtype if dtype is None else promote(dtype, a.dtype)
+    if dtype is None:
+        return _promote_numbers(operands)
+    for a in operands:
+        if type(a) is WeakTensor:
+            dtype = promote_scalar(dtype, EXAMPLES[category(a.dtype)])
+        elif not isinstance(a, Tensor):
+            dtype = promote_scalar(dtype, a)
+    return [
+        _in_dtype(a.wide() if type(a) is WeakTensor else a, dtype) if isinstance(a, Tensor) else asarray(a, dtype=dtype)
+        for a in operands
+    ]
+
+
+def _promote_numbers(operands: Sequence[Any]) -> list[Tensor]:
+    """Python numbers, and what stands for them, as tensors that do."""
+    kind = max_category(operands)
+    dtype = PYTHON_DTYPES[kind]
+    wide = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else wrap(np.asarray(a, dtype)) for a in operands]
+    return [weak(x) for x in wide] if kind else wide

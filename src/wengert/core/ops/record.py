@@ -1,0 +1,353 @@
+"""How an operation runs and is recorded: `bind`, the general path behind every front door."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import CodeType, FrameType
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from ..dims import has_dims
+from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
+from ..mode import get_mode
+from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node
+from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
+from ..standins import PYTHON_DTYPES, WeakTensor, weak
+from ..state.capture import get_capture
+from ..tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
+from .op import TABLE, Op
+
+SCALARS = frozenset({bool, int, float, complex})
+# A Python number of every category, whose dtype is weak.
+EXAMPLES: tuple[Any, ...] = (False, 0, 0.0, 0j)
+
+
+def caller() -> tuple[CodeType | None, int]:
+    """Code object and offset of the innermost frame outside Wengert."""
+    frame = user_frame(2)
+    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+
+
+# -- the general path
+
+
+def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) -> Any:
+    """Run `op` on tensors and weak scalars that are already promoted and normalised; record it.
+
+    Returns a tensor, or a tuple of them for an op with several results.
+    """
+    if len(args) == 1 and op.results == 1:
+        x = args[0]
+        kind = type(x)
+        if (kind is Tensor or (isinstance(x, Tensor) and kind is not WeakTensor)) and x._data is not None:
+            return _bind_one(op, x, attrs)
+    if op.kind == "source" and get_mode().tracing:
+        return _bind_abstract(op, args, attrs)
+    values = []
+    tracked = is_abstract = False
+    for a in args:
+        if isinstance(a, Tensor):
+            if type(a) is WeakTensor:
+                return run_weak(op, args, attrs, bind)
+            value, node = a._data, a.node
+            if value is None:
+                is_abstract = True
+            if node is not None and node.requires_grad:
+                tracked = True
+            values.append(value)
+        else:
+            values.append(a)
+    if is_abstract:
+        return _bind_abstract(op, args, attrs)
+    try:
+        data = forward_values(op, args, values, attrs)
+    except GraphError:
+        if has_dims(tuple(attrs.values())):  # values are there, but a size that an attribute names is not
+            return _bind_abstract(op, args, attrs)
+        raise
+    return record(op, args, values, data, attrs, tracked and op.differentiable and get_mode().grad)
+
+
+def run_weak(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], run: Callable[..., Any]) -> Any:
+    """Run an op by `run(op, args, attrs)` where some arguments stand for Python numbers.
+
+    Where all floating arguments do, so does the result; else they take the dtype that the others have together.
+    """
+    others = [a.dtype for a in args if isinstance(a, Tensor) and type(a) is not WeakTensor and category(a.dtype) >= 2]
+    if others:
+        dtype = functools.reduce(promote, others)
+        return run(op, [in_dtype_of(dtype, a) for a in args], attrs)
+    out = run(op, [a.wide() if type(a) is WeakTensor else a for a in args], attrs)
+    if op.name == "cast":
+        return out
+    before = {a.dtype for a in args if type(a) is WeakTensor}
+    if isinstance(out, tuple):
+        return tuple(_as_weak(o, op, before) for o in out)
+    return _as_weak(out, op, before)
+
+
+def in_dtype_of(dtype: DType, x: Any) -> Any:
+    """An argument that stands for Python numbers in the dtype in which these meet `dtype`; any other as it is."""
+    if type(x) is not WeakTensor:
+        return x
+    return TABLE["cast"].front(x.wide(), dtype=promote_scalar(dtype, EXAMPLES[category(x.dtype)]))
+
+
+def _as_weak(out: Tensor, op: Op, before: set[DType]) -> Tensor:
+    # Counts and indices that an op makes of numbers are no such numbers.
+    is_number = out.dtype in PYTHON_DTYPES[2:] or (out.dtype in before and op.kind in ("linear", "elementwise"))
+    return weak(out) if is_number and category(out.dtype) else out
+
+
+def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Mapping[str, Any], tracked: bool) -> Any:
+    """The result `data` of an op, already computed, as a tensor (or a tuple of them); recorded where `tracked`."""
+    if op.results != 1:
+        specs = tuple(spec_of(d.shape, d.dtype) for d in data)
+        if not tracked:
+            return _based(op, args, tuple(wrap(d, s) for d, s in zip(data, specs, strict=True)))
+        node = _record(op, args, attrs, values, data, specs)
+        return _based(op, args, tuple(pick(node, i, d) for i, d in enumerate(data)))
+    spec = spec_of(data.shape, data.dtype)
+    out = wrap(data, spec)
+    if tracked and spec.inexact:
+        out.node = _record(op, args, attrs, values, data, spec)
+    return out
+
+
+def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The results of an op, which are marked where they are elements of its argument."""
+    if op.view:
+        base = base_of(args[0], *caller())
+        for out in outs:
+            out._base = base
+    return outs
+
+
+_ONE_TRACKED = (True,)
+
+
+def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
+    """`bind` for one tensor with a value and one result (a reduction, a reshape): the same, sooner done."""
+    try:
+        data = op.forward(x._data, **attrs)
+    except WengertError:
+        if has_dims(tuple(attrs.values())):
+            return _bind_abstract(op, (x,), attrs)
+        raise
+    except Exception:
+        data = forward_values(op, (x,), [x._data], attrs)  # fails again, in the library's words
+    return record_one(op, x, data, dict(attrs) if attrs else EMPTY_ATTRS)
+
+
+def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
+    """The result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
+    if type(data) is not ndarray:
+        data = np.asarray(data)
+    out = new(Tensor)
+    out._data = data
+    near = x._spec
+    known = near.family.get(data.shape) if data.dtype is near.dtype else None
+    out._spec = spec = known or spec_of(data.shape, data.dtype)
+    out.node = out._base = None
+    node = x.node
+    tracked = node is not None and node.requires_grad and spec.inexact and op.differentiable and get_mode().grad
+    if not (tracked or op.view):
+        return out
+    frame: FrameType | None = sys._getframe(2)  # who calls this is one of Wengert's
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    code, offset = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
+    if op.view:
+        out._base = (ref(x), code, offset, x._base)
+    if not tracked:
+        return out
+    needs, needs_out = op.save_plan(_ONE_TRACKED)
+    out.node = made = Node()
+    made.op = op
+    made.inputs = (node,)
+    made.attrs = attrs if attrs else EMPTY_ATTRS
+    made.saved = (x._data if needs else None, data if needs_out else None) if needs or needs_out else ()
+    made.spec = spec
+    made.code, made.offset = code, offset
+    made.scope = get_mode().scope
+    return out
+
+
+def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any]) -> Any:
+    try:
+        return op.forward(*values, **attrs)
+    except WengertError:
+        raise
+    except RuntimeWarning:
+        # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.
+        with np.errstate(all="ignore"):
+            return op.forward(*values, **attrs)
+    except MemoryError:
+        fail(ShapeError, f"{op.name}: not enough memory for the result of {describe(args)}")
+    except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as e:
+        # The shape rule words the error where it can; NumPy's own words are the fallback.
+        if hasattr(op, "infer"):
+            op.infer(*(argument_spec(a) for a in args), **attrs)
+        kind = DTypeError if isinstance(e, (TypeError, OverflowError)) else ShapeError
+        fail(RangeError if isinstance(e, IndexError) else kind, f"{op.name} of {describe(args)}: {e}")
+
+
+def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    capture = get_capture()
+    if capture is not None:
+        capture.meet(args)
+        if any(isinstance(v, Tensor) for v in attrs.values()):  # a number among the attributes is part of the program
+            attrs = {k: np.asarray(v._decided(k)).item() if isinstance(v, Tensor) else v for k, v in attrs.items()}
+    specs = op.infer(*(argument_spec(a) for a in args), **attrs)
+    mode = get_mode()
+    given: Any = args[0] if args else None
+    if mode.grad and op.differentiable:
+        args = [resumed(a) for a in args]
+    tracked = mode.grad and op.differentiable and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+    code, offset = caller()
+    inputs = tuple(graph_input(a) for a in args)
+    saved = mixed(args, inputs)
+    if op.results != 1:
+        node = make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad)
+        return _based(op, args, tuple(pick(node, i, None) for i in range(len(specs))))
+    tracked = tracked and specs.inexact
+    out = abstract(make_node(op, inputs, dict(attrs), saved, specs, code, offset, mode.scope, tracked, not mode.grad))
+    if op.view:
+        out._base = base_of(given, code, offset)
+    return out
+
+
+def resumed(x: Any) -> Any:
+    """A value traced under `no_grad`, where it is used outside: an op of the graph stops its gradient there."""
+    if isinstance(x, Tensor) and x._data is None and is_stopped(x.node) and x.spec.inexact:
+        return stopped(x)
+    return x
+
+
+def stopped(x: Tensor) -> Tensor:
+    """An abstract value behind `stop_gradient`."""
+    stop = TABLE["stop_gradient"]
+    node = make_node(stop, (x.node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope, tracked=False)
+    return abstract(node)
+
+
+def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """What an abstract node saves: its arguments, where one has a value that its inputs do not hold."""
+    for a, entry in zip(args, inputs, strict=True):
+        if isinstance(entry, Node) and a._data is not None:
+            return Mixed([same_value(a) if isinstance(a, Tensor) else a for a in args])
+    return ()
+
+
+def same_value(x: Tensor) -> Tensor:
+    """A tensor of the same value and node: writing to `x` does not change it."""
+    if type(x) is WeakTensor:
+        return weak(x)
+    if x._data is None:
+        return abstract(x.node)  # type: ignore[arg-type]
+    out = wrap(x._data, x._spec)
+    out.node = x.node
+    return out
+
+
+def filled(number: Any, spec: Spec) -> Tensor:
+    """A tensor of one number; a broadcast of it where a size is not known."""
+    if has_dims(spec.shape):
+        return TABLE["broadcast"].front(wrap(np.asarray(number, spec.dtype)), shape=spec.shape)  # type: ignore[no-any-return]
+    return wrap(np.full(spec.shape, number, spec.dtype))
+
+
+def another(x: Tensor) -> Tensor:
+    """`x` as another tensor object: writing to one of them leaves the other."""
+    node = x.node
+    is_recorded = node is not None and node.requires_grad and get_mode().grad
+    if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
+        node = make_node(ALIAS, (node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope)
+    out = abstract(x.node) if x._data is None else wrap(x._data, x.spec)  # type: ignore[arg-type]
+    if is_recorded or x._data is None:
+        out.node = node
+    return weak(out) if type(x) is WeakTensor else out
+
+
+def graph_input(arg: Any) -> Any:
+    """What stands in `Node.inputs` for an argument: its node, a constant's array, or a literal.
+
+    An array, not its tensor: the tensor may be given another value later, its array never changes.
+    """
+    if isinstance(arg, Tensor):
+        return arg.node if arg.node is not None else arg._data
+    return arg
+
+
+def argument_spec(arg: Any) -> Any:
+    return arg.spec if isinstance(arg, Tensor) else arg
+
+
+def _record(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], values: list[Any], data: Any, spec: Any) -> Node:
+    code, offset = caller()
+    inputs = tuple([graph_input(a) for a in args])
+    return make_node(
+        op,
+        inputs,
+        dict(attrs) if attrs else EMPTY_ATTRS,
+        _saved(op, args, values, data),
+        spec,
+        code,
+        offset,
+        get_mode().scope,
+    )
+
+
+def _saved(op: Op, args: Sequence[Any], values: list[Any], data: Any) -> tuple[Any, ...]:
+    """The values that the derivative needs, aligned with the inputs, the result last."""
+    return kept_values(op, tuple([isinstance(a, Tensor) and a.requires_grad for a in args]), values, data)
+
+
+def kept_values(op: Op, tracked: tuple[bool, ...], values: list[Any], data: Any) -> tuple[Any, ...]:
+    needs, needs_out = op.save_plan(tracked)
+    if not needs and not needs_out:
+        return ()
+    kept = [v if i in needs or type(v) in SCALARS else None for i, v in enumerate(values)]
+    kept.append(data if needs_out else None)
+    return tuple(kept)
+
+
+OUTPUT = Op(
+    "output(x; index)",
+    "linear",
+    forward=lambda x, index: x[index],
+    infer=lambda x, index: x[index],
+    doc="One result of an op with several.",
+)
+
+
+def pick(node: Node, index: int, data: Any) -> Tensor:
+    """Result `index` of a node with several; `data` is its value, None while tracing."""
+    spec: Spec = node.spec[index]  # type: ignore[index]
+    if not node.requires_grad or not spec.inexact:
+        if data is not None:
+            return wrap(data, spec)
+        return abstract(
+            make_node(OUTPUT, (node,), {"index": index}, (), spec, node.code, node.offset, node.scope, False)
+        )
+    out = abstract(node) if data is None else wrap(data, spec)
+    out.node = make_node(OUTPUT, (node,), {"index": index}, (), spec, node.code, node.offset, node.scope)
+    return out
+
+
+def describe(args: Sequence[Any]) -> str:
+    """Arguments as errors show them: `(3, 4) float32 and (5,) float32`."""
+    parts = [show(a.shape, a.dtype) if isinstance(a, Tensor) else repr(a) for a in args]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 2 else parts)
+
+
+def abstract_input(spec: Spec, name: str = "", requires_grad: bool = False) -> Tensor:
+    """An abstract tensor that stands for a graph's input."""
+    node = make_node(
+        TABLE["input"], (), {"name": name} if name else EMPTY_ATTRS, None, spec, None, 0, None, requires_grad
+    )
+    return abstract(node)

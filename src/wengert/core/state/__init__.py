@@ -1,0 +1,1 @@
+"""State outside of functions: cells, turns, locks, and changes made at once."""

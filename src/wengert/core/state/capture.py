@@ -1,0 +1,167 @@
+"""What looks on while a function is traced for compilation.
+
+Tracing a function for its graph refuses whatever needs a value. A compiler that has the arguments of
+a call at hand can do better: a decision of the program (`if x > 0`) is taken by the value that it has
+now and noted, and tensors from outside that the program meets or writes to are noted as its state.
+"""
+
+from __future__ import annotations
+
+import weakref
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..errors import user_location
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..node import Node
+    from ..tensor import Tensor
+
+
+class Capture:
+    """One trace of a compiler, told of what the graph alone would not show."""
+
+    __slots__ = ()
+
+    def decide(self, x: Tensor, what: str) -> Any:
+        """The value of an abstract tensor with one element, on which the program's course depends from here."""
+        raise NotImplementedError
+
+    def fix(self, x: Tensor, what: str) -> None:
+        """An abstract tensor by whose value shapes go: raise for a trace in which it has one, if it may have one."""
+        raise NotImplementedError
+
+    def refuse(self, x: Tensor, what: str) -> None:
+        """Raise for a use of an abstract tensor's value outside the graph."""
+        raise NotImplementedError
+
+    def meet(self, operands: Sequence[Any]) -> None:
+        """Tensors with values among operands, which become constants of the graph."""
+        raise NotImplementedError
+
+    def effect(self, x: Tensor) -> None:
+        """A result that is to be computed at every run, whether anything uses it or not."""
+        raise NotImplementedError
+
+    def consume(self, roots: Sequence[Node]) -> None:
+        """Results that a backward pass started from, and whose graph it would have freed."""
+        raise NotImplementedError
+
+    def write(self, x: Tensor) -> None:
+        """A tensor that is about to be given an abstract value."""
+        raise NotImplementedError
+
+
+_capture: ContextVar[Capture | None] = ContextVar("wengert_capture", default=None)
+get_capture = _capture.get
+set_capture = _capture.set
+reset_capture = _capture.reset
+
+
+# The leaves with values that were made while a whole program is traced: they are constants of its graph.
+_fresh_leaves: ContextVar[list[Node] | None] = ContextVar("wengert_fresh_leaves", default=None)
+
+
+class FreshLeaves:
+    """A trace of a whole program, in which new leaves are part of it; afterwards they are leaves like others."""
+
+    __slots__ = ("_found", "_token")
+
+    def __enter__(self) -> None:
+        self._found: list[Node] = []
+        self._token = _fresh_leaves.set(self._found)
+
+    def __exit__(self, *exc: object) -> None:
+        _fresh_leaves.reset(self._token)
+        for node in self._found:
+            node.inputs = ()
+
+
+fresh_leaves = _fresh_leaves.get
+set_fresh_leaves = _fresh_leaves.set
+
+# The variables of transforms at work, by their nodes, with their values (None: abstract).
+open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary()
+
+
+# -- writes
+
+
+class Written(NamedTuple):
+    """A tensor that was written to: a weak reference, its data and node before, and in traces where that stands."""
+
+    tensor: weakref.ref[Tensor]
+    data: Any
+    node: Node | None
+    where: str
+
+
+class Filled(NamedTuple):
+    """A leaf whose `.grad` was given a value in a trace: a weak reference, its node and gradient before, where."""
+
+    tensor: weakref.ref[Tensor]
+    node: Node | None
+    before: Any
+    where: str
+
+
+class Writes:
+    """The tensors that a function writes to while a transform runs it, each as it was before.
+
+    `is_trace` says that the function runs once in the place of many times or of none (it is traced in the midst of
+    a computation): what it writes to outside is then no state of a compiled function around it.
+    """
+
+    __slots__ = ("found", "gradients", "is_trace", "outer", "_token")
+
+    def __init__(self, is_trace: bool) -> None:
+        self.found: dict[int, Written] = {}
+        self.gradients: dict[int, Filled] = {}
+        self.is_trace = is_trace
+        self.outer: Writes | None = None
+
+    def __enter__(self) -> Writes:
+        self.outer = _writes.get()
+        self._token = _writes.set(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _writes.reset(self._token)
+
+
+_writes: ContextVar[Writes | None] = ContextVar("wengert_writes", default=None)
+
+
+def note_write(x: Tensor, gives_abstract: bool) -> bool:
+    """Tell whoever looks on that a tensor is about to be given another value, perhaps an abstract one.
+
+    Returns whether there is anyone who sees to it that no abstract value outlives its trace.
+    """
+    writes = _writes.get()
+    while writes is not None:
+        if id(x) not in writes.found:
+            where = user_location() if writes.is_trace else ""
+            writes.found[id(x)] = Written(weakref.ref(x), x._data, x.node, where)
+        if writes.is_trace:
+            return True
+        writes = writes.outer
+    capture = _capture.get()
+    if capture is not None and gives_abstract and x._data is not None:
+        capture.write(x)
+    return capture is not None
+
+
+def note_gradient(x: Tensor) -> None:
+    """Tell the trace around, if any, that a tensor is about to be given another gradient."""
+    writes = _writes.get()
+    while writes is not None and not writes.is_trace:
+        writes = writes.outer
+    if writes is not None and id(x) not in writes.gradients:
+        writes.gradients[id(x)] = Filled(weakref.ref(x), x.node, getattr(x, "_grad", None), user_location())
+
+
+# Who looks on at writes; None while a trace of its own begins.
+get_writes = _writes.get
+set_writes = _writes.set

@@ -1,0 +1,195 @@
+"""What a function's Python code changes outside while it is traced: attributes, items, variables.
+
+A trace is a call: what it changes is changed. A program that runs later in the place of the code has to change the
+same. It can where a tensor or a plain value is put into a place; where it cannot (a list that grows, a new
+object), the program is run once, and the function is traced again in the next call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....core import tree
+from ....core.errors import GraphError, fail
+from ....core.state.at_once import Call, at_once
+from ....core.tensor import Tensor
+from .captured import MISSING, SCALARS, Container, Place, Surroundings, contents, same_contents
+from .drawn import Drawn
+
+
+class PlaceWrite(NamedTuple):
+    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs.
+
+    `is_item`: an item of one of the surroundings' containers, by its number and name; else one of their places.
+    """
+
+    is_item: bool
+    number: int
+    name: Any
+    structure: Any
+    leaves: tuple[Any, ...]
+
+    def place(self, around: Surroundings) -> Place:
+        """The place in these surroundings."""
+        if not self.is_item:
+            return around.places[self.number]
+        container = around.containers[self.number]
+        return Place(container.items, self.name, container.path)
+
+    def write(self, around: Surroundings, leaves: list[Any]) -> Call:
+        """The call that puts the nest with these leaves there."""
+        return self.place(around).write(tree.unflatten(self.structure, leaves))
+
+
+class Outside:
+    """What stood in the containers and places around a function before it was traced."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.containers = [dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in around.containers]
+        self.places = [p.read() for p in around.places]
+        self.drawn = Drawn(around.generators)
+        self._written: set[tuple[int, Any]] = set()
+        # What the trace left where a run writes, by holder and name.
+        self.left: dict[tuple[int, Any], Any] = {}
+
+    def leave(self, writes: Iterable[PlaceWrite]) -> None:
+        """Note what there is where a run is to write."""
+        found = (write.place(self.around) for write in writes)
+        self.left = {(id(p.holder), p.name): p.read() for p in found}
+
+    def put_back(self) -> None:
+        """Nothing abstract stays behind, and no tensor that every run makes anew; everything else does."""
+        for container, before in zip(self.around.containers, self.containers, strict=True):
+            items = container.items
+            if isinstance(items, dict):
+                for key in [k for k, v in items.items() if before.get(k, MISSING) is not v]:
+                    if self._is_made(items, key, items[key]):
+                        if key in before:
+                            items[key] = before[key]
+                        else:
+                            del items[key]
+            elif not isinstance(before, bytes) and any(self._is_made(items, i, v) for i, v in enumerate(_each(items))):
+                _refill(items, before)
+        for place, before in zip(self.around.places, self.places, strict=True):
+            now = place.read()
+            if now is not before and self._is_made(place.holder, place.name, now):
+                at_once([place.write(before)])()
+
+    def _is_made(self, holder: Any, key: Any, value: Any) -> bool:
+        """Whether a value holds tensors that a run puts there."""
+        return _has_abstract(value) or ((id(holder), key) in self._written and _has_tensors(value))
+
+    def undo(self) -> None:
+        """Everything is as it was: the call begins anew."""
+        self.drawn.undo()
+        for container, before in zip(self.around.containers, self.containers, strict=True):
+            items = container.items
+            if isinstance(items, dict):
+                if list(items) != list(before):
+                    items.clear()
+                items.update(before)
+            elif not same_contents(items, before):
+                _refill(items, before)
+        for place, before in zip(self.around.places, self.places, strict=True):
+            if place.read() is not before:
+                at_once([place.write(before)])()
+
+    def writes(self, name: str, result: Callable[[Any], Any]) -> tuple[tuple[PlaceWrite, ...], bool]:
+        """What a run has to put where, and whether that is all that the trace of `name` changed.
+
+        `result` gives the number of a tensor among the outputs, and the constant that another leaf is.
+        """
+        found: dict[tuple[int, Any], PlaceWrite] = {}
+        is_all = True
+
+        def put(value: Any, holder: Any, is_item: bool, number: int, key: Any, counts: bool) -> None:
+            nonlocal is_all
+            if not _has_abstract(value):
+                if not counts:
+                    return
+                if not _is_plain(value):
+                    is_all = False
+                    return
+            leaves, structure = tree.flatten(value)
+            at = id(holder), key
+            if at not in found:
+                found[at] = PlaceWrite(is_item, number, key, structure, tuple(map(result, leaves)))
+                self._written.add(at)
+
+        for number, (container, before) in enumerate(zip(self.around.containers, self.containers, strict=True)):
+            items = container.items
+            if isinstance(items, dict):
+                for key, value in items.items():
+                    old = before.get(key, MISSING)
+                    if old is not value:
+                        put(value, items, True, number, key, _counts(container, key, value, old))
+                is_all &= not any(k not in items and _counts(container, k, v, v) for k, v in before.items())
+            elif not same_contents(items, before):
+                if not isinstance(items, list) or len(items) != len(before):
+                    _refuse_abstract(name, container)
+                    is_all = False
+                    continue
+                for i, (value, old) in enumerate(zip(items, before, strict=True)):
+                    if value is not old:
+                        put(value, items, True, number, i, True)
+        for number, (place, before) in enumerate(zip(self.around.places, self.places, strict=True)):
+            now = place.read()
+            if now is not before:
+                put(now, place.holder, False, number, place.name, True)
+        return tuple(found.values()), is_all and not self.drawn.changed()
+
+
+def _counts(container: Container, key: Any, value: Any, old: Any) -> bool:
+    """Whether the function may read an item."""
+    return container.names is None or container.names(key, value) or container.names(key, old)
+
+
+def _refuse_abstract(name: str, container: Container) -> None:
+    if not isinstance(container.items, bytearray) and any(map(_has_abstract, _each(container.items))):
+        kind = type(container.items).__name__
+        what = f"the length of the list {container.path}" if kind == "list" else f"the {kind} {container.path}"
+        fail(
+            GraphError,
+            f"{name} changes {what} outside it, which holds computed tensors",
+            "A compiled function runs without its Python code: return what is to be collected, and append it outside.",
+        )
+
+
+def _each(items: Any) -> Any:
+    """What is in a container that is no dict; of an array the objects, or nothing."""
+    if isinstance(items, np.ndarray):
+        return items.flat if items.dtype.hasobject else ()
+    return items
+
+
+def _refill(items: Any, before: Any) -> None:
+    if isinstance(items, np.ndarray):
+        if items.dtype.hasobject:
+            for place, value in zip(np.ndindex(items.shape), before, strict=True):
+                items[place] = value
+        else:
+            items[...] = np.frombuffer(before, items.dtype).reshape(items.shape)
+    elif isinstance(items, (list, bytearray)):
+        items[:] = before
+    else:
+        items.clear()
+        (items.extend if hasattr(items, "extend") else items.update)(before)
+
+
+def _has_abstract(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) and leaf._data is None for leaf in tree.leaves(value))
+
+
+def _has_tensors(value: Any) -> bool:
+    return any(isinstance(leaf, Tensor) for leaf in tree.leaves(value))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is made of tensors and plain values alone, so that another one like it can be made."""
+    return value is not MISSING and all(
+        isinstance(leaf, SCALARS) or (type(leaf) is Tensor and leaf.node is None) for leaf in tree.leaves(value)
+    )

@@ -1,0 +1,1 @@
+"""Observing operations while they run, and afterwards."""

@@ -1,0 +1,1 @@
+"""Graphs and memory as pictures."""

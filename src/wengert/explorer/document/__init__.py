@@ -1,0 +1,1 @@
+"""The document of a recording, and what is worked out for it."""

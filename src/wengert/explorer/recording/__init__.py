@@ -1,0 +1,1 @@
+"""Recording a run, and putting in order what was recorded."""

@@ -1,0 +1,63 @@
+"""The tensors that a program can reach, and what it calls them: `w`, `model.layers.0.weight`, `net.layers[0].b`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ...core.arrays import Array
+from ...core.errors import WengertError
+from ...core.tensor import Tensor
+from ...execute.jit.capture.search import explore
+
+
+def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
+    """The tensors that named roots lead to, each with the way there: the most direct of several."""
+    try:
+        found = explore(sorted([*_opened(roots)], key=lambda root: _distance(root[1])))
+    except WengertError:  # what cannot be compiled for what it reaches can be recorded all the same
+        return []
+    out = []
+    for cell in found.cells:
+        tensor = getattr(cell, "tensor", cell)
+        if isinstance(tensor, Tensor) and tensor._data is not None:
+            out.append((found.names.get((id(tensor),), ""), tensor))
+    return out
+
+
+def arrays(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Array]]:
+    """The NumPy arrays among named roots, and among the variables from outside that functions among them use."""
+    return [(name, found) for name, found in _opened(roots) if name and isinstance(found, np.ndarray)]
+
+
+def _opened(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """The roots, and the variables from outside that functions among them use."""
+    for name, root in roots:
+        inner = getattr(inspect.unwrap(root), "__func__", inspect.unwrap(root)) if callable(root) else None
+        if inspect.isfunction(inner) and not name:
+            variables = inspect.getclosurevars(inner)
+            yield from {**variables.globals, **variables.nonlocals}.items()
+        yield name, root
+
+
+def _distance(root: Any) -> int:
+    """How directly a root has tensors: it is one, it is a model, it is something else, as an optimiser is."""
+    return 0 if isinstance(root, Tensor) else 1 if hasattr(type(root), "named_parameters") else 2
+
+
+def leaf_names(found: Iterable[tuple[str, Tensor]]) -> dict[int, str]:
+    """Names by the identity of a leaf's node, or of its array where it has none."""
+    return {key(t): name for name, t in found if name}
+
+
+def parameters(found: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
+    """Those of them that training changes."""
+    return [(name, t) for name, t in found if t.is_leaf and t.requires_grad]
+
+
+def key(tensor: Tensor) -> int:
+    """What a leaf is known by in a recording."""
+    return id(tensor.node) if tensor.node is not None else id(tensor._data)

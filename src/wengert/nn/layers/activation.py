@@ -1,0 +1,221 @@
+"""Nonlinearities as modules. `inplace` is accepted as in PyTorch; tensors are values, nothing is written in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import full
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..checks import size
+from ..module import Module
+from ..parameter import Parameter
+
+
+class _Plain(Module):
+    """A nonlinearity without options."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+
+
+class ReLU(_Plain):
+    """max(x, 0)."""
+
+    def forward(self, x: Any) -> Tensor:
+        """max(x, 0), elementwise."""
+        return F.relu(x)
+
+
+class ReLU6(_Plain):
+    """min(max(x, 0), 6)."""
+
+    def forward(self, x: Any) -> Tensor:
+        """min(max(x, 0), 6), elementwise."""
+        return F.relu6(x)
+
+
+class SELU(_Plain):
+    """The self-normalising exponential unit. Source: Klambauer et al., arXiv:1706.02515."""
+
+    def forward(self, x: Any) -> Tensor:
+        """selu(x), elementwise."""
+        return F.selu(x)
+
+
+class SiLU(_Plain):
+    """x sigmoid(x). Source: Elfwing et al., arXiv:1702.03118."""
+
+    def forward(self, x: Any) -> Tensor:
+        """x sigmoid(x), elementwise."""
+        return F.silu(x)
+
+
+class Mish(_Plain):
+    """x tanh(softplus(x)). Source: Misra, arXiv:1908.08681."""
+
+    def forward(self, x: Any) -> Tensor:
+        """x tanh(softplus(x)), elementwise."""
+        return F.mish(x)
+
+
+class Hardswish(_Plain):
+    """x relu6(x + 3) / 6. Source: Howard et al., arXiv:1905.02244."""
+
+    def forward(self, x: Any) -> Tensor:
+        """x relu6(x + 3) / 6, elementwise."""
+        return F.hardswish(x)
+
+
+class Tanh(Module):
+    """tanh(x)."""
+
+    def forward(self, x: Any) -> Tensor:
+        """tanh(x), elementwise."""
+        return F.tanh(x)
+
+
+class Sigmoid(Module):
+    """1 / (1 + exp(-x))."""
+
+    def forward(self, x: Any) -> Tensor:
+        """1 / (1 + exp(-x)), elementwise."""
+        return F.sigmoid(x)
+
+
+class LogSigmoid(Module):
+    """log(sigmoid(x))."""
+
+    def forward(self, x: Any) -> Tensor:
+        """log(sigmoid(x)), elementwise."""
+        return F.logsigmoid(x)
+
+
+class Softsign(Module):
+    """x / (1 + |x|)."""
+
+    def forward(self, x: Any) -> Tensor:
+        """x / (1 + |x|), elementwise."""
+        return F.softsign(x)
+
+
+class LeakyReLU(Module):
+    """x where positive, `negative_slope` times x elsewhere."""
+
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+
+    def forward(self, x: Any) -> Tensor:
+        """leaky_relu(x), elementwise."""
+        return F.leaky_relu(x, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        """The slope."""
+        return f"negative_slope={self.negative_slope}"
+
+
+class ELU(Module):
+    """x where positive, alpha (exp(x) - 1) elsewhere. Source: Clevert et al., arXiv:1511.07289."""
+
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__()
+        self.alpha = alpha
+
+    def forward(self, x: Any) -> Tensor:
+        """elu(x), elementwise."""
+        return F.elu(x, self.alpha)
+
+    def extra_repr(self) -> str:
+        """Alpha."""
+        return f"alpha={self.alpha}"
+
+
+class GELU(Module):
+    """x times the normal distribution function of x; `approximate="tanh"` for its approximation.
+
+    Source: Hendrycks, Gimpel, arXiv:1606.08415.
+    """
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, x: Any) -> Tensor:
+        """gelu(x), elementwise."""
+        return F.gelu(x, approximate=self.approximate)
+
+    def extra_repr(self) -> str:
+        """The kind."""
+        return f"approximate={self.approximate!r}"
+
+
+class Softplus(Module):
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def forward(self, x: Any) -> Tensor:
+        """softplus(x), elementwise."""
+        return F.softplus(x, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        """The options."""
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class PReLU(Module):
+    """x where positive, a trained slope times x elsewhere: one slope, or one for each of the channels (axis 1).
+
+    Source: He et al., arXiv:1502.01852.
+    """
+
+    weight: Parameter
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: Any = None) -> None:
+        super().__init__()
+        self.num_parameters = size("num_parameters", num_parameters)
+        self.weight = Parameter(full((self.num_parameters,), float(init), dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """prelu(x), elementwise."""
+        return F.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        """The number of slopes."""
+        return f"num_parameters={self.num_parameters}"
+
+
+class Softmax(Module):
+    """exp(x) / sum(exp(x)) along `dim`."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Any) -> Tensor:
+        """softmax(x) along the axis."""
+        return F.softmax(x, self.dim)
+
+    def extra_repr(self) -> str:
+        """The axis."""
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Module):
+    """log(softmax(x)) along `dim`."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Any) -> Tensor:
+        """log_softmax(x) along the axis."""
+        return F.log_softmax(x, self.dim)
+
+    def extra_repr(self) -> str:
+        """The axis."""
+        return f"dim={self.dim}"

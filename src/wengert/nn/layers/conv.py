@@ -1,0 +1,283 @@
+"""Convolutions, their transposes, and pooling, channels first as in PyTorch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ... import zeros
+from ...core.errors import ShapeError, fail
+from ...core.tensor import Tensor
+from .. import functional as F
+from ..checks import size
+from ..module import Module
+from ..parameter import Parameter
+from .linear import uniform_by_fan_
+
+Sizes = int | Sequence[int]
+
+
+def _tuple(name: str, value: Sizes, ndim: int, least: int) -> tuple[int, ...]:
+    values = (value,) * ndim if isinstance(value, int) else tuple(value)
+    if len(values) != ndim:
+        fail(ShapeError, f"{name} must be one int or {ndim} of them, not {value!r}")
+    return tuple(size(name, v, least) for v in values)
+
+
+class _Conv(Module):
+    """What convolutions of any dimension share."""
+
+    _ndim = 0
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes | str = 0,
+        dilation: Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        n = self._ndim
+        self.in_channels = size("in_channels", in_channels)
+        self.out_channels = size("out_channels", out_channels)
+        self.kernel_size = _tuple("kernel_size", kernel_size, n, 1)
+        self.stride = _tuple("stride", stride, n, 1)
+        self.padding = padding if isinstance(padding, str) else _tuple("padding", padding, n, 0)
+        self.dilation = _tuple("dilation", dilation, n, 1)
+        self.groups = size("groups", groups)
+        if in_channels % groups or out_channels % groups:
+            fail(
+                ShapeError,
+                f"groups={groups} does not divide in_channels={in_channels} and out_channels={out_channels}",
+            )
+        self.weight = Parameter(zeros((*self._channels(), *self.kernel_size), dtype=dtype))
+        self.register_parameter("bias", Parameter(zeros(out_channels, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def _channels(self) -> tuple[int, int]:
+        return self.out_channels, self.in_channels // self.groups
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        uniform_by_fan_(self.weight, self.bias, math.prod(self.weight.shape[1:]))
+
+    def extra_repr(self) -> str:
+        """The sizes; options only where they are not the defaults."""
+        none, single = (0,) * self._ndim, (1,) * self._ndim
+        shown = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
+        if self.padding != none:
+            shown.append(f"padding={self.padding!r}")
+        if self.dilation != single:
+            shown.append(f"dilation={self.dilation}")
+        if self.groups != 1:
+            shown.append(f"groups={self.groups}")
+        if self.bias is None:
+            shown.append("bias=False")
+        return ", ".join(shown)
+
+
+class Conv1d(_Conv):
+    """Cross-correlation over the last axis: (N, C, L) or (C, L).
+
+    Parameters
+    ----------
+    in_channels, out_channels: sizes of the channel axis.
+    kernel_size, stride, dilation: ints.
+    padding: zeros at both ends, or "same" or "valid".
+    groups: channels fall into as many groups that do not mix.
+    bias: whether to add one.
+    dtype: of the parameters; the default float where left out.
+
+    `weight` is (out_channels, in_channels / groups, kernel_size).
+
+    >>> import wengert as wg
+    >>> wg.nn.Conv1d(3, 8, 5, padding=2)(wg.zeros((1, 3, 20))).shape
+    (1, 8, 20)
+    """
+
+    _ndim = 1
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, in_channels, L) to (N, out_channels, L')."""
+        return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv2d(_Conv):
+    """Cross-correlation over the last two axes: (N, C, H, W) or (C, H, W).
+
+    Parameters are those of :class:`Conv1d`, with an int or a pair for each size. `weight` is
+    (out_channels, in_channels / groups, height, width).
+
+    >>> import wengert as wg
+    >>> wg.nn.Conv2d(3, 8, 3, stride=2)(wg.zeros((1, 3, 9, 9))).shape
+    (1, 8, 4, 4)
+    """
+
+    _ndim = 2
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class _ConvTranspose(_Conv):
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+        dtype: Any = None,
+    ) -> None:
+        self.output_padding = _tuple("output_padding", output_padding, self._ndim, 0)
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, dtype)
+
+    def _channels(self) -> tuple[int, int]:
+        return self.in_channels, self.out_channels // self.groups
+
+    def extra_repr(self) -> str:
+        """The sizes; options only where they are not the defaults."""
+        extra = f", output_padding={self.output_padding}" if any(self.output_padding) else ""
+        return super().extra_repr() + extra
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of :class:`Conv1d` (a "deconvolution"): a stride makes the result longer.
+
+    `weight` is (in_channels, out_channels / groups, kernel_size); `output_padding` lengthens one end.
+    """
+
+    _ndim = 1
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, in_channels, L) to (N, out_channels, L')."""
+        options = self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        return F.conv_transpose1d(x, self.weight, self.bias, *options)
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of :class:`Conv2d` (a "deconvolution"): a stride makes the result larger.
+
+    `weight` is (in_channels, out_channels / groups, height, width).
+
+    >>> import wengert as wg
+    >>> wg.nn.ConvTranspose2d(4, 2, 2, stride=2)(wg.zeros((1, 4, 5, 5))).shape
+    (1, 2, 10, 10)
+    """
+
+    _ndim = 2
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        options = self.stride, self.padding, self.output_padding, self.groups, self.dilation
+        return F.conv_transpose2d(x, self.weight, self.bias, *options)
+
+
+class _Pool(Module):
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+
+    def extra_repr(self) -> str:
+        """The window."""
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _MaxPool(_Pool):
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding)
+        self.dilation = dilation
+        self.ceil_mode = ceil_mode
+
+    def extra_repr(self) -> str:
+        """The window."""
+        return f"{super().extra_repr()}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
+
+
+class MaxPool1d(_MaxPool):
+    """The largest value in windows of the last axis; the stride is the window's size unless given."""
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, C, L) to (N, C, L')."""
+        return F.max_pool1d(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+
+
+class MaxPool2d(_MaxPool):
+    """The largest value in windows of the last two axes; the stride is the window's size unless given.
+
+    >>> import wengert as wg
+    >>> wg.nn.MaxPool2d(2)(wg.tensor([[[1.0, 2.0], [4.0, 3.0]]])).tolist()
+    [[[4.0]]]
+    """
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, C, H, W) to (N, C, H', W')."""
+        return F.max_pool2d(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+
+
+class _AvgPool(_Pool):
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        super().__init__(kernel_size, stride, padding)
+        self.ceil_mode = ceil_mode
+        self.count_include_pad = count_include_pad
+
+
+class AvgPool1d(_AvgPool):
+    """The mean of windows of the last axis; the stride is the window's size unless given."""
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, C, L) to (N, C, L')."""
+        return F.avg_pool1d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+
+class AvgPool2d(_AvgPool):
+    """The mean of windows of the last two axes; the stride is the window's size unless given."""
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, C, H, W) to (N, C, H', W')."""
+        return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+
+class AdaptiveAvgPool2d(Module):
+    """Means of windows chosen so that the result has a given height and width."""
+
+    def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
+        super().__init__()
+        self.output_size = output_size
+
+    def forward(self, x: Any) -> Tensor:
+        """(N, C, H, W) to (N, C, *output_size)."""
+        return F.adaptive_avg_pool2d(x, self.output_size)
+
+    def extra_repr(self) -> str:
+        """The size."""
+        return f"output_size={self.output_size}"

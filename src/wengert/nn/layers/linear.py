@@ -1,0 +1,216 @@
+"""Layers that multiply by a matrix or look rows up in one, and those that only reshape."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ... import einsum, flatten, zeros
+from ...core.errors import RangeError, ShapeError, fail
+from ...core.tensor import Tensor, asarray
+from .. import functional as F
+from .. import init
+from ..checks import size
+from ..module import Module
+from ..parameter import Parameter
+
+
+class Identity(Module):
+    """What it is given. Arguments of the constructor are ignored, so that it can stand in for any layer."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        """`x`."""
+        return x
+
+
+class Linear(Module):
+    """`x @ weight.T + bias` over the last axis.
+
+    Parameters
+    ----------
+    in_features: the size of the last axis.
+    out_features: the size that takes its place.
+    bias: whether to add one.
+    dtype: of the parameters; the default float where left out.
+
+    `weight` is (out_features, in_features); it and the bias start uniform within 1/sqrt(in_features).
+
+    >>> import wengert as wg
+    >>> wg.nn.Linear(3, 5)(wg.zeros((2, 4, 3))).shape
+    (2, 4, 5)
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: Any = None) -> None:
+        super().__init__()
+        self.in_features = size("in_features", in_features, 0)
+        self.out_features = size("out_features", out_features, 0)
+        self.weight = Parameter(zeros((self.out_features, self.in_features), dtype=dtype))
+        self.register_parameter("bias", Parameter(zeros(self.out_features, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        uniform_by_fan_(self.weight, self.bias, self.in_features)
+
+    def forward(self, x: Any) -> Tensor:
+        """(..., in_features) to (..., out_features)."""
+        return F.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+def uniform_by_fan_(weight: Tensor, bias: Tensor | None, fan_in: int) -> None:
+    """PyTorch's default for linear and convolution layers: uniform within 1/sqrt(fan_in)."""
+    bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
+    init.uniform_(weight, -bound, bound)
+    if bias is not None:
+        init.uniform_(bias, -bound, bound)
+
+
+class Bilinear(Module):
+    """`x1 A x2 + bias` with one matrix A for every output feature.
+
+    `weight` is (out_features, in1_features, in2_features).
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.in1_features = size("in1_features", in1_features)
+        self.in2_features = size("in2_features", in2_features)
+        self.out_features = size("out_features", out_features)
+        self.weight = Parameter(zeros((out_features, in1_features, in2_features), dtype=dtype))
+        self.register_parameter("bias", Parameter(zeros(out_features, dtype=dtype)) if bias else None)
+        uniform_by_fan_(self.weight, self.bias, in1_features)
+
+    def forward(self, x1: Any, x2: Any) -> Tensor:
+        """(..., in1_features) and (..., in2_features) to (..., out_features)."""
+        out: Tensor = einsum("...i,oij,...j->...o", x1, self.weight, x2)
+        return out if self.bias is None else out + self.bias
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )
+
+
+class Embedding(Module):
+    """Rows of a table: ids of any shape to vectors along a new last axis.
+
+    Parameters
+    ----------
+    num_embeddings: the number of rows.
+    embedding_dim: the length of a row.
+    padding_idx: a row that starts at 0 and takes no gradient.
+    dtype: of the parameters; the default float where left out.
+
+    `weight` is (num_embeddings, embedding_dim), standard normal at first.
+
+    >>> import wengert as wg
+    >>> wg.nn.Embedding(10, 4)(wg.tensor([[1, 2, 9]])).shape
+    (1, 3, 4)
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, dtype: Any = None
+    ) -> None:
+        super().__init__()
+        self.num_embeddings = size("num_embeddings", num_embeddings)
+        self.embedding_dim = size("embedding_dim", embedding_dim, 0)
+        if padding_idx is not None:
+            if not -num_embeddings <= padding_idx < num_embeddings:
+                fail(RangeError, f"padding_idx {padding_idx} in an embedding with {num_embeddings} rows")
+            padding_idx %= num_embeddings
+        self.padding_idx = padding_idx
+        self.weight = Parameter(zeros((self.num_embeddings, self.embedding_dim), dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new initial values."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            values = self.weight.detach().numpy().copy()
+            values[self.padding_idx] = 0
+            self.weight.assign_(values)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
+        """An embedding with the given table, frozen unless `freeze=False`."""
+        table = asarray(embeddings)
+        if table.ndim != 2:
+            fail(
+                ShapeError,
+                f"an embedding from a table of shape {table.shape}",
+                "It has two dimensions: (rows, features).",
+            )
+        out = cls(table.shape[0], table.shape[1], padding_idx, table.dtype)
+        out.weight.assign_(table)
+        out.weight.requires_grad_(not freeze)
+        return out
+
+    def forward(self, ids: Any) -> Tensor:
+        """Integers of any shape s to s + (embedding_dim,)."""
+        return F.embedding(ids, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        """The sizes."""
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class Flatten(Module):
+    """The axes from `start_dim` to `end_dim` as one.
+
+    >>> import wengert as wg
+    >>> wg.nn.Flatten()(wg.zeros((2, 3, 4))).shape
+    (2, 12)
+    """
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim = start_dim
+        self.end_dim = end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` with fewer axes."""
+        out: Tensor = flatten(x, self.start_dim, self.end_dim)
+        return out
+
+    def extra_repr(self) -> str:
+        """The axes."""
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Unflatten(Module):
+    """One axis as several."""
+
+    def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
+        super().__init__()
+        self.dim = dim
+        self.unflattened_size = tuple(unflattened_size)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`x` with more axes."""
+        at = self.dim % x.ndim
+        out: Tensor = x.reshape((*x.shape[:at], *self.unflattened_size, *x.shape[at + 1 :]))
+        return out
+
+    def extra_repr(self) -> str:
+        """The axis and its sizes."""
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
