@@ -12,7 +12,7 @@ from harness import Case
 
 import wengert as wg
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "helpers"))
 from elimination_cases import CASES
 
 

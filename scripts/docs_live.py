@@ -1,6 +1,6 @@
 """What the course's pages have besides text: live explorers, exercises, formulas, and pieces of example files.
 
-A hook of MkDocs; `tests/test_course.py` reads pages with it.
+A hook of MkDocs; `tests/project/test_course.py` reads pages with it.
 
 A `python` block with `explore="HEIGHT"` among its options is run when the site is built. What its last expression
 gives, an exploration, stands below it as a page of its own, in a frame so many pixels high. Names that earlier blocks

@@ -1,7 +1,7 @@
 """Many mutated documents of graphs, read and run both ways: `python scripts/fuzz_documents.py --count 100000`.
 
 Documents are read in processes of their own, so that one that crashes stops nothing. What fails is written to a file,
-with how it failed; `tests/document_checks.py` says what that means. The exit code says whether anything failed.
+with how it failed; `tests/helpers/document_checks.py` says what that means. The exit code says whether anything failed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 os.environ["WENGERT_CACHE"] = "0"  # kernels that no other program will need
 os.environ.setdefault("WENGERT_EAGER_KERNELS", "0")
-sys.path[:0] = [str(Path(__file__).parent.parent / "tests"), str(Path(__file__).parent.parent / "tests" / "native")]
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 
-from document_checks import checked  # noqa: E402
-from documents import mutant  # noqa: E402
+from document_checks import checked
+from documents import mutant
 
 BATCH = 500
 

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "native"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 
 from fuzz_programs import target_of
 from fuzz_steps import random_program

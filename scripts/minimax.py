@@ -240,7 +240,7 @@ HEADER = '''"""Coefficients of the native functions, the constant first, as `scr
 
 from __future__ import annotations
 '''
-FILE = Path(__file__).parent.parent / "src" / "wengert" / "execute" / "native" / "coefficients.py"
+FILE = Path(__file__).parent.parent / "src" / "wengert" / "execute" / "native" / "scalar" / "math" / "coefficients.py"
 
 
 def table(name: str) -> str:

@@ -1,7 +1,7 @@
 """The support matrix: every op of the table against every kind of derivative.
 
 A cell is what the declarations say, and each mark has a generated test behind it (named in the page);
-`tests/test_op_table.py` fails where a cell has neither a mark nor a reason.
+`tests/ops/test_op_table.py` fails where a cell has neither a mark nor a reason.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "helpers")]
 
 import complexchecks  # noqa: E402
 import wengert.transforms.control  # noqa: E402, F401 (declares the ops of control flow)
@@ -127,10 +127,10 @@ def support_page() -> str:
         "# Support\n",
         "<!-- Written by scripts/generate.py from the op table: do not edit. -->\n",
         "What each operation does under each transform. A cell is what the declarations say; the tests run it: first "
-        "and second order in `tests/test_op_table.py` and `tests/test_forward.py` (against differences, forward "
-        "against reverse, recorded and traced), batching in `tests/test_batch.py` (against a Python loop), "
-        "expressions in `tests/test_symbolic.py`, patterns in `tests/test_sparsity.py` (against Jacobians), complex "
-        "numbers in `tests/test_complex.py`.\n",
+        "and second order in `tests/ops/test_op_table.py` and `tests/transforms/test_forward.py` (against differences, "
+        "forward against reverse, recorded and traced), batching in `tests/transforms/test_batch.py` (against a Python "
+        "loop), expressions in `tests/symbolic/test_symbolic.py`, patterns in `tests/transforms/test_sparsity.py` "
+        "(against Jacobians), complex numbers in `tests/transforms/test_complex.py`.\n",
         "*None*: results are piecewise constant, or no numbers, and nothing flows. *By its parts*: the operation is a "
         "composite, and the transform applies to what is inside. *Aligned*: it counts axes from the right and takes "
         "the examples as one more leading axis. *Probed*: the pattern is found by running the operation on numbered "

@@ -7,7 +7,7 @@ import tempfile
 import pytest
 
 # Some tests compare bits between calls, which kernels that take over in between would change by a rounding.
-# What kernels compute outside `wg.jit` is tested in native/test_eager_kernels.py.
+# What kernels compute outside `wg.jit` is tested in execute/native/test_eager_kernels.py.
 os.environ.setdefault("WENGERT_EAGER_KERNELS", "0")
 
 # Compiled code is kept where only this run's processes look (workers inherit the variable): nothing of the user's is
@@ -19,17 +19,17 @@ os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f
 # What to run where all of it would take too long, and the question is whether it works there at all: with other
 # versions of what Wengert needs, on another machine. `pytest -m fast` takes half a minute.
 FAST = (
-    "native/test_beside_numba",
-    "native/test_cache",
-    "native/test_jit",
-    "native/test_jit_state",
-    "native/test_linear_algebra",
-    "native/test_moves",
-    "native/test_random_numbers",
-    "native/test_recompute",
-    "native/test_repeated_rows",
-    "native/test_runtime",
-    "native/test_small_models",
+    "execute/native/test_beside_numba",
+    "execute/native/test_cache",
+    "execute/jit/test_jit",
+    "execute/jit/test_jit_state",
+    "execute/native/test_linear_algebra",
+    "execute/native/test_moves",
+    "execute/native/test_random_numbers",
+    "execute/native/test_recompute",
+    "execute/native/test_repeated_rows",
+    "execute/native/test_runtime",
+    "execute/native/test_small_models",
 )
 
 

@@ -1,0 +1,276 @@
+"""The documentation is true: its examples run, its commands are the tested ones, its generated parts are current."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib
+import io
+import linecache
+import os
+import pkgutil
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import wengert as wg
+from wengert.cli import parser
+from wengert.core.ops.declare import METHODS, PUBLIC
+from wengert.core.ops.op import TABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+CHECKER = doctest.OutputChecker()
+
+
+# -- the package's own examples
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(wg.__path__, "wengert.")
+    return ["wengert", *(m.name for m in found if not m.name.endswith("__main__"))]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    wg.manual_seed(0)
+    result = doctest.testmod(module, optionflags=FLAGS)
+    assert result.failed == 0
+
+
+def test_public_functions_have_examples_or_summaries() -> None:
+    bare = [
+        name for name in wg.__all__ if callable(getattr(wg, name)) and not (getattr(wg, name).__doc__ or "").strip()
+    ]
+    assert bare == []
+
+
+# -- the pages' examples
+
+
+@dataclass
+class Block:
+    """A fenced code block: its language, title and options, text, and line in the page."""
+
+    language: str
+    options: str
+    line: int
+    lines: list[str] = field(default_factory=list)
+    follows: Block | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.lines)
+
+    @property
+    def title(self) -> str:
+        found = re.search(r'title="([^"]+)"', self.options)
+        return found[1] if found else ""
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    """The page's fenced blocks; `follows` is the block before, where only blank lines lie between."""
+    open_block: Block | None = None
+    last: Block | None = None
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(keepends=True), 1):
+        fence = re.match(r"```+\s*(\w*)(.*)", line)
+        if open_block is not None:
+            if fence:
+                yield open_block
+                last, open_block = open_block, None
+            else:
+                open_block.lines.append(line)
+        elif fence:
+            open_block, last = Block(fence[1], fence[2], number, follows=last), None
+        elif line.strip():
+            last = None
+    assert open_block is None, f"{page.name}: the block at line {open_block and open_block.line} is not closed"
+
+
+def run_program(block: Block, page: Path, names: dict[str, Any]) -> str:
+    """Run a block as a file of its own, so that places in the output are lines of the block."""
+    file = block.title or f"{page.name}:{block.line}"
+    linecache.cache[file] = (len(block.text), None, block.lines, file)
+    out = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out):
+            exec(compile(block.text, file, "exec"), names)
+    finally:
+        linecache.cache.pop(file, None)
+    return out.getvalue()
+
+
+def run_session(block: Block, page: Path, names: dict[str, Any]) -> str:
+    """Run a session (`>>>`); returns what differs, as text."""
+    report = io.StringIO()
+    test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+    doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.write, clear_globs=False)
+    names.update(test.globs)
+    return report.getvalue()
+
+
+@pytest.fixture
+def op_table() -> Iterator[None]:
+    """Ops that a page declares leave with it."""
+    before = [(table, dict(table)) for table in (TABLE, PUBLIC, METHODS)]
+    yield
+    for table, entries in before:
+        table.clear()
+        table.update(entries)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.usefixtures("op_table")
+def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`pycon` blocks are sessions; `python` blocks are programs, and a `text` block right after one is its output."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    wg.manual_seed(0)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed: dict[int, str] = {}
+    for block in blocks(page):
+        if block.language == "pycon":
+            assert run_session(block, page, names) == ""
+        elif block.language == "python":
+            printed[block.line] = run_program(block, page, names)
+        elif block.language == "text":
+            assert block.follows is not None, f"{page.name}:{block.line}: output of no program"
+            got = printed[block.follows.line]
+            assert CHECKER.check_output(block.text, got, FLAGS), (
+                f"{page.name}:{block.line} says\n{block.text}\nnot\n{got}"
+            )
+
+
+def test_the_extractor_catches_a_wrong_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {
+        "session": "```pycon\n>>> 1 + 1\n3\n```\n",
+        "output": "```python\nprint(1 + 1)\n```\n\n```text\n3\n```\n",
+    }
+    for name, text in wrong.items():
+        page = tmp_path / f"{name}.md"
+        page.write_text(text)
+        with pytest.raises(AssertionError):
+            test_examples(page, tmp_path, monkeypatch)
+
+
+# -- the README's commands
+
+
+def between(marker: str) -> list[str]:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.findall(rf"<!-- {marker} -->\n(.*?)<!-- /{marker} -->", text, re.DOTALL)
+    assert len(found) == 1, f"README.md needs one {marker} block"
+    return [line for line in found[0].splitlines() if line.strip() and not line.startswith("```")]
+
+
+def commands(line: str) -> list[list[str]]:
+    """The words of each command of a shell line joined by &&."""
+    return [shlex.split(part) for part in line.split("&&")]
+
+
+def test_main_job_is_one_line_that_installs_and_runs_it() -> None:
+    (line,) = between("demo")
+    make, install, run = commands(line)
+    assert make[1:3] == ["-m", "venv"]
+    folder = Path(make[3])
+    assert Path(install[0]) == folder / "bin/pip"
+    assert install[1:] == ["install", "."]
+    assert Path(run[0]) == folder / "bin/wengert"
+    assert run[1:] == ["demo"]
+
+
+def test_test_command_is_one_line_that_installs_and_tests() -> None:
+    (line,) = between("tests")
+    *_, install, run = commands(line)
+    assert install[-3:] == ["install", "-e", ".[test]"]
+    assert Path(run[0]).name == "pytest"
+
+
+def test_continuous_integration_runs_the_readmes_test_command() -> None:
+    """The very lines of `.ci/run` that read the README give the README's command."""
+    script = (ROOT / ".ci" / "run").read_text()
+    reading = re.search(r"^readme_tests=.*$", script, re.MULTILINE)
+    assert reading is not None
+    assert 'eval "$readme_tests"' in script
+    shell = subprocess.run(
+        ["bash", "-euc", f'{reading[0]}\nprintf %s "$readme_tests"'],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shell.stdout.strip() == "\n".join(between("tests"))
+
+
+# -- the site
+
+
+def navigation() -> list[str]:
+    return re.findall(r"^\s*- (?:.+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+
+
+def test_navigation_and_pages_agree() -> None:
+    pages = (ROOT / "docs").rglob("*.md")
+    assert sorted(navigation()) == sorted(p.relative_to(ROOT / "docs").as_posix() for p in pages)
+
+
+def test_index_links_every_page() -> None:
+    index = (ROOT / "docs" / "index.md").read_text()
+    assert [page for page in navigation() if page != "index.md" and f"({page})" not in index] == []
+
+
+def test_the_dependencies_that_pages_name_are_the_packages() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        names = [re.split(r"[<>=~!\[ ]", entry)[0] for entry in tomllib.load(file)["project"]["dependencies"]]
+    told = {
+        "README.md": r"It needs (.+?), and no C\s+compiler",
+        "docs/quickstart.md": r"The dependencies are (.+?), which",
+    }
+    for page, pattern in told.items():
+        found = re.search(pattern, (ROOT / page).read_text(encoding="utf-8"))
+        assert found is not None, page
+        assert sorted(re.split(r", | and ", found[1].lower())) == sorted(names)
+    row = re.search(r"^\| Needs \| (.+?) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert row is not None
+    assert sorted(row[1].lower().split(", ")) == sorted(names)
+
+
+def test_links_between_files_exist() -> None:
+    broken = []
+    for page in [*PAGES, ROOT / "CHANGELOG.md"]:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target and not (page.parent / target).exists():
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+def test_generated_files_are_up_to_date() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "scripts/generate.py", "--check"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_demos_options_are_the_parsers() -> None:
+    """The table of options on the command-line page, against the command line's own grammar."""
+    text = (ROOT / "docs" / "command-line.md").read_text()
+    documented = dict(re.findall(r"^\| `(--\w+) \w+` \| `?([^`|]+?)`? \|", text, re.M))
+    demo = parser().parse_args(["demo"])
+    actual = {f"--{k}": str(v) for k, v in vars(demo).items() if k not in ("command", "run")}
+    assert documented == actual
