@@ -17,7 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from .ops.op import Op
     from .source import Source
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -45,7 +44,7 @@ class Scope:
         parent: Scope | None,
         code: CodeType | Source | None = None,
         offset: int = 0,
-        op: Op | None = None,
+        op: Any = None,
         inputs: tuple[Any, ...] = (),
         attrs: dict[str, Any] | None = None,
     ) -> None:

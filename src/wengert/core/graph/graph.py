@@ -12,6 +12,7 @@ from ..node import Node
 from ..ops.op import Op
 from ..ops.record import OUTPUT
 from ..tensor import INPUT, Tensor, asarray
+from .closed import NodeKind
 from .compare import Signature, same_values, signature, structural_hash
 from .inside import inside, splice
 from .json import dump_graph, load_graph
@@ -22,8 +23,6 @@ from .values import Subgraph
 
 if TYPE_CHECKING:
     from ..tree import Structure
-
-NodeKind = Literal["input", "parameter", "constant", "computation", "root"]
 
 
 class Graph(Subgraph):

@@ -21,7 +21,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -33,12 +33,10 @@ from ..source import Source
 from ..spec import Spec, check_size, from_name, spec_of
 from ..tensor import INPUT
 from .checked import checked_node, shortened
+from .closed import ClosedGraph
 from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
 from .text import MOST_NESTED, Make, Parsed, parse_size
 from .values import Subgraph, is_too_large, opaque_name, pack, unpack
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 FORMAT, VERSION = "wengert graph", 1
 
@@ -46,12 +44,12 @@ FORMAT, VERSION = "wengert graph", 1
 # -- writing
 
 
-def dump_graph(graph: Graph, indent: int | None = None) -> str:
+def dump_graph(graph: ClosedGraph, indent: int | None = None) -> str:
     """The JSON document of a graph."""
     return json.dumps(_document(graph), indent=indent, allow_nan=False)
 
 
-def _document(graph: Graph) -> dict[str, Any]:
+def _document(graph: ClosedGraph) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -62,7 +60,7 @@ def _document(graph: Graph) -> dict[str, Any]:
     }
 
 
-def _node(graph: Graph, node: Node) -> dict[str, Any]:
+def _node(graph: ClosedGraph, node: Node) -> dict[str, Any]:
     source = node.source
     out: dict[str, Any] = {
         "name": graph.names[node],

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..node import Node
 from ..ops.record import OUTPUT
+from .closed import ClosedGraph
 from .snapshot import LEAVES, inputs_of, specs_of
 
 if TYPE_CHECKING:
     from ..mode import Scope
-    from .graph import Graph
 
 # What gives a view of its first operand's buffer with the elements in other places, and what gives one of them as
 # they lie (reshape only where they lie one after the other).
@@ -55,7 +55,7 @@ def _grouped(count: int) -> str:
     return f"{count:,}" if isinstance(count, int) else str(count)
 
 
-def summarize(graph: Graph) -> Summary:
+def summarize(graph: ClosedGraph) -> Summary:
     """The summary of a graph."""
     parameters = [n.spec for n in graph.parameters]
     values = [s for n in graph.computations for s in specs_of(n) if n.op is not OUTPUT]
@@ -76,12 +76,12 @@ def _is_body_only(node: Node) -> bool:
     return node.op.body is not None and not node.op.differentiable
 
 
-def saved_bytes(graph: Graph, wrt: Iterable[Node]) -> int:
+def saved_bytes(graph: ClosedGraph, wrt: Iterable[Node]) -> int:
     """The bytes of computed values that the ops' facts ask to keep when `wrt` are tracked."""
     return sum(s.nbytes for buffer in saved_values(graph, wrt) for s in specs_of(buffer))
 
 
-def saved_values(graph: Graph, wrt: Iterable[Node]) -> dict[Node, Node]:
+def saved_values(graph: ClosedGraph, wrt: Iterable[Node]) -> dict[Node, Node]:
     """The nodes whose computed values are kept for a backward pass when `wrt` are tracked, with what first keeps each.
 
     Inputs, parameters and constants live anyway. A view is kept as what it is a view of. A checkpointed
@@ -109,7 +109,7 @@ def saved_values(graph: Graph, wrt: Iterable[Node]) -> dict[Node, Node]:
     return found
 
 
-def _tracked(graph: Graph, wrt: Iterable[Node]) -> set[Node]:
+def _tracked(graph: ClosedGraph, wrt: Iterable[Node]) -> set[Node]:
     """The nodes that gradients flow through, from the outputs to `wrt`."""
     tracked = {n for n in wrt if n.spec.inexact}
     for node in graph.computations:
@@ -133,7 +133,7 @@ def _region(node: Node) -> Scope | None:
     return found
 
 
-def _buffers(graph: Graph) -> dict[Node, Node]:
+def _buffers(graph: ClosedGraph) -> dict[Node, Node]:
     """The node whose buffer each node's value lies in, as NumPy has them: its own, or that of what it is a view of."""
     found: dict[Node, Node] = {}
     strided: set[Node] = set()  # views whose elements do not lie one after the other

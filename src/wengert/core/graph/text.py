@@ -21,7 +21,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -30,11 +30,9 @@ from ..errors import DTypeError, GraphError, ShapeError, fail, first_line
 from ..node import Node
 from ..spec import Spec, check_size, from_short_name, is_short_name, spec_of
 from .checked import checked_node, shortened
+from .closed import ClosedGraph
 from .snapshot import CONSTANT, PARAMETER, constant_node, input_node
 from .values import MOST_DIGITS, encode, encode_array, from_numbers, is_too_large, unpack
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 _WIDTH = 100
 
@@ -50,7 +48,7 @@ class Parsed(NamedTuple):
 # -- printing
 
 
-def format_graph(graph: Graph, source: bool = False) -> str:
+def format_graph(graph: ClosedGraph, source: bool = False) -> str:
     """The text of a graph; with `source`, comments say where each node came from."""
     names = graph.names
     lines = [_header(graph)]
@@ -62,7 +60,7 @@ def format_graph(graph: Graph, source: bool = False) -> str:
     return "\n".join(lines)
 
 
-def _header(graph: Graph) -> str:
+def _header(graph: ClosedGraph) -> str:
     params = [
         f"{graph.names[n]}: {_spec_text(n.spec)}{' parameter' if n.op is PARAMETER else ''}" for n in graph.inputs
     ]
@@ -80,7 +78,7 @@ def _spec_text(spec: Any) -> str:
     return f"({', '.join(map(repr, spec))},)" if isinstance(spec, tuple) else repr(spec)
 
 
-def _right_side(graph: Graph, node: Node) -> str:
+def _right_side(graph: ClosedGraph, node: Node) -> str:
     if node.op is CONSTANT:
         return f"constant {encode_array(node.attrs['value'])}"
     attrs = ", ".join(f"{k}={encode(v)}" for k, v in node.attrs.items())

@@ -2,7 +2,8 @@
 
 Tracing a function for its graph refuses whatever needs a value. A compiler that has the arguments of
 a call at hand can do better: a decision of the program (`if x > 0`) is taken by the value that it has
-now and noted, and tensors from outside that the program meets or writes to are noted as its state.
+now and noted, and tensors from outside that the program meets or writes to are noted as its state. `x` is always
+such a tensor; its class stands above this module.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..node import Node
-    from ..tensor import Tensor
 
 
 class Capture:
@@ -25,15 +25,15 @@ class Capture:
 
     __slots__ = ()
 
-    def decide(self, x: Tensor, what: str) -> Any:
+    def decide(self, x: Any, what: str) -> Any:
         """The value of an abstract tensor with one element, on which the program's course depends from here."""
         raise NotImplementedError
 
-    def fix(self, x: Tensor, what: str) -> None:
+    def fix(self, x: Any, what: str) -> None:
         """An abstract tensor by whose value shapes go: raise for a trace in which it has one, if it may have one."""
         raise NotImplementedError
 
-    def refuse(self, x: Tensor, what: str) -> None:
+    def refuse(self, x: Any, what: str) -> None:
         """Raise for a use of an abstract tensor's value outside the graph."""
         raise NotImplementedError
 
@@ -41,7 +41,7 @@ class Capture:
         """Tensors with values among operands, which become constants of the graph."""
         raise NotImplementedError
 
-    def effect(self, x: Tensor) -> None:
+    def effect(self, x: Any) -> None:
         """A result that is to be computed at every run, whether anything uses it or not."""
         raise NotImplementedError
 
@@ -49,7 +49,7 @@ class Capture:
         """Results that a backward pass started from, and whose graph it would have freed."""
         raise NotImplementedError
 
-    def write(self, x: Tensor) -> None:
+    def write(self, x: Any) -> None:
         """A tensor that is about to be given an abstract value."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary
 class Written(NamedTuple):
     """A tensor that was written to: a weak reference, its data and node before, and in traces where that stands."""
 
-    tensor: weakref.ref[Tensor]
+    tensor: weakref.ref[Any]
     data: Any
     node: Node | None
     where: str
@@ -101,7 +101,7 @@ class Written(NamedTuple):
 class Filled(NamedTuple):
     """A leaf whose `.grad` was given a value in a trace: a weak reference, its node and gradient before, where."""
 
-    tensor: weakref.ref[Tensor]
+    tensor: weakref.ref[Any]
     node: Node | None
     before: Any
     where: str
@@ -134,7 +134,7 @@ class Writes:
 _writes: ContextVar[Writes | None] = ContextVar("wengert_writes", default=None)
 
 
-def note_write(x: Tensor, gives_abstract: bool) -> bool:
+def note_write(x: Any, gives_abstract: bool) -> bool:
     """Tell whoever looks on that a tensor is about to be given another value, perhaps an abstract one.
 
     Returns whether there is anyone who sees to it that no abstract value outlives its trace.
@@ -153,7 +153,7 @@ def note_write(x: Tensor, gives_abstract: bool) -> bool:
     return capture is not None
 
 
-def note_gradient(x: Tensor) -> None:
+def note_gradient(x: Any) -> None:
     """Tell the trace around, if any, that a tensor is about to be given another gradient."""
     writes = _writes.get()
     while writes is not None and not writes.is_trace:

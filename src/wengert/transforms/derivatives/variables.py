@@ -345,7 +345,7 @@ def close(inputs: Sequence[Tensor], writes: Writes) -> None:
     dead: set[Node] = set()
     for written in writes.found.values():
         x = written.tensor()
-        if x is not None and x.requires_grad and not x.is_abstract and not is_live(x.node, dead):  # type: ignore[arg-type]
+        if x is not None and x.requires_grad and not x.is_abstract and not is_live(x.node, dead):
             x.node = None
 
 

@@ -1,0 +1,37 @@
+"""What the text, the JSON and the numbers of a graph ask of it: `Graph`, which offers them, stands above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol
+
+from ..node import Node
+
+NodeKind = Literal["input", "parameter", "constant", "computation", "root"]
+
+
+class ClosedGraph(Protocol):
+    """A closed graph, as those see it that only read it."""
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    name: str
+
+    @property
+    def index(self) -> Mapping[Node, int]: ...
+
+    @property
+    def names(self) -> Mapping[Node, str]: ...
+
+    @property
+    def parameters(self) -> tuple[Node, ...]: ...
+
+    @property
+    def computations(self) -> tuple[Node, ...]: ...
+
+    def kind(self, node: Node) -> NodeKind: ...
+
+    def saved_bytes(self) -> int: ...
+
+    def expand_where(self, chosen: Callable[[Node], bool]) -> ClosedGraph: ...
