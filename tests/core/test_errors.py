@@ -121,7 +121,7 @@ def test_state_dict_keys() -> None:
 
 def test_ragged_lists() -> None:
     text = message(lambda: wg.tensor([[1.0, 2.0], [3.0]]), wg.ShapeError)
-    assert text.startswith("a ragged nest: element 0 has 2 elements, element 1 has 1 elements")
+    assert text.startswith("a ragged nested list: element 0 has 2 elements, element 1 has 1 elements")
 
 
 @pytest.mark.parametrize(

@@ -441,7 +441,7 @@ def test_feed_errors() -> None:
         graph(one, np.ones(2))
     with pytest.raises(wg.FeedError, match=r"input x of .* takes \(2,\) float32, not \(3,\) float32"):
         graph(np.ones(3, np.float32), one)
-    with pytest.raises(wg.FeedError, match="is given the nest"):
+    with pytest.raises(wg.FeedError, match="is given the pytree"):
         graph({"x": one, "w": one})
     with pytest.raises(wg.FeedError, match=r"input x of .* ragged"):
         wg.Graph.parse(str(graph))([[1.0], [2.0, 3.0]], one)

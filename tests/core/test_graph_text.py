@@ -141,8 +141,8 @@ def test_large_constants_are_compressed() -> None:
 
 
 def test_names_that_are_no_identifiers() -> None:
-    nest = {"a b": wg.spec(()), "return": wg.spec(()), "é": wg.spec(()), "inf": wg.spec(())}
-    graph = wg.graph(lambda p: p["a b"] + p["return"] * p["inf"])(nest)
+    pytree = {"a b": wg.spec(()), "return": wg.spec(()), "é": wg.spec(()), "inf": wg.spec(())}
+    graph = wg.graph(lambda p: p["a b"] + p["return"] * p["inf"])(pytree)
     assert wg.Graph.parse(str(graph)) == graph
     flat = wg.graph(lambda **k: k["inf"] + k["nan"] * k["graph"] + k["None"] * k["f32"])(
         **{"inf": wg.spec(()), "nan": wg.spec(()), "graph": wg.spec(()), "None": wg.spec(()), "f32": wg.spec(())}

@@ -1,4 +1,4 @@
-"""Functions of Python numbers are numbers; the default dtype; nests of tensors; values that leave a derivative."""
+"""Functions of Python numbers are numbers; the default dtype; pytrees of tensors; values that leave a derivative."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], Callable[[np.ndarray], Any]]] = 
     "stacked": (lambda x: wg.stack([wg.sqrt(2.0), wg.sqrt(3.0), wg.exp(0.1)]) * x, None),
     "power": (lambda x: wg.pow(0.1, 0.3) * x, lambda x: 0.1**0.3 * x),
     "chosen among tensors": (lambda x: wg.where(x > 1, x, 0.1), lambda x: np.where(x > 1, x, 0.1)),
-    "nest": (lambda x: wg.asarray([x[0], 0.1, wg.sqrt(2.0)]), lambda x: np.array([x[0], 0.1, math.sqrt(2.0)])),
+    "pytree": (lambda x: wg.asarray([x[0], 0.1, wg.sqrt(2.0)]), lambda x: np.array([x[0], 0.1, math.sqrt(2.0)])),
     "distribution": (lambda x: wg.distributions.Normal(0.1, 0.3).log_prob(x), None),
     "lerp and friends": (lambda x: x.clone().lerp_(0.3, 0.1) + wg.special.xlogy(x, 0.1), None),
 }
@@ -256,7 +256,7 @@ def test_compiled_functions_see_the_default_dtype() -> None:
     assert f.cache_info().traces == 2
 
 
-# -- nests of tensors
+# -- pytrees of tensors
 
 NESTS: dict[str, Callable[[Any], Any]] = {
     "asarray": lambda v: wg.asarray([v[0] ** 2, v[0] * v[1]]),
@@ -327,7 +327,7 @@ def test_nests_have_the_dtype_of_their_tensors() -> None:
     assert wg.asarray([]).shape == (0,)
     assert wg.asarray([v, v]).shape == (2, 3)
     for ragged in ([v[0], v], [[v[0]], [v[0], v[1]]], [v[:2], [1.0, 2.0, 3.0]]):
-        with pytest.raises(wg.ShapeError, match="a ragged nest: element 0 has shape"):
+        with pytest.raises(wg.ShapeError, match="a ragged nested list: element 0 has shape"):
             wg.asarray(ragged)
     with pytest.raises(wg.DTypeError, match="a str among tensors"):
         wg.asarray([v[0], "a"])

@@ -23,7 +23,7 @@ Pairs = list[tuple[Arrays, Arrays]]
 
 
 def numbers(result: Any) -> Arrays:
-    """The arrays in a nest of results."""
+    """The arrays in a pytree of results."""
     leaves = wg.tree.leaves(result)
     return [np.array(leaf.detach() if isinstance(leaf, wg.Tensor) else leaf) for leaf in leaves]
 
@@ -110,7 +110,7 @@ class Crossing:
     def rows(self) -> Any:
         """Three values side by side."""
         stacked = wg.tensor(np.stack([self.kind.array(k) for k in range(3)]))
-        return {"x": [stacked]} if self.kind.name == "nest" else stacked
+        return {"x": [stacked]} if self.kind.name == "pytree" else stacked
 
     def gradients(self, run: Callable[[Any], Any], count: int) -> Pairs:
         found = [numbers(self.kind.inside(run(self.value(k)))) for k in range(count)]

@@ -15,7 +15,7 @@ _VALUES = np.array([0.7, -1.3, 0.4, 2.1])
 class Kind(NamedTuple):
     """A kind of value: an array of its `k`-th value, and what a program would have made of it.
 
-    `inside` gives the tensor that the idiom is about, where the value is a nest.
+    `inside` gives the tensor that the idiom is about, where the value is a pytree.
     """
 
     name: str
@@ -58,6 +58,6 @@ KINDS: dict[str, Kind] = {
         Kind("NumPy array", _numbers(np.float64), np.array),
         Kind("NumPy scalar", _scalar(np.float64), lambda a: a[()]),
         Kind("function of a number", _scalar(np.float64), lambda a: wg.sqrt(float(a) ** 2)),
-        Kind("nest", _numbers(np.float64), lambda a: {"x": [wg.tensor(a)]}, lambda v: v["x"][0]),
+        Kind("pytree", _numbers(np.float64), lambda a: {"x": [wg.tensor(a)]}, lambda v: v["x"][0]),
     )
 }

@@ -379,7 +379,7 @@ def mean_over_an_empty_mask(x):
 
 
 @program({"a": wg.tensor([1.0, 0.0]), "b": (wg.tensor(2.0),)}, op="divide", cause="division by 0")
-def nests(d):
+def pytrees(d):
     return {"out": [d["b"][0] / d["a"]]}  # here
 
 

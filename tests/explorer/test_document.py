@@ -293,7 +293,7 @@ RUNS: dict[str, Callable[[], Any]] = {
     "half": lambda: explore(lambda x: (x * x).sum(), np.ones((4, 4), np.float16)).document,
     "several results": lambda: explore(lambda x: sum(p.sum() for p in wg.linalg.svd(x, False)), POINTS).document,
     "nothing": lambda: explore(lambda x: None, POINTS).document,
-    "nest": lambda: explore(lambda p: p["a"] @ p["b"][0], {"a": POINTS, "b": [POINTS[0]]}).document,
+    "pytree": lambda: explore(lambda p: p["a"] @ p["b"][0], {"a": POINTS, "b": [POINTS[0]]}).document,
     "view": lambda: explore(lambda x: x.reshape((3, 2)).mT.sum(), POINTS).document,
     "checkpoint": lambda: explore(lambda x: wg.checkpoint(lambda v: wg.sin(wg.exp(v)))(x).sum(), POINTS).document,
     "recorded pass": lambda: explore(lambda x: (wg.grad(lambda v: (v**3).sum())(x) ** 2).sum(), POINTS).document,

@@ -1,7 +1,7 @@
 """One program run in plain eager mode and with its step compiled, all that it leaves behind compared at each call.
 
 A program is a function of `jit` that builds what it works on and returns `(call, state)`: `call(i)` is turn i of the
-loop around the step, `state` a nest of modules, optimisers and tensors. `jit` is the identity in the eager run and
+loop around the step, `state` a pytree of modules, optimisers and tensors. `jit` is the identity in the eager run and
 `wg.jit` in the compiled one. Programs that PyTorch runs too, as they stand, have PyTorch's numbers in references.json,
 which `python -m idioms.make_references` writes.
 """
@@ -96,7 +96,7 @@ def slopes(f: Callable[[np.ndarray], Any], x: np.ndarray, h: float = 1e-6) -> np
 
 
 def numbers(name: str, value: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Every number in a nest of modules, optimisers and tensors, under the path to it."""
+    """Every number in a pytree of modules, optimisers and tensors, under the path to it."""
     if value is None or isinstance(value, str):
         return
     if hasattr(value, "named_parameters"):

@@ -1,4 +1,4 @@
-"""Modules: what they hold, state, scopes, nests, containers, initialisers, gradient utilities."""
+"""Modules: what they hold, state, scopes, pytrees, containers, initialisers, gradient utilities."""
 
 from __future__ import annotations
 
@@ -452,7 +452,7 @@ def test_dtype_conversion_keeps_identity():
         m.to(wg.int64)
 
 
-# -- modules as nests
+# -- modules as pytrees
 
 
 def test_grad_of_a_module_is_a_module_of_gradients():

@@ -154,10 +154,10 @@ def models(draw: Any, depth: int = 3) -> nn.Module:
     """Nested layers from 4 features to 4, some of them taken twice."""
     pool: list[nn.Module] = []
     for _ in range(draw(st.integers(1, 4))):
-        kind = draw(st.sampled_from(["linear", "relu", "norm", "block", "again", "nest"]))
+        kind = draw(st.sampled_from(["linear", "relu", "norm", "block", "again", "pytree"]))
         if kind == "again" and pool:
             pool.append(draw(st.sampled_from(pool)))
-        elif kind == "nest" and depth:
+        elif kind == "pytree" and depth:
             pool.append(draw(models(depth=depth - 1)))
         else:
             makers: Any = {

@@ -698,7 +698,7 @@ def test_without_scipy_its_methods_say_what_to_install(monkeypatch: pytest.Monke
         (lambda: root(lambda x: x, t(1.0), linear_solver="x"), wg.GradientError, "linear_solver"),
         (lambda: fixed_point(lambda x: x[:1], t(1.0, 2.0)), wg.ShapeError, "returns"),
         (lambda: minimize(lambda x: x, t(1.0, 2.0)), wg.ShapeError, "scalar"),
-        (lambda: linear_solve(lambda x: x[:1], t(1.0, 2.0)), wg.ShapeError, "nest like b"),
+        (lambda: linear_solve(lambda x: x[:1], t(1.0, 2.0)), wg.ShapeError, "pytree like b"),
         (lambda: linear_solve(t(np.ones((2, 3))), t(1.0, 2.0)), wg.ShapeError, "square|fit"),
         (lambda: linear_solve(t(np.eye(2)), t(1.0, 2.0), "sparse"), wg.GraphError, "sparse"),
         (lambda: SparseMatrix(t(1.0, 2.0), [0, 5], [0, 1, 2], (2, 2)), wg.ShapeError, "outside"),

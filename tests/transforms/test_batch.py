@@ -48,8 +48,8 @@ def test_axes_in_and_out() -> None:
     np.testing.assert_array_equal(wg.vmap(lambda a: a, in_axes=2, out_axes=1)(x).numpy(), x.numpy().transpose(0, 2, 1))
     torch_style = wg.vmap(lambda a: a.sum(axis=0), in_dims=1, out_dims=-1)(x)
     np.testing.assert_array_equal(torch_style.numpy(), x.numpy().sum(axis=0).T)
-    nest = {"a": wg.ones(3), "b": [wg.arange(3.0), wg.tensor(2.0)]}
-    out = wg.vmap(lambda p: (p["a"] + p["b"][0]) * p["b"][1], in_axes=({"a": 0, "b": [0, None]},))(nest)
+    pytree = {"a": wg.ones(3), "b": [wg.arange(3.0), wg.tensor(2.0)]}
+    out = wg.vmap(lambda p: (p["a"] + p["b"][0]) * p["b"][1], in_axes=({"a": 0, "b": [0, None]},))(pytree)
     np.testing.assert_array_equal(out.numpy(), [2.0, 4.0, 6.0])
     shared = wg.vmap(lambda a, b: (a, b * 2), in_axes=(0, None), out_axes=(0, None))(wg.ones(3), wg.tensor(4.0))
     assert shared[0].shape == (3,)

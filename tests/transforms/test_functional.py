@@ -21,7 +21,7 @@ def f64(value: Any) -> Tensor:
     return wg.tensor(value, dtype=F64)
 
 
-# -- nests
+# -- pytrees
 
 
 class Point(NamedTuple):
@@ -45,14 +45,14 @@ def test_nests_of_every_kind() -> None:
     def f(p: Any) -> Any:
         return p["a"] ** 2 + p["b"][0] * p["b"][1] + p["c"].x * 3.0 + p["d"].slope * p["d"].start + p["e"].w
 
-    nest = {
+    pytree = {
         "a": f64(2.0),
         "b": [3.0, np.float64(4.0)],
         "c": Point(1.0, 5.0),
         "d": Line(f64(6.0), 7.0),
         "e": Frozen(1.0),
     }
-    value, grads = wg.value_and_grad(f)(nest)
+    value, grads = wg.value_and_grad(f)(pytree)
     assert value.item() == 4 + 12 + 3 + 42 + 1
     assert grads["a"].item() == 4.0
     assert type(grads["b"]) is list
@@ -65,13 +65,13 @@ def test_nests_of_every_kind() -> None:
     assert grads["d"].name is None  # nothing to differentiate in
     assert type(grads["e"]) is Frozen
     assert grads["e"].w.item() == 1.0
-    assert nest["a"].requires_grad is False
-    assert nest["a"].grad is None
+    assert pytree["a"].requires_grad is False
+    assert pytree["a"].grad is None
 
 
 def test_empty_nests_none_and_ordered_dicts() -> None:
-    nest: Any = OrderedDict(b=f64(2.0), a=(None, [], {}, f64(3.0)))
-    grads = wg.grad(lambda p: p["b"] * p["a"][3])(nest)
+    pytree: Any = OrderedDict(b=f64(2.0), a=(None, [], {}, f64(3.0)))
+    grads = wg.grad(lambda p: p["b"] * p["a"][3])(pytree)
     assert type(grads) is OrderedDict
     assert list(grads) == ["b", "a"]
     assert grads["a"][:3] == (None, [], {})
@@ -79,8 +79,8 @@ def test_empty_nests_none_and_ordered_dicts() -> None:
 
 
 def test_the_dtypes_of_gradients_are_the_arguments() -> None:
-    nest = {"f32": wg.ones(2), "f64": np.ones(2), "f16": wg.ones(2, dtype=wg.float16), "int": np.arange(2), "py": 1.0}
-    grads = wg.grad(lambda p: sum((v * 2.0).sum() for v in p.values()))(nest)
+    pytree = {"f32": wg.ones(2), "f64": np.ones(2), "f16": wg.ones(2, dtype=wg.float16), "int": np.arange(2), "py": 1.0}
+    grads = wg.grad(lambda p: sum((v * 2.0).sum() for v in p.values()))(pytree)
     # In a Python number it has the dtype of the function's value.
     assert [None if g is None else g.dtype for g in grads.values()] == [wg.float32, F64, wg.float16, None, F64]
     narrow = {"f32": wg.ones(2), "py": 1.0}

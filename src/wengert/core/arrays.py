@@ -35,7 +35,7 @@ def to_numpy(data: Any) -> Array:
         if "inhomogeneous" in str(e):
             fail(
                 ShapeError,
-                f"a ragged nest: {_ragged(data)}",
+                f"a ragged nested list: {_ragged(data)}",
                 "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
             )
         fail(DTypeError, f"{type(data).__name__} is not array data: {e}")
@@ -103,7 +103,7 @@ def dtype_for(data: Any, value: Array) -> DType:
 
 
 def _has_numpy(data: Any) -> bool:
-    """Whether a nest holds NumPy values, whose dtypes are kept, rather than Python scalars."""
+    """Whether a pytree holds NumPy values, whose dtypes are kept, rather than Python scalars."""
     stack = [data]
     while stack:
         d = stack.pop()

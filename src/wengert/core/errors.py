@@ -19,7 +19,7 @@ class WengertError(Exception):
 
 
 class ShapeError(WengertError, ValueError):
-    """Shapes that do not fit an operation, an axis that does not exist, a ragged nest."""
+    """Shapes that do not fit an operation, an axis that does not exist, a ragged nested list."""
 
 
 class DTypeError(WengertError, TypeError):

@@ -683,8 +683,8 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
     Gradients flow to tensors in `data`, as to those in :func:`wengert.stack`; `x.detach()` gives the value alone.
 
-    Raises ShapeError for ragged nests, DTypeError for data that is not numeric, GradientError where `requires_grad`
-    would make a leaf of what a transform differentiates.
+    Raises ShapeError for ragged nested lists, DTypeError for data that is not numeric, GradientError where
+    `requires_grad` would make a leaf of what a transform differentiates.
 
     >>> import wengert as wg
     >>> wg.tensor([1.0, 2.0])
@@ -699,9 +699,9 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
     return out
 
 
-def _holds_tensor(nest: Any) -> bool:
-    """Whether there are tensors in a nest of lists and tuples."""
-    stack = [nest]
+def _holds_tensor(pytree: Any) -> bool:
+    """Whether there are tensors in a pytree of lists and tuples."""
+    stack = [pytree]
     while stack:
         items = stack.pop()
         kinds = set(map(type, items))
@@ -712,8 +712,8 @@ def _holds_tensor(nest: Any) -> bool:
     return False
 
 
-def _leaves(nest: Any) -> Iterator[Any]:
-    stack = [nest]
+def _leaves(pytree: Any) -> Iterator[Any]:
+    stack = [pytree]
     while stack:
         item = stack.pop()
         if isinstance(item, (list, tuple)):
@@ -722,11 +722,11 @@ def _leaves(nest: Any) -> Iterator[Any]:
             yield item
 
 
-def _dtype_of_nest(nest: Any) -> DType:
-    """The common dtype of the tensors in a nest, and of the numbers among them."""
+def _dtype_of_nested(pytree: Any) -> DType:
+    """The common dtype of the tensors in a pytree, and of the numbers among them."""
     found: DType | None = None
     numbers = []
-    for leaf in _leaves(nest):
+    for leaf in _leaves(pytree):
         if isinstance(leaf, (Tensor, np.ndarray, np.generic)) and not getattr(leaf, "is_weak", False):
             dtype = as_dtype(leaf.dtype)
             found = dtype if found is None else promote(found, dtype)
@@ -740,16 +740,16 @@ def _dtype_of_nest(nest: Any) -> DType:
     return found
 
 
-def _stacked(nest: Any, dtype: DType) -> Tensor:
+def _stacked(pytree: Any, dtype: DType) -> Tensor:
     """The tensors and numbers in nested lists side by side, as one tensor."""
-    parts = [_stacked(x, dtype) if isinstance(x, (list, tuple)) else asarray(x, dtype=dtype) for x in nest]
+    parts = [_stacked(x, dtype) if isinstance(x, (list, tuple)) else asarray(x, dtype=dtype) for x in pytree]
     if not parts:
         return wrap(np.zeros((0,), dtype))
     for i, part in enumerate(parts):
         if part.shape != parts[0].shape:
             fail(
                 ShapeError,
-                f"a ragged nest: element 0 has shape {parts[0].shape}, element {i} has shape {part.shape}",
+                f"a ragged nested list: element 0 has shape {parts[0].shape}, element {i} has shape {part.shape}",
                 "Every list at one depth must have the same length. Pad the short ones, or keep a list of tensors.",
             )
     out: Tensor = _table("stack").front(*parts, axis=-1 - parts[0].ndim)
@@ -788,7 +788,7 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     if isinstance(data, (list, tuple)) and _holds_tensor(data):
         if copy is False:
             raise ValueError("a copy is needed to put tensors side by side")
-        return _stacked(data, want if want is not None else _dtype_of_nest(data))
+        return _stacked(data, want if want is not None else _dtype_of_nested(data))
     value = to_numpy(data)
     native = want if want is not None else dtype_for(data, value)
     if value.dtype != native:

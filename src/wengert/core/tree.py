@@ -1,4 +1,4 @@
-"""Nests: dicts, lists, tuples, named tuples, dataclasses and modules with tensors at their leaves."""
+"""Pytrees: dicts, lists, tuples, named tuples, dataclasses and modules with tensors at their leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ known_leaves: set[type] = {float, int, bool, complex, str, np.ndarray}
 
 
 def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
-    """Make instances of `cls` (and its subclasses) nests.
+    """Make instances of `cls` (and its subclasses) pytrees.
 
     `flatten(x)` gives `(children, aux)` with hashable-or-comparable `aux`; `unflatten(aux,
     children)` the instance again.
@@ -29,7 +29,7 @@ def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
 
 
 class Structure:
-    """The shape of a nest without its leaves; comparable, and printable with `*` for leaves."""
+    """The shape of a pytree without its leaves; comparable, and printable with `*` for leaves."""
 
     __slots__ = ("kind", "aux", "children", "unflatten", "count")
 
@@ -71,7 +71,7 @@ _LEAF = Structure(None, None, (), None)
 
 
 def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
-    """(kind, children, aux, unflatten) of a nest, or None for a leaf."""
+    """(kind, children, aux, unflatten) of a pytree, or None for a leaf."""
     kind = type(x)
     if kind in known_leaves:
         return None
@@ -105,15 +105,15 @@ def _rebuild_dataclass(kind: type, names: Sequence[str], children: Sequence[Any]
     return out
 
 
-def flatten(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
-    """The leaves of a nest, in order, and its structure.
+def flatten(pytree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
+    """The leaves of a pytree, in order, and its structure.
 
     >>> import wengert as wg
     >>> wg.tree.flatten({"a": 1, "b": [2, 3]})
     ([1, 2, 3], {'a': *, 'b': list(*, *)})
     """
     leaves: list[Any] = []
-    structure = _flatten_into(leaves, nest, is_leaf)
+    structure = _flatten_into(leaves, pytree, is_leaf)
     return leaves, structure
 
 
@@ -128,32 +128,32 @@ def _flatten_into(leaves: list[Any], x: Any, is_leaf: Callable[[Any], bool] | No
     return Structure(kind, aux, tuple(_flatten_into(leaves, c, is_leaf) for c in children), unflatten)
 
 
-def leaves(nest: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """The leaves of a nest, in order; what `is_leaf` holds of is one whatever is in it."""
-    return flatten(nest, is_leaf)[0]
+def leaves(pytree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
+    """The leaves of a pytree, in order; what `is_leaf` holds of is one whatever is in it."""
+    return flatten(pytree, is_leaf)[0]
 
 
-def structure(nest: Any) -> Structure:
-    """The structure of a nest."""
-    return flatten(nest)[1]
+def structure(pytree: Any) -> Structure:
+    """The structure of a pytree."""
+    return flatten(pytree)[1]
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """A nest with this structure and these leaves. Raises GraphError when their number differs."""
+    """A pytree with this structure and these leaves. Raises GraphError when their number differs."""
     if len(leaves) != structure.count:
         fail(GraphError, f"{len(leaves)} leaves for a structure with {structure.count}: {structure}")
     return structure.build(iter(leaves))
 
 
 def pair(first: Structure, second: Structure) -> Structure:
-    """The structure of a tuple of two nests."""
+    """The structure of a tuple of two pytrees."""
     return Structure(tuple, None, (first, second), lambda _, c: tuple(c))
 
 
 def arranged(leaves: Sequence[Any], found: Structure, wanted: Structure) -> list[Any] | None:
-    """The leaves of a nest of structure `found` in the order of `wanted`; None where the two differ.
+    """The leaves of a pytree of structure `found` in the order of `wanted`; None where the two differ.
 
-    Dicts with the same keys in another order are the same nest.
+    Dicts with the same keys in another order are the same pytree.
     """
     order = _order(found, wanted, 0)
     return None if order is None else [leaves[i] for i in order]
@@ -184,8 +184,8 @@ def _order(found: Structure, wanted: Structure, start: int) -> list[int] | None:
     return order
 
 
-def map(fn: Callable[..., Any], nest: Any, *rest: Any) -> Any:
-    """`fn` over the leaves of one nest, or of several with the same structure (dict keys in any order).
+def map(fn: Callable[..., Any], pytree: Any, *rest: Any) -> Any:
+    """`fn` over the leaves of one pytree, or of several with the same structure (dict keys in any order).
 
     Raises GraphError when structures differ.
 
@@ -193,12 +193,12 @@ def map(fn: Callable[..., Any], nest: Any, *rest: Any) -> Any:
     >>> wg.tree.map(lambda p, g: p - g, {"w": 3}, {"w": 1})
     {'w': 2}
     """
-    first, shape = flatten(nest)
+    first, shape = flatten(pytree)
     columns = [first]
     for i, other in enumerate(rest, 1):
         more, found = flatten(other)
         column = arranged(more, found, shape)
         if column is None:
-            fail(GraphError, f"nest {i} has another structure than nest 0: {found} and {shape}")
+            fail(GraphError, f"pytree {i} has another structure than pytree 0: {found} and {shape}")
         columns.append(column)
     return unflatten(shape, [fn(*row) for row in zip(*columns, strict=True)])

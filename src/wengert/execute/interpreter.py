@@ -24,11 +24,11 @@ def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
 
     Parameters
     ----------
-    args, kwargs: the inputs, in the nest that the graph was traced with or one after the other.
+    args, kwargs: the inputs, in the pytree that the graph was traced with or one after the other.
         Tensors, arrays and numbers of each input's shape and dtype. Parameters whose tensors the
         graph knows may be left out: they have their present value.
 
-    Returns tensors in the nest that the traced function returned. The run is recorded where an
+    Returns tensors in the pytree that the traced function returned. The run is recorded where an
     input requires gradients or is abstract, so that graphs are functions like any other.
 
     Raises FeedError for inputs that are missing, surplus, or of another shape or dtype.
@@ -62,7 +62,7 @@ def feed(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tens
 
 
 def _given(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The values given for inputs, in order, from a nest or a flat call."""
+    """The values given for inputs, in order, from a pytree or a flat call."""
     if graph.in_structure is not None:
         leaves, structure = tree.flatten((tuple(args), dict(sorted(kwargs.items()))))
         if structure == graph.in_structure:
@@ -87,7 +87,7 @@ def _wrong_nest(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> No
     wanted = graph.in_structure
     fail(
         FeedError,
-        f"{graph!r} is given the nest {found}" + (f", not {wanted}" if wanted is not None else ""),
+        f"{graph!r} is given the pytree {found}" + (f", not {wanted}" if wanted is not None else ""),
         f"It takes {_signature(graph, graph.inputs)}, or one tensor for each in this order.",
     )
 
@@ -126,7 +126,7 @@ def _checked(graph: Graph, node: Node, value: Any) -> Tensor:
 
 
 def nest_outputs(graph: Graph, outputs: Sequence[Tensor]) -> Any:
-    """The results in the nest of the traced function; else one tensor, or a tuple."""
+    """The results in the pytree of the traced function; else one tensor, or a tuple."""
     if graph.out_structure is not None:
         return tree.unflatten(graph.out_structure, outputs)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)

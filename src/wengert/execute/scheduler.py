@@ -84,7 +84,7 @@ def run_parallel(graph: Graph, inputs: Any = (), workers: int = 2, trace: bool =
 
     Parameters
     ----------
-    inputs: the graph's inputs, in order, or in the nest that it was traced with.
+    inputs: the graph's inputs, in order, or in the pytree that it was traced with.
     workers: threads; NumPy computes outside Python's global lock.
     trace: also return the :class:`Trace` of the run.
 

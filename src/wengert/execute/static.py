@@ -91,7 +91,7 @@ def function(
     Parameters
     ----------
     inputs: placeholders, and tensors whose value may be replaced in a call.
-    outputs: an expression, or a nest of them; the call returns tensors in the same nest.
+    outputs: an expression, or a pytree of them; the call returns tensors in the same pytree.
     updates: pairs of a tensor (or placeholder) and an expression of its shape: after the outputs are
         computed it takes the expression's value, all of them at once.
 

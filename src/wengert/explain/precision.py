@@ -157,7 +157,7 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
 
     Parameters
     ----------
-    fn: a function of nests of tensors, arrays and numbers with a real floating result; the elements of
+    fn: a function of pytrees of tensors, arrays and numbers with a real floating result; the elements of
         a result that is not a scalar are added up. A compiled one is taken as it is written, each operation
         rounding its result: fused kernels round less often.
     args: its arguments; floating ones are exact as they are given. What `fn` computes from none of

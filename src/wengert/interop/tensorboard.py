@@ -202,7 +202,7 @@ def _close_all(writers: dict[str, Any]) -> None:
 
 
 def _real(value: Any) -> Array:
-    """A tensor, array or nest of numbers as an array of float64."""
+    """A tensor, array or pytree of numbers as an array of float64."""
     x = value if isinstance(value, Tensor) else asarray(value)
     if x.is_complex():
         fail(DTypeError, f"complex numbers for TensorBoard, {x.spec}", "Take wg.abs, wg.real or wg.imag of them.")

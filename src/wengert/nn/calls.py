@@ -148,8 +148,8 @@ class Call:
 
     def __init__(self, model: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self.model = model
-        nest = (args, dict(sorted(keywords.items())))
-        self.leaves, self.structure = tree.flatten(nest, is_leaf=lambda x: isinstance(x, Module))
+        pytree = (args, dict(sorted(keywords.items())))
+        self.leaves, self.structure = tree.flatten(pytree, is_leaf=lambda x: isinstance(x, Module))
         self.specs = [spec_of_leaf(leaf) for leaf in self.leaves]
         self.names = list(leaf_names(model, self.structure))
         self.modules: dict[int, Module] = {}

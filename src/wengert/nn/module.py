@@ -52,7 +52,7 @@ class Module:
     rest. Operations inside `forward` carry the module's path (`node.path`, such as
     `encoder.layers.0`).
 
-    A module is also a nest whose leaves are its trainable parameters: `wg.grad(loss)(model)` gives a
+    A module is also a pytree whose leaves are its trainable parameters: `wg.grad(loss)(model)` gives a
     module of gradients, and `wg.tree.map` works over both. Buffers and frozen parameters are shared
     by such copies, not differentiated.
 
@@ -527,11 +527,11 @@ def _render(module: Module, children: Sequence[tuple[str, str]]) -> str:
     return "\n  ".join([f"{title}(", *([extra] if extra else []), *lines]) + "\n)"
 
 
-# -- modules as nests
+# -- modules as pytrees
 
 
 class _Layout:
-    """A module without its trainable parameters' values, as the nest structure's comparable part."""
+    """A module without its trainable parameters' values, as the pytree structure's comparable part."""
 
     __slots__ = ("module", "names")
 

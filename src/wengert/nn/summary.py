@@ -55,7 +55,7 @@ class Row:
     """A module where it is called from; the first row is the model or function itself.
 
     `own` has the figures of the module without its submodules, `total` with them. A parameter counts in the first row
-    that has it: `shared` are the numbers of this module's own that an earlier row counts. `outputs` are the nests of
+    that has it: `shared` are the numbers of this module's own that an earlier row counts. `outputs` are the pytrees of
     specs that the calls returned, each different one once. A module that holds parameters and was not called has
     `calls` 0; one that cannot be called, such as a ParameterList, `is_container`.
     """
@@ -153,7 +153,7 @@ def summary(model: Callable[..., Any], *inputs: Any, depth: int | None = None, *
     Parameters
     ----------
     model: a module, or a function.
-    inputs: what to call it with, and by keyword: tensors, arrays or specs (:func:`wengert.spec`), in any nest; other
+    inputs: what to call it with, and by keyword: tensors, arrays or specs (:func:`wengert.spec`), in any pytree; other
         objects are passed on. A size may be None: `wg.spec((None, 784))`.
     depth: how many levels of modules to print; None for all.
 

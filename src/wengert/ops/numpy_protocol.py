@@ -328,29 +328,29 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
     return getattr(ufunc, method)(*arrays, **_as_arrays(kwargs, call, why))
 
 
-def _as_arrays(nest: Any, call: str, why: str) -> Any:
+def _as_arrays(pytree: Any, call: str, why: str) -> Any:
     """The tensors in the arguments of a NumPy function as arrays, where nothing is lost by it."""
-    if isinstance(nest, Tensor):
-        if nest.is_abstract:
+    if isinstance(pytree, Tensor):
+        if pytree.is_abstract:
             fail(
                 GraphError,
-                f"{call} of a tensor without a value, {nest.spec}",
+                f"{call} of a tensor without a value, {pytree.spec}",
                 f"{why}, and while a function is traced its tensors have no values. Use Wengert's functions, "
                 "or wg.callback(fn, spec, x) to run NumPy when the program runs.",
             )
-        if nest.requires_grad and get_mode().grad:
+        if pytree.requires_grad and get_mode().grad:
             fail(
                 GradientError,
-                f"{call} of a tensor that requires gradients, {nest.spec}",
+                f"{call} of a tensor that requires gradients, {pytree.spec}",
                 f"{why}, and NumPy's would lose them. Use other functions, or convert first where only the values are "
                 "meant: np.asarray(x.detach()).",
             )
-        return np.asarray(nest)
-    if isinstance(nest, (list, tuple)):
-        return type(nest)([_as_arrays(x, call, why) for x in nest])
-    if isinstance(nest, dict):
-        return {k: _as_arrays(v, call, why) for k, v in nest.items()}
-    return nest
+        return np.asarray(pytree)
+    if isinstance(pytree, (list, tuple)):
+        return type(pytree)([_as_arrays(x, call, why) for x in pytree])
+    if isinstance(pytree, dict):
+        return {k: _as_arrays(v, call, why) for k, v in pytree.items()}
+    return pytree
 
 
 METHODS["__array_ufunc__"] = array_ufunc

@@ -1,4 +1,4 @@
-"""What the solvers have in common: functions of nests as functions of vectors, closures as arguments."""
+"""What the solvers have in common: functions of pytrees as functions of vectors, closures as arguments."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def known(x: Tensor, kind: Any) -> Any:
     return kind(x._data)
 
 
-# -- nests as vectors
+# -- pytrees as vectors
 
 
 class Packing:
-    """The leaves of a nest as one vector."""
+    """The leaves of a pytree as one vector."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]]) -> None:
         self.shapes = list(shapes)
@@ -115,9 +115,9 @@ class Packing:
         return found
 
 
-def unknowns(nest: Any, what: str) -> tuple[list[Tensor], Any, DType]:
+def unknowns(pytree: Any, what: str) -> tuple[list[Tensor], Any, DType]:
     """The leaves of a first guess, its structure and their common dtype; numbers and integers become floating."""
-    leaves, structure = tree.flatten(nest)
+    leaves, structure = tree.flatten(pytree)
     strong: list[DType] = []
     for leaf in leaves:
         if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
@@ -149,10 +149,10 @@ def refuse_dtype(dtype: DType, what: str) -> None:
 
 
 class Closed:
-    """A function of a nest with all tensors that it uses as arguments.
+    """A function of a pytree with all tensors that it uses as arguments.
 
     `tensors` are those among the extra arguments, then those that the function takes from outside.
-    Called with the nest's leaves and tensors in the places of these it gives the result's leaves.
+    Called with the pytree's leaves and tensors in the places of these it gives the result's leaves.
     """
 
     def __init__(self, fn: Callable[..., Any], leaves: Sequence[Tensor], structure: Any, args: Any, what: str) -> None:
@@ -218,7 +218,7 @@ def _nothing_outside(outs: Sequence[Tensor], what: str) -> None:
 
 
 class System:
-    """A function of a nest of unknowns as one of a vector, `call(v, *tensors)`, in a dtype that settles."""
+    """A function of a pytree of unknowns as one of a vector, `call(v, *tensors)`, in a dtype that settles."""
 
     def __init__(self, fn: Callable[..., Any], x0: Any, args: Any, what: str) -> None:
         leaves, self.structure, dtype = unknowns(x0, what)
@@ -248,7 +248,7 @@ class System:
         value: Tensor = out.reshape(()).astype(self.dtype)
         return value
 
-    def nest(self, v: Tensor) -> Any:
+    def pytree(self, v: Tensor) -> Any:
         return tree.unflatten(self.structure, self.packing.unpack(v))
 
     def as_many_as_unknowns(self) -> None:

@@ -33,9 +33,9 @@ def fixed_point(
 
     Parameters
     ----------
-    f: from a nest of real tensors (and `args`) to a nest like it.
-    x0: where to start; the result is a nest like it.
-    args: nests. Tensors that `f` uses from outside, parameters too, need not be among them.
+    f: from a pytree of real tensors (and `args`) to a pytree like it.
+    x0: where to start; the result is a pytree like it.
+    args: pytrees. Tensors that `f` uses from outside, parameters too, need not be among them.
     method: "iterate" (f again and again, which must contract) or "anderson" (the combination of the
         last 5 steps with the least residual: Anderson 1965; Walker and Ni 2011).
     tol: the largest |f(x) - x| that is accepted, relative to the largest |x| where that is above 1; by
@@ -58,7 +58,7 @@ def fixed_point(
         fail(
             ShapeError,
             f"fixed_point: f takes {system.packing.shapes} and returns {system.outs.shapes}",
-            "f returns a nest like its first argument, of the same shapes.",
+            "f returns a pytree like its first argument, of the same shapes.",
         )
     if tol is None:
         tol = default_tolerance(system.dtype, 2 / 3)
@@ -77,7 +77,7 @@ def fixed_point(
         traces=system.closed.traced,
         strict=error,
     )
-    x = system.nest(found.solution)
+    x = system.pytree(found.solution)
     return (x, info_of(found)) if info else x
 
 

@@ -35,17 +35,17 @@ def linear_solve(
     Parameters
     ----------
     a: a tensor (..., n, n); a :class:`SparseMatrix` or `scipy.sparse` matrix (n, n); or a linear
-        function, from a nest like `b` to a nest like `b`. Tensors that the function uses from outside
+        function, from a pytree like `b` to a pytree like `b`. Tensors that the function uses from outside
         get derivatives too.
     b: for a matrix a tensor (n,) or (n, k) (for a tensor `a` all that `wg.linalg.solve` takes), for a
-        function any nest.
+        function any pytree.
     method: "dense" (elimination; of a function by its matrix), "sparse" (SuperLU, by SciPy; factored once for
         the solution and its derivatives), "cg" (symmetric or Hermitian, positive definite), "gmres"
         (restarted after 30), "bicgstab"; "auto" is "dense" for a tensor, "sparse" for a sparse matrix,
         "gmres" for a function, "cg" if it is said to be symmetric.
     symmetric: a promise that `a` is symmetric (complex: Hermitian), so that the function need not be
         transposed; "cg" takes it as promised.
-    preconditioner: a linear function, from a nest like `b` to one, that is near the inverse of `a`. It
+    preconditioner: a linear function, from a pytree like `b` to one, that is near the inverse of `a`. It
         does not change the solution, so no derivative flows to it.
     tol: for the Krylov methods, |a x - b| / |b|; by default the dtype's rounding error to the power 2/3.
     max_steps: of a Krylov method, products with `a`; by default 10 n, at least 100.
@@ -154,6 +154,6 @@ def _closed(fn: Callable[[Any], Any], given: Sequence[Tensor], structure: Any, w
         fail(
             ShapeError,
             f"{what}: the function takes {[x.shape for x in given]} and returns {[s.shape for s in closed.specs]}",
-            "It returns a nest like b, of the same shapes.",
+            "It returns a pytree like b, of the same shapes.",
         )
     return closed

@@ -35,10 +35,10 @@ def root(
 
     Parameters
     ----------
-    f: from a nest of real tensors (and `args`) to a nest with as many elements.
-    x0: where to start; the solution is a nest like it, in the dtype of `f`'s result where that is
+    f: from a pytree of real tensors (and `args`) to a pytree with as many elements.
+    x0: where to start; the solution is a pytree like it, in the dtype of `f`'s result where that is
         wider. No derivative flows to it. With `bracket` it says shape and dtype, or is None.
-    args: nests. Tensors that `f` uses from outside, parameters too, need not be among them.
+    args: pytrees. Tensors that `f` uses from outside, parameters too, need not be among them.
     method: "newton" (damped, with the Jacobian), "newton_krylov" (without it: GMRES on products with
         it), "bisect" and "chandrupatla" (element by element, between the ends of `bracket`); "brentq"
         (a bracketed scalar) and the methods of `scipy.optimize.root` ("hybr", "lm", "krylov", ...)
@@ -84,7 +84,7 @@ def root(
     system = System(f, x0, args, "root")
     if between and system.packing.shapes == [()] and len(system.outs.shapes) == 1:
         # The ends are numbers, and f says how many of them there are.
-        system = System(f, broadcast_to(system.nest(system.start), system.outs.shapes[0]), args, "root")
+        system = System(f, broadcast_to(system.pytree(system.start), system.outs.shapes[0]), args, "root")
     system.as_many_as_unknowns()
     if tol is None:
         tol = default_tolerance(system.dtype, 2 / 3)
@@ -103,7 +103,7 @@ def root(
         traces=not scipy and system.closed.traced,
         strict=error,
     )
-    x = system.nest(found.solution)
+    x = system.pytree(found.solution)
     return (x, info_of(found)) if info else x
 
 

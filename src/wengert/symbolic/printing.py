@@ -129,7 +129,7 @@ def _bracketed(piece: Piece, least: int, left: str = "(", right: str = ")") -> s
 
 def _symbol(name: str, show: Show) -> Piece:
     if show is _show_text:
-        return Piece(re.sub(r"\.(\d+)", r"[\1]", name), ATOM)  # as Python writes places in nests
+        return Piece(re.sub(r"\.(\d+)", r"[\1]", name), ATOM)  # as Python writes places in pytrees
     return Piece(_latex_name(name), ATOM)
 
 

@@ -35,7 +35,7 @@ from .derivatives.custom_op import CustomOp
 from .derivatives.forward import _linear_together, _push_facts, _push_linear, push_node
 from .derivatives.reverse import reachable
 from .derivatives.tangents import _fitting
-from .derivatives.variables import Nest, recorded, refuse_none
+from .derivatives.variables import Pytree, recorded, refuse_none
 from .derivatives.variables import close as done_with
 from .tracing.replay import plain_value, record_again
 
@@ -53,15 +53,15 @@ def taylor(
 
     Parameters
     ----------
-    fn: a function of one nest of tensors that returns a nest of tensors.
+    fn: a function of one pytree of tensors that returns a pytree of tensors.
     x: its argument.
     order: the highest order.
-    direction: a nest like `x`: the path is x + t * direction (default: ones). None at a leaf stands for zeros.
-    series: instead, the path's own derivatives at t = 0, from the first on, each a nest like `x`.
+    direction: a pytree like `x`: the path is x + t * direction (default: ones). None at a leaf stands for zeros.
+    series: instead, the path's own derivatives at t = 0, from the first on, each a pytree like `x`.
     scaled: Taylor coefficients, in `series` and in what is returned, instead of derivatives: those
         of order k are divided by k!.
 
-    Returns a list of `order` + 1 nests like the function's result: d^k/dt^k fn(path(t)) at t = 0. Results
+    Returns a list of `order` + 1 pytrees like the function's result: d^k/dt^k fn(path(t)) at t = 0. Results
     that are not floating have None for every order but 0. Time and memory grow polynomially with the
     order, unlike those of nested :func:`jvp`. It nests with every other transform.
 
@@ -81,7 +81,7 @@ def taylor(
     program = _Program(fn, x, name)
     paths = program.paths(direction, series, order, scaled)
     coefficients = program.run(paths, order)
-    return [program.nest(c, k, scaled) for k, c in enumerate(coefficients)]
+    return [program.pytree(c, k, scaled) for k, c in enumerate(coefficients)]
 
 
 class _Program:
@@ -89,7 +89,7 @@ class _Program:
 
     def __init__(self, fn: Callable[[Any], Any], x: Any, name: str) -> None:
         self.what = f"taylor of {name}"
-        self.nest_in = Nest(x, f"the argument of {name}")
+        self.nest_in = Pytree(x, f"the argument of {name}")
         variables = self.nest_in.variables
         writes = Writes(is_trace=False)
         result = recorded(fn, [self.nest_in.tracked], {}, writes, x)
@@ -144,7 +144,7 @@ class _Program:
             found.append([exprs.coefficient(r, k) for r in roots])
         return found
 
-    def nest(self, coefficients: Sequence[Any], k: int, scaled: bool) -> Any:
+    def pytree(self, coefficients: Sequence[Any], k: int, scaled: bool) -> Any:
         leaves: list[Any] = []
         for o in self.outs:
             inexact = category(o.dtype) >= 2

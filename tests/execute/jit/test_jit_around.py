@@ -1383,7 +1383,7 @@ def test_places_are_those_of_the_object_that_is_given() -> None:
 
 
 class Drawn:
-    """A program that reads from a nest of objects and containers, and changes of the nest, made of a seed.
+    """A program that reads from a pytree of objects and containers, and changes of the pytree, made of a seed.
 
     Two made of one seed are alike. Some of what is read is read by a helper, some by a method, all of it only on some
     condition.
@@ -1430,7 +1430,7 @@ class Drawn:
         return self.kept(kind(**{c: self.value(depth) for c in "abc"}))
 
     def path(self) -> str:
-        """A way to something in the nest."""
+        """A way to something in the pytree."""
         name = f"o{self.rng.integers(3)}"
         value, text = self.names[name], name
         while isinstance(value, (Box, types.SimpleNamespace, Record)):

@@ -153,17 +153,17 @@ def test_one_tensor_given_twice_is_no_guide_to_two() -> None:
 # -- donated arguments
 
 
-@pytest.mark.parametrize("nest", [tuple, list, lambda s: {"a": s[0], "b": s[1]}], ids=["tuple", "list", "dict"])
-def test_donated_arguments(nest: Any) -> None:
+@pytest.mark.parametrize("pytree", [tuple, list, lambda s: {"a": s[0], "b": s[1]}], ids=["tuple", "list", "dict"])
+def test_donated_arguments(pytree: Any) -> None:
     def leaves(s: Any) -> list[Any]:
         return list(s.values()) if isinstance(s, dict) else list(s)
 
     def step(state: Any, x: Any) -> Any:
         q, p = leaves(state)
-        return nest([q + p * x, p - q * x])
+        return pytree([q + p * x, p - q * x])
 
     step = wg.jit(step, donate_argnums=0)
-    state, x = nest([wg.ones(5), wg.zeros(5)]), wg.full((5,), 0.5)
+    state, x = pytree([wg.ones(5), wg.zeros(5)]), wg.full((5,), 0.5)
     q, p = np.ones(5, np.float32), np.zeros(5, np.float32)
     for _ in range(6):
         old = leaves(state)
@@ -248,20 +248,20 @@ NESTS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("nest", NESTS)
-def test_arguments_and_results_in_nests(nest: Any) -> None:
+@pytest.mark.parametrize("pytree", NESTS)
+def test_arguments_and_results_in_nests(pytree: Any) -> None:
     def double(args: Any) -> Any:
         return wg.tree.map(lambda v: v * 2 if isinstance(v, (wg.Tensor, np.ndarray, float)) else v, args)
 
     fn = wg.jit(lambda *args: double(args))
     x = wg.tensor([1.0, 2.0, 3.0])
-    settled(fn, *nest(x))
-    assert is_native(fn, *nest(x))
+    settled(fn, *pytree(x))
+    assert is_native(fn, *pytree(x))
     for k in range(4):
         x = wg.tensor([1.0, 2.0, 3.0 + k])
-        for got, want in zip(wg.tree.leaves(fn(*nest(x))), wg.tree.leaves(double(nest(x))), strict=True):
+        for got, want in zip(wg.tree.leaves(fn(*pytree(x))), wg.tree.leaves(double(pytree(x))), strict=True):
             np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
-    assert wg.tree.structure(fn(*nest(x))) == wg.tree.structure(double(nest(x)))
+    assert wg.tree.structure(fn(*pytree(x))) == wg.tree.structure(double(pytree(x)))
 
 
 def test_what_the_entry_was_not_made_for_goes_another_way() -> None:

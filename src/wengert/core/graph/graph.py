@@ -92,8 +92,8 @@ class Graph(Subgraph):
 
         Parameters
         ----------
-        outputs: a tensor, or a nest of tensors.
-        inputs: a nest of tensors that become the inputs, in order (a dict names them); any tensors of
+        outputs: a tensor, or a pytree of tensors.
+        inputs: a pytree of tensors that become the inputs, in order (a dict names them); any tensors of
             the graph do, also intermediate ones, and tensors that it does not use. None makes every
             leaf that requires gradients a parameter. Whatever else the outputs depend on becomes a constant.
         names: names for parameters, such as `dict(model.named_parameters())`.
@@ -478,7 +478,7 @@ class Graph(Subgraph):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as JSON and the nests; the tensors bound to parameters stay behind."""
+        """Pickled as JSON and the pytrees; the tensors bound to parameters stay behind."""
         return _unpickle, (
             self.to_json(),
             _template(self.in_structure),
@@ -524,7 +524,7 @@ def is_parameter(value: Any) -> bool:
     return isinstance(value, Tensor) and type(value) is not Tensor and not value.is_abstract
 
 
-# -- pickling: nests are pickled as nests of their leaves' positions
+# -- pickling: pytrees are pickled as pytrees of their leaves' positions
 
 
 def _template(structure: Structure | None) -> Any:

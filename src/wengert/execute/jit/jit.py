@@ -685,7 +685,7 @@ def jit(
 
     Parameters
     ----------
-    fn: any function of nests of tensors, arrays, numbers, modules and optimisers; a gradient; a
+    fn: any function of pytrees of tensors, arrays, numbers, modules and optimisers; a gradient; a
         whole training step (`loss.backward(); opt.step()`). Left out, `jit` is a decorator with options.
     static_argnums, static_argnames: arguments that are part of the program, by value: hashable,
         and traced anew for each value.

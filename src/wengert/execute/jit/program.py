@@ -288,7 +288,7 @@ class Path:
 
 
 def _are_looked_at(traced: Traced) -> bool:
-    """Whether nests are made of results by code of users', which is given them before they are there."""
+    """Whether pytrees are made of results by code of users', which is given them before they are there."""
     waiting = [write.structure for write in traced.place_writes]
     while waiting:
         structure = waiting.pop()

@@ -80,7 +80,7 @@ class Fix(CallAgain):
 
 
 def is_owner(x: Any) -> bool:
-    """Whether an argument is an object that the function reads and writes, not a nest of values."""
+    """Whether an argument is an object that the function reads and writes, not a pytree of values."""
     kind = type(x)
     return hasattr(kind, "named_parameters") or hasattr(kind, "__jit_cells__")
 
@@ -177,8 +177,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
                     DTypeError,
                     f"{name}: an argument of type {kind.__name__} is neither a tensor, an array, a number nor hashable",
                     "Programs are told apart by what is no tensor among the arguments. Pass a tensor, give the class "
-                    "__hash__ and __eq__, or register it as a nest (wg.tree.register); a hashable argument that holds "
-                    "tensors is named by static_argnums or static_argnames.",
+                    "__hash__ and __eq__, or register it as a pytree (wg.tree.register); a hashable argument that "
+                    "holds tensors is named by static_argnums or static_argnames.",
                 )
             key.append((kind, exact(leaf)))
     return Call(leaves, structure, tuple(key), tuple(positions), tuple(owners))

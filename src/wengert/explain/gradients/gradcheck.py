@@ -35,7 +35,7 @@ def check_grads(
 
     Parameters
     ----------
-    fn: from tensors (and nests of them) to a tensor or a nest of them; called in float64 and, for
+    fn: from tensors (and pytrees of them) to a tensor or a pytree of them; called in float64 and, for
         the complex step, where it takes them, on complex numbers.
     args: a tuple of arguments; a single tensor stands for itself. Floating leaves are checked.
     order: 1 checks the gradient, 2 also the gradient of a random projection of it, and so on.
@@ -51,12 +51,12 @@ def check_grads(
     >>> import wengert as wg
     >>> wg.check_grads(lambda x: wg.sin(x) * x, wg.tensor([0.5, 2.0]))
     """
-    nest = tuple(args) if isinstance(args, (tuple, list)) else (args,)
-    leaves, structure = tree.flatten(nest)
+    pytree = tuple(args) if isinstance(args, (tuple, list)) else (args,)
+    leaves, structure = tree.flatten(pytree)
     checked = [i for i, leaf in enumerate(leaves) if _is_floating(leaf)]
     values = [np.array(_value(leaves[i])) for i in checked]
     rng = np.random.default_rng(seed)
-    names = _leaf_names(nest)
+    names = _leaf_names(pytree)
 
     def flat(*tensors: Tensor) -> list[Tensor]:
         full = list(leaves)
@@ -196,7 +196,7 @@ def _close(a: float, b: float, rtol: float, atol: float) -> bool:
     return a == b or bool(abs(a - b) <= atol + rtol * abs(b)) or (a != a and b != b)
 
 
-def _leaf_names(nest: tuple[Any, ...]) -> list[str]:
+def _leaf_names(pytree: tuple[Any, ...]) -> list[str]:
     """Names such as `args[0]['w']` for the leaves of the arguments."""
     names: list[str] = []
 
@@ -210,6 +210,6 @@ def _leaf_names(nest: tuple[Any, ...]) -> list[str]:
         else:
             names.extend([name] * len(tree.leaves(x)))
 
-    for i, arg in enumerate(nest):
+    for i, arg in enumerate(pytree):
         visit(arg, f"args[{i}]")
     return names

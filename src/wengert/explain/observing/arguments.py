@@ -32,7 +32,7 @@ class Arguments:
 
 
 def arguments(fn: Callable[..., Any], args: Sequence[Any]) -> Arguments:
-    """Track the floating leaves of nests; modules and tensors that require gradients stay what they are."""
+    """Track the floating leaves of pytrees; modules and tensors that require gradients stay what they are."""
     names = parameter_names(fn, len(args))
     given: list[tuple[str, Tensor]] = []
     for owner, prefix in [(fn, ""), *zip(args, names, strict=True)]:

@@ -287,9 +287,9 @@ def straight_through(hard: Any, soft: Any = None) -> Any:
 
     Parameters
     ----------
-    hard: a nest of tensors, of any dtype; or, without `soft`, a function of one nest that returns a
-        nest like it.
-    soft: a nest like it, of floating tensors with the same shapes.
+    hard: a pytree of tensors, of any dtype; or, without `soft`, a function of one pytree that returns a
+        pytree like it.
+    soft: a pytree like it, of floating tensors with the same shapes.
 
     `straight_through(hard, soft)` is in the dtype of `soft`. `straight_through(f)` is the function with
     the values of `f` and the derivative of the identity. Both hold in every mode and order.

@@ -25,7 +25,7 @@ class RandomKey:
     """A key of random numbers. It has no position: the same key gives the same numbers every time.
 
     Make one with :func:`key`, more of them with :func:`split` and :func:`fold_in`. Keys compare and
-    hash by value. A key is not a tensor: nodes carry its words as a static attribute. It is a nest of one,
+    hash by value. A key is not a tensor: nodes carry its words as a static attribute. It is a pytree of one,
     though: where a compiled function takes a key, or a loop carries one, its words are a tensor.
     """
 
@@ -68,11 +68,11 @@ def _words(key: RandomKey) -> tuple[list[Tensor], tuple[str]]:
 def _of_words(_: tuple[str], leaves: Sequence[Any]) -> RandomKey:
     (words,) = leaves
     value = words._data if isinstance(words, Tensor) else words
-    # Anything may stand in a nest: what is no key's words shows where numbers are drawn with it.
+    # Anything may stand in a pytree: what is no key's words shows where numbers are drawn with it.
     return RandomKey(key_words(value) if isinstance(value, np.ndarray) and value.shape == (2,) else words)
 
 
-# What takes nests of tensors (a compiled function, a loop's state) takes a key as its words.
+# What takes pytrees of tensors (a compiled function, a loop's state) takes a key as its words.
 tree.register(RandomKey, _words, _of_words)
 
 

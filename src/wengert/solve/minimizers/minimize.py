@@ -33,9 +33,9 @@ def minimize(
 
     Parameters
     ----------
-    f: from a nest of real tensors (and `args`) to a real scalar.
-    x0: where to start; the minimiser is a nest like it.
-    args: nests. Tensors that `f` uses from outside, parameters too, need not be among them.
+    f: from a pytree of real tensors (and `args`) to a real scalar.
+    x0: where to start; the minimiser is a pytree like it.
+    args: pytrees. Tensors that `f` uses from outside, parameters too, need not be among them.
     method: "lbfgs" (10 pairs, strong Wolfe line search), "bfgs", "newton" (trust region, conjugate
         gradients on Hessian products), "gradient" (Barzilai-Borwein lengths, line search); or, by
         SciPy, an unconstrained method of `scipy.optimize.minimize` by its name ("BFGS", "L-BFGS-B",
@@ -78,7 +78,7 @@ def minimize(
         traces=method in _OWN and system.closed.traced,
         strict=error,
     )
-    x = system.nest(found.solution)
+    x = system.pytree(found.solution)
     return (x, info_of(found)) if info else x
 
 

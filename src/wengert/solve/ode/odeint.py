@@ -87,8 +87,8 @@ def odeint(
 
     Parameters
     ----------
-    f: from a time (a scalar tensor), a state and `args` to the state's derivative, a nest like it.
-    y0: the state at ts[0], any nest of floating or complex tensors.
+    f: from a time (a scalar tensor), a state and `args` to the state's derivative, a pytree like it.
+    y0: the state at ts[0], any pytree of floating or complex tensors.
     ts: (n,), increasing or decreasing.
     method: "tsit5", "dopri5" and "bosh3" are explicit and choose their steps; "kvaerno3" and "kvaerno5" are
         implicit, for stiff equations, and choose theirs; "euler", "midpoint", "heun", "ralston", "rk4" and
@@ -106,7 +106,7 @@ def odeint(
     first_step: the size of the first step; chosen by itself where None.
     return_info: also give the numbers of steps and evaluations.
 
-    Returns the states, a nest like `y0` with a first axis of n times; a :class:`Solution` with `dense`,
+    Returns the states, a pytree like `y0` with a first axis of n times; a :class:`Solution` with `dense`,
     `event` or `return_info`. Gradients flow to `y0`, `ts`, `args` and whatever else f uses. Step sizes that
     a method chooses are constants to derivatives.
 
@@ -144,9 +144,9 @@ def odeint(
                 "odeint: dense=, event= or return_info= in a traced program",
                 "What they give depends on values.",
             )
-        return system.nest(run.traced())
+        return system.pytree(run.traced())
     if not extra:
-        return system.nest(run.states())
+        return system.pytree(run.states())
     return run.solution(dense, watched)
 
 
@@ -308,12 +308,12 @@ class _Run:
         options = replace(self.options, measured=measured, first_step=None)
         system = System(f, y0, (), ts[0])
         rows = _Run(options, system, ts).states()
-        return system.nest([r[-1] for r in rows])
+        return system.pytree([r[-1] for r in rows])
 
     def solution(self, dense: bool, event: Event | None) -> Solution:
         """The states with what else is asked for."""
         if not dense and event is None:
-            return Solution(self.ts, self.system.nest(self.states()), self._info())
+            return Solution(self.ts, self.system.pytree(self.states()), self._info())
         stepper = self._stepper(get_mode().grad and self._requires_grad())
         numbers = self._numbers()
         watch = Watch(event, self.system, numbers[0]) if event is not None else None
@@ -331,7 +331,9 @@ class _Run:
             rows += found
         event_t, event_y = _events(watch, self.system) if watch is not None else (None, None)
         function = Interpolation(self.system, kept) if dense else None
-        return Solution(self.ts[: len(rows)], self.system.nest(stacked(rows)), self._info(), event_t, event_y, function)
+        return Solution(
+            self.ts[: len(rows)], self.system.pytree(stacked(rows)), self._info(), event_t, event_y, function
+        )
 
     def _info(self) -> OdeInfo:
         jacobians = sum(s.evaluated for s in self.steppers if isinstance(s, Implicit))
@@ -374,8 +376,8 @@ class _Run:
 def _events(watch: Watch, system: System) -> tuple[Tensor, Any]:
     if not watch.times:
         empty = [wg.zeros((0, *s.shape), dtype=s.dtype) for s in system.specs]
-        return wg.zeros((0,), dtype=system.dtype), system.nest(empty)
-    return wg.stack(watch.times), system.nest(stacked(watch.states))
+        return wg.zeros((0,), dtype=system.dtype), system.pytree(empty)
+    return wg.stack(watch.times), system.pytree(stacked(watch.states))
 
 
 class _Outputs:
@@ -419,8 +421,8 @@ class Interpolation:
         if times.ndim > 1:
             fail(ShapeError, f"an interpolated solution at times of shape {times.shape}", "Give a scalar or a vector.")
         if times.ndim == 0:
-            return self._system.nest(self._at(times))
-        return self._system.nest(stacked([self._at(x) for x in times]))
+            return self._system.pytree(self._at(times))
+        return self._system.pytree(stacked([self._at(x) for x in times]))
 
     def _at(self, t: Tensor) -> State:
         value = number(t)

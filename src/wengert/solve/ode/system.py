@@ -1,4 +1,4 @@
-"""The right-hand side of a differential equation over the leaves of a nest, and arithmetic of states."""
+"""The right-hand side of a differential equation over the leaves of a pytree, and arithmetic of states."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class System:
     def __init__(self, f: Callable[..., Any], y0: Any, args: tuple[Any, ...], t0: Tensor | float) -> None:
         leaves, self.structure = tree.flatten(y0)
         if not leaves:
-            fail(ShapeError, "odeint: y0 has no tensors", "Give a tensor or a nest of them.")
+            fail(ShapeError, "odeint: y0 has no tensors", "Give a tensor or a pytree of them.")
         self.f = f
         given, self._arguments = tree.flatten(args, has_state)
         self._given = [another(x) if isinstance(x, Tensor) else x for x in given]
@@ -68,25 +68,25 @@ class System:
             return t if t.dtype == self.dtype else t.astype(self.dtype)
         return wrap(np.array(t, self.dtype))
 
-    def nest(self, leaves: Sequence[Tensor]) -> Any:
+    def pytree(self, leaves: Sequence[Tensor]) -> Any:
         """A state as the user has it, of objects to write to."""
         return tree.unflatten(self.structure, [own_object(x) for x in leaves])
 
     def of_state(self, fn: Callable[..., Any], t: Time, leaves: Sequence[Tensor]) -> Any:
         """What a function of the user's, `fn(t, y, *args)`, returns."""
         args = tree.unflatten(self._arguments, [own_object(x) for x in self._given])
-        return fn(own_object(self.clock(t)), self.nest(leaves), *args)
+        return fn(own_object(self.clock(t)), self.pytree(leaves), *args)
 
     def _flat(self, t: Time, leaves: Sequence[Tensor]) -> State:
         self.evaluations += 1
         out, structure = tree.flatten(self.of_state(self.f, t, leaves))
         if structure != self.structure:
-            self._refuse_nest(out, structure)
+            self._refuse_pytree(out, structure)
         return [own_object(x) if isinstance(x, Tensor) else asarray(x) for x in out]
 
-    def _refuse_nest(self, out: Sequence[Any], found: Any) -> NoReturn:
-        """Raise ShapeError for a derivative in another nest than the state, with what puts either into the other's."""
-        mend = "f(t, y, *args) returns dy/dt, a nest like y."
+    def _refuse_pytree(self, out: Sequence[Any], found: Any) -> NoReturn:
+        """Raise ShapeError for a derivative in another pytree than the state, with what puts one into the other's."""
+        mend = "f(t, y, *args) returns dy/dt, a pytree like y."
         if found == _NOTHING:
             fail(ShapeError, "odeint: f returned None, not dy/dt", mend)
         in_line = (list, tuple)
@@ -129,7 +129,9 @@ class System:
 
 def _state_leaf(leaf: Any) -> Tensor:
     if not isinstance(leaf, (Tensor, np.ndarray, np.generic, int, float, complex)):
-        fail(DTypeError, f"odeint: a {type(leaf).__name__} in y0", "The state is a nest of tensors, arrays or numbers.")
+        fail(
+            DTypeError, f"odeint: a {type(leaf).__name__} in y0", "The state is a pytree of tensors, arrays or numbers."
+        )
     t = leaf.strong() if type(leaf) is WeakTensor else another(leaf) if isinstance(leaf, Tensor) else asarray(leaf)
     return t if category(t.dtype) >= 2 else t.astype(asarray(0.0).dtype)
 

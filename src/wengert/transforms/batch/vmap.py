@@ -34,7 +34,7 @@ from ..tracing.replay import plain_value, record_again
 from . import rules as batch_rules
 from .rules import Batched
 
-Axes = Any  # an int, None, or a nest of them that is a prefix of the arguments' nest
+Axes = Any  # an int, None, or a pytree of them that is a prefix of the arguments' pytree
 Randomness = Literal["error", "same", "different"]
 _UNSAID: Any = object()
 _NOTHING = tree.structure(None)
@@ -54,12 +54,12 @@ def vmap(
 
     Parameters
     ----------
-    fn: a function of nests of tensors that returns a nest of tensors, written for one example.
+    fn: a function of pytrees of tensors that returns a pytree of tensors, written for one example.
     in_axes: the axis to map over for each positional argument: an int, None for an argument that
-        every example shares, or a tuple with an entry for each argument, which may be a nest that
+        every example shares, or a tuple with an entry for each argument, which may be a pytree that
         begins like the argument's (a dict of axes for a dict of tensors). Keyword arguments are
         mapped over axis 0.
-    out_axes: where the axis goes in the results: an int, or a nest that begins like the result's.
+    out_axes: where the axis goes in the results: an int, or a pytree that begins like the result's.
         None asks for a result that is the same for every example, without the axis.
     axis_size: the number of examples, needed only where no argument is mapped.
     randomness: what random numbers drawn inside do: "error", "same" for every example, or
@@ -226,22 +226,24 @@ def _input_axes(in_axes: Axes, args: tuple[Any, ...], kwargs: Mapping[str, Any],
     return axes + [0 for value in dict(sorted(kwargs.items())).values() for _ in tree.flatten(value, is_key)[0]]
 
 
-def _prefix(entry: Axes, nest: Any, what: str) -> list[int | None]:
-    """One axis for every leaf of a nest, from a nest of axes that begins like it."""
+def _prefix(entry: Axes, pytree: Any, what: str) -> list[int | None]:
+    """One axis for every leaf of a pytree, from a pytree of axes that begins like it."""
     if entry is None or isinstance(entry, (int, np.integer)):
-        return [None if entry is None else int(entry)] * len(tree.flatten(nest, is_key)[0])
-    if isinstance(entry, dict) and isinstance(nest, dict):
-        if set(entry) != set(nest):
-            fail(ShapeError, f"{what} names {sorted(entry)} where the argument has {sorted(nest)}")
-        return [a for key in nest for a in _prefix(entry[key], nest[key], what)]
-    if isinstance(entry, (tuple, list)) and isinstance(nest, (tuple, list)) and len(entry) == len(nest):
-        return [a for e, n in zip(entry, nest, strict=True) for a in _prefix(e, n, what)]
-    structure = tree.structure(nest)
+        return [None if entry is None else int(entry)] * len(tree.flatten(pytree, is_key)[0])
+    if isinstance(entry, dict) and isinstance(pytree, dict):
+        if set(entry) != set(pytree):
+            fail(ShapeError, f"{what} names {sorted(entry)} where the argument has {sorted(pytree)}")
+        return [a for key in pytree for a in _prefix(entry[key], pytree[key], what)]
+    if isinstance(entry, (tuple, list)) and isinstance(pytree, (tuple, list)) and len(entry) == len(pytree):
+        return [a for e, n in zip(entry, pytree, strict=True) for a in _prefix(e, n, what)]
+    structure = tree.structure(pytree)
     found, given = tree.flatten(entry)
     if given == structure:
         return [None if a is None else int(a) for a in found]
     fail(
-        ShapeError, f"{what} {given} does not begin like the nest {structure}", "Use an int, None, or a matching nest."
+        ShapeError,
+        f"{what} {given} does not begin like the pytree {structure}",
+        "Use an int, None, or a matching pytree.",
     )
 
 
@@ -286,9 +288,9 @@ def _to_front(t: Tensor, axis: int) -> Tensor:
 
 
 def _place(found: Sequence[Batched], out_axes: Axes, opened: OpenTrace, size: int, name: str) -> list[Tensor]:
-    nest = tree.unflatten(opened.structure, range(len(found)))
+    pytree = tree.unflatten(opened.structure, range(len(found)))
     outs = []
-    for result, axis in zip(found, _prefix(out_axes, nest, f"vmap of {name}: out_axes"), strict=True):
+    for result, axis in zip(found, _prefix(out_axes, pytree, f"vmap of {name}: out_axes"), strict=True):
         if axis is None:
             if result.mapped:
                 fail(

@@ -35,7 +35,7 @@ def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selecti
 
     Parameters
     ----------
-    fn: a function (a module) of nests of tensors, with any arguments.
+    fn: a function (a module) of pytrees of tensors, with any arguments.
     policy: what to keep nevertheless, from :mod:`wengert.checkpoint_policies`: `save_ops("matmul")`,
         `save_names("a")` with :func:`wengert.checkpoint_name`, `save_bytes(limit)`, or any function
         of a node that says whether to keep its result. Where nothing needs a result itself, what
@@ -90,7 +90,7 @@ def checkpoint_sequential(
 
     Parameters
     ----------
-    functions: a list of functions of one nest, or an `nn.Sequential`.
+    functions: a list of functions of one pytree, or an `nn.Sequential`.
     segments: how many; the root of the number of functions keeps the least. The last segment is not
         checkpointed: its backward pass comes first.
     x: the first one's argument.

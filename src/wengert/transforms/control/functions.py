@@ -40,7 +40,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
     Parameters
     ----------
     pred: a scalar: a boolean, or a number that is true unless 0.
-    true_fn, false_fn: functions of nests that return nests of one structure, with one shape each;
+    true_fn, false_fn: functions of pytrees that return pytrees of one structure, with one shape each;
         where their dtypes differ while tracing, both are promoted.
     operands: their arguments; tensors that they use from outside need not be among them.
 
@@ -126,7 +126,7 @@ def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[li
             fail(
                 GraphError,
                 f"{what}: branch 0 returns {opened[0].structure}, branch {k} returns {other.structure}",
-                "The branches must return the same nest.",
+                "The branches must return the same pytree.",
             )
         alike.append(ordered)
     return inputs, alike
@@ -190,7 +190,7 @@ def while_loop(
     ----------
     cond_fn: from the state to a scalar boolean.
     body_fn: from the state to the next one, of the same structure, shapes and dtypes.
-    init: the first state, any nest.
+    init: the first state, any pytree.
     max_steps: stop after that many steps also where the condition still holds.
 
     With values at hand it is a Python `while`. While tracing it is one node. Forward mode goes
@@ -305,8 +305,8 @@ def scan(
     ----------
     fn: from the state and one row to the next state (of the same structure, shapes and dtypes) and
         anything to be stacked.
-    init: the first state, any nest; Python numbers take the dtype that the loop gives them.
-    xs: a nest of tensors whose first axes have one length; None with `length` for no input.
+    init: the first state, any pytree; Python numbers take the dtype that the loop gives them.
+    xs: a pytree of tensors whose first axes have one length; None with `length` for no input.
     length: the number of steps; needed only without `xs`.
     reverse: from the last row to the first; the ys stand in the order of the xs all the same.
 
@@ -369,7 +369,7 @@ def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, turn
 
 
 def map(fn: Callable[[Any], Any], xs: Any) -> Any:
-    """`fn` of every row of `xs` (a nest), one after the other, the results stacked along a new first axis.
+    """`fn` of every row of `xs` (a pytree), one after the other, the results stacked along a new first axis.
 
     Like :func:`wengert.vmap`, but only one row's intermediate values live at a time.
 

@@ -224,7 +224,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 def _left(ctx: Context) -> Any:
-    """What a context holds, as a nest: the tensors in it may hang in a graph."""
+    """What a context holds, as a pytree: the tensors in it may hang in a graph."""
     attributes = {k: v for k, v in vars(ctx).items() if k not in ("_kept", "_fixed")}
     return ctx._kept, {k: v if isinstance(v, Tensor) else Static(v) for k, v in attributes.items()}
 

@@ -59,7 +59,7 @@ class _Layout:
         return found
 
     def tangents(self, tensors: Sequence[Tensor], ts: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments' nests with tangents in the places of values; zeros where none is given."""
+        """The arguments' pytrees with tangents in the places of values; zeros where none is given."""
         leaves: list[Any] = [None] * self.structure.count
         for i, value in self.others.items():
             leaves[i] = zero_tangent(value)
@@ -175,7 +175,7 @@ class custom_jvp(_Custom):
 
     Parameters
     ----------
-    fn: a function of nests of tensors that returns a nest of tensors.
+    fn: a function of pytrees of tensors that returns a pytree of tensors.
     nondiff_argnums: positions of arguments that are no variables: functions, sizes, options, also
         tensors in which the derivative is not wanted. Rules take them first, before the others.
 
@@ -207,7 +207,7 @@ class custom_jvp(_Custom):
     def defjvp(self, rule: Callable[..., Any]) -> Callable[..., Any]:
         """Set the rule: `rule(primals, tangents)` returns the value and its tangent.
 
-        `primals` and `tangents` are tuples with a nest for each argument; the tangent of what carries
+        `primals` and `tangents` are tuples with a pytree for each argument; the tangent of what carries
         none is zeros, and None where the value is not floating. With `nondiff_argnums` those
         arguments come first: `rule(n, primals, tangents)`.
         """
@@ -325,7 +325,7 @@ class custom_vjp(_Custom):
 
     Parameters
     ----------
-    fn: a function of nests of tensors that returns a nest of tensors.
+    fn: a function of pytrees of tensors that returns a pytree of tensors.
     nondiff_argnums: positions of arguments that are no variables. `fwd` takes them where `fn` does;
         `bwd` takes them first.
 
@@ -354,9 +354,9 @@ class custom_vjp(_Custom):
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
         """Set the rules.
 
-        `fwd(*args)` returns the value and whatever `bwd` needs (a nest); `bwd(residuals, ct)` returns
-        a tuple with the cotangent of each differentiated argument: a nest like it, or None for it or
-        for any of its leaves. `ct` has the result's nest, with None where it is not floating.
+        `fwd(*args)` returns the value and whatever `bwd` needs (a pytree); `bwd(residuals, ct)` returns
+        a tuple with the cotangent of each differentiated argument: a pytree like it, or None for it or
+        for any of its leaves. `ct` has the result's pytree, with None where it is not floating.
         """
         self._fwd, self._bwd = fwd, bwd
         self._ops.clear()

@@ -86,7 +86,7 @@ class Residuals:
 
 
 class Static:
-    """A value that stands in a nest as one leaf."""
+    """A value that stands in a pytree as one leaf."""
 
     __slots__ = ("value",)
 
@@ -154,11 +154,11 @@ def is_tracked(x: Any) -> bool:
 
 
 def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
-    """The tensors of a result's nest, and its structure."""
+    """The tensors of a result's pytree, and its structure."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
         if not isinstance(leaf, (Tensor, np.ndarray, np.generic, bool, int, float, complex)):
-            fail(GradientError, f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors")
+            fail(GradientError, f"{name} returned a {type(leaf).__name__}, which is not a pytree of tensors")
     return [leaf if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves], structure
 
 

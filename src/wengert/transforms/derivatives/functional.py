@@ -1,4 +1,4 @@
-"""Derivatives as functions of functions: `grad`, `value_and_grad`, `vjp`, over any nest of arguments."""
+"""Derivatives as functions of functions: `grad`, `value_and_grad`, `vjp`, over any pytree of arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...core.state.capture import Writes
 from ...core.tensor import Tensor, asarray, wrap
 from .backward import seed
 from .reverse import Reachable, backward_pass, reach
-from .variables import Nest, close, of_number, plain, reaches_others, recorded, split_aux
+from .variables import Pytree, close, of_number, plain, reaches_others, recorded, split_aux
 
 Argnums = int | Sequence[int]
 
@@ -31,7 +31,7 @@ def grad(
     Parameters
     ----------
     fn: returns a real scalar tensor (with `has_aux` a pair of it and anything else).
-    argnums: which positional arguments to differentiate in; each may be a nest (dict, list, tuple,
+    argnums: which positional arguments to differentiate in; each may be a pytree (dict, list, tuple,
         dataclass, module) of floating tensors, arrays and Python floats.
     has_aux: also return the second element of what `fn` returns.
     holomorphic: promise that `fn`, of complex arguments and with a complex result, is complex
@@ -41,7 +41,7 @@ def grad(
     of steepest ascent, as in PyTorch (JAX gives its conjugate). With `holomorphic` it is the complex
     derivative f'(z).
 
-    Returns a function with `fn`'s arguments whose result has the nest structure of the argument
+    Returns a function with `fn`'s arguments whose result has the pytree structure of the argument
     (a tuple over `argnums` if that is a sequence), zeros where `fn` does not depend on a leaf and
     None at leaves that are not floating. It nests to any order, and where the arguments themselves
     require gradients its results do too. A module's own parameters are taken as plain values.
@@ -78,12 +78,12 @@ def value_and_grad(
     @functools.wraps(fn, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
         numbers = argument_numbers(argnums, len(args), name)
-        nests = [Nest(args[i], f"argument {i} of {name}") for i in numbers]
+        pytrees = [Pytree(args[i], f"argument {i} of {name}") for i in numbers]
         outer = get_mode()
         writes = Writes(is_trace=False)
         replaced = list(args)
-        for i, nest in zip(numbers, nests, strict=True):
-            replaced[i] = nest.tracked
+        for i, pytree in zip(numbers, pytrees, strict=True):
+            replaced[i] = pytree.tracked
         result = recorded(fn, replaced, kwargs, writes, (args, kwargs))
         out, aux = split_aux(result, has_aux, name)
         if not isinstance(out, Tensor):
@@ -94,7 +94,7 @@ def value_and_grad(
                 f"the gradient of {name}, which returned {out.spec}",
                 "Only floating results have derivatives: x.astype(wg.float32).",
             )
-        inputs = [t for nest in nests for t in nest.variables]
+        inputs = [t for pytree in pytrees for t in pytree.variables]
         if holomorphic:
             for t in (out, *inputs):
                 if category(t.dtype) != 3:
@@ -116,7 +116,7 @@ def value_and_grad(
             out, grads = plain(out), list(map(plain, grads))
             aux = tree.map(plain, aux) if has_aux else None
         found = iter(grads)
-        per_arg = [nest.like(found) for nest in nests]
+        per_arg = [pytree.like(found) for pytree in pytrees]
         value = (out, aux) if has_aux else out
         return value, per_arg[0] if isinstance(argnums, int) else tuple(per_arg)
 
@@ -126,8 +126,8 @@ def value_and_grad(
 def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     """The value of `fn(*args)` and a function that multiplies by its Jacobian's transpose.
 
-    Returns `(out, pull)` or `(out, pull, aux)`; `out` may be a nest, `pull(ct)` takes cotangents in
-    its structure and shapes and returns a tuple with one nest of gradients for every argument. `pull`
+    Returns `(out, pull)` or `(out, pull, aux)`; `out` may be a pytree, `pull(ct)` takes cotangents in
+    its structure and shapes and returns a tuple with one pytree of gradients for every argument. `pull`
     may be called any number of times.
 
     Raises GradientError, ShapeError, DTypeError.
@@ -138,14 +138,14 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
     (tensor([3., 4.]), tensor([1., 2.]))
     """
     name = getattr(fn, "__name__", type(fn).__name__)
-    nests = [Nest(a, f"argument {i} of {name}") for i, a in enumerate(args)]
+    pytrees = [Pytree(a, f"argument {i} of {name}") for i, a in enumerate(args)]
     outer = get_mode()
     writes = Writes(is_trace=False)
-    result, aux = split_aux(recorded(fn, [n.tracked for n in nests], {}, writes, args), has_aux, name)
+    result, aux = split_aux(recorded(fn, [n.tracked for n in pytrees], {}, writes, args), has_aux, name)
     leaves, structure = tree.flatten(result)
     # Objects of its own: the caller may write to the result before it pulls back.
     outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
-    inputs = [t for nest in nests for t in nest.variables]
+    inputs = [t for pytree in pytrees for t in pytree.variables]
     connected = any(
         o.is_abstract or (outer.grad and o.node is not None and o.requires_grad and reaches_others(o.node, inputs))
         for o in outs
@@ -163,7 +163,7 @@ def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
         record = record or any(t.is_abstract for pair in live for t in pair)
         pulled = pull_back(live, inputs, record, retain=True)
         grads = iter(pulled if get_mode().grad else map(plain, pulled))
-        return tuple(nest.like(grads) for nest in nests)
+        return tuple(pytree.like(grads) for pytree in pytrees)
 
     kept = connected and outer.grad
     out = tree.unflatten(structure, list(map(same_value if kept else plain, outs)))

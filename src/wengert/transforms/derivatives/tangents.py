@@ -22,7 +22,7 @@ from .backward import seed
 from .forward import Track
 from .functional import pull_back
 from .reverse import backward_pass
-from .variables import Nest, close, plain, reaches_others, recorded, run_once, split_aux, variable
+from .variables import Pytree, close, plain, reaches_others, recorded, run_once, split_aux, variable
 
 
 def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
@@ -30,10 +30,10 @@ def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any],
 
     Parameters
     ----------
-    fn: a function of nests of tensors that returns a nest of tensors (with `has_aux` a pair of it and
+    fn: a function of pytrees of tensors that returns a pytree of tensors (with `has_aux` a pair of it and
         anything else).
-    primals: its arguments, one nest each.
-    tangents: one nest for each argument, of its structure, with a tangent of the leaf's shape at
+    primals: its arguments, one pytree each.
+    tangents: one pytree for each argument, of its structure, with a tangent of the leaf's shape at
         every floating leaf; None stands for a tangent of zeros, at a leaf or for a whole argument.
     has_aux: also return the second element of what `fn` returns.
 
@@ -94,15 +94,17 @@ class Recording:
         self.what = f"{what} of {name}"
         # An argument without a tangent need not be differentiable at all.
         still = [i < len(tangents) and tangents[i] is None for i in range(len(primals))]
-        self.nests = [None if s else Nest(a, f"argument {i} of {name}") for i, (a, s) in enumerate(zip(primals, still))]
+        self.pytrees = [
+            None if s else Pytree(a, f"argument {i} of {name}") for i, (a, s) in enumerate(zip(primals, still))
+        ]
         self.outer = get_mode()
         writes = Writes(is_trace=False)
-        args = [a if n is None else n.tracked for a, n in zip(primals, self.nests)]
+        args = [a if n is None else n.tracked for a, n in zip(primals, self.pytrees)]
         result, self.aux = split_aux(recorded(fn, args, {}, writes, primals), has_aux, name)
         leaves, self.structure = tree.flatten(result)
         # Objects of its own: the caller may write to the result before it pushes on.
         self.outs = [same_value(leaf) if isinstance(leaf, Tensor) else asarray(leaf) for leaf in leaves]
-        self.variables = [v for n in self.nests if n is not None for v in n.variables]
+        self.variables = [v for n in self.pytrees if n is not None for v in n.variables]
         self.roots = [o for o in self.outs if o.requires_grad]
         self.connected = any(
             o.is_abstract or (self.outer.grad and reaches_others(o.node, self.variables))  # type: ignore[arg-type]
@@ -118,16 +120,16 @@ class Recording:
         return tree.unflatten(self.structure, [plain(o) for o in self.outs]), tree.map(plain, self.aux)
 
     def push(self, tangents: Sequence[Any]) -> Any:
-        if not isinstance(tangents, (tuple, list)) or len(tangents) != len(self.nests):
+        if not isinstance(tangents, (tuple, list)) or len(tangents) != len(self.pytrees):
             count = len(tangents) if isinstance(tangents, (tuple, list)) else type(tangents).__name__
-            fail(GradientError, f"{self.what}: {count} tangents for {len(self.nests)} arguments")
+            fail(GradientError, f"{self.what}: {count} tangents for {len(self.pytrees)} arguments")
         given: list[tuple[Tensor, Tensor]] = []
-        for i, (nest, ts) in enumerate(zip(self.nests, tangents)):
-            if nest is None:
+        for i, (pytree, ts) in enumerate(zip(self.pytrees, tangents)):
+            if pytree is None:
                 if ts is not None:
                     fail(GradientError, f"{self.what}: a tangent for argument {i}, which had None before")
                 continue
-            given += _pairs(nest, ts, f"{self.what}: argument {i}")
+            given += _pairs(pytree, ts, f"{self.what}: argument {i}")
         record = self.abstract or (
             get_mode().grad and (self.connected or any(t.requires_grad or t.is_abstract for _, t in given))
         )
@@ -153,11 +155,11 @@ def _tangent(out: Tensor, t: Any) -> Tensor | None:
     return weak(found) if type(out) is WeakTensor else found
 
 
-def _pairs(nest: Nest, tangents: Any, what: str) -> list[tuple[Tensor, Tensor]]:
+def _pairs(pytree: Pytree, tangents: Any, what: str) -> list[tuple[Tensor, Tensor]]:
     """The variables of an argument that have a tangent, with it."""
     if tangents is None:
         return []
-    return [(v, _fitting(t, v.spec, what)) for v, t in nest.beside(tangents, what) if t is not None]
+    return [(v, _fitting(t, v.spec, what)) for v, t in pytree.beside(tangents, what) if t is not None]
 
 
 def _fitting(tangent: Any, spec: Spec, what: str) -> Tensor:
@@ -179,9 +181,9 @@ def linear_transpose(fn: Callable[..., Any], *primals: Any) -> Callable[..., Any
     Parameters
     ----------
     fn: linear in all arguments together.
-    primals: nests of tensors, arrays or specs with the arguments' shapes and dtypes; values do not matter.
+    primals: pytrees of tensors, arrays or specs with the arguments' shapes and dtypes; values do not matter.
 
-    Returns `pull(ct)`, which returns a tuple with a nest for every argument. Complex numbers follow
+    Returns `pull(ct)`, which returns a tuple with a pytree for every argument. Complex numbers follow
     the conjugate convention: it is the adjoint.
 
     Raises GradientError where `fn` is not linear.

@@ -27,7 +27,7 @@ from ...ops.structure.shapes import as_operand, casted
 from .reverse import Reachable, reach
 
 
-class Nest:
+class Pytree:
     """An argument with its floating leaves replaced by fresh variables to differentiate in.
 
     `tracked` is for the function; the `variables` are tensors of the same nodes for the transform.
@@ -35,8 +35,8 @@ class Nest:
 
     __slots__ = ("tracked", "variables", "_structure", "_positions", "_count")
 
-    def __init__(self, nest: Any, what: str) -> None:
-        leaves, self._structure = tree.flatten(nest)
+    def __init__(self, pytree: Any, what: str) -> None:
+        leaves, self._structure = tree.flatten(pytree)
         self.variables: list[Tensor] = []
         self._positions: list[int] = []
         self._count = len(leaves)
@@ -59,17 +59,17 @@ class Nest:
         self.tracked = tree.unflatten(self._structure, leaves)
 
     def like(self, grads: Any) -> Any:
-        """A nest of this structure with the next gradients at the differentiated leaves."""
+        """A pytree of this structure with the next gradients at the differentiated leaves."""
         leaves: list[Any] = [None] * self._count
         for i in self._positions:
             leaves[i] = next(grads)
         return tree.unflatten(self._structure, leaves)
 
-    def beside(self, nest: Any, what: str) -> list[tuple[Tensor, Any]]:
-        """The variables, each with what stands in its place in another nest of this structure."""
+    def beside(self, pytree: Any, what: str) -> list[tuple[Tensor, Any]]:
+        """The variables, each with what stands in its place in another pytree of this structure."""
         # None among tangents stands for a leaf's zeros; a None of the argument is no leaf at all.
         places, wanted = tree.flatten(tree.unflatten(self._structure, list(range(self._count))), _is_none)
-        leaves, found = tree.flatten(nest, _is_none)
+        leaves, found = tree.flatten(pytree, _is_none)
         ordered = tree.arranged(leaves, found, wanted)
         if ordered is None:
             fail(GradientError, f"{what}: tangents {found} for {wanted}", "They must have one structure.")
@@ -80,10 +80,10 @@ def _is_none(x: Any) -> bool:
     return x is None
 
 
-def own_copies(nest: Any) -> Any:
-    """A nest with its tensors as other objects, one for one: a step of a loop may write to them."""
-    if isinstance(nest, Tensor):
-        return another(nest)
+def own_copies(pytree: Any) -> Any:
+    """A pytree with its tensors as other objects, one for one: a step of a loop may write to them."""
+    if isinstance(pytree, Tensor):
+        return another(pytree)
     made: dict[int, Tensor] = {}
 
     def own(leaf: Any) -> Any:
@@ -93,7 +93,7 @@ def own_copies(nest: Any) -> Any:
             made[id(leaf)] = another(leaf)
         return made[id(leaf)]
 
-    return tree.map(own, nest)
+    return tree.map(own, pytree)
 
 
 def own_object(leaf: Any) -> Any:
@@ -167,7 +167,7 @@ def _is_parameter(x: Tensor) -> bool:
 def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], writes: Writes, given: Any) -> Any:
     """What `fn` returns, gradients being recorded.
 
-    `writes` gathers the tensors that it writes to (see :func:`close`); those in the nest `given` are the caller's.
+    `writes` gathers the tensors that it writes to (see :func:`close`); those in the pytree `given` are the caller's.
     """
     token = set_mode(get_mode().with_grad(True))
     try:
@@ -179,7 +179,7 @@ def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 def run_apart(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], writes: Writes, given: Any
 ) -> Any:
-    """What `fn` returns; the tensors in the nest `given` stay as they are, whatever it writes to them."""
+    """What `fn` returns; the tensors in the pytree `given` stay as they are, whatever it writes to them."""
     result = _UNSET
     try:
         with writes:
@@ -200,7 +200,7 @@ _UNSET: Any = object()
 
 
 def has_state(x: Any) -> bool:
-    """Whether it is an object that functions read and write (a module, an optimiser), not a nest of values."""
+    """Whether it is an object that functions read and write (a module, an optimiser), not a pytree of values."""
     return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
 
 

@@ -90,8 +90,8 @@ def elimination_cost(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -
 
     def inner(values: list[Tensor]) -> Any:
         replaced = list(args)
-        for i, nest in zip(numbers, tree.unflatten(structure, values), strict=True):
-            replaced[i] = nest
+        for i, pytree in zip(numbers, tree.unflatten(structure, values), strict=True):
+            replaced[i] = pytree
         return fn(*replaced)
 
     recording = Recording(inner, (inputs,), False, f"the elimination of {name}", ())

@@ -1,4 +1,4 @@
-"""Jacobians, Hessians and products with them, over any nest of arguments."""
+"""Jacobians, Hessians and products with them, over any pytree of arguments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def jacobian(
 
     Parameters
     ----------
-    fn: a function of nests of floating tensors that returns a nest of them (with `has_aux` a pair of
+    fn: a function of pytrees of floating tensors that returns a pytree of them (with `has_aux` a pair of
         it and anything else).
     argnums: which positional arguments to differentiate in.
     mode: "forward" (a tangent for each element of the arguments), "reverse" (a cotangent for each
@@ -48,7 +48,7 @@ def jacobian(
     chunk_size: directions in one pass, to bound memory; all where None.
 
     Returns a function with `fn`'s arguments. For a result of shape s and an argument of shape a it
-    gives a tensor of shape s + a: in a nest like `fn`'s result, of nests like the argument (of
+    gives a tensor of shape s + a: in a pytree like `fn`'s result, of pytrees like the argument (of
     tuples of those over `argnums` if that is a sequence).
 
     Raises DTypeError, GradientError.
@@ -101,8 +101,8 @@ class Flat:
 
         def inner(values: list[Tensor]) -> Any:
             replaced = list(args)
-            for i, nest in zip(numbers, tree.unflatten(self.structure, values), strict=True):
-                replaced[i] = nest
+            for i, pytree in zip(numbers, tree.unflatten(self.structure, values), strict=True):
+                replaced[i] = pytree
             return fn(*replaced, **kwargs)
 
         inner.__name__ = name
@@ -130,8 +130,8 @@ class Flat:
         return sum(o.size for o in self.outs)
 
     def like_arguments(self, row: Sequence[Tensor]) -> Any:
-        nests = tree.unflatten(self.structure, row)
-        return nests[0] if self.single else tuple(nests)
+        pytrees = tree.unflatten(self.structure, row)
+        return pytrees[0] if self.single else tuple(pytrees)
 
 
 def _argument(leaf: Any, holomorphic: bool, name: str) -> Tensor:
@@ -245,7 +245,7 @@ def hessian(
     Parameters are those of :func:`jacobian`; `mode` is how the gradient is differentiated again.
 
     Returns a function with `fn`'s arguments: for arguments of shapes a and b a tensor of shape a + b,
-    in a nest like the argument of nests like the argument (of tuples over `argnums`).
+    in a pytree like the argument of pytrees like the argument (of tuples over `argnums`).
 
     Raises GradientError, DTypeError.
 
@@ -263,9 +263,9 @@ def hvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any])
     Parameters
     ----------
     fn: returns a real scalar.
-    primals, tangents: as for :func:`wengert.jvp`: one nest for each argument.
+    primals, tangents: as for :func:`wengert.jvp`: one pytree for each argument.
 
-    Returns a nest like the argument, a tuple of them for several. Forward over reverse mode: a small
+    Returns a pytree like the argument, a tuple of them for several. Forward over reverse mode: a small
     multiple of the cost of a gradient (Pearlmutter 1994, "Fast exact multiplication by the Hessian").
 
     Raises GradientError, ShapeError, DTypeError.
@@ -307,7 +307,7 @@ def gauss_newton_product(
 def laplacian(fn: Callable[[Any], Any], chunk_size: int | None = None) -> Callable[[Any], Any]:
     """The sum of the unmixed second derivatives of a function of one tensor.
 
-    `fn` may return a tensor of any shape (or a nest): each of its elements has a Laplacian. Forward
+    `fn` may return a tensor of any shape (or a pytree): each of its elements has a Laplacian. Forward
     mode twice along every axis, batched; the Hessian is never formed.
 
     >>> import wengert as wg

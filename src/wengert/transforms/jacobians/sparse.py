@@ -170,7 +170,7 @@ def sparse_jacobian(
 
     Parameters
     ----------
-    fn: a function of nests of floating tensors that returns a nest of them.
+    fn: a function of pytrees of floating tensors that returns a pytree of them.
     argnums: which positional arguments to differentiate in.
     mode: "forward" (columns that share no row go together), "reverse" (rows that share no column), or
         "auto": the one with fewer colours.

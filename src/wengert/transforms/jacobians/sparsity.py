@@ -38,14 +38,14 @@ def sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
 
     Parameters
     ----------
-    fn: a function of nests of floating tensors that returns a nest of them. It is traced: a Python
+    fn: a function of pytrees of floating tensors that returns a pytree of them. It is traced: a Python
         `if` on a tensor's value is an error.
     args: its arguments; floating tensors may be specs (`wg.spec`). Integer and boolean arguments count
         as constants (index arrays decide what depends on what), other floating ones as unknown.
     argnums: the positional arguments to ask about.
 
     Returns a boolean SciPy sparse array in CSC form. Its rows are the elements of the result, its
-    columns those of the arguments, each flattened in order (leaf after leaf in a nest). The pattern
+    columns those of the arguments, each flattened in order (leaf after leaf in a pytree). The pattern
     holds every nonzero of the Jacobian at any point; what multiplies a constant zero does not
     appear. Needs SciPy.
 

@@ -38,7 +38,7 @@ def callback(fn: Callable[..., Any], result: Any, *args: Any) -> Any:
     fn: takes read-only NumPy arrays, one for each of `args`; returns arrays (or numbers) of the
         shapes that `result` says. It should depend on its arguments only: how often it is called is
         the compiler's business.
-    result: a nest of :func:`wengert.spec`; what `fn` returns has its structure.
+    result: a pytree of :func:`wengert.spec`; what `fn` returns has its structure.
     args: tensors, arrays, numbers.
 
     No gradient flows through it; asking for one is an error (give it one with `wg.custom_vjp`). Under

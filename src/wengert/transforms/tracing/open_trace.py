@@ -49,7 +49,7 @@ class OpenTrace:
         self.fixed = {i: self._without_past(o) for i, o in enumerate(outs) if o.node is None or o.node not in inside}
 
     def in_order(self, structure: Structure) -> OpenTrace | None:
-        """The trace with its results as a nest of this structure (dict keys in its order); None where they are none."""
+        """The trace with its results as a pytree of this structure (dict keys in its order), or None."""
         order = tree.arranged(range(len(self.outs)), self.structure, structure)
         if order is None or order == list(range(len(self.outs))):
             return None if order is None else self

@@ -56,7 +56,7 @@ def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
 
     Parameters
     ----------
-    fn: a function of nests of tensors that returns a nest of tensors; a module too.
+    fn: a function of pytrees of tensors that returns a pytree of tensors; a module too.
 
     Returns a function with `fn`'s arguments whose result is the :class:`Graph`. Tensors, arrays and
     specs among the arguments, however nested, become its inputs: only their shapes and dtypes
@@ -86,8 +86,8 @@ def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
 def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
     """`graph(fn)(*args, **kwargs)`."""
     name = getattr(fn, "__name__", type(fn).__name__)
-    nest = (args, dict(sorted(kwargs.items())))
-    leaves, structure = tree.flatten(nest)
+    pytree = (args, dict(sorted(kwargs.items())))
+    leaves, structure = tree.flatten(pytree)
     given: list[Given] = []
     static: dict[int, Any] = {}
     for i, (leaf, path) in enumerate(zip(leaves, leaf_names(fn, structure), strict=True)):
@@ -155,8 +155,8 @@ def as_result(name: str, leaf: Any) -> Tensor:
     if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
         fail(
             GraphError,
-            f"{name} returned a {type(leaf).__name__}, which is not a nest of tensors",
-            "Return tensors, arrays or numbers, in any nest.",
+            f"{name} returned a {type(leaf).__name__}, which is not a pytree of tensors",
+            "Return tensors, arrays or numbers, in any pytree.",
         )
     return asarray(leaf)
 
@@ -212,7 +212,7 @@ def _paths(structure: Structure, name: str) -> Iterator[str]:
 
 
 def _keys(structure: Structure) -> list[str]:
-    """What the children of a nest are called: keys, fields, or positions."""
+    """What the children of a pytree are called: keys, fields, or positions."""
     count = len(structure.children)
     fields = getattr(structure.kind, "_fields", structure.aux)
     if isinstance(fields, tuple) and len(fields) == count:

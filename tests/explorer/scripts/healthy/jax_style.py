@@ -1,4 +1,4 @@
-"""Parameters in a dict, a gradient as a function, an update of the whole nest."""
+"""Parameters in a dict, a gradient as a function, an update of the whole pytree."""
 
 import wengert as wg
 

@@ -21,7 +21,7 @@ from .drawn import Drawn
 
 
 class PlaceWrite(NamedTuple):
-    """A place where a run puts a nest: its structure, and its leaves, constants or numbers of outputs.
+    """A place where a run puts a pytree: its structure, and its leaves, constants or numbers of outputs.
 
     `is_item`: an item of one of the surroundings' containers, by its number and name; else one of their places.
     """
@@ -40,7 +40,7 @@ class PlaceWrite(NamedTuple):
         return Place(container.items, self.name, container.path)
 
     def write(self, around: Surroundings, leaves: list[Any]) -> Call:
-        """The call that puts the nest with these leaves there."""
+        """The call that puts the pytree with these leaves there."""
         return self.place(around).write(tree.unflatten(self.structure, leaves))
 
 

@@ -316,7 +316,7 @@ class Course:
         self.do("return")
 
     def build(self, structure: Structure, results: Iterator[Any], to: Word) -> None:
-        """Make a nest of results, held by a word."""
+        """Make a pytree of results, held by a word."""
         if structure.kind is None:
             r = next(results)
             if type(r) is Number:
