@@ -373,10 +373,10 @@ class _WatchedProducts:
         return getattr(np, name)
 
     @staticmethod
-    def matmul(x: Any, y: Any) -> Any:
+    def matmul(x: Any, y: Any, out: Any = None) -> Any:
         seen = watching()
         start = perf_counter()
-        out = _data(np.matmul(x, y))
+        out = _data(np.matmul(x, y, out=out))
         if seen is not None:
             vectors = {(True, True): "matmul", (True, False): "matvec", (False, True): "vecmat", (False, False): "dot"}
             seen.step(TABLE[vectors[x.ndim > 1, y.ndim > 1]], (x, y), out, np.matmul, EMPTY_ATTRS, start)
