@@ -173,10 +173,10 @@ def test_the_timeline_by_hand() -> None:
     assert [(m.phase, m.op, m.during, m.after, m.saved) for m in found.moments] == [
         ("forward", "exp", 4000, 4000, 4000),
         ("forward", "multiply", 8000, 8000, 4000),
-        ("forward", "sum", 8000, 4000, 4000),  # its result is a single number
-        ("backward", "sum", 4004, 4004, 4000),  # a view of the seed's 4 bytes
-        ("backward", "multiply", 8004, 8000, 4000),
-        ("backward", "exp", 12000, 4000, 0),
+        ("forward", "sum", 8004, 4004, 4000),  # its result has 4 bytes
+        ("backward", "sum", 4008, 4008, 4000),  # a view of the seed's 4 bytes
+        ("backward", "multiply", 8008, 8004, 4000),
+        ("backward", "exp", 12004, 4004, 0),
     ]
     assert found.peak == max(m.during for m in found.moments)
 

@@ -239,7 +239,7 @@ def _watched_ufunc(op: Op, original: Any) -> Any:
         if (seen is None or seen.quiet) and (seen := watching()) is None:
             return original(*values, **asked)
         start = perf_counter()
-        out = _data(original(*values))
+        out = as_kept(original(*values))
         seen.step(op, values, out, original, EMPTY_ATTRS, start)
         return out
 
@@ -257,7 +257,7 @@ def _watched_function(op: Op, original: Any) -> Any:
         start = perf_counter()
         seen.quiet += pause
         try:
-            out = _data(original(*values, **attrs))
+            out = as_kept(original(*values, **attrs))
         finally:
             seen.quiet -= pause
         if pause:
@@ -267,11 +267,11 @@ def _watched_function(op: Op, original: Any) -> Any:
     return forward
 
 
-def _data(out: Any) -> Any:
+def as_kept(out: Any) -> Any:
     """What a forward gives as tensors keep it, so that a value is known by its identity where it is used."""
     if type(out) is np.ndarray:
         return out
-    return tuple(map(_data, out)) if type(out) in (tuple, list) else np.asarray(out)
+    return tuple(map(as_kept, out)) if type(out) in (tuple, list) else np.asarray(out)
 
 
 def _made(node: Node) -> None:
@@ -379,10 +379,10 @@ class _WatchedProducts:
         return getattr(np, name)
 
     @staticmethod
-    def matmul(x: Any, y: Any) -> Any:
+    def matmul(x: Any, y: Any, out: Any = None) -> Any:
         seen = watching()
         start = perf_counter()
-        out = _data(np.matmul(x, y))
+        out = as_kept(np.matmul(x, y, out=out))
         if seen is not None:
             vectors = {(True, True): "matmul", (True, False): "matvec", (False, True): "vecmat", (False, False): "dot"}
             seen.step(TABLE[vectors[x.ndim > 1, y.ndim > 1]], (x, y), out, np.matmul, EMPTY_ATTRS, start)

@@ -16,7 +16,7 @@ from ...execute.jit.recorded import CompiledOp
 from ...transforms.derivatives.custom_op import CustomOp
 from ...transforms.derivatives.reverse import reachable
 from ...transforms.tracing import replay as again
-from .observe import observing
+from .observe import as_kept, observing
 from .observer import Step
 
 
@@ -39,7 +39,7 @@ def replay(roots: Sequence[Node]) -> list[Step]:
             inputs = tuple(_input_value(e, values) for e in node.inputs)
             run = _runner(node)
             if node not in values:
-                values[node] = None if any(v is None for v in inputs) else run(*inputs)
+                values[node] = None if any(v is None for v in inputs) else as_kept(run(*inputs))
             if values[node] is not None:
                 step = Step(node.op, inputs, values[node], run, node.code, node.offset, node.scope, True, len(steps))
                 step.node = node
