@@ -17,17 +17,13 @@ os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f
 
 
 # What to run where all of it would take too long, and the question is whether it works there at all: with other
-# versions of what Wengert needs, on another machine. `pytest -m fast` takes half a minute.
+# versions of what Wengert needs, on another machine. `pytest -m fast` takes a quarter of a minute.
 FAST = (
     "execute/native/test_beside_numba",
     "execute/native/test_cache",
     "execute/jit/test_jit",
     "execute/jit/test_jit_state",
     "execute/native/test_linear_algebra",
-    "execute/native/test_moves",
-    "execute/native/test_random_numbers",
-    "execute/native/test_recompute",
-    "execute/native/test_repeated_rows",
     "execute/native/test_runtime",
     "execute/native/test_small_models",
 )

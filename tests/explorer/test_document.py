@@ -783,7 +783,6 @@ def test_a_large_document_is_written_in_differences(monkeypatch: pytest.MonkeyPa
     assert "size" not in packed.d["stats"]["value"]
 
 
-@pytest.mark.slow
 def test_the_transformers_nan_is_found_where_it_was_planted() -> None:
     read = Read(samples().transformer(), validate=False)
     check(read)

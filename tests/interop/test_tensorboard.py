@@ -248,7 +248,6 @@ def test_without_the_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         SummaryWriter(tmp_path)
 
 
-@pytest.mark.slow
 def test_the_server_serves_them(tmp_path: Path) -> None:
     """TensorBoard's own server finds every page's data."""
     with SummaryWriter(tmp_path / "run") as writer:

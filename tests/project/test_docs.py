@@ -201,7 +201,7 @@ def test_continuous_integration_runs_the_readmes_test_command() -> None:
     script = (ROOT / ".ci" / "run").read_text()
     reading = re.search(r"^readme_tests=.*$", script, re.MULTILINE)
     assert reading is not None
-    assert 'eval "$readme_tests"' in script
+    assert '"$python" -c "$begin" "$venv/copy" "$readme_tests"' in script
     shell = subprocess.run(
         ["bash", "-euc", f'{reading[0]}\nprintf %s "$readme_tests"'],
         cwd=ROOT,

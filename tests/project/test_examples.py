@@ -118,6 +118,7 @@ def test_neural_ode_says_where_a_fit_fails() -> None:
     assert "the fit failed" in run("neural_ode", "--quick", "--lr", 0, status=1)
 
 
+@pytest.mark.slow
 def test_pendulum() -> None:
     out = run("pendulum", "--quick", "--length", 1.6, "--damping", 0.2)
     found = dict(re.findall(r"^(length|damping) *([\d.]+) \+-", out, re.M))
@@ -125,6 +126,7 @@ def test_pendulum() -> None:
     assert float(found["damping"]) == pytest.approx(0.2, rel=0.03)
 
 
+@pytest.mark.slow
 def test_hmc() -> None:
     out = run("hmc", "--quick", "--seed", 3)
     found = re.search(r"largest deviation: ([\d.]+) standard errors", out)

@@ -217,7 +217,7 @@ def van_der_pol(t: Any, y: Any) -> Any:
     ("f", "start", "ts", "most"),
     [
         (robertson, [1.0, 0.0, 0.0], [0.0, 0.4, 40.0, 4e4, 1e8], 400),
-        (van_der_pol, [2.0, 0.0], [0.0, 500.0, 1000.0, 2000.0], 1000),
+        pytest.param(van_der_pol, [2.0, 0.0], [0.0, 500.0, 1000.0, 2000.0], 1000, marks=pytest.mark.slow),
     ],
     ids=["Robertson", "Van der Pol"],
 )
@@ -285,7 +285,7 @@ def test_gradients_in_everything(name: str, adjoint: str) -> None:
 
 
 @pytest.mark.parametrize("adjoint", ADJOINTS)
-@pytest.mark.parametrize("name", ["tsit5", "kvaerno5", "rk4"])
+@pytest.mark.parametrize("name", ["tsit5", pytest.param("kvaerno5", marks=pytest.mark.slow), "rk4"])
 def test_second_derivatives(name: str, adjoint: str) -> None:
     """y' = -p y^2 has the solution y0 / (1 + p y0 t)."""
     options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": 80 if name == "rk4" else None}

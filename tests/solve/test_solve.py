@@ -269,9 +269,10 @@ def test_anderson_is_faster_and_solves_what_does_not_contract() -> None:
 # -- minimisers
 
 OWN_MINIMIZE = ["lbfgs", "bfgs", "newton", "gradient"]
+SLSQP = pytest.param("SLSQP", marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("method", [*OWN_MINIMIZE, "BFGS", "L-BFGS-B", "CG", "Newton-CG", "trust-ncg", "SLSQP", "TNC"])
+@pytest.mark.parametrize("method", [*OWN_MINIMIZE, "BFGS", "L-BFGS-B", "CG", "Newton-CG", "trust-ncg", "TNC", SLSQP])
 def test_ridge_regression_against_normal_equations(method: str) -> None:
     x, y = t(normal(12, 3)), t(normal(12, seed=1))
 
@@ -464,7 +465,7 @@ def test_linear_nests() -> None:
 # -- transforms
 
 
-@pytest.mark.parametrize("method", ["newton", "newton_krylov", "hybr"])
+@pytest.mark.parametrize("method", ["newton", pytest.param("newton_krylov", marks=pytest.mark.slow), "hybr"])
 def test_vmap_of_roots(method: str) -> None:
     def f(a: Any, b: Any) -> Any:
         return root(lambda x: wg.stack([x[0] ** 2 + x[1] - a, x[1] * b - x[0]]), t(1.0, 1.0), method=method)

@@ -1127,6 +1127,7 @@ def test_very_long_graphs_are_collected_without_recursion(count: int, step: Call
     assert last() is None
 
 
+@pytest.mark.slow
 def test_a_graph_of_300_000_nodes_differentiates() -> None:
     h = x = leaf(1.0)
     for _ in range(100_000):

@@ -59,7 +59,7 @@ def test_shakespeare(tmp_path: Path) -> None:
         assert numbers(pattern, compiled) == pytest.approx(numbers(pattern, plain), abs=1e-3)
 
 
-@pytest.mark.parametrize("method", ["rk4", "tsit5"])
+@pytest.mark.parametrize("method", ["tsit5", pytest.param("rk4", marks=pytest.mark.slow)])
 def test_neural_ode(method: str) -> None:
     args = ("--method", method, "--quick", "--width", 16)
     plain, compiled = run("neural_ode", *args), run("neural_ode", *args, "--jit")

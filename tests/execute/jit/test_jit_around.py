@@ -629,7 +629,7 @@ def weak_values() -> Made:
 
 def linked_list() -> Made:
     first = Box(k=0.0, next=None)
-    for i in range(3000):
+    for i in range(600):
         first = Box(k=float(i), next=first)
 
     def fn(x: Any) -> Any:
