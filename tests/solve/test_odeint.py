@@ -425,7 +425,7 @@ def test_adaptive_traced_agrees_with_eager() -> None:
 
 
 def tuned(a: Any, y: Any) -> Any:
-    """A number that hangs on the parameters and the start of an adaptive solution."""
+    """A number that depends on the parameters and the start of an adaptive solution."""
     return (odeint(forced, y, TS, a, rtol=1e-9, atol=1e-11) * f64(WEIGHTS)).sum()
 
 

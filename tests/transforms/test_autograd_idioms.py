@@ -211,7 +211,7 @@ def test_a_leaf_comes_out_as_a_leaf_with_its_gradient() -> None:
     assert wg.jit(lambda: wg.zeros(2, requires_grad=True))().requires_grad
 
 
-def test_a_value_and_the_new_leaf_that_it_hangs_on_are_refused() -> None:
+def test_a_value_and_the_new_leaf_that_it_depends_on_are_refused() -> None:
     def fn(x: wg.Tensor) -> tuple[wg.Tensor, wg.Tensor]:
         leaf = x.detach().requires_grad_()
         return leaf, (leaf**2).sum()

@@ -122,7 +122,7 @@ def test_a_broadcast_operand_of_a_trace_in_a_trace() -> None:
     same(found, wanted.numpy())
 
 
-def test_a_tracked_result_that_only_hangs_on_a_variable_that_is_done() -> None:
+def test_a_tracked_result_that_only_depends_on_a_variable_that_is_done() -> None:
     w, x = t([[0.1, 0.2], [0.3, 0.4]]).requires_grad_(), t([[0.5, 0.2], [0.3, -0.4]])
     y = wg.grad(lambda v: wg.tanh(v).sum() + w.sum())(x)
     assert y.requires_grad

@@ -182,7 +182,7 @@ class Tensor:
     def _fixed(self, what: str) -> Any:
         """The value, on which shapes hang; None for an abstract tensor.
 
-        A compiler's trace begins anew with what was found outside of the function as a constant, where it hangs on
+        A compiler's trace begins anew with what was found outside of the function as a constant, where it depends on
         nothing else.
         """
         if self._data is None and (capture := get_capture()) is not None:
@@ -335,7 +335,7 @@ class Tensor:
             owner, hooks = _hooks_of_frozen.pop(id(self), (None, None))
             if owner is not None and owner() is self:
                 self.node.saved = Hooked(self.node.saved, hooks)
-        elif node.op is not LEAF and hangs_on_open(self):
+        elif node.op is not LEAF and depends_on_open(self):
             self.retain_grad()
         return self
 
@@ -588,11 +588,11 @@ NUMBER_CUT = (
 
 def refuse_cut(x: Tensor, what: str, instead: str = NUMBER_CUT) -> None:
     """Raise GradientError where a value would leave a computation that a transform is differentiating."""
-    if hangs_on_open(x):
+    if depends_on_open(x):
         fail(GradientError, f"{what} of a value that is being differentiated, {x.spec}", instead)
 
 
-def hangs_on_open(x: Tensor) -> bool:
+def depends_on_open(x: Tensor) -> bool:
     """Whether a value depends on a variable of a transform at work."""
     root = x.node
     if not open_variables or root is None or not root.requires_grad:

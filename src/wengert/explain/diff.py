@@ -2,7 +2,7 @@
 
 Nodes are matched as trees are by Chawathe et al. ("Change detection in hierarchically structured
 information", 1996) and Falleri et al. ("Fine-grained and accurate source code differencing", 2014):
-equal structure first, seen from the inputs and from the outputs, then what hangs on matched nodes, and
+equal structure first, seen from the inputs and from the outputs, then what depends on matched nodes, and
 the longest common subsequence (Myers, "An O(ND) difference algorithm and its variations", 1986) of what
 is left.
 """

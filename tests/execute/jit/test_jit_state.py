@@ -167,7 +167,7 @@ def test_a_training_step_by_hand() -> None:
         assert q.requires_grad
 
 
-def test_the_loss_of_a_training_step_hangs_on_nothing() -> None:
+def test_the_loss_of_a_training_step_depends_on_nothing() -> None:
     w = wg.tensor([1.0, 2.0], requires_grad=True)
 
     @wg.jit

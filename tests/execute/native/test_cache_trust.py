@@ -184,7 +184,7 @@ def test_damaged_files_are_never_code(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- folders
 
 
-def test_modes_do_not_hang_on_the_umask(place: Path) -> None:
+def test_modes_do_not_depend_on_the_umask(place: Path) -> None:
     before = os.umask(0)
     try:
         assert is_kept("k1")

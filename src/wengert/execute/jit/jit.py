@@ -321,7 +321,7 @@ class Jit(Inspected, Native):
             call, found, lambda path, stood, done: self._take(call, found, path, stood, done)
         )
         if course is not path.decisions:
-            # Others have written to what the decisions hang on, or native code rounds otherwise: the trace decides.
+            # Others have written to what the decisions depend on, or native code rounds otherwise: the trace decides.
             old: list[Any] = []
             taken = lambda path, _, done: self._taken(call, found, path, old, done, is_known=True)
             path, (_, outputs, carried) = holding(
@@ -453,7 +453,7 @@ class Jit(Inspected, Native):
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Trace for arguments of these kinds, without running: specs (`wg.spec`) stand for tensors to come.
 
-        Decisions on values that hang on a spec are an error: there is nothing to take them by.
+        Decisions on values that depend on a spec are an error: there is nothing to take them by.
 
         >>> import wengert as wg
         >>> compiled = wg.jit(lambda x: x * 2 + 1).lower(wg.spec((3,))).compile()

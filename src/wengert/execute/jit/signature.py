@@ -15,7 +15,7 @@ from ...core.errors import DTypeError, GraphError, fail
 from ...core.node import Hooked
 from ...core.spec import Spec, as_dtype
 from ...core.state.capture import open_variables
-from ...core.tensor import LEAF, Tensor, hangs_on_open
+from ...core.tensor import LEAF, Tensor, depends_on_open
 from ...core.tree import Structure
 from .capture.captured import FUNCTIONS, SCALARS, exact
 
@@ -148,8 +148,8 @@ def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, n
         if isinstance(leaf, Tensor):
             first = seen.setdefault(id(leaf), i)
             node = leaf.node
-            # What hangs on a transform's variables must not be cut off from them inside.
-            own = 2 if open_variables and hangs_on_open(leaf) else 3
+            # What depends on a transform's variables must not be cut off from them inside.
+            own = 2 if open_variables and depends_on_open(leaf) else 3
             tracked = 0 if node is None or not node.requires_grad else 1 if node.op is LEAF else own
             key.append((kind, leaf.spec.shape, leaf.spec.dtype, tracked, first if first != i else -1))
             positions.append(i)

@@ -33,7 +33,7 @@ from ...core.state.capture import (
     set_writes,
 )
 from ...core.state.cells import Cell, TensorCell, set_data, set_grad, set_node, set_spec
-from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, hangs_on_open, leaf_node, new
+from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, new
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
 from .capture.captured import Surroundings
@@ -193,7 +193,7 @@ class Recorder(Capture):
         assert input.node is not None
         if value is not None:
             self.values.known[input.node] = value
-        if owner is not None and hangs_on_open(owner):
+        if owner is not None and depends_on_open(owner):
             self.undo.append((open_variables.data.pop, weakref.ref(input.node), None))  # type: ignore[attr-defined]
             open_variables[input.node] = None
 

@@ -40,7 +40,7 @@ class Values:
         return known[root]
 
     def can_be_known(self, root: Node) -> bool:
-        """Whether a node hangs on nothing but what has a value."""
+        """Whether a node depends on nothing but what has a value."""
         seen = {root}
         stack = [root]
         while stack:
@@ -55,7 +55,7 @@ class Values:
         return True
 
     def ends(self, root: Node) -> set[Node]:
-        """The inputs that a node's value hangs on."""
+        """The inputs that a node's value depends on."""
         ends: set[Node] = set()
         seen = {root}
         stack = [root]

@@ -474,7 +474,7 @@ def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = 
 
 
 def _without_rule(target: Node, root: Node, seen: Observer) -> Missing | None:
-    """The operation that a gradient arrived at and whose rule gave none to what hangs on the target."""
+    """The operation that a gradient arrived at and whose rule gave none to what depends on the target."""
     below = leading_to([target], reachable([root]))
     for pull in seen.pulls:
         for entry in pull.node.inputs:

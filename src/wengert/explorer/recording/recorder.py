@@ -223,7 +223,7 @@ class Tape:
                 activation = Activation(activation, -1 if user is None else user.f_lasti, new.f_code)
                 user = new
                 resumed = bool(new.f_code.co_flags & _RESUMED)
-            if not resumed:  # what hangs on a generator is asked for again
+            if not resumed:  # what depends on a generator is asked for again
                 self.known[id(new)] = len(self.stack)
                 self.stack.append((new, activation, user))
         self.activation = activation

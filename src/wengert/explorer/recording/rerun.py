@@ -1,7 +1,7 @@
 """A recorded run as a graph again, whose nodes know the rows that they come from.
 
 The recorded nodes are run again on abstract tensors, every node inside a scope that bears its row's number. Whatever
-is made of that graph (a differentiated one, compiled code, a run on threads) still hangs on such a scope.
+is made of that graph (a differentiated one, compiled code, a run on threads) still depends on such a scope.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .recording import Recording
 
 
 class Rerun:
-    """What the roots hang on, each node after its operands.
+    """What the roots depend on, each node after its operands.
 
     `rows` gives the rows of recorded nodes, `values` the arrays of leaves.
     """

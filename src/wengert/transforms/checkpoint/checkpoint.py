@@ -45,7 +45,7 @@ def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selecti
     over from NumPy in between, see :func:`wengert.set_eager_kernels`); a pass computes each part
     once more. What is computed again is the recorded graph, not `fn`: random numbers, module states
     and Python variables are those of the first time. Values that carry no gradient (a mask that a
-    comparison made) are constants of the graph and stay; what hangs on a tensor whose value the
+    comparison made) are constants of the graph and stay; what depends on a tensor whose value the
     call cannot find again (an intermediate value from outside that is neither an argument nor a
     variable of `fn`) is kept as usual. In a traced graph the nodes' scopes say what was marked.
 

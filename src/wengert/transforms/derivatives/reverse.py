@@ -149,7 +149,7 @@ def reach(roots: Sequence[Node]) -> Reachable:
 
 
 def refuse_hooks(roots: Sequence[Node], name: str) -> None:
-    """Raise GraphError where the roots hang on a value inside a traced function whose gradient something waits for.
+    """Raise GraphError where the roots depend on a value inside a traced function whose gradient something waits for.
 
     What is made of the trace has gradients of its own, which pass by the value's node.
     """

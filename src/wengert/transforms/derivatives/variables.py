@@ -141,7 +141,7 @@ def of_number(g: Any, variable: Tensor, outs: Sequence[Tensor]) -> Any:
 
 
 def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
-    """The variables of transforms at work, with values, that results hang on."""
+    """The variables of transforms at work, with values, that results depend on."""
     found: dict[Node, Tensor] = {}
     stack = [o.node for o in outs if o.node is not None]
     seen = set(stack) if _open else None
@@ -335,7 +335,7 @@ def _is_variable(node: Node) -> bool:
 
 
 def close(inputs: Sequence[Tensor], writes: Writes) -> None:
-    """The transform is done with its variables: what hangs on nothing else is a plain value to those outside.
+    """The transform is done with its variables: what depends on nothing else is a plain value to those outside.
 
     So are tensors outside that the function wrote to.
     """

@@ -56,7 +56,7 @@ class OpenTrace:
         return OpenTrace(self.name, self.inputs, [self.outs[i] for i in order], self.inside, structure)
 
     def _without_past(self, t: Tensor) -> Tensor:
-        """A tensor from outside; what only hangs on the variables of transforms that are done is a plain value."""
+        """A tensor from outside; what only depends on the variables of transforms that are done is a plain value."""
         if t.is_abstract or t.node is None or not t.requires_grad or is_live(t.node, self._dead):
             return t
         return t.detach()
@@ -120,7 +120,7 @@ def open_trace(
     mark = Scope("trace", "", outer.scope)
     own = {t.node for t in inputs}
     token = set_mode(outer.traced(mark, outer.grad))
-    # Within a transform they stand for what may hang on its variables.
+    # Within a transform they stand for what may depend on its variables.
     variables = [t.node for t in inputs if open_variables and t.node is not None and t.requires_grad]
     open_variables.update(dict.fromkeys(variables))
     try:
@@ -147,7 +147,7 @@ def _leaf_tensor(bound: Tensor | None, leaf: Node, name: str) -> Tensor:
 
 
 def _entries(node: Node) -> Iterator[tuple[Node, Tensor | None]]:
-    """The nodes that an abstract one hangs on, each with the tensor that has its value where there is one."""
+    """The nodes that an abstract one depends on, each with the tensor that has its value where there is one."""
     values = node.saved if type(node.saved) is Mixed else None
     for i, entry in enumerate(node.inputs):
         if isinstance(entry, Tensor):

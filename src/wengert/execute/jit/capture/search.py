@@ -25,7 +25,7 @@ import numpy as np
 from ....core.errors import GENERATED
 from ....core.node import Hooked, hooks_changed
 from ....core.state.cells import Cell, TensorCell
-from ....core.tensor import LEAF, DataView, Tensor, hangs_on_open
+from ....core.tensor import LEAF, DataView, Tensor, depends_on_open
 from .captured import FUNCTIONS, MISSING, SCALARS, Check, Container, Identity, Place, Surroundings, contents, exact
 from .drawn import GENERATORS
 from .reading import (
@@ -237,7 +237,7 @@ class _Walk:
         self.seen.setdefault(id(t), len(self.alive))
         self.alive.append(t)
         collects = t.node is not None and t.node.op is LEAF
-        self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad, hangs_on_open(t)))
+        self.note(place, type(t).__name__, (t.spec, collects, t.requires_grad, depends_on_open(t)))
         if t._data is not None:
             self.check("tensor", t, None, (None if t.is_weak else t._spec, t.node))
         return self.hooks(t, place) if collects else None

@@ -113,7 +113,7 @@ def _module(ir: str, target: Target, effort: int = 2) -> tuple[Any, Any]:
 
 
 def compile_ir(ir: str, target: Target, effort: int = 2) -> bytes:
-    """Object code of a module's text; `effort` 0 takes a sixth of the time where little hangs on the code."""
+    """Object code of a module's text; `effort` 0 takes a sixth of the time where little depends on the code."""
     with _lock:
         machine, module = _module(ir, target, effort)
         module.verify()

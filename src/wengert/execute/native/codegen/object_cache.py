@@ -222,7 +222,7 @@ def _head(name: str, kind: Kind, contents: bytes) -> bytes:
 _here = os.path.dirname(os.path.dirname(__file__))
 _sources = digest_of_sources(_here)
 _package = os.path.dirname(os.path.dirname(_here))
-# What `execute` may import: no plan hangs on anything else.
+# What `execute` may import: no plan depends on anything else.
 _plan_sources = digest_of_sources(*(os.path.join(_package, part) for part in ("core", "ops", "transforms", "passes")))
 
 
