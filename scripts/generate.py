@@ -99,7 +99,7 @@ def method_stubs() -> str:
 
 def module_stubs() -> str:
     source = (ROOT / "src/wengert/__init__.py").read_text()
-    lines = [HEADER, BUILTINS, PRELUDE, "import numpy as np\n\nfrom .ops.generator import Generator\n"]
+    lines = [HEADER, BUILTINS, PRELUDE, "import numpy as np\n\nfrom .ops.random.generator import Generator\n"]
     for node in ast.parse(source).body:
         if isinstance(node, ast.ImportFrom) and node.level:
             for alias in node.names:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .ops.generator import Generator
+from .ops.random.generator import Generator
 from . import ops as ops
 from .core import tree as tree
 from .core.errors import DataError as DataError

@@ -35,7 +35,7 @@ def apart(code: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Code in a process of its own, after the names that programs are made by hand with."""
     start = """
         from programs import *
-        from wengert.execute.native.types import *
+        from wengert.execute.native.codegen.types import *
 
         def copied(reads, writes, count, at=0):
             def build(b):
