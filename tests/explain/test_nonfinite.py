@@ -371,12 +371,12 @@ def test_bfloat16_empty_and_scalar_tensors() -> None:
 
 
 def test_observation_ends() -> None:
-    forwards = {name: op.forward for name, op in wg.core.op.TABLE.items()}
+    forwards = {name: op.forward for name, op in wg.core.ops.op.TABLE.items()}
     methods = {name: method(name) for name in ("detach", "item", "__getitem__", "__setitem__", "data")}
     wg.explain.nonfinite(entropy_by_hand, f32(0.0))
     with pytest.raises(ZeroDivisionError):
         wg.explain.nonfinite(lambda x: 1 // 0, f32(0.0))
-    assert {name: op.forward for name, op in wg.core.op.TABLE.items()} == forwards
+    assert {name: op.forward for name, op in wg.core.ops.op.TABLE.items()} == forwards
     assert {name: method(name) for name in methods} == methods
     assert wg.exp.__globals__["forward"] is np.exp
 

@@ -333,7 +333,7 @@ def test_text_latex_and_html() -> None:
     text = str(found)
     assert "the sum of 2 paths" in text
     assert "v1 = wg.sin(x)" in text
-    assert re.search(r"test_explain_paths.py:\d+", text)
+    assert re.search(r"test_paths.py:\d+", text)
     latex = found.to_latex()
     assert latex.count(r"\frac{\partial") == 1 + 3
     assert latex.count("{") == latex.count("}")

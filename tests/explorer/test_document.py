@@ -758,7 +758,7 @@ def test_what_is_only_printed_at_the_end_decides_nothing() -> None:
 
 def test_a_large_document_is_written_in_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Read(samples().mlp())
-    monkeypatch.setattr(importlib.import_module("wengert.explorer.document"), "EXACT", 5)
+    monkeypatch.setattr(importlib.import_module("wengert.explorer.document.document"), "EXACT", 5)
     packed = Read(samples().mlp())
     check(packed)
     assert isinstance(packed.d["events"]["node"], dict)

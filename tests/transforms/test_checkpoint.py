@@ -113,7 +113,7 @@ def test_passes_one_after_another() -> None:
 
 def counted(name: str, run: Callable[[], Any]) -> int:
     """How often an op's forward runs."""
-    op = wg.core.op.TABLE[name]
+    op = wg.core.ops.op.TABLE[name]
     calls, forward = 0, op.forward
 
     def counting(*args: Any, **attrs: Any) -> Any:
