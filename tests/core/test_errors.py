@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -286,6 +287,21 @@ def test_errors_point_to_the_answers() -> None:
     assert "wg.explain.missing" in message(lambda: wg.ones(()).backward(), wg.GradientError)
     singular = message(lambda: wg.linalg.eigh(wg.full((2, 2), wg.nan)), wg.linalg.LinAlgError)
     assert "wg.explain.nonfinite" in singular
+
+
+def test_the_general_path_is_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An AttributeError from inside of it is not taken for an operand that is no tensor."""
+    calls = []
+
+    def general(op: Any, args: Any) -> Any:
+        calls.append(args)
+        raise AttributeError("from inside")
+
+    monkeypatch.setitem(wg.add.__globals__, "general", general)
+    with pytest.raises(AttributeError, match="from inside") as caught:
+        wg.add(wg.ones(2), wg.ones(3, 2))
+    assert len(calls) == 1
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize("n", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])

@@ -32,17 +32,18 @@ def front({params}, /):
         spec = {x}._spec
         {compute}
         else:
-            return general(op, ({params},))
-        out._data = data
-        out._spec = result = spec{result}
-        out._base = {base}
-        {nodes}
-        if {untracked} or not (mode := get_mode()).grad:
-            out.node = None
+            out = None
+        if out is not None:
+            out._data = data
+            out._spec = result = spec{result}
+            out._base = {base}
+            {nodes}
+            if {untracked} or not (mode := get_mode()).grad:
+                out.node = None
+                return out
+            {load}
+            {record}
             return out
-        {load}
-        {record}
-        return out
     except (AttributeError, RuntimeWarning):
         pass
     return general(op, ({params},))
@@ -63,15 +64,15 @@ _COMPUTE_UFUNC = """if {same}spec.{accepts} is True:
 
 
 _RECORD = """frame = getframe(1)
-        out.node = node = Node()
-        node.op = op
-        node.inputs = {inputs}
-        node.attrs = EMPTY_ATTRS
-        node.saved = {saved}
-        node.spec = result
-        node.code = frame.f_code
-        node.offset = frame.f_lasti
-        node.scope = mode.scope"""
+            out.node = node = Node()
+            node.op = op
+            node.inputs = {inputs}
+            node.attrs = EMPTY_ATTRS
+            node.saved = {saved}
+            node.spec = result
+            node.code = frame.f_code
+            node.offset = frame.f_lasti
+            node.scope = mode.scope"""
 
 
 def _fast_front(op: Op) -> Callable[..., Tensor]:

@@ -157,10 +157,10 @@ class Check(NamedTuple):
         if self.kind == "keys":
             return f"{h}.keys() == {v}"
         if self.kind == "contents":
-            if isinstance(self.holder, (list, tuple)) and len(self.value) <= _ONE_BY_ONE:
+            if type(self.holder) in (list, tuple) and len(self.value) <= _ONE_BY_ONE:
                 entries = [f"{h}[{i}] is {name(entry)}" for i, entry in enumerate(self.value)]
                 return " and ".join([f"len({h}) == {len(self.value)}", *entries])
-            if not self.value and isinstance(self.holder, (dict, set, frozenset)):
+            if not self.value and type(self.holder) in (dict, set, frozenset):
                 return f"len({h}) == 0"
             return f"{name(same_contents)}({h}, {v})"
         if self.kind == "value":
