@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -290,6 +291,35 @@ print("interrupts", seen)
 def test_interrupts_in_long_calls() -> None:
     ended = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
     assert ended.stdout == "interrupts 6\n", ended.stderr
+
+
+def test_a_call_begins_with_its_first_step_however_the_last_one_ended() -> None:
+    # Long loops come back to Python now and then, where a signal is raised as a function of ours is entered.
+    fn = wg.jit(lambda x: wg.fori_loop(0, 200_000, lambda i, y: y + x, x))
+    x = wg.asarray(np.array([1.0, 2.0, 3.0]))
+    for _ in range(6):
+        fn(x)
+    ended = interrupted = 0
+    while interrupted == ended:
+        entered = 0
+
+        def profile(frame: FrameType, event: str, argument: object, last: int = ended) -> None:
+            nonlocal entered
+            if event == "call":
+                entered += 1
+                if entered > last:
+                    raise KeyboardInterrupt
+
+        sys.setprofile(profile)
+        try:
+            fn(x)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            sys.setprofile(None)
+        np.testing.assert_array_equal(np.asarray(fn(10 * x)), 200_001 * 10 * np.asarray(x))
+        ended += 1
+    assert interrupted > 2  # the loop came back to Python
 
 
 # -- memory

@@ -412,6 +412,8 @@ def _drive(c: Handler, drive: Callable[[], str]) -> None:
     into arrays and what is written after them.
     """
     again, stopped, done = c.label("again"), c.label("stopped"), c.label("done")
+    # Where the last call stopped is nothing to this one: a signal may have ended that anywhere.
+    c.put("0", c.operand(1), 8 * CALL_FIRST, "i64")
     c.do(f"br label %{again}")
     c.place(again)
     at = drive()
@@ -425,7 +427,6 @@ def _drive(c: Handler, drive: Callable[[], str]) -> None:
     c.decref(answer)
     c.do(f"br label %{again}")
     c.place(done)
-    c.put("0", c.operand(1), 8 * CALL_FIRST, "i64")
 
 
 @_handler

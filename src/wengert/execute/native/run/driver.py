@@ -490,6 +490,9 @@ put:
   %i.next = add i64 %i, 1
   br label %next
 done:
+  ; Where the last call stopped is nothing to this one: a signal may have ended that anywhere.
+  %first.p = getelementptr %Call, ptr %call, i64 0, i32 1
+  store i64 0, ptr %first.p
   %at = call i64 @wengert_run(ptr %call)
   ret i64 %at
 wrong:

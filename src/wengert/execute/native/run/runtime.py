@@ -277,7 +277,7 @@ class Program:
             instance.call[CALL_FIRST], instance.call[CALL_COUNT] = self._last, len(self._starts)
             commit(results, [(self._driver.run, instance.address), *copies])
         finally:
-            instance.call[CALL_FIRST], instance.call[CALL_COUNT] = 0, len(self._starts)
+            instance.call[CALL_COUNT] = len(self._starts)
             if block is not None:
                 _give_back(block, instance.nbytes)
             if len(self._idle) < IDLE:
@@ -366,19 +366,14 @@ class Program:
                 _give_back(lent.pop(), instance.nbytes)
 
         def host(at: int) -> None:
-            call = instance.call
-            try:
-                if self._guard is not None:
-                    self._go_guarded(self._guard, instance, None)
-                    at = len(self._starts)
-                elif self._hosted(instance, at, None):
-                    at += 1
-                else:
-                    call[CALL_TURNS] = self._layout.turns
-                call[CALL_FIRST] = at
-            except BaseException:
-                call[CALL_FIRST] = 0
-                raise
+            if self._guard is not None:
+                self._go_guarded(self._guard, instance, None)
+                at = len(self._starts)
+            elif self._hosted(instance, at, None):
+                at += 1
+            else:
+                instance.call[CALL_TURNS] = self._layout.turns
+            instance.call[CALL_FIRST] = at
 
         def renew() -> bool:
             if self._layout.generation != threads.generation:
@@ -420,17 +415,14 @@ class Program:
 
     def _go(self, instance: _Instance, at: int, stop: int, notes: Notes | None = None) -> None:
         go = self._driver.run
-        try:
-            while at < stop:
-                if self._hosted(instance, at, notes):
-                    at += 1
-                else:
-                    # A loop has run for long: signals were seen to by now, and the jump is still to be done.
-                    instance.call[CALL_TURNS] = self._layout.turns
-                instance.call[CALL_FIRST] = at
-                at = go(instance.address)
-        finally:
-            instance.call[CALL_FIRST] = 0
+        while at < stop:
+            if self._hosted(instance, at, notes):
+                at += 1
+            else:
+                # A loop has run for long: signals were seen to by now, and the jump is still to be done.
+                instance.call[CALL_TURNS] = self._layout.turns
+            instance.call[CALL_FIRST] = at
+            at = go(instance.address)
 
     def _hosted(self, instance: _Instance, at: int, notes: Notes | None) -> bool:
         """Do a step if it is Python's; whether it is."""
@@ -460,7 +452,7 @@ class Program:
             seen = partial(self._seen, instance, writable=False)
             instance.guarded = guarded.run(guard.Run(instance.table, self._layout.threads, step, rest, seen))
         finally:
-            call[CALL_FIRST] = call[CALL_COUNT] = 0
+            call[CALL_COUNT] = 0
 
     def _arrays(self, instance: _Instance, at: int) -> tuple[Array, ...]:
         """What a step of Python's is called with: the arrays of the last time, if they lie where they lay then."""
