@@ -3,10 +3,12 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 
 import pytest
 
-# Some tests compare bits between calls, which kernels that take over in between would change by a rounding.
+# Before the package is imported. Some tests compare bits between calls, which kernels that take over in between would
+# change by a rounding.
 # What kernels compute outside `wg.jit` is tested in execute/native/test_eager_kernels.py.
 os.environ.setdefault("WENGERT_EAGER_KERNELS", "0")
 
@@ -14,6 +16,12 @@ os.environ.setdefault("WENGERT_EAGER_KERNELS", "0")
 # read, nothing is left behind.
 _OWN = "WENGERT_CACHE_DIR" not in os.environ
 os.environ.setdefault("WENGERT_CACHE_DIR", os.path.join(tempfile.gettempdir(), f"wengert-tests-{os.getpid()}"))
+
+import wengert as wg  # noqa: E402
+from wengert.core.ops import kernels  # noqa: E402
+
+# What a program can set for the whole process, as it is at first.
+SETTINGS = kernels.kernels, wg.get_num_threads(), wg.get_default_dtype()
 
 
 # What to run where all of it would take too long, and the question is whether it works there at all: with other
@@ -35,6 +43,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if str(item.path) in files:
             item.add_marker("fast")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Settings of the process end with the test that made them: examples in the docs make some, without a word."""
+    yield
+    kernels.kernels, threads, dtype = SETTINGS
+    if wg.get_num_threads() != threads:
+        wg.set_num_threads(threads)
+    if wg.get_default_dtype() != dtype:
+        wg.set_default_dtype(dtype)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
