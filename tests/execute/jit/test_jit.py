@@ -291,7 +291,7 @@ def test_why_it_was_traced_again() -> None:
         "x: (3,) float32 where it was (2,) float32",
         "'mean'",
         "3.0 where it was 2.0",
-        "another course",
+        "another path",
     ):
         assert part in text, text
     assert text.count(__file__) >= 5

@@ -1,4 +1,4 @@
-"""Calls of compiled functions: memory that results take over, and the short ways in."""
+"""Calls of compiled functions: memory that results take over, and the fast paths in."""
 
 from __future__ import annotations
 

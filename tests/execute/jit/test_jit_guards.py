@@ -142,7 +142,7 @@ def test_ints_and_floats_of_tensors() -> None:
         close(fn(x, wg.tensor(n)), y[:n] * y[0] if n else y)
 
 
-def test_many_courses_warn_once_and_stay_bounded() -> None:
+def test_many_paths_warn_once_and_stay_bounded() -> None:
     @wg.jit
     def fn(n: Any) -> Any:
         return wg.ones(()) * int(n)
@@ -156,7 +156,7 @@ def test_many_courses_warn_once_and_stay_bounded() -> None:
     assert __file__ in str(found[0].message).splitlines()[0]
 
 
-def test_a_course_that_fails_does_so_only_where_it_is_taken() -> None:
+def test_a_path_that_fails_does_so_only_where_it_is_taken() -> None:
     @wg.jit
     def fn(a: Any) -> Any:
         if wg.linalg.det(a) == 0:
@@ -196,7 +196,7 @@ def test_a_decision_inside_vmap_is_refused_as_ever() -> None:
         wg.jit(lambda x: wg.vmap(lambda r: r if r > 0 else -r)(x))(wg.ones(3))
 
 
-def test_printing_happens_at_every_run_on_the_course_that_is_taken(capsys: Any) -> None:
+def test_printing_happens_at_every_run_on_the_path_that_is_taken(capsys: Any) -> None:
     @wg.jit
     def fn(x: Any) -> Any:
         wg.debug.print("in {}", x)

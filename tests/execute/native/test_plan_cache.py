@@ -176,7 +176,7 @@ def test_the_number_of_threads_may_be_another(threads: None) -> None:
             assert bits(kept.run([x])) == bits(first)
 
 
-def test_every_course_of_a_function_has_its_plan() -> None:
+def test_every_path_of_a_function_has_its_plan() -> None:
     def f(x: Any) -> Any:
         if x.sum() > 0:
             return x * 2.0

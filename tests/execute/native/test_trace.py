@@ -409,7 +409,7 @@ def test_donated_arguments_live_on() -> None:
     assert double(x).sum().item() == 2000
 
 
-def test_the_course_that_the_arguments_take_is_watched() -> None:
+def test_the_path_that_the_arguments_take_is_watched() -> None:
     @wg.jit
     def f(x: Any) -> Any:
         return wg.exp(x) if x.sum() > 0 else wg.sin(wg.cumsum(x, 0))

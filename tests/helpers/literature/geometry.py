@@ -105,8 +105,8 @@ def mesh_energy(xp: Any, x: Any) -> Any:
     lambda d: d.uniform(0.4, 2.6, 2, 6) * np.array([[1.0], [2.2]]),
 )
 def thomson(xp: Any, x: Any) -> Any:
-    polar, around = x[0], x[1]
-    points = xp.stack([xp.sin(polar) * xp.cos(around), xp.sin(polar) * xp.sin(around), xp.cos(polar)], axis=1)
+    polar, captures = x[0], x[1]
+    points = xp.stack([xp.sin(polar) * xp.cos(captures), xp.sin(polar) * xp.sin(captures), xp.cos(polar)], axis=1)
     total = 0.0
     for i in range(6):
         for j in range(i):

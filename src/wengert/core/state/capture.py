@@ -26,7 +26,7 @@ class Capture:
     __slots__ = ()
 
     def decide(self, x: Any, what: str) -> Any:
-        """The value of an abstract tensor with one element, on which the program's course depends from here."""
+        """The value of an abstract tensor with one element, on which the program's path depends from here."""
         raise NotImplementedError
 
     def fix(self, x: Any, what: str) -> None:

@@ -33,7 +33,7 @@ def is_found_by_name(value: Any, module: str | None, name: str) -> bool:
 
 
 class CacheInfo(NamedTuple):
-    """How many programs a function has, how many courses through decisions in all, how often it was traced."""
+    """How many programs a function has, how many paths through decisions in all, how often it was traced."""
 
     programs: int
     paths: int

@@ -14,16 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from .capture.captured import Surroundings
+from .capture.captured import Captures
 from .capture.reading import Reads
 from .dispatch.fast import MISS
 from .program import Path
 from .variants import Program
 
-# Calls with so many different objects are known at once, and short ways for so many kinds of calls with the same.
+# Calls with so many different objects are known at once, and fast paths for so many kinds of calls with the same.
 _GUESTS = 64
 _SHORTS = 64
-# Surroundings of one set of cells that are known at once: a model that trains and is tested in turn has two.
+# Captured states of one set of cells that are known at once: a model that trains and is tested in turn has two.
 _AROUNDS = 4
 
 Way = Callable[..., Any]
@@ -31,10 +31,10 @@ Name = tuple[int, ...]
 
 
 class Short(NamedTuple):
-    """The short ways for calls of one kind, and what they are made of."""
+    """The fast paths for calls of one kind, and what they are made of."""
 
     ways: tuple[Way, ...]
-    around: Surroundings
+    captures: Captures
     program: Program
     paths: list[Path]
 
@@ -48,7 +48,7 @@ def parts_of(objects: Sequence[Any]) -> list[Any]:
 
 
 def origin(way: Way) -> Way | None:
-    """The short way that a function is, or stands for."""
+    """The fast path that a function is, or stands for."""
     stands_for = getattr(way, "stands_for", None)
     found: Way | None = way if stands_for is None else stands_for()
     return found
@@ -59,31 +59,31 @@ class Guest:
 
     def __init__(self, name: Name = ()) -> None:
         self.name = name
-        self.arounds: dict[Reads | None, list[Surroundings]] = {}
+        self.captures_of: dict[Reads | None, list[Captures]] = {}
         self.shorts: dict[tuple[Any, ...], Short] = {}
         self.is_kept_elsewhere = False
         self.alive: list[Any] = []
         # By the words of native ways: what these need.
         self._kept: dict[int, tuple[weakref.ref[Any], dict[Any, Any]]] = {}
 
-    def around(self, reads: Reads | None) -> Surroundings | None:
-        """Surroundings that still are what they were."""
-        known = self.arounds.get(reads, ())
+    def captures(self, reads: Reads | None) -> Captures | None:
+        """A captured state that still is what it was."""
+        known = self.captures_of.get(reads, ())
         return next((a for a in known if a.holds()), None)
 
-    def learn(self, reads: Reads | None, around: Surroundings) -> list[Way]:
-        """Know other surroundings; the short ways that are of no use any more.
+    def learn(self, reads: Reads | None, captures: Captures) -> list[Way]:
+        """Know another captured state; the fast paths that are of no use any more.
 
         Those of other cells are forgotten: nobody else may have these.
         """
-        known = self.arounds.get(reads, ())
-        cells = around.numbers.keys()
+        known = self.captures_of.get(reads, ())
+        cells = captures.numbers.keys()
         gone = [a for i, a in enumerate(known) if a.numbers.keys() != cells or i >= _AROUNDS - 1]
-        self.arounds[reads] = [around, *(a for a in known if a not in gone)]
-        return self.forget(lambda short: short.around in gone)
+        self.captures_of[reads] = [captures, *(a for a in known if a not in gone)]
+        return self.forget(lambda short: short.captures in gone)
 
     def keep(self, mark: tuple[Any, ...], short: Short) -> list[Way]:
-        """Know other short ways; those that have to make room for them."""
+        """Know other fast paths; those that have to make room for them."""
         old = self.shorts.get(mark)
         if old is None and len(self.shorts) >= _SHORTS:
             old = next(iter(self.shorts.values()))
@@ -97,7 +97,7 @@ class Guest:
         return gone
 
     def forget(self, is_gone: Callable[[Short], bool]) -> list[Way]:
-        """Forget short ways."""
+        """Forget fast paths."""
         gone = {mark: short for mark, short in self.shorts.items() if is_gone(short)}
         for mark, short in gone.items():
             del self.shorts[mark]
@@ -114,7 +114,7 @@ class Guest:
             words.kept = kept
 
     def offered(self, short: Short) -> tuple[Way, ...]:
-        """Short ways for a function to try, which are not kept alive by that where they are kept elsewhere."""
+        """Fast paths for a function to try, which are not kept alive by that where they are kept elsewhere."""
         return tuple(map(self._loose, short.ways)) if self.name else short.ways
 
     def _loose(self, way: Way) -> Way:
@@ -130,7 +130,7 @@ class Guest:
 
     def clear(self) -> list[Way]:
         """Forget everything."""
-        self.arounds.clear()
+        self.captures_of.clear()
         return self.forget(lambda _: True)
 
 

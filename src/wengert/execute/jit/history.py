@@ -32,7 +32,7 @@ class Record(NamedTuple):
 
     where: str
     facts: dict[str, Any]
-    course: tuple[str, ...]
+    decisions: tuple[str, ...]
     reads: Reads | None
     inputs: frozenset[str]
 
@@ -153,15 +153,15 @@ def difference(old: Record, new: Record, name: str) -> str:
 def differences(old: Record, new: Record) -> list[str]:
     """What differs between two traces, a line each."""
     found = [difference(old, new, name) for name in changes(old, new)]
-    if not found and old.course != new.course:
-        same = next((i for i, (a, b) in enumerate(zip(old.course, new.course)) if a != b), None)
-        step = new.course[same] if same is not None else "the course ended elsewhere"
-        found.append(f"another course: {step}")
+    if not found and old.decisions != new.decisions:
+        same = next((i for i, (a, b) in enumerate(zip(old.decisions, new.decisions)) if a != b), None)
+        step = new.decisions[same] if same is not None else "the path ended elsewhere"
+        found.append(f"another path: {step}")
     return found
 
 
 def is_plain_fact(fact: tuple[str, str, Any]) -> bool:
-    """Whether an entry of the key of surroundings is about a plain value or what is in a container of such.
+    """Whether an entry of the captured state's key is about a plain value or what is in a container of such.
 
     Modes of modules are not: every module reads its own.
     """

@@ -24,7 +24,7 @@ from ...ops.random.generator import default_generator
 from ...transforms.tracing.replay import replay
 from ...transforms.tracing.trace import leaf_names
 from ..native.dispatch.entry import Native, calls_natively
-from .capture.captured import Surroundings
+from .capture.captured import Captures
 from .capture.outside import Outside
 from .capture.reading import Mentioned, Ran, Reads, recording
 from .capture.search import explore
@@ -53,9 +53,9 @@ from .tracing import TRACING, Argument, Traced, run_trace
 from .variants import Program, Programs
 from .verify import verified
 
-# Traces of so many courses through one program bring a warning.
+# Traces of so many paths through one program bring a warning.
 _MANY_PATHS = 16
-# Short ways that a call tries, the newest first, courses that one of them knows, and calls of late among which one of
+# Fast paths that a call tries, the newest first, paths that one of them knows, and calls of late among which one of
 # its kind has to be for them to be made.
 _SHORT = 8
 _COURSES = 32
@@ -64,20 +64,20 @@ _LATE = 8
 _OF_TRACES = (GraphError, GradientError, WriteError)
 # What is known of what traces read grows so often; after that all that can be reached counts.
 _READS = 8
-# Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where courses
+# Traces in a row that may meet tensors unknown to the search: one finds all that there are, some more where paths
 # depend on them.
 _MEETINGS = 4
 
 
-# The course that a run took, the values of all outputs, and these as tensors where they carry gradients.
+# The path that a run took, the values of all outputs, and these as tensors where they carry gradients.
 Taken = tuple[tuple[bytes, ...], list[Any], list[Tensor] | None]
 
 
 class Found(NamedTuple):
-    """What a call runs, by what is around the function."""
+    """What a call runs, by the function's captured state."""
 
     program: Program
-    around: Surroundings
+    captures: Captures
     guest: Guest
 
 
@@ -181,19 +181,19 @@ class Jit(Inspected, Native):
         guest = self._guests.of([x for _, x in call.owners]) if call.owners else self._home
         first = None
         for reads in self._reads:
-            around = self._surroundings(call, guest, reads)
-            key = self._key(call, around, reads)
+            captures = self._captures(call, guest, reads)
+            key = self._key(call, captures, reads)
             program = self._programs.find(key, call)
             if program is not None:
-                return Found(program, around, guest)
-            first = first or (key, around)
+                return Found(program, captures, guest)
+            first = first or (key, captures)
         if self._numbers.notice(call, [p.call for p in self._programs]):
             raise CallAgain
         assert first is not None
         return Found(Program(first[0], call.outline), first[1], guest)
 
-    def _surroundings(self, call: Call, guest: Guest, reads: Reads | None) -> Surroundings:
-        found = guest.around(reads)
+    def _captures(self, call: Call, guest: Guest, reads: Reads | None) -> Captures:
+        found = guest.captures(reads)
         if found is not None:
             return found
         roots = [(self._name, self._fn), *((f"argument {i}", x) for i, x in call.owners)]
@@ -203,33 +203,33 @@ class Jit(Inspected, Native):
         self._drop(guest.learn(reads, found))
         return found
 
-    def _key(self, call: Call, around: Surroundings, reads: Reads | None) -> tuple[Any, ...]:
+    def _key(self, call: Call, captures: Captures, reads: Reads | None) -> tuple[Any, ...]:
         leaves = [call.leaves[i] for i in call.positions]
-        shared = tuple(around.numbers.get((id(x),), -1) for x in leaves) if around.numbers else ()
+        shared = tuple(captures.numbers.get((id(x),), -1) for x in leaves) if captures.numbers else ()
         mode = get_mode()
-        return reads, call.key, around.key, shared, (mode.grad, mode.floats)
+        return reads, call.key, captures.key, shared, (mode.grad, mode.floats)
 
     # -- running
 
     def _run(self, call: Call, found: Found) -> Any:
-        program, around, _ = found
+        program, captures, _ = found
         tried: set[Path] = set()
         with TRACING:
-            forks = program.fitting(call, around)
+            forks = program.fitting(call, captures)
             path = program.latest(forks)
         while path is not None and path not in tried:
             try:
-                course, outputs, carried = self._take(call, found, path)
+                decisions, outputs, carried = self._take(call, found, path)
             except CallAgain:
                 raise
             except Exception:
                 if not path.decisions:
                     raise
-                break  # perhaps on a course that this call does not take
-            if course is path.decisions:
+                break  # perhaps on a path that this call does not take
+            if decisions is path.decisions:
                 return path.results(outputs, carried)
             tried.add(path)
-            path = program.along(forks, course)
+            path = program.along(forks, decisions)
         return self._run_new(call, found)
 
     def _take(
@@ -240,13 +240,13 @@ class Jit(Inspected, Native):
         stood: Mapping[tuple[int, Any], Any] | None = None,
         done: list[bool] | None = None,
     ) -> Taken:
-        """Run a course, in its turn, and give all that it writes to its new value if it is the one to be taken.
+        """Run a path, in its turn, and give all that it writes to its new value if it is the one to be taken.
 
         Raises CallAgain where others have put something else where it reads: `stood` says what it was, by holder and
-        name, for a course that was just traced. See `_taken` for `done`.
+        name, for a path that was just traced. See `_taken` for `done`.
         """
-        around = found.around
-        turns = path.turns(call.leaves, call.positions, around)
+        captures = found.captures
+        turns = path.turns(call.leaves, call.positions, captures)
         old: list[Any] = []  # its end comes when the turns are given back
         if not turns:
             return self._taken(call, found, path, old, done)
@@ -254,8 +254,8 @@ class Jit(Inspected, Native):
         def alone() -> Taken:
             # What was looked at before may have been changed by who had the turn.
             if not (
-                path.stands(around, around.stood if stood is None else stood)
-                and path.grads_fit(call.leaves, call.positions, around)
+                path.stands(captures, captures.stood if stood is None else stood)
+                and path.grads_fit(call.leaves, call.positions, captures)
             ):
                 raise CallAgain
             return self._taken(call, found, path, old, done)
@@ -271,17 +271,17 @@ class Jit(Inspected, Native):
         done: list[bool] | None = None,
         is_known: bool = False,
     ) -> Taken:
-        """The course that its decisions, where they are not known, turn out to take; all outputs, also as tensors.
+        """The path that its decisions, where they are not known, turn out to take; all outputs, also as tensors.
 
-        What stood where it writes to is put into `old`. `done` is for the run of a new course: it is filled when
-        everything is written. Others have short ways made for the next calls.
+        What stood where it writes to is put into `old`. `done` is for the run of a new path: it is filled when
+        everything is written. Others have fast paths made for the next calls.
         """
-        where = call.leaves, call.positions, found.around
+        where = call.leaves, call.positions, found.captures
         with TRACING:
             feeds = path.feeds(*where)
-        course = path.decisions if is_known else path.found_first(feeds)
-        if course is not path.decisions:
-            return course, [], None
+        decisions = path.decisions if is_known else path.found_first(feeds)
+        if decisions is not path.decisions:
+            return decisions, [], None
 
         def commit(outputs: list[Any], calls: Iterable[Any] = (), carried: list[Tensor] | None = None) -> None:
             if done is None:
@@ -295,20 +295,20 @@ class Jit(Inspected, Native):
                 path.commit(outputs, carried, *where, old, calls)
 
         if path.writes and not path.carries and not path.decisions:
-            return course, path.executor.run_at_once(feeds, commit), None
-        outputs, carried = self._outputs(path, feeds, call, found.around)
-        course = path.decisions if is_known else path.found(outputs)
-        if course is path.decisions:
+            return decisions, path.executor.run_at_once(feeds, commit), None
+        outputs, carried = self._outputs(path, feeds, call, found.captures)
+        decisions = path.decisions if is_known else path.found(outputs)
+        if decisions is path.decisions:
             commit(outputs, carried=carried)
-        return course, outputs, carried
+        return decisions, outputs, carried
 
     def _outputs(
-        self, path: Path, feeds: list[Any], call: Call, around: Surroundings
+        self, path: Path, feeds: list[Any], call: Call, captures: Captures
     ) -> tuple[list[Any], list[Tensor] | None]:
         """The values of all outputs, and as tensors that carry gradients on where there are such."""
         if not path.carries:
             return path.executor.run(feeds), None
-        inputs = path.tensors(feeds, call.leaves, call.positions, around)
+        inputs = path.tensors(feeds, call.leaves, call.positions, captures)
         if path.traced.has_effects:  # which a backward pass is not to repeat
             outs = replay(path.graph, inputs)
         else:
@@ -316,16 +316,16 @@ class Jit(Inspected, Native):
         return [t._data for t in outs], outs
 
     def _run_new(self, call: Call, found: Found) -> Any:
-        """Trace the course that this call takes, and run it."""
-        path, (course, outputs, carried) = self._trace_and_run(
+        """Trace the path that this call takes, and run it."""
+        path, (decisions, outputs, carried) = self._trace_and_run(
             call, found, lambda path, stood, done: self._take(call, found, path, stood, done)
         )
-        if course is not path.decisions:
+        if decisions is not path.decisions:
             # Others have written to what the decisions depend on, or native code rounds otherwise: the trace decides.
             old: list[Any] = []
             taken = lambda path, _, done: self._taken(call, found, path, old, done, is_known=True)
             path, (_, outputs, carried) = holding(
-                turns_of((c.key, c.turn) for c in found.around.cells), lambda: self._trace_and_run(call, found, taken)
+                turns_of((c.key, c.turn) for c in found.captures.cells), lambda: self._trace_and_run(call, found, taken)
             )
         text, self._warning = self._warning, None
         if text is not None:
@@ -358,13 +358,13 @@ class Jit(Inspected, Native):
         return path, taken
 
     def _new_path(self, call: Call, found: Found) -> tuple[Path, Outside]:
-        """The course that this call takes, found by tracing it, and what stood outside before."""
-        program, around, _ = found
+        """The path that this call takes, found by tracing it, and what stood outside before."""
+        program, captures, _ = found
         traced, outside = self._trace(call, found)
-        course = tuple(g.value for g in traced.guards)
+        decisions = tuple(g.value for g in traced.guards)
         with TRACING:
             for path in program.paths:
-                if path.decisions == course and path.grads_fit(call.leaves, call.positions, around):
+                if path.decisions == decisions and path.grads_fit(call.leaves, call.positions, captures):
                     return path, outside
         try:
             path = self._path(traced, call)
@@ -378,15 +378,15 @@ class Jit(Inspected, Native):
         return path, outside
 
     def _shorten(self, call: Call, found: Found, path: Path) -> None:
-        """Make the short ways for calls like this one, anew where there are more courses for them to know."""
+        """Make the fast paths for calls like this one, anew where there are more paths for them to know."""
         if not path.is_settled:
             return
-        program, around, guest = found
+        program, captures, guest = found
         reads = path.traced.grads_read
-        mark = (id(around), id(program), reads, *map(type, call.leaves))
+        mark = (id(captures), id(program), reads, *map(type, call.leaves))
         known = guest.shorts.get(mark)
         if known is None or (path not in known.paths and len(known.paths) < _COURSES):
-            # Where there are many kinds of calls, one that seldom comes again would pay more for its short way than
+            # Where there are many kinds of calls, one that seldom comes again would pay more for its fast path than
             # that could save.
             is_usual = self._made < _SHORT or mark in self._late
             self._late.append(mark)
@@ -395,15 +395,15 @@ class Jit(Inspected, Native):
             self._made += 1
             others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.is_settled)
             paths = [path, *(p for p in others if p.traced.grads_read == reads)][:_COURSES]
-            native = compiled_call(call, around, paths, MISS)
-            made = tuple(f for f in (native, shortcut(call, around, path)) if f is not None)
-            known = Short(made, around, program, paths)
+            native = compiled_call(call, captures, paths, MISS)
+            made = tuple(f for f in (native, shortcut(call, captures, path)) if f is not None)
+            known = Short(made, captures, program, paths)
             # What marks it stays alive with it, so that no other object has the identity of one of these.
             self._drop(guest.keep(mark, known))
         self._prefer(known, guest)
 
     def _prefer(self, short: Short, guest: Guest) -> None:
-        """Try these short ways first from now on."""
+        """Try these fast paths first from now on."""
         if tuple(map(origin, self._short[: len(short.ways)])) == short.ways:
             return
         rest = (w for w in self._short if origin(w) not in short.ways)
@@ -414,7 +414,7 @@ class Jit(Inspected, Native):
             self._called_for = guest.name
 
     def _drop(self, ways: Collection[Way]) -> None:
-        """Try short ways no more."""
+        """Try fast paths no more."""
         if ways:
             self._short = tuple(w for w in self._short if origin(w) not in ways)
             now = getattr(self, "_called", None)
@@ -422,7 +422,7 @@ class Jit(Inspected, Native):
                 self.call_by(None)
 
     def _left(self, name: GuestName) -> None:
-        """Objects that calls were given are gone: so are the short ways for them."""
+        """Objects that calls were given are gone: so are the fast paths for them."""
         self._short = tuple(w for w in self._short if getattr(w, "guest", ()) != name)
         if self._called_for == name:
             self.call_by(None)
@@ -437,13 +437,13 @@ class Jit(Inspected, Native):
             program.warned = True
             guard = path.traced.guards[-1]
             self._warning = (
-                f"{self._name} took {len(program.paths)} courses by {guard.what} of a tensor ({guard.where})\n"
+                f"{self._name} took {len(program.paths)} paths by {guard.what} of a tensor ({guard.where})\n"
                 "It is traced anew for each. Write wg.while_loop for a loop that ends on a value, wg.where or "
                 "wg.cond for a choice."
             )
 
     def _in_use(self) -> list[Path]:
-        """The paths of the short ways that calls try."""
+        """The paths of the fast paths that calls try."""
         ways = set(map(origin, self._short))
         shorts = (s for guest in (self._home, *self._guests) for s in guest.shorts.values())
         return [p for s in shorts if not ways.isdisjoint(s.ways) for p in s.paths]
@@ -488,23 +488,23 @@ class Jit(Inspected, Native):
             fail(GraphError, f"a trace of {self._name} for arguments without values", "Give it what a call is given.")
         try:
             with TRACING:
-                program, around, _ = found = self._find(call)
-            # A program that takes decisions has several courses, of which only a trace says which one it is.
-            fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, around))
+                program, captures, _ = found = self._find(call)
+            # A program that takes decisions has several paths, of which only a trace says which one it is.
+            fits = (p for p in program.paths if not p.decisions and p.grads_fit(call.leaves, call.positions, captures))
             path = next(fits, None) or self._new_path(call, found)[0]
         except Raised as raised:
             raise raised.error from None
         except CallAgain:
             return self._prepared(args, kwargs)
         with TRACING:
-            return path, path.feeds(call.leaves, call.positions, around)
+            return path, path.feeds(call.leaves, call.positions, captures)
 
     def why_recompiled(self) -> str:
         """What every trace of the function was made for, and how it differs from the one most like it before."""
         return self._history.text()
 
     def cache_info(self) -> CacheInfo:
-        """How many programs and courses are kept, and how often the function was traced."""
+        """How many programs and paths are kept, and how often the function was traced."""
         return CacheInfo(*self._programs.count(), self._history.count)
 
     def clear_cache(self) -> None:
@@ -524,12 +524,12 @@ class Jit(Inspected, Native):
 
         Raises CallAgain where that showed what a search had missed, or what need not be looked at.
         """
-        program, around, _ = found
+        program, captures, _ = found
         with TRACING:
-            outside = Outside(around)
+            outside = Outside(captures)
             names = list(leaf_names(self._fn, call.structure))
             arguments = [_argument(i, names[i], call.leaves[i]) for i in call.positions]
-            is_watched = self._watches and (program.reads is not None or self._may_be_idle(call, around))
+            is_watched = self._watches and (program.reads is not None or self._may_be_idle(call, captures))
             try:
                 with recording() if is_watched else nullcontext() as ran:
                     traced = self._traced(call, arguments, outside)
@@ -556,9 +556,9 @@ class Jit(Inspected, Native):
             inputs = facts_of(names, call.key)
             mode = {"gradients are recorded": get_mode().grad, "the default dtype": get_mode().floats}
             draws = {f"{DRAWS}{path}": self._history.count for path in outside.drawn.changed()}
-            facts = {**inputs, **dict(around.facts), **mode, **draws}
-            course = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
-            record = Record(user_location(), facts, course, program.reads, frozenset(inputs))
+            facts = {**inputs, **dict(captures.facts), **mode, **draws}
+            decisions = tuple(f"{g.what} at {g.where} is {g.answer}" for g in traced.guards)
+            record = Record(user_location(), facts, decisions, program.reads, frozenset(inputs))
             self._warning = self._history.add(record) or self._warning
             return traced, outside
 
@@ -567,47 +567,47 @@ class Jit(Inspected, Native):
         fixed = _alive(self._fixed)
         before = [t._data for t in fixed]
         try:
-            traced, strangers = run_trace(self._fn, self._name, arrangement(call), arguments, outside)
+            traced, untracked = run_trace(self._fn, self._name, arrangement(call), arguments, outside)
         except Fix as found:
             self._fixed += map(weakref.ref, found.tensors)
-            self._forget_surroundings()
+            self._forget_captures()
             raise CallAgain from None
         for t, data in zip(fixed, before, strict=True):
-            if t._data is not data or any(t is s for s in strangers):
+            if t._data is not data or any(t is s for s in untracked):
                 t._data = data
                 fail(
                     GraphError,
                     f"{self._name} writes to a tensor from outside by whose value its shapes go, {t.spec}",
                     "A mask or a count is a constant of a compiled program: write to it outside of the function.",
                 )
-        if not strangers:
+        if not untracked:
             self._met = 0
             return traced
-        self._forget_surroundings()
+        self._forget_captures()
         self._met += 1
         if self._met > _MEETINGS:
             self._met = 0
             self._hidden.clear()
             fail(
                 GraphError,
-                f"{self._name} makes a tensor, {strangers[0].spec}, in every trace and keeps it where the compiled "
+                f"{self._name} makes a tensor, {untracked[0].spec}, in every trace and keeps it where the compiled "
                 "function does not find it",
                 "It would be kept once, not in every call: return it and keep it outside, or make it outside.",
             )
-        self._hidden += map(weakref.ref, strangers)
+        self._hidden += map(weakref.ref, untracked)
         raise CallAgain
 
-    def _forget_surroundings(self) -> None:
-        self._home.arounds.clear()
+    def _forget_captures(self) -> None:
+        self._home.captures_of.clear()
         self._guests.clear()
 
-    def _may_be_idle(self, call: Call, around: Surroundings) -> bool:
-        """Whether there is a program for such a call but for plain values around, which it perhaps does not read."""
+    def _may_be_idle(self, call: Call, captures: Captures) -> bool:
+        """Whether there is a program for such a call but for captured plain values, which it perhaps does not read."""
         mode = get_mode()
         for program in self._programs:
             known, in_mode = program.key[1], program.key[-1] == (mode.grad, mode.floats)
             if known == call.key and in_mode and program.call.structure == call.structure:
-                return any(is_plain_fact(fact) for fact in {*program.key[2]} ^ {*around.key})
+                return any(is_plain_fact(fact) for fact in {*program.key[2]} ^ {*captures.key})
         return False
 
     def _learn(self, reads: Reads | None, ran: Ran | None) -> None:
@@ -700,7 +700,7 @@ def jit(
     Tensors that the function finds outside (globals, closures, attributes, optimiser state, generators) are
     read anew in every call, and what it writes to them is written. Python numbers among the arguments
     may change without a new trace. An `if` or `while` on a tensor's value is decided by the value in
-    each call; every course that the program takes is traced once. Other values outside that its Python code reads
+    each call; every path that the program takes is traced once. Other values outside that its Python code reads
     (attributes, options, the length of a list) are part of the program, which is traced anew where they change: a
     fourth trace for one reason warns. What the code puts into attributes and variables outside, every call puts there.
     Anything else that Python does (print) happens only while tracing; `wg.debug.print` and `wg.callback` are for that.

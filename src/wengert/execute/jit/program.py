@@ -23,7 +23,7 @@ from ...core.tensor import DataView, Tensor, wrap
 from ...ops.index.inplace import check_reaches
 from ..native.compile import Compiled
 from . import donation
-from .capture.captured import Surroundings
+from .capture.captured import Captures
 from .executor import CompileGraph, Executor
 from .recorded import Recorded
 from .signature import as_array
@@ -31,7 +31,7 @@ from .tracing import TRACING, Constant, NewLeaf, Number, Traced, output_of
 
 
 class Path:
-    """One course of a program: every decision taken one way.
+    """One path of a program: every decision taken one way.
 
     `run` gives all outputs of the graph, the decisions' values among them.
     """
@@ -61,7 +61,7 @@ class Path:
             self.donated = (False,) * len(self.donated)
             self.executor = compile_graph(traced.graph, None)
         self.decisions = tuple(g.value for g in traced.guards)
-        # What others see happens only on the course that is taken: the decisions are looked at first.
+        # What others see happens only on the path that is taken: the decisions are looked at first.
         self.first: Executor | None = None
         if traced.has_effects and traced.guards:
             self.first = compile_graph(
@@ -81,19 +81,19 @@ class Path:
             or traced.place_writes
             or traced.flag_writes
         )
-        # The turns of the state outside, by surroundings.
-        self._turns: weakref.WeakKeyDictionary[Surroundings, tuple[Turn, ...]] = weakref.WeakKeyDictionary()
+        # The turns of the state outside, by captured state.
+        self._turns: weakref.WeakKeyDictionary[Captures, tuple[Turn, ...]] = weakref.WeakKeyDictionary()
 
     @property
     def is_settled(self) -> bool:
         """Whether it is known how the program runs, so that calls may be made to measure."""
         return not isinstance(self.executor, Compiled) or self.executor.program.is_settled
 
-    def feeds(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> list[Any]:
+    def feeds(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> list[Any]:
         """The values of the inputs now: arrays, in the graph's order. Raises WriteError for an argument that it may
         not write to.
         """
-        if not self.decisions:  # else it is not known yet whether the call takes this course
+        if not self.decisions:  # else it is not known yet whether the call takes this path
             self._check_writes(leaves, positions)
         out = []
         for (kind, i), donated in zip(self.traced.sources, self.donated, strict=True):
@@ -104,17 +104,17 @@ class Path:
                     continue
                 out.append(as_array(leaf._data if isinstance(leaf, Tensor) else leaf))
             elif kind == "cell":
-                cell = around.cells[i]
+                cell = captures.cells[i]
                 out.append(donation.of_cell(cell) if donated else as_array(cell.get()))
             elif kind == "cell gradient":
-                owner = around.cells[i].tensor  # type: ignore[attr-defined]
+                owner = captures.cells[i].tensor  # type: ignore[attr-defined]
                 out.append(donation.of_gradient(owner) if donated else as_array(owner.grad._data))
             else:
                 out.append(as_array(leaves[positions[i]].grad._data))
         return out
 
     def tensors(
-        self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], around: Surroundings
+        self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], captures: Captures
     ) -> list[Tensor]:
         """The inputs as tensors that carry gradients, where they do."""
         out = []
@@ -123,7 +123,7 @@ class Path:
             if kind == "argument":
                 owner = leaves[positions[i]]
             elif kind == "cell":
-                owner = getattr(around.cells[i], "tensor", None)
+                owner = getattr(captures.cells[i], "tensor", None)
             if isinstance(owner, Tensor) and owner.requires_grad:
                 out.append(another(owner))
             else:
@@ -131,10 +131,10 @@ class Path:
                 out.append(wrap(np.array(feed) if isinstance(owner, np.ndarray) else np.asarray(feed)))
         return out
 
-    def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> bool:
+    def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> bool:
         """Whether there are gradients where, and only where, the trace looked and found some."""
         for (kind, i), there in self.traced.grads_read:
-            owner = self._tensor(kind.removesuffix(" gradient"), i, leaves, positions, around)
+            owner = self._tensor(kind.removesuffix(" gradient"), i, leaves, positions, captures)
             if (owner.grad is not None) is not there:
                 return False
         return True
@@ -148,7 +148,7 @@ class Path:
         return found(inputs)
 
     def found(self, outputs: Sequence[Any]) -> tuple[bytes, ...]:
-        """The values of the decisions among the outputs, up to the first that this course does not take."""
+        """The values of the decisions among the outputs, up to the first that this path does not take."""
         return _until([outputs[g.output] for g in self.traced.guards], self.decisions)
 
     def found_first(self, feeds: Sequence[Any]) -> tuple[bytes, ...]:
@@ -161,7 +161,7 @@ class Path:
         carried: Sequence[Tensor] | None,
         leaves: Sequence[Any],
         positions: Sequence[int],
-        around: Surroundings,
+        captures: Captures,
         old: list[Any],
         calls: Iterable[Call] = (),
     ) -> None:
@@ -171,9 +171,9 @@ class Path:
         """
         if self.decisions:
             self._check_writes(leaves, positions)
-        writes = chain(calls, *self._writes(outputs, carried, leaves, positions, around, old))
+        writes = chain(calls, *self._writes(outputs, carried, leaves, positions, captures, old))
         flags = [
-            (self._tensor(kind, i, leaves, positions, around), collects)
+            (self._tensor(kind, i, leaves, positions, captures), collects)
             for (kind, i), collects in self.traced.flag_writes
         ]
         with TRACING:  # else they might be undone with the trace
@@ -188,18 +188,18 @@ class Path:
         carried: Sequence[Tensor] | None,
         leaves: Sequence[Any],
         positions: Sequence[int],
-        around: Surroundings,
+        captures: Captures,
         old: list[Any],
     ) -> Iterator[Iterable[Call]]:
         """The calls that give everything outside that the program writes to its new value, place by place."""
         traced = self.traced
         for i, k, has_past in traced.cell_writes:
-            old.append(around.cells[i].get())
-            yield around.cells[i].writes(np.asarray(outputs[k]))
+            old.append(captures.cells[i].get())
+            yield captures.cells[i].writes(np.asarray(outputs[k]))
             if has_past:
-                yield ((set_node, around.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
+                yield ((set_node, captures.cells[i].tensor, self._past(k, carried)),)  # type: ignore[attr-defined]
         for i, k, has_past in traced.argument_writes:
-            owner = self._tensor("argument", i, leaves, positions, around)
+            owner = self._tensor("argument", i, leaves, positions, captures)
             if isinstance(owner, np.ndarray):
                 yield ((setitem, owner, ..., outputs[k]),)
             if not isinstance(owner, Tensor):
@@ -210,7 +210,7 @@ class Path:
                 yield ((set_node, owner, self._past(k, carried)),)
         for kind, grads in (("cell", traced.cell_grads), ("argument", traced.argument_grads)):
             for i, g in grads:
-                owner = self._tensor(kind, i, leaves, positions, around)
+                owner = self._tensor(kind, i, leaves, positions, captures)
                 old.append(getattr(owner, "_grad", None))
                 yield ((set_grad, owner, None if g is None else wrap(np.asarray(outputs[g]))),)
         for i, where in self.given.items():
@@ -218,28 +218,28 @@ class Path:
             if isinstance(leaf, Tensor):
                 yield donation.killing(leaf, where)
         for write in traced.place_writes:
-            old.append(write.place(around).read())
-            yield (write.write(around, [self.shown(r, outputs, carried) for r in write.leaves]),)
+            old.append(write.place(captures).read())
+            yield (write.write(captures, [self.shown(r, outputs, carried) for r in write.leaves]),)
 
-    def turns(self, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> tuple[Turn, ...]:
+    def turns(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> tuple[Turn, ...]:
         """What a run holds: the turns of all that it reads to write it."""
         traced = self.traced
         arguments = sorted({*(w.number for w in traced.argument_writes), *(g.number for g in traced.argument_grads)})
-        known = self._turns.get(around)
+        known = self._turns.get(captures)
         if known is None:
             cells = sorted({*(w.number for w in traced.cell_writes), *(g.number for g in traced.cell_grads)})
-            places: list[tuple[Any, Turn | None]] = [(around.cells[i].key, around.cells[i].turn) for i in cells]
-            found = [write.place(around) for write in traced.place_writes]
+            places: list[tuple[Any, Turn | None]] = [(captures.cells[i].key, captures.cells[i].turn) for i in cells]
+            found = [write.place(captures) for write in traced.place_writes]
             known = turns_of([*places, *((("place", id(p.holder), p.name), None) for p in found)])
-            self._turns[around] = known
+            self._turns[captures] = known
         if not arguments:
             return known
-        owners = [self._tensor("argument", i, leaves, positions, around) for i in arguments]
+        owners = [self._tensor("argument", i, leaves, positions, captures) for i in arguments]
         return turns_of([*((turn.number, turn) for turn in known), *(((id(x),), None) for x in owners)])
 
-    def stands(self, around: Surroundings, stood: Mapping[tuple[int, Any], Any]) -> bool:
+    def stands(self, captures: Captures, stood: Mapping[tuple[int, Any], Any]) -> bool:
         """Whether where a run writes there is what `stood` there, by holder and name, if somebody had looked."""
-        found = [write.place(around) for write in self.traced.place_writes]
+        found = [write.place(captures) for write in self.traced.place_writes]
         return all(stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
@@ -260,9 +260,9 @@ class Path:
                 fail(WriteError, shared, "The program reads each of them on its own: pass copies.")
 
     @staticmethod
-    def _tensor(kind: str, i: int, leaves: Sequence[Any], positions: Sequence[int], around: Surroundings) -> Any:
+    def _tensor(kind: str, i: int, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> Any:
         if kind == "cell":
-            return around.cells[i].tensor  # type: ignore[attr-defined]
+            return captures.cells[i].tensor  # type: ignore[attr-defined]
         leaf = leaves[positions[i]]
         return leaf.owner if isinstance(leaf, DataView) else leaf
 

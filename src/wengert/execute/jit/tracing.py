@@ -36,7 +36,7 @@ from ...core.state.cells import Cell, TensorCell, set_data, set_grad, set_node, 
 from ...core.tensor import LEAF, DataView, Tensor, abstract, data_view, depends_on_open, leaf_node, new
 from ...transforms.derivatives.reverse import reachable, refuse_hooks
 from ...transforms.derivatives.variables import is_live
-from .capture.captured import Surroundings
+from .capture.captured import Captures
 from .capture.outside import Outside, PlaceWrite
 from .signature import Fix
 from .values import Unknown, Values
@@ -170,12 +170,12 @@ class Recorder(Capture):
     """What looks on during a trace: takes decisions by value, notes tensors from outside."""
 
     __slots__ = (
-        "name", "around", "values", "decisions", "asked", "met", "written", "consumed", "effects", "undo", "stores"
+        "name", "captures", "values", "decisions", "asked", "met", "written", "consumed", "effects", "undo", "stores"
     )  # fmt: skip
 
-    def __init__(self, name: str, around: Surroundings) -> None:
+    def __init__(self, name: str, captures: Captures) -> None:
         self.name = name
-        self.around = around
+        self.captures = captures
         self.values = Values()
         self.decisions: list[tuple[Tensor, Any, str, str]] = []
         self.asked: dict[tuple[Node, bool], Any] = {}
@@ -225,7 +225,7 @@ class Recorder(Capture):
     def fix(self, x: Tensor, what: str) -> None:
         assert x.node is not None
         ends = self.values.ends(x.node)
-        cells = {held.node: cell for cell in self.around.cells if (held := cell.held())._data is None}
+        cells = {held.node: cell for cell in self.captures.cells if (held := cell.held())._data is None}
         found = [cells.get(node) for node in ends]
         tensors = [cell.tensor for cell in found if isinstance(cell, TensorCell)]
         if len(tensors) == len(found):
@@ -263,7 +263,7 @@ class Recorder(Capture):
         """The calls that give such tensors their values again, those too that are written to later."""
         return [call for store in self.stores for call in store.calls]
 
-    def strangers(self, around: Surroundings) -> list[Tensor]:
+    def untracked(self, captures: Captures) -> list[Tensor]:
         """Tensors that the program met, that outlive it, and that the search had not found: state all the same.
 
         What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
@@ -272,7 +272,7 @@ class Recorder(Capture):
         for found in (self.values.known, self.decisions, self.asked, self.consumed, self.effects, self.undo):
             found.clear()
         refs = {**self.met, **self.written}
-        unknown = [ref for i, ref in refs.items() if (i,) not in around.numbers]
+        unknown = [ref for i, ref in refs.items() if (i,) not in captures.numbers]
         if any(ref() is not None for ref in unknown):
             gc.collect()
         return [t for ref in unknown if (t := ref()) is not None]
@@ -321,8 +321,8 @@ def run_trace(
     replaced. Returns the trace, and tensors with values that turned up in it although nothing leads to them from the
     function: those are to be among the cells too.
     """
-    around = outside.around
-    recorder = Recorder(name, around)
+    captures = outside.captures
+    recorder = Recorder(name, captures)
     mode = get_mode()
     # What puts everything back is known before anything changes, and is done at once. Others' threads see these:
     fresh: list[Node] = []
@@ -348,8 +348,8 @@ def run_trace(
     try:
         try:
             begin_all()
-            held_cells = [_hold_cell(c, around, recorder) for c in around.cells]
-            held_arguments = _hold_arguments(arguments, around, held_cells, recorder)
+            held_cells = [_hold_cell(c, captures, recorder) for c in captures.cells]
+            held_arguments = _hold_arguments(arguments, captures, held_cells, recorder)
             given = {a.leaf: _given(a, h) for a, h in zip(arguments, held_arguments, strict=True)}
             args, kwargs = arrange(given)
             traced = _finish(recorder, fn(*args, **kwargs), outside, arguments, held_cells, held_arguments)
@@ -357,11 +357,11 @@ def run_trace(
             end_all()
     finally:
         _put_back(outside)
-    return traced, recorder.strangers(around)
+    return traced, recorder.untracked(captures)
 
 
-def _hold_cell(cell: Cell, around: Surroundings, recorder: Recorder) -> _Held:
-    name = around.names[cell.key]
+def _hold_cell(cell: Cell, captures: Captures, recorder: Recorder) -> _Held:
+    name = captures.names[cell.key]
     tensor = cell.tensor if isinstance(cell, TensorCell) else None
     tracked = tensor is not None and tensor.requires_grad and not tensor.is_leaf
     input = abstract_input(cell.spec, name, tracked)
@@ -377,7 +377,7 @@ def _hold_cell(cell: Cell, around: Surroundings, recorder: Recorder) -> _Held:
 
 
 def _hold_arguments(
-    arguments: Sequence[Argument], around: Surroundings, held_cells: Sequence[_Held], recorder: Recorder
+    arguments: Sequence[Argument], captures: Captures, held_cells: Sequence[_Held], recorder: Recorder
 ) -> list[_Held]:
     """What stands for each argument: one thing for a tensor that is given twice, or also found outside."""
     same = {id(h.tensor): h for h in held_cells if h.tensor is not None}
@@ -463,7 +463,7 @@ def _finish(
     held_cells: Sequence[_Held],
     held_arguments: Sequence[_Held],
 ) -> Traced:
-    around = outside.around
+    captures = outside.captures
     outs = _Outputs()
     leaves, structure = tree.flatten(result)
     tracked: dict[int, Node] = {}
@@ -497,7 +497,7 @@ def _finish(
 
     results = [output(leaf) for leaf in leaves]
     cell_writes, argument_writes = [], []
-    for i, (cell, held) in enumerate(zip(around.cells, held_cells, strict=True)):
+    for i, (cell, held) in enumerate(zip(captures.cells, held_cells, strict=True)):
         now = cell.held()
         if not isinstance(cell, TensorCell) and (now._data is not None or now.node is not held.input.node):
             now = _cast(now, cell.spec.dtype)
@@ -546,7 +546,7 @@ def _finish(
                 sources.append(Source(f"{kind} gradient", i))
     name = recorder.name
     whole = Graph.closed(outputs, given, name=name if name.isidentifier() else "")
-    _no_strangers(whole, len(given), name)
+    _refuse_untracked(whole, len(given), name)
     graph = whole.without_unused_inputs()
     source_of = dict(zip(whole.inputs, sources))
     reads = [
@@ -616,7 +616,7 @@ def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite
     return tuple(found)
 
 
-def _no_strangers(made: Graph, count: int, name: str) -> None:
+def _refuse_untracked(made: Graph, count: int, name: str) -> None:
     for node in made.inputs[count:]:
         fail(
             GraphError,

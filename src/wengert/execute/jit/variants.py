@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from .capture.captured import Surroundings
+from .capture.captured import Captures
 from .capture.reading import Reads
 from .program import Path
 from .signature import Call
@@ -26,7 +26,7 @@ Key = tuple[Any, ...]
 
 
 class _Fork:
-    """Where the courses of a program part: by the value of the next decision. `path` is the longest from here on."""
+    """Where the paths of a program part: by the value of the next decision. `path` is the longest from here on."""
 
     __slots__ = ("after", "path")
 
@@ -44,7 +44,7 @@ class _Fork:
 
 
 class Program:
-    """What calls of one kind run: a path for every course that their decisions have taken so far."""
+    """What calls of one kind run: a path for every path that their decisions have taken so far."""
 
     __slots__ = ("key", "call", "paths", "_forks", "warned")
 
@@ -75,17 +75,17 @@ class Program:
         for other in self.paths:
             self._forks.setdefault(other.traced.grads_read, _Fork()).add(other)
 
-    def fitting(self, call: Call, around: Surroundings) -> list[_Fork]:
-        """The courses that find gradients where, and only where, there are some now."""
-        return [f for f in self._forks.values() if f.path and f.path.grads_fit(call.leaves, call.positions, around)]
+    def fitting(self, call: Call, captures: Captures) -> list[_Fork]:
+        """The paths that find gradients where, and only where, there are some now."""
+        return [f for f in self._forks.values() if f.path and f.path.grads_fit(call.leaves, call.positions, captures)]
 
     def latest(self, forks: Sequence[_Fork]) -> Path | None:
-        """The course of these that was taken last."""
+        """The path of these that was taken last."""
         kinds = [f.path.traced.grads_read for f in forks if f.path]
         return next((p for p in reversed(self.paths) if p.traced.grads_read in kinds), None)
 
     def along(self, forks: Iterable[_Fork], decisions: Sequence[bytes]) -> Path | None:
-        """A course of these whose decisions begin so: the longest, which shows where it ends."""
+        """A path of these whose decisions begin so: the longest, which shows where it ends."""
         found = []
         for start in forks:
             fork: _Fork | None = start
@@ -97,7 +97,7 @@ class Program:
 
 
 class Programs:
-    """All programs of a function, the courses that were taken last.
+    """All programs of a function, the paths that were taken last.
 
     Those that have not been for long are forgotten where there is no more room. A function that calls for what was
     forgotten gets more room, so that calls that come round again, however many kinds of them there are, soon find

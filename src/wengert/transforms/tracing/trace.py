@@ -133,7 +133,7 @@ def _closed(
         out_structure=out_structure,
         static=static,
     )
-    _no_strangers(made, len(given), name)
+    _refuse_untracked(made, len(given), name)
     return made
 
 
@@ -166,7 +166,7 @@ def strong(x: Tensor) -> Tensor:
     return x.strong() if type(x) is WeakTensor else x
 
 
-def _no_strangers(made: Graph, count: int, name: str) -> None:
+def _refuse_untracked(made: Graph, count: int, name: str) -> None:
     for node in made.inputs[count:]:
         if node.op is not PARAMETER:
             fail(

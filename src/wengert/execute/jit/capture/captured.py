@@ -1,4 +1,4 @@
-"""What is around a function: tensors and other cells that it can reach, and the values that steer it.
+"""The captured state of a function: tensors and other cells that it can reach, and the values that steer it.
 
 `search` finds it. What was found is looked at before every run: each thing that the program took for granted is a
 `Check`.
@@ -225,10 +225,10 @@ def checker(checks: Iterable[Check]) -> Callable[[], bool]:
     return found
 
 
-class Surroundings:
+class Captures:
     """What was found, in an order that depends on the program alone.
 
-    `key` is hashable: for two surroundings of one key the same program is right, cell for cell and place for place.
+    `key` is hashable: for two captured states of one key the same program is right, cell for cell and place for place.
     `holds()` says, in well under a microsecond for most functions, whether everything is still where
     it was found. `places` are where tensors stand and might be replaced, `containers` what might gain
     something, `generators` of random numbers are Python's or NumPy's, each with its path.

@@ -16,14 +16,14 @@ from ....core import tree
 from ....core.errors import GraphError, fail
 from ....core.state.at_once import Call, at_once
 from ....core.tensor import Tensor
-from .captured import MISSING, SCALARS, Container, Place, Surroundings, contents, same_contents
+from .captured import MISSING, SCALARS, Captures, Container, Place, contents, same_contents
 from .drawn import Drawn
 
 
 class PlaceWrite(NamedTuple):
     """A place where a run puts a pytree: its structure, and its leaves, constants or numbers of outputs.
 
-    `is_item`: an item of one of the surroundings' containers, by its number and name; else one of their places.
+    `is_item`: an item of one of the captured containers, by its number and name; else one of their places.
     """
 
     is_item: bool
@@ -32,38 +32,40 @@ class PlaceWrite(NamedTuple):
     structure: Any
     leaves: tuple[Any, ...]
 
-    def place(self, around: Surroundings) -> Place:
-        """The place in these surroundings."""
+    def place(self, captures: Captures) -> Place:
+        """The place in this captured state."""
         if not self.is_item:
-            return around.places[self.number]
-        container = around.containers[self.number]
+            return captures.places[self.number]
+        container = captures.containers[self.number]
         return Place(container.items, self.name, container.path)
 
-    def write(self, around: Surroundings, leaves: list[Any]) -> Call:
+    def write(self, captures: Captures, leaves: list[Any]) -> Call:
         """The call that puts the pytree with these leaves there."""
-        return self.place(around).write(tree.unflatten(self.structure, leaves))
+        return self.place(captures).write(tree.unflatten(self.structure, leaves))
 
 
 class Outside:
-    """What stood in the containers and places around a function before it was traced."""
+    """What stood in the containers and places that a function captures before it was traced."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self.around = around
-        self.containers = [dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in around.containers]
-        self.places = [p.read() for p in around.places]
-        self.drawn = Drawn(around.generators)
+    def __init__(self, captures: Captures) -> None:
+        self.captures = captures
+        self.containers = [
+            dict(c.items) if isinstance(c.items, dict) else contents(c.items) for c in captures.containers
+        ]
+        self.places = [p.read() for p in captures.places]
+        self.drawn = Drawn(captures.generators)
         self._written: set[tuple[int, Any]] = set()
         # What the trace left where a run writes, by holder and name.
         self.left: dict[tuple[int, Any], Any] = {}
 
     def leave(self, writes: Iterable[PlaceWrite]) -> None:
         """Note what there is where a run is to write."""
-        found = (write.place(self.around) for write in writes)
+        found = (write.place(self.captures) for write in writes)
         self.left = {(id(p.holder), p.name): p.read() for p in found}
 
     def put_back(self) -> None:
         """Nothing abstract stays behind, and no tensor that every run makes anew; everything else does."""
-        for container, before in zip(self.around.containers, self.containers, strict=True):
+        for container, before in zip(self.captures.containers, self.containers, strict=True):
             items = container.items
             if isinstance(items, dict):
                 for key in [k for k, v in items.items() if before.get(k, MISSING) is not v]:
@@ -74,7 +76,7 @@ class Outside:
                             del items[key]
             elif not isinstance(before, bytes) and any(self._is_made(items, i, v) for i, v in enumerate(_each(items))):
                 _refill(items, before)
-        for place, before in zip(self.around.places, self.places, strict=True):
+        for place, before in zip(self.captures.places, self.places, strict=True):
             now = place.read()
             if now is not before and self._is_made(place.holder, place.name, now):
                 at_once([place.write(before)])()
@@ -86,7 +88,7 @@ class Outside:
     def undo(self) -> None:
         """Everything is as it was: the call begins anew."""
         self.drawn.undo()
-        for container, before in zip(self.around.containers, self.containers, strict=True):
+        for container, before in zip(self.captures.containers, self.containers, strict=True):
             items = container.items
             if isinstance(items, dict):
                 if list(items) != list(before):
@@ -94,7 +96,7 @@ class Outside:
                 items.update(before)
             elif not same_contents(items, before):
                 _refill(items, before)
-        for place, before in zip(self.around.places, self.places, strict=True):
+        for place, before in zip(self.captures.places, self.places, strict=True):
             if place.read() is not before:
                 at_once([place.write(before)])()
 
@@ -120,7 +122,7 @@ class Outside:
                 found[at] = PlaceWrite(is_item, number, key, structure, tuple(map(result, leaves)))
                 self._written.add(at)
 
-        for number, (container, before) in enumerate(zip(self.around.containers, self.containers, strict=True)):
+        for number, (container, before) in enumerate(zip(self.captures.containers, self.containers, strict=True)):
             items = container.items
             if isinstance(items, dict):
                 for key, value in items.items():
@@ -136,7 +138,7 @@ class Outside:
                 for i, (value, old) in enumerate(zip(items, before, strict=True)):
                     if value is not old:
                         put(value, items, True, number, i, True)
-        for number, (place, before) in enumerate(zip(self.around.places, self.places, strict=True)):
+        for number, (place, before) in enumerate(zip(self.captures.places, self.places, strict=True)):
             now = place.read()
             if now is not before:
                 put(now, place.holder, False, number, place.name, True)

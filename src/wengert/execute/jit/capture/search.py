@@ -26,7 +26,7 @@ from ....core.errors import GENERATED
 from ....core.node import Hooked, hooks_changed
 from ....core.state.cells import Cell, TensorCell
 from ....core.tensor import LEAF, DataView, Tensor, depends_on_open
-from .captured import FUNCTIONS, MISSING, SCALARS, Check, Container, Identity, Place, Surroundings, contents, exact
+from .captured import FUNCTIONS, MISSING, SCALARS, Captures, Check, Container, Identity, Place, contents, exact
 from .drawn import GENERATORS
 from .reading import (
     HEAP_TYPE,
@@ -72,7 +72,7 @@ def explore(
     reads: Reads | None = None,
     guess: Mentioned | None = None,
     fixed: Iterable[Tensor] = (),
-) -> Surroundings:
+) -> Captures:
     """What `roots` (each with a name) lead to, and the objects in `always`, which every function may use.
 
     Given what traces have read, only that counts. `guess` is what code was found to mention in another search. The
@@ -105,7 +105,7 @@ class _Walk:
         self.asks = False  # whether anything depended on what is known
         self.reads = reads
         self.now = Mentioned()
-        self.found = Surroundings()
+        self.found = Captures()
         self.seen: dict[int, int] = {}
         self.been: set[tuple[int, Any]] = set()
         self.alive: list[Any] = []  # what was seen stays alive, so that no other object takes its id
@@ -138,7 +138,7 @@ class _Walk:
         made.__dict__.update(self.known.__dict__, reflects=True)
         return made
 
-    def finish(self) -> Surroundings:
+    def finish(self) -> Captures:
         found = self.found
         for cls, attributes in self.classes.items():
             self.checks.append(Check("class", cls, tuple(attributes), tuple(attributes.values())))

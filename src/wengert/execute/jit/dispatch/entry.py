@@ -21,13 +21,13 @@ from ...native.dispatch import entry
 from ...native.dispatch.entry import Label, Memory, Object, Operand, Recipe, Word
 from ...native.run import threads
 from ...native.run.runtime import Seat
-from ..capture.captured import Check, Surroundings, checker
+from ..capture.captured import Captures, Check, checker
 from ..program import Path
 from ..signature import Call
-from .recipe import Course, Rare, kinds_of, plain_key
+from .recipe import PathWriter, Rare, kinds_of, plain_key
 
 
-def compiled_call(call: Call, around: Surroundings, paths: Sequence[Path], missed: Any) -> Callable[..., Any] | None:
+def compiled_call(call: Call, captures: Captures, paths: Sequence[Path], missed: Any) -> Callable[..., Any] | None:
     """The function of a call's positional arguments, which returns `missed` where it gives up; None: there is none.
 
     It takes the first of the paths for the likeliest, and goes over to others as decisions fall.
@@ -36,7 +36,7 @@ def compiled_call(call: Call, around: Surroundings, paths: Sequence[Path], misse
     if found is None:
         return None
     try:
-        return _Cook(found, call, around).function(paths, missed)
+        return _Cook(found, call, captures).function(paths, missed)
     except Rare:
         return None
 
@@ -44,8 +44,8 @@ def compiled_call(call: Call, around: Surroundings, paths: Sequence[Path], misse
 class _Cook:
     """Writes one recipe."""
 
-    def __init__(self, found: entry.Entry, call: Call, around: Surroundings) -> None:
-        self.call, self.around, self.at = call, around, found.layout
+    def __init__(self, found: entry.Entry, call: Call, captures: Captures) -> None:
+        self.call, self.captures, self.at = call, captures, found.layout
         self.recipe = Recipe(found, len(call.structure.children[0].children))
         self.do = self.recipe.do
         # Words that hold the arguments' leaves, and memory that numbers among them are copied to.
@@ -58,27 +58,27 @@ class _Cook:
         positional, keywords = self.call.structure.children
         if keywords.children:
             raise Rare
-        # From one course only to a later one, so that no call goes round in circles.
+        # From one path only to a later one, so that no call goes round in circles.
         paths = [paths[0], *sorted(paths[1:], key=lambda p: -len(p.decisions))]
-        courses = []
+        writers = []
         for path in paths:
             try:
-                courses.append(Course(self.recipe, self.call, self.around, self.leaves, self.scalars, path))
+                writers.append(PathWriter(self.recipe, self.call, self.captures, self.leaves, self.scalars, path))
             except Rare:
                 if path is paths[0]:
                     raise
-        self.asked([c.seat for c in courses])
+        self.asked([c.seat for c in writers])
         mode = get_mode()
         self.do("mode", Object(get_mode.__self__), Object(mode.grad), Object(mode.floats))  # type: ignore[attr-defined]
         for i, child in enumerate(positional.children):
             self.argument(child, Word("values", i))
         self.guards()
-        labels = [Label() for _ in courses]
-        for n, course in enumerate(courses):
+        labels = [Label() for _ in writers]
+        for n, writer in enumerate(writers):
             self.recipe.place(labels[n])
             start = len(self.recipe.code)
             try:
-                course.write(_others(n, courses, labels))
+                writer.write(_others(n, writers, labels))
             except Rare:
                 if n == 0:
                     raise
@@ -116,7 +116,7 @@ class _Cook:
         leaf = self.call.leaves[index]
         self.leaves.append(word)
         if isinstance(leaf, Tensor):
-            is_state = (id(leaf),) in self.around.numbers or isinstance(leaf, DataView)
+            is_state = (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView)
             if leaf.requires_grad or leaf._data is None or is_state:
                 raise Rare
             first = next(i for i, other in enumerate(self.call.leaves) if other is leaf)
@@ -150,13 +150,13 @@ class _Cook:
 
     def asked(self, seats: Sequence[Seat]) -> None:
         """What takes Python to find out comes first: other threads may run meanwhile."""
-        rest = [c for c in self.around.checks if not self.is_seen(c)]
+        rest = [c for c in self.captures.checks if not self.is_seen(c)]
         if rest:
             self.do("asks", Object(checker(rest)))
-        for c in self.around.checks:
+        for c in self.captures.checks:
             if c.kind == "static":
                 self.static(c)
-        self.classes([c for c in self.around.checks if c.kind == "class" and self.is_seen(c)])
+        self.classes([c for c in self.captures.checks if c.kind == "class" and self.is_seen(c)])
         threads_now = threads.__dict__
         self.watched([("item", threads_now, "generation")], lambda: all(seat.renew() for seat in seats))
 
@@ -270,7 +270,7 @@ class _Cook:
         """What can be looked at: by dict, where the dict itself says whether it was changed."""
         by_dict: dict[int, list[Check]] = {}
         words: list[tuple[object, int, int | Object]] = []
-        for c in self.around.checks:
+        for c in self.captures.checks:
             if not self.is_seen(c) or c.kind in ("static", "class"):
                 continue
             if type(c.holder) is dict and self.at.dict_version:
@@ -321,18 +321,18 @@ class _Cook:
             self.recipe.place(nothing)
 
 
-def _others(n: int, courses: Sequence[Course], labels: Sequence[Label]) -> list[Label | None]:
-    """For each decision of a course, where to go on if it falls otherwise: the longest of the later courses that fit.
+def _others(n: int, writers: Sequence[PathWriter], labels: Sequence[Label]) -> list[Label | None]:
+    """For each decision of a path, where to go on if it falls otherwise: the longest of the later paths that fit.
 
     From a longer one it shows where it ends.
     """
-    decisions = courses[n].path.decisions
+    decisions = writers[n].path.decisions
     found: list[Label | None] = []
     for i, value in enumerate(decisions):
         fits = (
             k
-            for k in range(n + 1, len(courses))
-            if (d := courses[k].path.decisions)[:i] == decisions[:i] and len(d) > i and d[i] != value
+            for k in range(n + 1, len(writers))
+            if (d := writers[k].path.decisions)[:i] == decisions[:i] and len(d) > i and d[i] != value
         )
         first = next(fits, None)
         found.append(None if first is None else labels[first])

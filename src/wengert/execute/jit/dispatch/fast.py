@@ -1,4 +1,4 @@
-"""The short way through a call: one generated function that checks a call, feeds a program and builds the results.
+"""The fast path through a call: one generated function that checks a call, feeds a program and builds the results.
 
 Taking arguments apart in general costs several microseconds. For the calls that programs are made
 for, again and again with arguments of one kind, a function is generated that knows where every leaf
@@ -24,7 +24,7 @@ from ....core.state.turns import holding
 from ....core.tensor import LEAF, DataView, Tensor, new, wrap
 from ....core.tree import Structure, unflatten
 from .. import donation
-from ..capture.captured import Surroundings
+from ..capture.captured import Captures
 from ..program import Path
 from ..signature import PLAIN, Call, Static, as_array
 from ..tracing import Constant, Number, epoch
@@ -33,13 +33,13 @@ MISS: Any = object()
 
 
 class _Rare(Exception):
-    """Something that the short way does not know."""
+    """Something that the fast path does not know."""
 
 
-def shortcut(call: Call, around: Surroundings, path: Path) -> Callable[..., Any] | None:
-    """The function from a call's positional arguments to its result, or MISS; None where there is no short way."""
+def shortcut(call: Call, captures: Captures, path: Path) -> Callable[..., Any] | None:
+    """The function from a call's positional arguments to its result, or MISS; None where there is no fast path."""
     try:
-        return _Writer(call, around, path).compile()
+        return _Writer(call, captures, path).compile()
     except _Rare:
         return None
 
@@ -55,15 +55,15 @@ def _made(data: Any, spec: Spec) -> Tensor:
 class _Writer:
     """The text of one function."""
 
-    def __init__(self, call: Call, around: Surroundings, path: Path) -> None:
-        self.call, self.around, self.path = call, around, path
+    def __init__(self, call: Call, captures: Captures, path: Path) -> None:
+        self.call, self.captures, self.path = call, captures, path
         self.names: dict[str, Any] = {
             "MISS": MISS,
             "mode": get_mode,
             "grad": get_mode().grad,
             "floats": get_mode().floats,
             "epoch": epoch,
-            "holds": around.holds,
+            "holds": captures.holds,
             "run": path.executor.run,
             "copy": np.array,
             "of_tensor": donation.of_tensor,
@@ -108,7 +108,7 @@ class _Writer:
         for (kind, i), there in traced.grads_read:
             if kind != "cell gradient":
                 raise _Rare
-            owner = self.value(self.around.cells[i].tensor)  # type: ignore[attr-defined]
+            owner = self.value(self.captures.cells[i].tensor)  # type: ignore[attr-defined]
             self.moves.append(f"if ({owner}.grad is not None) is not {there}: return MISS")
         lines = [
             "def call(*args):",
@@ -166,7 +166,7 @@ class _Writer:
         self.checks.append(f"={name} = {place}")
         kind = type(leaf)
         if isinstance(leaf, Tensor):
-            if leaf._data is None or (id(leaf),) in self.around.numbers or isinstance(leaf, DataView):
+            if leaf._data is None or (id(leaf),) in self.captures.numbers or isinstance(leaf, DataView):
                 raise _Rare
             if leaf.requires_grad and not self.path.carries:
                 raise _Rare
@@ -193,7 +193,7 @@ class _Writer:
             written = frozenset(
                 id(c.tensor)
                 for i, *_ in self.path.traced.cell_writes
-                if isinstance(c := self.around.cells[i], TensorCell)
+                if isinstance(c := self.captures.cells[i], TensorCell)
             )
             self.checks.append(f"{found} and id({name}) not in {self.value(written)}" if written else found)
         elif kind is np.ndarray:
@@ -232,7 +232,7 @@ class _Writer:
         """What an input's value is of: a leaf of the arguments, a cell's tensor."""
         if kind == "argument":
             return self.call.leaves[self.call.positions[i]]
-        return getattr(self.around.cells[i], "tensor", None) if kind == "cell" else None
+        return getattr(self.captures.cells[i], "tensor", None) if kind == "cell" else None
 
     def array(self, kind: str, i: int, donated: bool) -> str:
         """The expression of an input's array."""
@@ -244,7 +244,7 @@ class _Writer:
             if isinstance(leaf, Tensor):
                 return self.plain(f"{name}._data")
             return name if isinstance(leaf, np.ndarray) else f"as_array({name})"
-        cell = self.around.cells[i]
+        cell = self.captures.cells[i]
         if donated:
             if kind == "cell":
                 return f"of_cell({self.value(cell)})"
@@ -267,7 +267,7 @@ class _Writer:
                 tuple(i for i, x in enumerate(owners) if isinstance(x, Tensor) and x.requires_grad)
             ]
         if self.path.writes:
-            self.names["turns"] = self.path.turns(self.call.leaves, self.call.positions, self.around)
+            self.names["turns"] = self.path.turns(self.call.leaves, self.call.positions, self.captures)
         if self.path.carries:
             run = ["c = record(feeds)", "o = [t._data for t in c]"]
         elif self.path.writes and not self.path.decisions:
@@ -276,7 +276,7 @@ class _Writer:
             run = ["o = run(feeds)"]
         if not self.path.decisions:
             return run
-        # What fails may be on a course that this call does not take: the general way finds out.
+        # What fails may be on a path that this call does not take: the general way finds out.
         return ["try:", *(f"    {line}" for line in run), "except Exception:", "    return MISS"]
 
     def ending(self) -> list[str]:
@@ -305,9 +305,9 @@ class _Writer:
 
     def commit(self, carried: str, calls: str) -> str:
         """The expression that gives what the program writes to its new values."""
-        self.names["around"] = self.around
+        self.names["captures"] = self.captures
         leaves = f"({''.join(f'{name}, ' for name in self.leaf_names)})"
-        return f"commit(o, {carried}, {leaves}, {self.call.positions!r}, around, old, {calls})"
+        return f"commit(o, {carried}, {leaves}, {self.call.positions!r}, captures, old, {calls})"
 
     def build(self, structure: Structure, leaves: Any) -> str:
         if structure.kind is None:

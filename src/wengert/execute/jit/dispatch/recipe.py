@@ -1,6 +1,6 @@
-"""One course of a program in a recipe for the compiled entry: its inputs, its run, what it writes and answers.
+"""One path of a program in a recipe for the compiled entry: its inputs, its run, what it writes and answers.
 
-A call that has begun (`entry`) goes along one course after the other. What the others did before they
+A call that has begun (`entry`) goes along one path after the other. What the others did before they
 turned out not to be the one is of no consequence: nothing outside is written before the last decision.
 """
 
@@ -22,7 +22,7 @@ from ...native.dispatch.code import ENTERED, TURNS
 from ...native.dispatch.entry import Label, Memory, Object, Operand, Recipe, Word
 from ...native.plan.plan import HostCall
 from .. import donation
-from ..capture.captured import Surroundings
+from ..capture.captured import Captures
 from ..program import Path
 from ..signature import Call
 from ..tracing import Constant, Number, epoch, output_of
@@ -33,17 +33,17 @@ _POOLED = 1 << 12
 
 
 class Rare(Exception):
-    """Something that no short way knows."""
+    """Something that no fast path knows."""
 
 
-class Course:
-    """Writes one course."""
+class PathWriter:
+    """Writes one path."""
 
     def __init__(
         self,
         recipe: Recipe,
         call: Call,
-        around: Surroundings,
+        captures: Captures,
         leaves: Sequence[Word],
         scalars: dict[int, np.ndarray[Any, Any]],
         path: Path,
@@ -53,7 +53,7 @@ class Course:
             raise Rare
         if not traced.is_plain:
             raise Rare
-        self.recipe, self.call, self.around, self.leaves, self.scalars = recipe, call, around, leaves, scalars
+        self.recipe, self.call, self.captures, self.leaves, self.scalars = recipe, call, captures, leaves, scalars
         self.path, self.traced, self.plan = path, traced, path.executor.program.plan
         self.do = recipe.do
         if path.writes and any(isinstance(s.kernel, HostCall) and s.kernel.when is None for s in self.plan.steps):
@@ -93,10 +93,10 @@ class Course:
     # -- turns
 
     def enter(self) -> None:
-        """Hold the turns of what is written; those of a course that was begun before are given back first."""
+        """Hold the turns of what is written; those of a path that was begun before are given back first."""
         if any(name == "enter" for name, *_ in self.recipe.code):
             self.do("leave", Word("header", 0))
-        for turn in self.path.turns(self.call.leaves, self.call.positions, self.around):
+        for turn in self.path.turns(self.call.leaves, self.call.positions, self.captures):
             self.recipe.kept[id(turn)] = turn
             self.do("enter", turn.address, Word("header", ENTERED), Word("header", TURNS))
 
@@ -107,7 +107,7 @@ class Course:
         for (kind, i), there in self.traced.grads_read:
             if kind != "cell gradient":
                 raise Rare
-            owner = self.recipe.value(Object(self.around.cells[i].tensor))  # type: ignore[attr-defined]
+            owner = self.recipe.value(Object(self.captures.cells[i].tensor))  # type: ignore[attr-defined]
             if there:
                 self.do("has_gradient", owner)
             else:
@@ -127,7 +127,7 @@ class Course:
             self.do("keep", self.leaves[self.call.positions[i]], self.kept[i])
 
     def is_called(self, kind: str, i: int) -> bool:
-        cell = self.around.cells[i] if kind == "cell" else None
+        cell = self.captures.cells[i] if kind == "cell" else None
         return cell is not None and not isinstance(cell, (TensorCell, ArrayCell)) and not _numbers(cell)
 
     def feed(self, k: int, kind: str, i: int, taken: bool) -> None:
@@ -147,7 +147,7 @@ class Course:
             else:
                 self.seat.table[self.seat.inputs[k]] = self.scalars[self.call.positions[i]].ctypes.data
             return
-        cell = self.around.cells[i]
+        cell = self.captures.cells[i]
         if kind == "cell gradient":
             assert isinstance(cell, TensorCell)
             word = self.recipe.value()
@@ -194,7 +194,7 @@ class Course:
         numbers = {
             k: cell
             for i, k, _ in self.traced.cell_writes
-            if not isinstance(cell := self.around.cells[i], (TensorCell, ArrayCell)) and _numbers(cell)
+            if not isinstance(cell := self.captures.cells[i], (TensorCell, ArrayCell)) and _numbers(cell)
         }
         gradients = {g: i for i, g in self.traced.cell_grads if g is not None}
         decisions = {g.output: g for g in self.traced.guards}
@@ -218,7 +218,7 @@ class Course:
                 item, end = view.dtype.itemsize, Label()
                 if k in gradients and k not in arrays and not self.may_fail and view.is_contiguous:
                     old, fresh = self.recipe.value(), Label()
-                    owner = self.around.cells[gradients[k]].tensor  # type: ignore[attr-defined]
+                    owner = self.captures.cells[gradients[k]].tensor  # type: ignore[attr-defined]
                     self.gradient(owner, view.dtype, view.shape, old, fresh)
                     self.do("reuse", old, place, word, *kinds_of(view.dtype, view.shape), otherwise=fresh)
                     self.do("jump", otherwise=end)
@@ -242,7 +242,7 @@ class Course:
 
     def is_buffer(self, i: int) -> bool:
         """Whether a cell's array is written to by whoever owns it, so that nothing else may share it."""
-        return not isinstance(self.around.cells[i], TensorCell)
+        return not isinstance(self.captures.cells[i], TensorCell)
 
     def shared(self, k: int, own: set[int]) -> Word | None:
         """The word of the array that an output without one of its own is: an input's, or another output's.
@@ -254,7 +254,7 @@ class Course:
         if source.kind == "input" and view == self.plan.inputs[source.index]:
             kind, i = self.traced.sources[source.index]
             if not source.donated:
-                owner = self.call.leaves[self.call.positions[i]] if kind == "argument" else self.around.cells[i]
+                owner = self.call.leaves[self.call.positions[i]] if kind == "argument" else self.captures.cells[i]
                 if k in own or not isinstance(owner, (Tensor, TensorCell)):
                     return None
             return self.fed.get(source.index)
@@ -272,7 +272,7 @@ class Course:
 
     def writes(self) -> None:
         for i, k, _ in self.traced.cell_writes:
-            cell = self.around.cells[i]
+            cell = self.captures.cells[i]
             if isinstance(cell, TensorCell):
                 self.do("write_tensor", Object(cell.tensor), self.results[k], self.recipe.hold())
             elif isinstance(cell, ArrayCell) and type(cell.items) is dict:
@@ -288,7 +288,7 @@ class Course:
             else:
                 raise Rare
         for i, g in self.traced.cell_grads:
-            owner = Object(self.around.cells[i].tensor)  # type: ignore[attr-defined]
+            owner = Object(self.captures.cells[i].tensor)  # type: ignore[attr-defined]
             if g is None:
                 self.do("write_none", owner, self.recipe.hold())
             else:
