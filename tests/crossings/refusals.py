@@ -171,12 +171,13 @@ def page() -> str:
         "",
         "Faults live where two mechanisms meet. So everything that programs usually do to tensors is tried in every",
         f"transform, loop and compiled call, with values of every kind: {len(IDIOMS)} idioms in {len(CONTEXTS)}",
-        f"contexts with {len(KINDS)} kinds of value, in every run of the tests. Each gives what NumPy gives",
+        f"contexts with {len(KINDS)} kinds of value. Each gives what NumPy gives",
         "(derivatives: what finite differences of NumPy give), or it is one of the refusals below, an error that says",
         "what to write instead. Nothing else may happen.",
         "",
         f"- **Contexts**: {', '.join(CONTEXTS)}. Compiled functions are called six times, with other values each time;",
-        "  all results are kept, and looked at again at the end.",
+        "  all results are kept, and looked at again at the end. What compiles is tried with float64 in every run of",
+        "  the tests, with the other kinds by turns (`pytest -m slow` tries the rest).",
         f"- **Kinds of value**: {kinds}.",
         "- **Idioms**: "
         + "; ".join(
