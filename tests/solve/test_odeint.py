@@ -203,30 +203,29 @@ def test_low_precision(dtype: str, tolerance: float) -> None:
 # -- stiff problems
 
 
-def robertson(t: Any, y: Any) -> Any:
+def robertson(y: Any) -> list[Any]:
     a, b, c = y[0], y[1], y[2]
     slow, fast = 0.04 * a - 1e4 * b * c, 3e7 * b * b
-    return wg.stack([-slow, slow - fast, fast])
+    return [-slow, slow - fast, fast]
 
 
-def van_der_pol(t: Any, y: Any) -> Any:
-    return wg.stack([y[1], 1000 * (1 - y[0] ** 2) * y[1] - y[0]])
+def van_der_pol(y: Any) -> list[Any]:
+    return [y[1], 1000 * (1 - y[0] ** 2) * y[1] - y[0]]
 
 
 @pytest.mark.parametrize(
-    ("f", "start", "ts", "most"),
+    ("changes", "start", "ts", "most"),
     [
         (robertson, [1.0, 0.0, 0.0], [0.0, 0.4, 40.0, 4e4, 1e8], 400),
         pytest.param(van_der_pol, [2.0, 0.0], [0.0, 500.0, 1000.0, 2000.0], 1000, marks=pytest.mark.slow),
     ],
     ids=["Robertson", "Van der Pol"],
 )
-def test_stiff_against_radau(f: Any, start: list[float], ts: list[float], most: int) -> None:
-    def plain(t: float, y: np.ndarray) -> np.ndarray:
-        found: np.ndarray = f(t, wg.asarray(y)).numpy()
-        return found
+def test_stiff_against_radau(changes: Any, start: list[float], ts: list[float], most: int) -> None:
+    def f(t: Any, y: Any) -> Any:
+        return wg.stack(changes(y))
 
-    exact = solve_ivp(plain, (ts[0], ts[-1]), start, "Radau", ts, rtol=1e-10, atol=1e-13).y.T
+    exact = solve_ivp(lambda t, y: changes(y.tolist()), (ts[0], ts[-1]), start, "Radau", ts, rtol=1e-9, atol=1e-13).y.T
     found = odeint(f, f64(start), ts, method="kvaerno5", rtol=1e-6, atol=1e-10, return_info=True)
     assert np.abs(found.ys.numpy() - exact).max() < 1e-5
     assert found.info.accepted + found.info.rejected < most
@@ -615,11 +614,16 @@ def _both(value: Callable[[Any, Any], Any]) -> None:
     assert (y0.tolist(), p.tolist()) == ([1.0, 0.5], 1.5)
 
 
+def _writing_options(name: str, adjoint: str) -> dict[str, Any]:
+    steps = 4 if name in FIXED else None
+    return {"method": name, "adjoint": adjoint, "steps": steps, "rtol": 1e-4, "atol": 1e-4}
+
+
 @pytest.mark.parametrize("adjoint", ADJOINTS)
 @pytest.mark.parametrize("name", METHODS)
-def test_f_may_write_to_its_arguments(name: str, adjoint: Any) -> None:
+def test_f_may_write_to_its_arguments(name: str, adjoint: str) -> None:
     ts = [0.0, 0.4, 1.0]
-    options: dict[str, Any] = {"method": name, "adjoint": adjoint, "steps": 4 if name in FIXED else None}
+    options = _writing_options(name, adjoint)
 
     def last(f: Any) -> Any:
         return lambda y0, p: odeint(f, y0, ts, p, **options)[-1].sum()
@@ -632,10 +636,27 @@ def test_f_may_write_to_its_arguments(name: str, adjoint: Any) -> None:
     _both(lambda f, at: odeint(f, at[0], ts, at[1], **options))
     _both(lambda f, at: wg.grad(last(f), argnums=(0, 1))(*at))
     _both(backward)
-    if adjoint == "discretise" and not TABLEAUX[name].implicit:
-        _both(lambda f, at: wg.jit(lambda y0, p: odeint(f, y0, ts, p, **options))(*at))
-        _both(lambda f, at: wg.jit(wg.grad(last(f), argnums=(0, 1)))(*at))
-        _both(lambda f, at: wg.vmap(lambda y0: odeint(f, y0, ts, at[1], **options))(wg.stack([at[0], 0.9 * at[0]])))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        # One stage, several stages, steps that may be rejected: explicit methods differ in numbers otherwise.
+        n if n in ("euler", "rk4", "tsit5") else pytest.param(n, marks=pytest.mark.slow)
+        for n in METHODS
+        if not TABLEAUX[n].implicit
+    ],
+)
+def test_f_may_write_to_its_arguments_where_it_is_traced(name: str) -> None:
+    ts = [0.0, 0.4, 1.0]
+    options = _writing_options(name, "discretise")
+
+    def last(f: Any) -> Any:
+        return lambda y0, p: odeint(f, y0, ts, p, **options)[-1].sum()
+
+    _both(lambda f, at: wg.jit(lambda y0, p: odeint(f, y0, ts, p, **options))(*at))
+    _both(lambda f, at: wg.jit(wg.grad(last(f), argnums=(0, 1)))(*at))
+    _both(lambda f, at: wg.vmap(lambda y0: odeint(f, y0, ts, at[1], **options))(wg.stack([at[0], 0.9 * at[0]])))
 
 
 def test_events_and_interpolations_give_values_of_their_own() -> None:
