@@ -9,8 +9,8 @@ tensor(-0.3135)
 
 from __future__ import annotations
 
-from .ops.elementwise.arithmetic import sigmoid as _sigmoid
 from .ops.neural.composites import log_softmax, softmax
+from .ops.pointwise.arithmetic import sigmoid as _sigmoid
 from .ops.reduce.norms import logsumexp
 from .ops.special.gamma import digamma as _digamma
 from .ops.special.gamma import erf as _erf

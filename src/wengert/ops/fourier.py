@@ -36,7 +36,7 @@ from ..core.spec import (
 )
 from ..core.tensor import Tensor, wrap
 from .aliases import alias
-from .elementwise.arithmetic import conj
+from .pointwise.arithmetic import conj
 from .structure.axes import roll
 from .structure.extend import pad_op
 from .structure.shapes import as_operand, cast, casted, check_device, int_args
@@ -105,7 +105,6 @@ def _spectrum(inverse: bool) -> Op:
             )
         ],
         reference=reference,
-        native=_LIBRARY,
         onnx=_PAIRS,
     )
 
@@ -215,7 +214,6 @@ rfft_op: Op = op(
     reference=lambda x, axis, norm: np.take(
         _by_matrix(x, axis, norm, False), np.arange(x.shape[axis] // 2 + 1), axis=axis
     ),
-    native=_LIBRARY,
     onnx=_PAIRS,
 )
 
@@ -236,7 +234,6 @@ irfft_op: Op = op(
         )
     ],
     reference=lambda x, axis, size, norm: _by_matrix(_whole_spectrum(x, axis, size), axis, norm, True).real,
-    native=_LIBRARY,
     onnx=_PAIRS,
 )
 

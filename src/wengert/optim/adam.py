@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.errors import DTypeError, ShapeError, fail
-from ..ops.elementwise.arithmetic import sqrt
-from ..ops.elementwise.selection import maximum
+from ..ops.pointwise.arithmetic import sqrt
+from ..ops.pointwise.selection import maximum
 from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops.elementwise.arithmetic import sqrt
+from ..ops.pointwise.arithmetic import sqrt
 from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 

@@ -185,7 +185,6 @@ def elementwise(
     algebra: Algebra | None = None,
     samples: Samples | None = None,
     reference: Callable[..., Any] | str | None = None,
-    native: str | Missing | None = None,
     onnx: str | Missing | None = None,
     source: str = "",
 ) -> Op:
@@ -210,7 +209,6 @@ def elementwise(
         algebra=algebra,
         samples=samples,
         reference=reference,
-        native=native,
         onnx=onnx,
         source=source,
         layout=",".join("()" for _ in _params(signature)) + "->()",

@@ -249,7 +249,6 @@ class Op:
         "algebra",
         "samples",
         "reference",
-        "native",
         "onnx",
         "bfloat16",
         "_save_plans",
@@ -284,7 +283,6 @@ class Op:
         algebra: Algebra | None = None,
         samples: Samples | None = None,
         reference: Callable[..., Any] | str | None = None,
-        native: str | Missing | None = None,
         onnx: str | Missing | None = None,
         front: Callable[..., Any] | None = None,
         listed: bool = True,
@@ -309,7 +307,7 @@ class Op:
         self.doc, self.source, self.layout = doc, source, layout
         self.algebra = algebra if algebra is not None else Algebra()
         self.samples, self.reference = samples, reference
-        self.native, self.onnx = native, onnx
+        self.onnx = onnx
         if infer is not None:
             self.infer = infer
         self.joint = facts if isinstance(facts, Joint) else None

@@ -37,7 +37,7 @@ from ...execute import scheduler
 from ...execute.jit.jit import Jit
 from ...execute.native.dispatch.entry import calls_natively
 from ...ops.contract import products as contract
-from ...ops.elementwise import selection
+from ...ops.pointwise import selection
 from ...transforms.batch import vmap as batch
 from ...transforms.batch.rules import Batched
 from ...transforms.checkpoint import checkpoint

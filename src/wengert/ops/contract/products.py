@@ -18,7 +18,7 @@ from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, broadcast_shapes, normalize_axis, show, spec_of
 from ...core.tensor import Tensor, ndarray, new
-from ..elementwise.arithmetic import conj, multiply
+from ..pointwise.arithmetic import conj, multiply
 from ..structure.axes import permute_op
 from .einsum import tensordot
 

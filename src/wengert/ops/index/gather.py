@@ -28,8 +28,8 @@ from ...core.spec import (
 )
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
-from ..elementwise.arithmetic import add
-from ..elementwise.selection import where
+from ..pointwise.arithmetic import add
+from ..pointwise.selection import where
 from ..structure.shapes import as_operand, broadcast, cast, reshaped
 from .inplace import update, value_for
 from .ops import (

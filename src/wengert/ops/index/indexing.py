@@ -23,7 +23,7 @@ from ...core.ops.record import bind, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
 from ...core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
-from ..elementwise.selection import where
+from ..pointwise.selection import where
 from ..structure.axes import permute_op
 from ..structure.shapes import broadcast, cast, reshaped
 from .inplace import check_write, old_version, value_for, write

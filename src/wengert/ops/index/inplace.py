@@ -28,10 +28,10 @@ from ...core.spec import broadcast_shapes, category, show
 from ...core.standins import replace
 from ...core.state.capture import note_write
 from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
-from ..elementwise import arithmetic as elementwise
-from ..elementwise import selection
-from ..elementwise.arithmetic import add, divide, multiply, pow, subtract
-from ..elementwise.selection import clip, remainder
+from ..pointwise import arithmetic as elementwise
+from ..pointwise import selection
+from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
+from ..pointwise.selection import clip, remainder
 from ..structure.shapes import broadcast, cast
 
 # -- versions

@@ -18,7 +18,7 @@ from ...core.errors import RangeError, ShapeError, fail
 from ...core.ops.declare import linear, op
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
-from ..elementwise.selection import where_op
+from ..pointwise.selection import where_op
 
 # One entry of a canonical static entries: an integer, (start, stop, step), or None for a new axis.
 Entry = int | tuple[int | None, int | None, int | None] | None

@@ -19,7 +19,7 @@ from ...core.ops.record import bind
 from ...core.spec import Spec, float32, int64, is_bfloat16, normalize_axis, show, spec_of
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
-from ..elementwise.selection import where_op
+from ..pointwise.selection import where_op
 from ..reduce.common import ordered, reduced_axes, reduced_shape
 from ..structure.assemble import along, resized
 from ..structure.shapes import as_operand, casted, reshaped

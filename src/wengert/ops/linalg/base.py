@@ -12,10 +12,9 @@ from ...core.errors import GradientError, ShapeError, WengertError, fail
 from ...core.ops.op import Missing
 from ...core.spec import Shape, Spec, category, float32, real_dtype, show
 from ...core.tensor import Tensor
-from ..elementwise.arithmetic import conj
+from ..pointwise.arithmetic import conj
 from ..reduce.common import inexact
 
-NO_KERNEL = Missing("it is a call of LAPACK, not a kernel")
 NO_ONNX = Missing("ONNX has no such operator")
 NO_SVD = ("has no singular value decomposition: it did not converge", "Scale the matrix, or compute in float64.")
 

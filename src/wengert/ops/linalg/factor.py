@@ -16,7 +16,6 @@ from ..contract.products import matmul_op
 from ..structure.assemble import concat_op
 from ..structure.diagonals import tril_op, triu_op
 from .base import (
-    NO_KERNEL,
     NO_ONNX,
     adjoint,
     hermitian,
@@ -74,7 +73,6 @@ cholesky_op: Op = op(
         Call((np.zeros((0, 0)),)),
     ],
     reference=_cholesky_by_columns,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Murray 2016, arXiv:1602.07527",
 )
@@ -194,7 +192,6 @@ qr_op: Op = op(
         Call((np.zeros((3, 0)),), {"complete": False}),
     ],
     reference=_householder,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Walter and Lehmann 2012, Optimization Methods and Software; wide ones: Roberts and Roberts 2020, "
     "arXiv:2009.10071",

@@ -14,13 +14,12 @@ from ...core.ops.record import bind
 from ...core.spec import Spec, show
 from ...core.tensor import Tensor, wrap
 from ..contract.products import matmul, matmul_op
-from ..elementwise.arithmetic import exp, imag, log
-from ..elementwise.selection import where, where_op
+from ..pointwise.arithmetic import exp, imag, log
+from ..pointwise.selection import where, where_op
 from ..reduce.ops import prod_op
 from ..structure.assemble import concat_op
 from ..structure.diagonals import diagonal_op, embed_diagonal
 from .base import (
-    NO_KERNEL,
     NO_ONNX,
     NO_SVD,
     adjoint,
@@ -132,7 +131,6 @@ adjugate_op: Op = op(
     layout="(n,n)->(n,n)",
     samples=lambda rng: [Call(c.args, order=1 if i in (2, 3, 4, 5) else 2) for i, c in enumerate(_determinants(rng))],
     reference=_minors,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Stewart 1998, Linear Algebra and its Applications 283",
 )
@@ -147,7 +145,6 @@ det_op: Op = op(
     layout="(n,n)->()",
     samples=_determinants,
     reference=_expanded,
-    native=NO_KERNEL,
     onnx="Det",
     source="Giles 2008, Collected matrix derivative results; the adjugate: Stewart 1998",
 )
@@ -193,7 +190,6 @@ slogdet_op: Op = op(
         Call((np.zeros((0, 0)),)),
     ],
     reference=_slogdet_reference,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results; complex: Boeddeker et al. 2017, arXiv:1701.00392",
 )
@@ -390,7 +386,6 @@ expm_op: Op = op(
         Call((np.zeros((0, 0)),)),
     ],
     reference=_series,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Higham 2005, SIAM J. Matrix Anal. Appl. 26",
 )
@@ -419,7 +414,6 @@ expm_frechet_op: Op = op(
         Call((normal(rng, 2, 2, complex=True), normal(rng, 2, 2, complex=True))),
     ],
     reference=_frechet_series,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Mathias 1996, SIAM J. Matrix Anal. Appl. 17; Al-Mohy and Higham 2009, same journal 30",
 )

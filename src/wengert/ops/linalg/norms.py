@@ -17,8 +17,8 @@ from ..aliases import alias, dim_alias
 from ..contract.einsum import outer as flattened_outer
 from ..contract.einsum import trace as trace_of_axes
 from ..contract.products import matmul
-from ..elementwise.arithmetic import conj
-from ..elementwise.selection import where_op
+from ..pointwise.arithmetic import conj
+from ..pointwise.selection import where_op
 from ..reduce.common import inexact
 from ..reduce.norms import vector_norm
 from ..structure.axes import moveaxis, roll

@@ -22,7 +22,6 @@ from ..structure.axes import moveaxis
 from ..structure.diagonals import tril_op, triu_op
 from ..structure.shapes import broadcast, reshaped
 from .base import (
-    NO_KERNEL,
     NO_ONNX,
     NO_SVD,
     adjoint,
@@ -101,7 +100,6 @@ solve_op: Op = op(
     layout="(n,n),(n,k)->(n,k)",
     samples=_systems(((2, 2), (2, 3)), ((2, 3, 3), (2, 3, 1)), ((0, 0), (0, 2)), ((2, 2), (2, 2))),
     reference=_by_elimination,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
 )
@@ -177,7 +175,6 @@ solve_triangular_op: Op = op(
         triangular=True,
     ),
     reference=_solve_triangular_reference,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
 )
@@ -197,7 +194,6 @@ inv_op: Op = op(
         Call((np.zeros((2, 0, 0)),)),
     ],
     reference=lambda x: _by_elimination(x, np.broadcast_to(np.eye(x.shape[-1]), x.shape)),
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
 )
@@ -263,7 +259,6 @@ pinv_op: Op = op(
         Call((np.zeros((0, 3)),), {"rtol": None}),
     ],
     reference=_pinv_reference,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
 )
@@ -313,7 +308,6 @@ lstsq_op: Op = op(
         Call((np.zeros((2, 0)), normal(rng, 2, 1)), {"rtol": None}),
     ],
     reference=lambda a, b, rtol: _pinv_reference(a, rtol) @ b,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
 )

@@ -16,11 +16,10 @@ from ...core.ops.record import bind
 from ...core.spec import Spec, complex64, complex_dtype
 from ...core.tensor import Tensor
 from ..contract.products import matmul_op
-from ..elementwise.arithmetic import imag, real
+from ..pointwise.arithmetic import imag, real
 from ..structure.diagonals import diagonal_op, embed_diagonal
 from ..structure.shapes import cast
 from .base import (
-    NO_KERNEL,
     NO_ONNX,
     NO_SVD,
     adjoint,
@@ -123,7 +122,6 @@ eigh_op: Op = op(
         Call((np.zeros((0, 0)),)),
     ],
     reference=_eigh_reference,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
 )
@@ -149,7 +147,6 @@ eigvalsh_op: Op = op(
         Call((np.eye(2),), order=0),
     ],
     reference=lambda x: _eigh_reference(x)[0],
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
 )
@@ -273,7 +270,6 @@ eig_op: Op = op(
         Call((well_conditioned(rng, 2, 2, complex=True),), order=0),
     ],
     reference=_eig_reference,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results; Boeddeker et al. 2017, arXiv:1701.00392",
 )
@@ -413,7 +409,6 @@ svd_op: Op = op(
         Call((normal(rng, 2, 3, complex=True),), {"full": False}, order=0),  # phases are LAPACK's choice
     ],
     reference=_svd_reference,
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition; Wan and Zhang 2019, arXiv:1909.02659",
 )
@@ -440,7 +435,6 @@ svdvals_op: Op = op(
         Call((np.zeros((0, 2)),)),
     ],
     reference=lambda x: np.sqrt(_eigh_reference(_gram(x))[0][..., ::-1]) if x.size else np.zeros(0),
-    native=NO_KERNEL,
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition",
 )

@@ -12,14 +12,14 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import composite, public
 from ...core.ops.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
+from ...core.ops.sampling import unary
 from ...core.spec import category, float32, float64, normalize_axis
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..blocks import blockwise
-from ..elementwise.arithmetic import exp, expm1, log1p, multiply, negative, sigmoid, tanh
-from ..elementwise.selection import maximum, minimum, where, where_op
+from ..pointwise.arithmetic import exp, expm1, log1p, multiply, negative, sigmoid, tanh
+from ..pointwise.selection import maximum, minimum, where, where_op
 from ..reduce.common import running_dtype
-from ..sampling import unary
 from ..special.gamma import erfc
 from ..structure.assemble import chunk
 from ..structure.shapes import as_operand, casted

@@ -19,8 +19,8 @@ from ...core.ops.op import Call, Joint, Missing
 from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, broadcast_shapes, show
 from ...core.tensor import Tensor, asarray
-from ..elementwise.arithmetic import exp, multiply
-from ..elementwise.selection import where, where_op
+from ..pointwise.arithmetic import exp, multiply
+from ..pointwise.selection import where, where_op
 from ..reduce.common import running_dtype
 from ..reduce.norms import logsumexp
 from ..reduce.ops import max_op

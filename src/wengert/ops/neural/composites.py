@@ -15,8 +15,8 @@ from ...core.spec import Spec, float32, normalize_axis, show
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..contract.products import matmul_op
-from ..elementwise.arithmetic import exp, log, negative
-from ..elementwise.selection import where
+from ..pointwise.arithmetic import exp, log, negative
+from ..pointwise.selection import where
 from ..random.draws import draw_with, key_words
 from ..random.functions import random_bernoulli
 from ..random.generator import Generator, draw

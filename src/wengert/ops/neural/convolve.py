@@ -97,7 +97,6 @@ convolve: Op = op(
     source="Dumoulin & Visin 2016, A guide to convolution arithmetic for deep learning",
     samples=_samples_convolve,
     reference=definitions.convolve,
-    native=Missing("an implicit matrix product, not a scalar expression"),
     onnx="Conv",
 )
 
@@ -121,7 +120,6 @@ convolve_transpose: Op = op(
     source="Dumoulin & Visin 2016, A guide to convolution arithmetic for deep learning",
     samples=_samples_transpose,
     reference=definitions.convolve_transpose,
-    native=Missing("an implicit matrix product, not a scalar expression"),
     onnx="ConvTranspose",
 )
 
@@ -150,7 +148,6 @@ convolve_kernel: Op = op(
     doc="The transpose of convolve in its kernel: x and a cotangent y of its result to w's shape.",
     samples=_samples_kernel,
     reference=definitions.convolve_kernel,
-    native=Missing("an implicit matrix product, not a scalar expression"),
     onnx=Missing("no such operator"),
 )
 

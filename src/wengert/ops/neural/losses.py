@@ -14,9 +14,9 @@ from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, category, float16, float32, show
 from ...core.tensor import Tensor, asarray
-from ..elementwise.arithmetic import exp, log, log1p, negative, sigmoid
-from ..elementwise.selection import abs, maximum, minimum, where
 from ..index.gather import gather_op, one_hot_op
+from ..pointwise.arithmetic import exp, log, log1p, negative, sigmoid
+from ..pointwise.selection import abs, maximum, minimum, where
 from ..probabilities import check_probabilities, probability_op
 from ..reduce.common import divided, narrowed, running_dtype, widened
 from ..structure.axes import permute_op

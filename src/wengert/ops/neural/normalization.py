@@ -19,8 +19,8 @@ from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
 from ...core.state.capture import get_capture
 from ...core.tensor import Tensor, asarray
 from ..aliases import dim_alias
-from ..elementwise.arithmetic import negative, rsqrt
-from ..elementwise.selection import maximum
+from ..pointwise.arithmetic import negative, rsqrt
+from ..pointwise.selection import maximum
 from ..reduce.common import add_up, count, divided, narrowed, reduced_shape, running_dtype, widened
 from ..reduce.norms import vector_norm
 from ..reduce.ops import mean_op

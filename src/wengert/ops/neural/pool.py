@@ -24,9 +24,6 @@ from ...core.tensor import Tensor, asarray
 from .. import definitions
 from .windows import Pads, Size, check_geometry, check_windows, int_tuple, output_size, overlap
 
-_NO_SCALAR = Missing("a loop over windows, not a scalar expression")
-
-
 # -- geometry
 
 
@@ -282,7 +279,6 @@ max_pool: Op = op(
     doc="The maximum of each window over the trailing dimensions.",
     samples=_samples_max,
     reference=definitions.max_pool,
-    native=_NO_SCALAR,
     onnx="MaxPool",
 )
 
@@ -293,7 +289,6 @@ argmax_pool: Op = op(
     doc="The number, within each window, of its first greatest element.",
     samples=_samples_max,
     reference=definitions.argmax_pool,
-    native=_NO_SCALAR,
     onnx=Missing("MaxPool's second result counts over the input, not within the window"),
 )
 
@@ -318,7 +313,6 @@ pool_select: Op = op(
     doc="From each window the element whose number within the window is given.",
     samples=_samples_select,
     reference=definitions.pool_select,
-    native=_NO_SCALAR,
     onnx=Missing("no such operator"),
 )
 
@@ -338,7 +332,6 @@ pool_scatter: Op = op(
     doc="The transpose of pool_select: each value added where its window's element was.",
     samples=_samples_scatter,
     reference=definitions.pool_scatter,
-    native=_NO_SCALAR,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
 )
 
@@ -358,7 +351,6 @@ sum_pool: Op = op(
     doc="The sum of each window over the trailing dimensions.",
     samples=_samples_sum,
     reference=definitions.sum_pool,
-    native=_NO_SCALAR,
     onnx=Missing("AveragePool times the window's size"),
 )
 
@@ -376,7 +368,6 @@ spread_pool: Op = op(
     doc="The transpose of sum_pool: each value added to every element of its window.",
     samples=_samples_spread,
     reference=definitions.spread_pool,
-    native=_NO_SCALAR,
     onnx=Missing("no such operator"),
 )
 

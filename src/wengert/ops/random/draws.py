@@ -62,7 +62,6 @@ def at(drawing: Op) -> Op:
         source=drawing.source,
         samples=samples,
         reference=forward if drawing.reference is None else _unfed(drawing),
-        native=drawing.native,
         onnx=drawing.onnx,
     )
 
@@ -148,7 +147,6 @@ random_key = op(
     reference=lambda key, position, domain: np.random.Philox(
         key=key, counter=((int(position) & ((1 << 128) - 1)) | domain << 192) - 1
     ).random_raw(2),
-    native=Missing("a counter-based cipher, not a scalar expression"),
     onnx=Missing("ONNX has no keys of random numbers"),
 )
 

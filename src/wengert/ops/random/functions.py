@@ -114,8 +114,6 @@ def _samples(shapes: Sequence[Shape], **attrs: Any) -> Any:
 
 _SHAPES: tuple[Shape, ...] = ((), (5,), (2, 3), (0, 2))
 _SEEDED = Missing("ONNX's random operators do not say which numbers a seed gives")
-_NO_SCALAR = Missing("a counter-based loop of its own, not a scalar expression")
-
 random_bits = op(
     "random_bits(; key, counter, shape, dtype: word_dtype)",
     philox.bits,
@@ -124,7 +122,6 @@ random_bits = op(
     doc="Random words of 32 or 64 bits (uint32, uint64).",
     source=_SOURCE,
     samples=_samples(_SHAPES, dtype=uint64),
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -136,7 +133,6 @@ random_uniform = op(
     doc="Uniform random numbers in [0, 1).",
     source=_SOURCE,
     samples=_samples(_SHAPES, dtype=float64),
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -148,7 +144,6 @@ random_normal = op(
     doc="Standard normal random numbers.",
     source="Box & Muller 1958, A note on the generation of random normal deviates",
     samples=_samples(_SHAPES, dtype=float64),
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -160,7 +155,6 @@ random_bernoulli = op(
     doc="True with probability p.",
     source=_SOURCE,
     samples=_samples(_SHAPES, p=0.3),
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -173,7 +167,6 @@ random_integers = op(
     source="Lemire 2019, Fast random integer generation in an interval (without its rejection: the bias "
     "is below (high - low) / 2**64)",
     samples=_samples(_SHAPES, dtype=int64, low=-3, high=9),
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -184,7 +177,6 @@ random_permutation = op(
     kind="source",
     doc="The integers from 0 to n - 1 in random order.",
     samples=lambda rng: [Call((), {"key": (2, 1), "counter": 5, "n": n}) for n in (0, 1, 7)],
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -200,7 +192,6 @@ random_categorical = op(
         Call((rng.standard_normal((2, 3)),), {"key": (2, 1), "counter": 0, "shape": (4, 2)}),
     ],
     reference=definitions.random_categorical,
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -216,7 +207,6 @@ random_multinomial = op(
         for shape, n, replacement in (((4,), 3, False), ((2, 3), 2, False), ((2, 3), 5, True), ((3,), 0, True))
     ],
     reference=definitions.random_multinomial,
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 

@@ -23,7 +23,7 @@ from ...core.ops.op import TABLE, Call, Missing, Op, Partial
 from ...core.ops.operands import promote_tensors
 from ...core.spec import Shape, Spec, broadcast_shapes, category, default_float, normalize_shape, show
 from ...core.tensor import Tensor
-from ..elementwise.arithmetic import exp
+from ..pointwise.arithmetic import exp
 from ..special.gamma import _lgamma
 from ..special.incomplete_gamma import gamma_ratio
 from ..special.wide import Array
@@ -131,7 +131,6 @@ def _infer_parameters(*specs: Any, shape: Shape, **_: Any) -> Spec:
     return spec
 
 
-_NO_SCALAR = Missing("it rejects, a data-dependent number of times")
 _SEEDED = Missing("ONNX has no such random operator")
 
 
@@ -167,7 +166,6 @@ random_loggamma: Op = op(
     "Implicit reparameterization gradients",
     samples=_samples((0.2, 5.0)),
     reference=definitions.random_loggamma,
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 
@@ -272,7 +270,6 @@ random_poisson = op(
     source="Hörmann 1993, The transformed rejection method for generating Poisson random variables",
     samples=_samples((0.1, 40.0)),
     reference=definitions.random_poisson,
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 random_binomial = op(
@@ -284,7 +281,6 @@ random_binomial = op(
     source="Hörmann 1993, The generation of binomial random variates",
     samples=_binomial_samples,
     reference=definitions.random_binomial,
-    native=_NO_SCALAR,
     onnx=_SEEDED,
 )
 

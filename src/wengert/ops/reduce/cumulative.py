@@ -17,7 +17,7 @@ from ...core.ops.record import another, bind
 from ...core.spec import Spec, as_dtype, bool_, normalize_axis, show
 from ...core.tensor import Tensor, wrap
 from ..aliases import dim_alias
-from ..elementwise.arithmetic import conj
+from ..pointwise.arithmetic import conj
 from ..structure.assemble import along, concat_op
 from ..structure.shapes import as_operand, casted
 from .common import running_dtype, summed_dtype
@@ -111,7 +111,6 @@ cumulative_sum_op: Op = linear(
         Call((rng.normal(size=(2, 0)),), {"axis": -1, "reverse": False}),
     ],
     reference=_by_hand(lambda a, b: a + b),
-    native=SEQUENTIAL,
     onnx="CumSum",
 )
 
@@ -163,7 +162,6 @@ linear_recurrence: Op = op(
         Call((np.array([0.5, 0.0, 2.0]), rng.normal(size=3)), {"axis": -1, "reverse": False}),
     ],
     reference=_recur_by_hand,
-    native=SEQUENTIAL,
     onnx=Missing("needs Scan with a body of its own"),
     source="Blelloch, Prefix sums and their applications, 1990, section 1.4",
 )
@@ -211,7 +209,6 @@ cumulative_prod_op: Op = op(
         Call((rng.normal(size=(2, 3, 2)),), {"axis": -3, "exclusive": True, "reverse": False}),
     ],
     reference=_by_hand(mul),
-    native=SEQUENTIAL,
     onnx=Missing("no running product"),
 )
 

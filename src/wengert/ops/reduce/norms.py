@@ -14,8 +14,8 @@ from ...core.ops.record import bind
 from ...core.spec import real_dtype
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
-from ..elementwise.arithmetic import conj, exp, real, sqrt
-from ..elementwise.selection import where_op
+from ..pointwise.arithmetic import conj, exp, real, sqrt
+from ..pointwise.selection import where_op
 from ..structure.shapes import casted
 from .common import (
     Axis,

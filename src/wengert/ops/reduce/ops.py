@@ -16,8 +16,8 @@ from ...core.arrays import ARRAY_ALWAYS
 from ...core.ops.declare import composite, op
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.spec import Shape, bool_, int64, real_dtype
-from ..elementwise.arithmetic import sqrt
-from ..elementwise.selection import where_op
+from ..pointwise.arithmetic import sqrt
+from ..pointwise.selection import where_op
 from ..structure.shapes import broadcast, cast
 from .common import (
     add_up,

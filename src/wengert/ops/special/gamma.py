@@ -17,10 +17,10 @@ from ...core.errors import DTypeError, GraphError, fail
 from ...core.ops.declare import elementwise, op, public
 from ...core.ops.op import Algebra, Call, Missing, Op, Partial
 from ...core.ops.record import bind
+from ...core.ops.sampling import unary
 from ...core.spec import Spec, category, inexact_dtype
 from ...core.tensor import Tensor
-from ..elementwise.arithmetic import exp
-from ..sampling import unary
+from ..pointwise.arithmetic import exp
 from ..structure.shapes import as_operand, cast
 
 Array = np.ndarray[Any, Any]
@@ -148,7 +148,6 @@ erf = elementwise(
     algebra=Algebra(monotone=1, range="[-1, 1]", odd=True),
     samples=unary((-3.0, 3.0), (3.0, 7.0)),
     reference="scipy.special.erf",
-    native="erf",
     onnx="Erf",
     source=_ERF_SOURCE,
 )
@@ -161,7 +160,6 @@ erfc = elementwise(
     algebra=Algebra(monotone=-1, range="[0, 2]"),
     samples=unary((-3.0, 3.0), (3.0, 7.0)),
     reference="scipy.special.erfc",
-    native="erfc",
     onnx=Missing("ONNX writes it as Sub(1, Erf(x)), which loses its accuracy"),
     source=_ERF_SOURCE,
 )
@@ -233,7 +231,6 @@ lgamma = elementwise(
     "about 1 are.",
     samples=unary((0.2, 5.0), (5.0, 20.0), (-1.8, -1.2)),
     reference="scipy.special.gammaln",
-    native="lgamma",
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 5.11.1 (Stirling's series), 5.5.1 (recurrence), 5.5.3 (reflection)",
 )
@@ -304,7 +301,6 @@ digamma: Op = elementwise(
     "zeros at negative numbers, between whole ones, as accurate as numbers about 1 are.",
     samples=unary((0.2, 5.0), (5.0, 20.0), (-1.8, -1.2)),
     reference="scipy.special.digamma",
-    native="digamma",
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 5.11.2 (asymptotic series), 5.5.2 (recurrence), 5.5.4 (reflection)",
 )
@@ -388,7 +384,6 @@ polygamma_op: Op = op(
         )
     ],
     reference=_polygamma_reference,
-    native=Missing("it has a loop over a data-dependent number of terms"),
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 25.11.5 (Hurwitz zeta by Euler-Maclaurin), 5.15.6 (reflection)",
 )

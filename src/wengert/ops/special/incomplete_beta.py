@@ -20,10 +20,10 @@ import numpy as np
 
 from ...core.ops.declare import broadcasting, elementwise, op
 from ...core.ops.op import Algebra, Call, Missing, Op, Partial
-from ..elementwise.arithmetic import exp, log, log1p
-from ..elementwise.selection import where
-from ..elementwise.xlogy import xlog1py, xlogy
-from ..sampling import binary
+from ...core.ops.sampling import binary
+from ..pointwise.arithmetic import exp, log, log1p
+from ..pointwise.selection import where
+from ..pointwise.xlogy import xlog1py, xlogy
 from .gamma import _STIRLING, _lgamma, digamma, polygamma_op
 from .incomplete_gamma import as_wide_as, wider
 from .wide import Array, choose, horner, in_float64, log_remainder
@@ -89,7 +89,6 @@ betaln_op = elementwise(
     algebra=Algebra(commutes=True),
     samples=binary((0.3, 20.0), (0.3, 20.0), order=2),
     reference="scipy.special.betaln",
-    native=_NO_NATIVE,
     onnx=_NO_ONNX,
     source="DLMF 5.12.1; Didonato & Morris 1992 for large arguments",
 )
@@ -168,7 +167,6 @@ betainc_op: Op = elementwise(
         for a, s in (((0.5, 4.0), (2, 3)), ((11.0, 20.0), (3,)), ((0.5, 2.0), ()))
     ],
     reference="scipy.special.betainc",
-    native=_NO_NATIVE,
     onnx=_NO_ONNX,
     source="DLMF 8.17.1; Takahasi & Mori 1974, Double exponential formulas for numerical integration",
 )
@@ -265,6 +263,5 @@ betainc_slope: Op = op(
         for i, j, s in ((1, 0, (2, 3)), (0, 1, (3,)), (1, 1, ()), (2, 0, (3,)))
     ],
     reference=np.vectorize(_mp_slope, otypes=[float]),
-    native=_NO_NATIVE,
     onnx=_NO_ONNX,
 )

@@ -21,11 +21,11 @@ import numpy as np
 
 from ...core.ops.declare import broadcasting, elementwise, op
 from ...core.ops.op import Algebra, Call, Missing, Op, Partial
+from ...core.ops.sampling import binary
 from ...core.spec import float64
-from ..elementwise.arithmetic import exp, log
-from ..elementwise.selection import where
-from ..elementwise.xlogy import xlogy
-from ..sampling import binary
+from ..pointwise.arithmetic import exp, log
+from ..pointwise.selection import where
+from ..pointwise.xlogy import xlogy
 from ..structure.shapes import cast
 from .gamma import _STIRLING, _lgamma, _lgamma_2_plus, digamma, lgamma, polygamma_op
 from .wide import Array, choose, exp_remainder, gauss_legendre, horner, in_float64, log_remainder
@@ -224,7 +224,6 @@ gamma_ratio: Op = op(
         )
     ],
     reference=np.vectorize(_mp_ratio, otypes=[float]),
-    native=_NO_NATIVE,
     onnx=_NO_ONNX,
     source="Figurnov, Mohamed & Mnih 2018, Implicit reparameterization gradients",
 )
@@ -274,7 +273,6 @@ gammainc_op: Op = elementwise(
         )
     ],
     reference="scipy.special.gammainc",
-    native=_NO_NATIVE,
     onnx=_NO_ONNX,
     source="DLMF 8.5.1, 8.6.3, 8.6.5",
 )
@@ -288,7 +286,6 @@ gammaincc_op: Op = elementwise(
     algebra=Algebra(range="[0, 1]"),
     samples=binary((0.3, 3.0), (0.3, 6.0), order=2),
     reference="scipy.special.gammaincc",
-    native=_NO_NATIVE,
     onnx=_NO_ONNX,
     source="DLMF 8.6.5; Gil, Segura & Temme 2012 for small a",
 )

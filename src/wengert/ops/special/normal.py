@@ -9,10 +9,10 @@ import numpy as np
 
 from ...core.ops.declare import elementwise
 from ...core.ops.op import Algebra, Missing, Op
-from ..elementwise.arithmetic import exp, sqrt
-from ..elementwise.selection import sign, where
+from ...core.ops.sampling import unary
+from ..pointwise.arithmetic import exp, sqrt
+from ..pointwise.selection import sign, where
 from ..reduce.common import running_dtype
-from ..sampling import unary
 from ..structure.shapes import cast
 from .gamma import _ERFCX, _SQRT_PI, _erf_near_zero
 from .wide import Array, choose, horner, in_float64
@@ -72,7 +72,6 @@ erfinv_op: Op = elementwise(
     algebra=Algebra(monotone=1, odd=True),
     samples=unary((-0.9, 0.9), (0.9, 0.99)),
     reference="scipy.special.erfinv",
-    native="erfinv",
     onnx=_NO_ONNX,
     source="Newton's and Halley's method on erf and log erfc",
 )
@@ -99,7 +98,6 @@ ndtri_op: Op = elementwise(
     algebra=Algebra(monotone=1),
     samples=unary((0.1, 0.9), (0.01, 0.1), (0.9, 0.99)),
     reference="scipy.special.ndtri",
-    native="ndtri",
     onnx=_NO_ONNX,
 )
 
@@ -132,7 +130,6 @@ ndtr_op: Op = elementwise(
     algebra=Algebra(monotone=1, range="[0, 1]"),
     samples=unary((-3.0, 3.0), (-8.0, -3.0)),
     reference="scipy.special.ndtr",
-    native="ndtr",
     onnx=_NO_ONNX,
 )
 
@@ -175,7 +172,6 @@ log_ndtr_op: Op = elementwise(
     algebra=Algebra(monotone=1, range="(-inf, 0]"),
     samples=unary((-3.0, 3.0), (-20.0, -3.0)),
     reference="scipy.special.log_ndtr",
-    native="log_ndtr",
     onnx=_NO_ONNX,
 )
 
@@ -272,7 +268,6 @@ i0e_op: Op = elementwise(
     algebra=Algebra(even=True, range="(0, 1]"),
     samples=unary((0.5, 8.0), (-8.0, -0.5), (30.0, 80.0)),
     reference="scipy.special.i0e",
-    native=Missing("no kernel"),
     onnx=_NO_ONNX,
     source="DLMF 10.25.2, 10.40.1",
 )
@@ -286,7 +281,6 @@ i1e_op: Op = elementwise(
     algebra=Algebra(odd=True, range="(-1, 1)"),
     samples=unary((0.5, 8.0), (-8.0, -0.5), (30.0, 80.0)),
     reference="scipy.special.i1e",
-    native=Missing("no kernel"),
     onnx=_NO_ONNX,
     source="DLMF 10.25.2, 10.40.1",
 )

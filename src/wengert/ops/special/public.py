@@ -7,11 +7,11 @@ from typing import Any
 
 from ...core.ops.operands import promote_tensors
 from ...core.tensor import Tensor
-from ..elementwise.arithmetic import atanh, exp, log, log1p, negative
-from ..elementwise.selection import abs as absolute
-from ..elementwise.selection import where
-from ..elementwise.xlogy import xlog1py as xlog1py_op
-from ..elementwise.xlogy import xlogy as xlogy_op
+from ..pointwise.arithmetic import atanh, exp, log, log1p, negative
+from ..pointwise.selection import abs as absolute
+from ..pointwise.selection import where
+from ..pointwise.xlogy import xlog1py as xlog1py_op
+from ..pointwise.xlogy import xlogy as xlogy_op
 from ..structure.shapes import as_operand
 from .incomplete_beta import betainc_op, betaln_op
 from .incomplete_gamma import gammainc_op, gammaincc_op

@@ -73,7 +73,6 @@ zeta_op: Op = op(
         for n, shape in ((0, (2, 3)), (1, (3,)), (2, ()))
     ],
     reference=np.vectorize(_mp_zeta, otypes=[float]),
-    native=Missing("it has a loop over a data-dependent number of terms"),
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 25.11.5",
 )

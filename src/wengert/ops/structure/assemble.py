@@ -17,7 +17,7 @@ from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
-from .shapes import MOVES, as_operand, broadcast_to, int_args, reshaped
+from .shapes import as_operand, broadcast_to, int_args, reshaped
 
 # An op with as many results as its attributes say.
 MANY = -1
@@ -87,7 +87,6 @@ concat_op: Op = linear(
         Call((rng.normal(size=(3,)),), {"axis": -1}),
     ],
     reference=lambda *xs, axis: np.moveaxis(np.array([row for x in xs for row in np.moveaxis(x, axis, 0)]), 0, axis),
-    native=MOVES,
     onnx="Concat",
 )
 
@@ -113,7 +112,6 @@ split_op: Op = op(
         Call((rng.normal(size=(3,)),), {"sizes": (3,), "axis": -1}),
     ],
     reference=lambda x, sizes, axis: tuple(np.split(x, np.cumsum(sizes)[:-1], axis)),
-    native=MOVES,
     onnx="Split",
 )
 
@@ -280,7 +278,6 @@ stack_op: Op = linear(
         Call((rng.normal(size=()), rng.normal(size=())), {"axis": -1}),
     ],
     reference=lambda *xs, axis: np.moveaxis(np.array(xs), 0, axis),
-    native=MOVES,
     onnx=Missing("no operator; Unsqueeze and Concat do it"),
 )
 
@@ -310,7 +307,6 @@ unstack_op: Op = op(
         Call((rng.normal(size=(2,)),), {"axis": -1}),
     ],
     reference=lambda x, axis: tuple(np.take(x, i, axis) for i in range(x.shape[axis])),
-    native=MOVES,
     onnx=Missing("no operator; Split and Squeeze do it"),
 )
 

@@ -14,7 +14,7 @@ from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axes, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from ..aliases import alias, dim_alias
-from .shapes import MOVES, as_operand, int_args, reshaped
+from .shapes import as_operand, int_args, reshaped
 
 Axes = int | tuple[int, ...] | list[int]
 
@@ -61,7 +61,6 @@ permute_op: Op = linear(
         Call((rng.normal(size=()),), {"axes": ()}),
     ],
     reference=lambda x, axes: np.moveaxis(x, axes, tuple(range(-len(axes), 0))),
-    native=MOVES,
     onnx="Transpose",
 )
 
@@ -227,7 +226,6 @@ squeeze_op: Op = linear(
         Call((rng.normal(size=(1,)),), {"axis": (-1,)}),
     ],
     reference=lambda x, axis: x.sum(axis=axis),
-    native=MOVES,
     onnx="Squeeze",
 )
 
@@ -247,7 +245,6 @@ expand_dims_op: Op = linear(
         Call((rng.normal(size=()),), {"axis": -1}),
     ],
     reference=lambda x, axis: np.stack([x], axis),
-    native=MOVES,
     onnx="Unsqueeze",
 )
 
@@ -340,7 +337,6 @@ flip_op: Op = linear(
         Call((rng.normal(size=()),), {"axis": ()}),
     ],
     reference=lambda x, axis: x[tuple(slice(None, None, -1 if i in axis else 1) for i in range(-x.ndim, 0))],
-    native=MOVES,
     onnx=Missing("no operator; Slice with a step of -1 does it"),
 )
 
@@ -366,7 +362,6 @@ roll_op: Op = linear(
         Call((rng.normal(size=(2, 3)),), {"shift": (1, 1), "axis": (-1, -1)}),
     ],
     reference=lambda x, shift, axis: _rolled(x, shift, axis),
-    native=MOVES,
     onnx=Missing("no operator; two Slice and a Concat do it"),
 )
 

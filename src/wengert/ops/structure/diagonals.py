@@ -13,7 +13,7 @@ from ...core.ops.record import bind
 from ...core.spec import Spec, normalize_axis, show, spec_of
 from ...core.tensor import Tensor
 from .axes import moveaxis
-from .shapes import MOVES, as_operand, int_args
+from .shapes import as_operand, int_args
 
 # -- triangles
 
@@ -151,7 +151,6 @@ diagonal_op: Op = linear(
         ],
         -1,
     ),
-    native=MOVES,
     onnx=Missing("no operator; GatherND does it"),
 )
 
@@ -174,7 +173,6 @@ embed_diagonal: Op = linear(
         np.eye(x.shape[-1], rows, max(0, -offset)),
         np.eye(x.shape[-1], columns, max(0, offset)),
     ),
-    native=MOVES,
     onnx=Missing("no operator; ScatterND does it"),
 )
 

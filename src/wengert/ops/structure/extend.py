@@ -16,7 +16,7 @@ from ...core.tensor import Tensor, wrap
 from ..aliases import alias, dim_alias
 from .assemble import along, concat_op, resized
 from .axes import flip
-from .shapes import MOVES, as_operand, broadcast_to, int_args, reshaped
+from .shapes import as_operand, broadcast_to, int_args, reshaped
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -67,7 +67,6 @@ pad_op: Op = linear(
         Call((rng.normal(size=()),), {"widths": ()}),
     ],
     reference=lambda x, widths: np.pad(x, ((0, 0),) * (x.ndim - len(widths)) + widths) if x.ndim else x,
-    native=MOVES,
     onnx="Pad",
 )
 
@@ -195,7 +194,6 @@ tile_op: Op = linear(
     reference=lambda x, repetitions: x[
         (Ellipsis, *np.ix_(*(np.arange(n * r) % n for n, r in zip(x.shape[x.ndim - len(repetitions) :], repetitions))))
     ],
-    native=MOVES,
     onnx="Tile",
 )
 
@@ -293,7 +291,6 @@ repeat_op: Op = linear(
         [i for i in range(x.shape[axis]) for _ in range(repeats if isinstance(repeats, int) else repeats[i])],
         axis,
     ),
-    native=MOVES,
     onnx=Missing("no operator; Gather does it"),
 )
 

@@ -16,7 +16,7 @@ from ...core.dims import Dim
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
-from ...core.ops.op import TABLE, Call, Missing, Op
+from ...core.ops.op import TABLE, Call, Op
 from ...core.ops.record import another, bind, record_one
 from ...core.spec import (
     DType,
@@ -42,8 +42,6 @@ from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak_number
 from ...core.tensor import Tensor, asarray, new
 from ..aliases import dim_alias
-
-MOVES = Missing("it moves data and computes nothing")
 
 
 def as_operand(x: Any) -> Tensor:
@@ -100,7 +98,6 @@ reshape_op: Op = linear(
         Call((rng.normal(size=(0, 3)),), {"shape": (3, 0, 2)}),
     ],
     reference=lambda x, shape: np.fromiter(x.flat, x.dtype, x.size).reshape(shape),
-    native=MOVES,
     onnx="Reshape",
 )
 
@@ -334,7 +331,6 @@ broadcast: Op = linear(
         Call((rng.normal(size=(2, 3)).T,), {"shape": (2, 3, 2)}),
     ],
     reference=lambda x, shape: x * np.ones(shape),
-    native=MOVES,
     onnx="Expand",
 )
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...core.ops.declare import elementwise
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import SCALARS
-from ..sampling import binary
+from ...core.ops.sampling import binary
 from .arithmetic import log, log1p
 from .selection import where
 
@@ -43,7 +43,6 @@ xlogy: Op = elementwise(
     public="",
     samples=_samples,
     reference="scipy.special.xlogy",
-    native="xlogy",
     onnx=_NO_ONNX,
 )
 xlog1py: Op = elementwise(
@@ -58,6 +57,5 @@ xlog1py: Op = elementwise(
     public="",
     samples=_samples,
     reference="scipy.special.xlog1py",
-    native="xlog1py",
     onnx=_NO_ONNX,
 )

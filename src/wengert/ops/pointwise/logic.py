@@ -13,9 +13,9 @@ from ...core.errors import DTypeError, fail
 from ...core.ops.declare import METHODS, PUBLIC, elementwise, public
 from ...core.ops.op import Algebra, Missing, Op
 from ...core.ops.operands import promote_tensors
+from ...core.ops.sampling import apart, booleans, each, integers, unary
 from ...core.spec import Spec, float64
 from ...core.tensor import Tensor
-from ..sampling import apart, booleans, each, integers, unary
 from ..structure.shapes import casted
 
 # -- comparisons
@@ -38,7 +38,6 @@ equal = elementwise(
     algebra=Algebra(commutes=True),
     samples=_compared,
     reference=each(operator.eq),
-    native="eq",
     onnx="Equal",
 )
 not_equal = elementwise(
@@ -50,7 +49,6 @@ not_equal = elementwise(
     algebra=Algebra(commutes=True),
     samples=_compared,
     reference=each(operator.ne),
-    native="ne",
     onnx=Missing("ONNX writes it as Not(Equal(x, y))"),
 )
 less = elementwise(
@@ -61,7 +59,6 @@ less = elementwise(
     doc="Whether x < y, element by element.",
     samples=_compared,
     reference=each(operator.lt),
-    native="lt",
     onnx="Less",
 )
 less_equal = elementwise(
@@ -72,7 +69,6 @@ less_equal = elementwise(
     doc="Whether x <= y, element by element.",
     samples=_compared,
     reference=each(operator.le),
-    native="le",
     onnx="LessOrEqual",
 )
 greater = elementwise(
@@ -83,7 +79,6 @@ greater = elementwise(
     doc="Whether x > y, element by element.",
     samples=_compared,
     reference=each(operator.gt),
-    native="gt",
     onnx="Greater",
 )
 greater_equal = elementwise(
@@ -94,7 +89,6 @@ greater_equal = elementwise(
     doc="Whether x >= y, element by element.",
     samples=_compared,
     reference=each(operator.ge),
-    native="ge",
     onnx="GreaterOrEqual",
 )
 
@@ -138,7 +132,6 @@ logical_and = elementwise(
     algebra=Algebra(commutes=True, associates=True, idempotent=True),
     samples=booleans(2),
     reference=each(lambda x, y: bool(x) and bool(y)),
-    native="and",
     onnx="And",
 )
 logical_or = elementwise(
@@ -150,7 +143,6 @@ logical_or = elementwise(
     algebra=Algebra(commutes=True, associates=True, idempotent=True),
     samples=booleans(2),
     reference=each(lambda x, y: bool(x) or bool(y)),
-    native="or",
     onnx="Or",
 )
 logical_xor = elementwise(
@@ -162,7 +154,6 @@ logical_xor = elementwise(
     algebra=Algebra(commutes=True, associates=True),
     samples=booleans(2),
     reference=each(lambda x, y: bool(x) != bool(y)),
-    native="xor",
     onnx="Xor",
 )
 logical_not = elementwise(
@@ -174,7 +165,6 @@ logical_not = elementwise(
     algebra=Algebra(involution=True),
     samples=booleans(1),
     reference=each(operator.not_),
-    native="not",
     onnx="Not",
 )
 
@@ -189,7 +179,6 @@ bitwise_and = elementwise(
     algebra=Algebra(commutes=True, associates=True, idempotent=True),
     samples=integers(2, -99, 99),
     reference=each(operator.and_),
-    native="bitand",
     onnx="BitwiseAnd",
 )
 bitwise_or = elementwise(
@@ -201,7 +190,6 @@ bitwise_or = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=0, idempotent=True),
     samples=integers(2, -99, 99),
     reference=each(operator.or_),
-    native="bitor",
     onnx="BitwiseOr",
 )
 bitwise_xor = elementwise(
@@ -213,7 +201,6 @@ bitwise_xor = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=0),
     samples=integers(2, -99, 99),
     reference=each(operator.xor),
-    native="bitxor",
     onnx="BitwiseXor",
 )
 bitwise_invert = elementwise(
@@ -225,7 +212,6 @@ bitwise_invert = elementwise(
     algebra=Algebra(involution=True),
     samples=integers(1, -99, 99),
     reference=each(operator.invert),
-    native="bitnot",
     onnx="BitwiseNot",
 )
 METHODS["bitwise_not"] = PUBLIC["bitwise_not"] = bitwise_invert.front
@@ -266,7 +252,6 @@ bitwise_left_shift = elementwise(
     doc="The bits of x moved left by y >= 0 places, zeros moving in.",
     samples=integers(2, 0, 9),
     reference=each(operator.lshift),
-    native="shl",
     onnx="BitShift",
 )
 bitwise_right_shift = elementwise(
@@ -277,7 +262,6 @@ bitwise_right_shift = elementwise(
     doc="The bits of x moved right by y >= 0 places, the sign moving in.",
     samples=integers(2, 0, 9),
     reference=each(operator.rshift),
-    native="shr",
     onnx="BitShift",
 )
 _shift_rule(bitwise_left_shift)
@@ -301,7 +285,6 @@ isnan = elementwise(
     doc="Whether x is NaN.",
     samples=_with_specials,
     reference=each(math.isnan),
-    native="isnan",
     onnx="IsNaN",
 )
 isinf = elementwise(
@@ -312,7 +295,6 @@ isinf = elementwise(
     doc="Whether x is an infinity of either sign.",
     samples=_with_specials,
     reference=each(math.isinf),
-    native="isinf",
     onnx="IsInf",
 )
 isfinite = elementwise(
@@ -323,7 +305,6 @@ isfinite = elementwise(
     doc="Whether x is neither NaN nor an infinity.",
     samples=_with_specials,
     reference=each(math.isfinite),
-    native="isfinite",
     onnx=Missing("ONNX writes it as Not(Or(IsNaN(x), IsInf(x)))"),
 )
 signbit = elementwise(
@@ -334,7 +315,6 @@ signbit = elementwise(
     doc="Whether the sign bit of x is set: x is negative, -0.0 or a NaN with that sign.",
     samples=_with_specials,
     reference=each(lambda x: math.copysign(1.0, x) < 0.0),
-    native="signbit",
     onnx=Missing("ONNX has no test that tells -0.0 from 0.0"),
 )
 

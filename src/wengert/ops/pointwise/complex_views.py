@@ -51,7 +51,6 @@ view_as_real_op = linear(
         Call((rng.normal(size=shape) + 1j * rng.normal(size=shape),)) for shape in ((3,), (), (2, 0), (2, 3))
     ],
     reference=lambda x: np.stack([x.real, x.imag], -1),
-    native=_VIEW,
     onnx=_NO_COMPLEX,
 )
 
@@ -71,7 +70,6 @@ view_as_complex_op = linear(
     doc="Pairs of real numbers along the last axis as complex ones, complex128 of float64, else complex64.",
     samples=lambda rng: [Call((rng.normal(size=(*shape, 2)),)) for shape in ((3,), (), (2, 0), (2, 3))],
     reference=lambda x: x[..., 0] + 1j * x[..., 1],
-    native=_VIEW,
     onnx=_NO_COMPLEX,
 )
 

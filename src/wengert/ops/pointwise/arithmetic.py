@@ -13,8 +13,8 @@ from ...core.errors import DTypeError, fail
 from ...core.ops.declare import METHODS, PUBLIC, elementwise
 from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
 from ...core.ops.record import SCALARS
+from ...core.ops.sampling import and_complex, apart, binary, each, unary
 from ...core.spec import DType
-from ..sampling import and_complex, apart, binary, each, unary
 from .complex_cases import careful, complex_expm1, complex_log1p
 from .selection import NOWHERE, where_op
 
@@ -39,7 +39,6 @@ add = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=0.0),
     samples=binary((-2.0, 2.0), (-2.0, 2.0)),
     reference=each(operator.add),
-    native="add",
     onnx="Add",
 )
 subtract = elementwise(
@@ -52,7 +51,6 @@ subtract = elementwise(
     algebra=Algebra(unit=0.0),
     samples=binary((-2.0, 2.0), (-2.0, 2.0)),
     reference=each(operator.sub),
-    native="sub",
     onnx="Sub",
 )
 multiply = elementwise(
@@ -65,7 +63,6 @@ multiply = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=1.0, zero=0.0),
     samples=binary((-2.0, 2.0), (-2.0, 2.0)),
     reference=each(operator.mul),
-    native="mul",
     onnx="Mul",
 )
 
@@ -88,7 +85,6 @@ divide = elementwise(
     algebra=Algebra(unit=1.0),
     samples=binary((-2.0, 2.0), (0.5, 2.0)),
     reference=each(operator.truediv),
-    native="div",
     onnx="Div",
 )
 negative = elementwise(
@@ -101,7 +97,6 @@ negative = elementwise(
     algebra=Algebra(monotone=-1, odd=True, involution=True),
     samples=unary((-2.0, 2.0)),
     reference=each(operator.neg),
-    native="neg",
     onnx="Neg",
 )
 positive = elementwise(
@@ -114,7 +109,6 @@ positive = elementwise(
     algebra=Algebra(monotone=1, odd=True, involution=True, idempotent=True),
     samples=unary((-2.0, 2.0)),
     reference=each(operator.pos),
-    native="copy",
     onnx="Identity",
 )
 reciprocal = elementwise(
@@ -125,7 +119,6 @@ reciprocal = elementwise(
     algebra=Algebra(odd=True, involution=True),
     samples=unary((0.5, 2.0), (-2.0, -0.5)),
     reference=each(lambda x: 1.0 / x),
-    native="reciprocal",
     onnx="Reciprocal",
 )
 
@@ -186,7 +179,6 @@ pow = elementwise(
     doc="x to the power y. Integers stay integers, so their exponents must not be negative.",
     samples=binary((0.5, 2.0), (-2.0, 3.0)),
     reference=each(operator.pow),
-    native="pow",
     onnx="Pow",
 )
 square = elementwise(
@@ -198,7 +190,6 @@ square = elementwise(
     algebra=Algebra(range="[0, inf)", even=True),
     samples=unary((-2.0, 2.0)),
     reference=each(lambda x: x * x),
-    native="square",
     onnx=Missing("ONNX writes it as Mul(x, x)"),
 )
 sqrt = elementwise(
@@ -209,7 +200,6 @@ sqrt = elementwise(
     algebra=Algebra(monotone=1, range="[0, inf)"),
     samples=unary((0.2, 3.0)),
     reference=each(math.sqrt),
-    native="sqrt",
     onnx="Sqrt",
 )
 rsqrt = elementwise(
@@ -220,7 +210,6 @@ rsqrt = elementwise(
     algebra=Algebra(monotone=-1, range="[0, inf)"),
     samples=unary((0.2, 3.0)),
     reference=each(lambda x: x**-0.5),
-    native="rsqrt",
     onnx=Missing("ONNX writes it as Reciprocal(Sqrt(x))"),
 )
 hypot = elementwise(
@@ -235,7 +224,6 @@ hypot = elementwise(
     algebra=Algebra(commutes=True, range="[0, inf)"),
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.hypot),
-    native="hypot",
     onnx=Missing("ONNX writes it as Sqrt(Add(Mul(x, x), Mul(y, y)))"),
 )
 
@@ -249,7 +237,6 @@ exp = elementwise(
     algebra=Algebra(monotone=1, range="[0, inf)"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.exp),
-    native="exp",
     onnx="Exp",
 )
 expm1 = elementwise(
@@ -260,7 +247,6 @@ expm1 = elementwise(
     algebra=Algebra(monotone=1, range="[-1, inf)"),
     samples=unary((-2.0, 2.0), (-1e-9, 1e-9)),
     reference=each(math.expm1),
-    native="expm1",
     onnx=Missing("ONNX has no operator that is accurate near 0"),
 )
 log = elementwise(
@@ -271,7 +257,6 @@ log = elementwise(
     algebra=Algebra(monotone=1),
     samples=unary((0.2, 3.0)),
     reference=each(math.log),
-    native="log",
     onnx="Log",
 )
 log1p = elementwise(
@@ -282,7 +267,6 @@ log1p = elementwise(
     algebra=Algebra(monotone=1),
     samples=unary((-0.5, 2.0), (-1e-9, 1e-9)),
     reference=each(math.log1p),
-    native="log1p",
     onnx=Missing("ONNX has no operator that is accurate near 0"),
 )
 log2 = elementwise(
@@ -293,7 +277,6 @@ log2 = elementwise(
     algebra=Algebra(monotone=1),
     samples=unary((0.2, 3.0)),
     reference=each(math.log2),
-    native="log2",
     onnx=Missing("ONNX writes it as Div(Log(x), Log(2))"),
 )
 log10 = elementwise(
@@ -304,7 +287,6 @@ log10 = elementwise(
     algebra=Algebra(monotone=1),
     samples=unary((0.2, 3.0)),
     reference=each(math.log10),
-    native="log10",
     onnx=Missing("ONNX writes it as Div(Log(x), Log(10))"),
 )
 
@@ -323,7 +305,6 @@ logaddexp = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=-math.inf),
     samples=apart(),
     reference=each(lambda x, y: math.log(math.exp(x) + math.exp(y))),
-    native="logaddexp",
     onnx=Missing("ONNX writes it as ReduceLogSumExp of both"),
 )
 
@@ -344,7 +325,6 @@ sigmoid = elementwise(
     algebra=Algebra(monotone=1, range="[0, 1]"),
     samples=unary((-3.0, 3.0), (20.0, 40.0), (-40.0, -20.0)),
     reference="scipy.special.expit",
-    native="sigmoid",
     onnx="Sigmoid",
 )
 
@@ -358,7 +338,6 @@ sin: Op = elementwise(
     algebra=Algebra(range="[-1, 1]", odd=True),
     samples=unary((-3.0, 3.0)),
     reference=each(math.sin),
-    native="sin",
     onnx="Sin",
 )
 cos: Op = elementwise(
@@ -369,7 +348,6 @@ cos: Op = elementwise(
     algebra=Algebra(range="[-1, 1]", even=True),
     samples=unary((-3.0, 3.0)),
     reference=each(math.cos),
-    native="cos",
     onnx="Cos",
 )
 tan = elementwise(
@@ -380,7 +358,6 @@ tan = elementwise(
     algebra=Algebra(odd=True),
     samples=unary((-1.2, 1.2)),
     reference=each(math.tan),
-    native="tan",
     onnx="Tan",
 )
 
@@ -398,7 +375,6 @@ asin = elementwise(
     algebra=Algebra(monotone=1, range="[-pi/2, pi/2]", odd=True),
     samples=unary((-0.9, 0.9)),
     reference=each(math.asin),
-    native="asin",
     onnx="Asin",
 )
 acos = elementwise(
@@ -409,7 +385,6 @@ acos = elementwise(
     algebra=Algebra(monotone=-1, range="[0, pi]"),
     samples=unary((-0.9, 0.9)),
     reference=each(math.acos),
-    native="acos",
     onnx="Acos",
 )
 atan = elementwise(
@@ -420,7 +395,6 @@ atan = elementwise(
     algebra=Algebra(monotone=1, range="[-pi/2, pi/2]", odd=True),
     samples=unary((-3.0, 3.0)),
     reference=each(math.atan),
-    native="atan",
     onnx="Atan",
 )
 
@@ -440,7 +414,6 @@ atan2 = elementwise(
     algebra=Algebra(range="[-pi, pi]"),
     samples=binary((0.2, 2.0), (-2.0, 2.0)),
     reference=each(math.atan2),
-    native="atan2",
     onnx=Missing("ONNX has no operator that knows all four quadrants"),
 )
 
@@ -454,7 +427,6 @@ sinh: Op = elementwise(
     algebra=Algebra(monotone=1, odd=True),
     samples=unary((-2.0, 2.0)),
     reference=each(math.sinh),
-    native="sinh",
     onnx="Sinh",
 )
 cosh: Op = elementwise(
@@ -465,7 +437,6 @@ cosh: Op = elementwise(
     algebra=Algebra(range="[1, inf)", even=True),
     samples=unary((-2.0, 2.0)),
     reference=each(math.cosh),
-    native="cosh",
     onnx="Cosh",
 )
 tanh = elementwise(
@@ -476,7 +447,6 @@ tanh = elementwise(
     algebra=Algebra(monotone=1, range="[-1, 1]", odd=True),
     samples=unary((-2.0, 2.0)),
     reference=each(math.tanh),
-    native="tanh",
     onnx="Tanh",
 )
 asinh = elementwise(
@@ -488,7 +458,6 @@ asinh = elementwise(
     algebra=Algebra(monotone=1, odd=True),
     samples=unary((-3.0, 3.0)),
     reference=each(math.asinh),
-    native="asinh",
     onnx="Asinh",
 )
 acosh = elementwise(
@@ -499,7 +468,6 @@ acosh = elementwise(
     algebra=Algebra(monotone=1, range="[0, inf)"),
     samples=unary((1.2, 3.0)),
     reference=each(math.acosh),
-    native="acosh",
     onnx="Acosh",
 )
 atanh = elementwise(
@@ -510,7 +478,6 @@ atanh = elementwise(
     algebra=Algebra(monotone=1, odd=True),
     samples=unary((-0.9, 0.9)),
     reference=each(math.atanh),
-    native="atanh",
     onnx="Atanh",
 )
 
@@ -525,7 +492,6 @@ conj: Op = elementwise(
     algebra=Algebra(involution=True),
     samples=unary((-2.0, 2.0)),
     reference=each(lambda x: complex(x).conjugate().real),
-    native="copy",
     onnx=Missing("ONNX operators take no complex numbers"),
 )
 real = elementwise(
@@ -539,7 +505,6 @@ real = elementwise(
     algebra=Algebra(idempotent=True),
     samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).real),
-    native="copy",
     onnx=Missing("ONNX operators take no complex numbers"),
 )
 
@@ -558,7 +523,6 @@ imag = elementwise(
     doc="The imaginary part; of a real number 0.",
     samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).imag),
-    native="zero",
     onnx=Missing("ONNX operators take no complex numbers"),
 )
 # NumPy and PyTorch write x.real, not x.real().
@@ -577,7 +541,6 @@ copy = elementwise(
     algebra=Algebra(monotone=1, odd=True, idempotent=True),
     samples=unary((-2.0, 2.0)),
     reference=each(float),
-    native="copy",
     onnx="Identity",
 )
 stop_gradient = elementwise(
@@ -589,7 +552,6 @@ stop_gradient = elementwise(
     algebra=Algebra(monotone=1, odd=True, idempotent=True),
     samples=unary((-2.0, 2.0), order=0),
     reference=each(float),
-    native="copy",
     onnx="Identity",
 )
 

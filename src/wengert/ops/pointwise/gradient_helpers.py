@@ -42,7 +42,6 @@ _scaled = elementwise(
     public="",
     samples=lambda rng: [Call((rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), order=0)],
     reference=lambda x, scale: x,
-    native="copy",
     onnx=_NO_ONNX,
 )
 
@@ -259,7 +258,6 @@ _through = elementwise(
     public="",
     samples=lambda rng: [Call((np.round(rng.normal(size=(2, 3))), rng.normal(size=(2, 3))), order=0)],
     reference=lambda hard, soft: hard,
-    native="copy",
     onnx=_NO_ONNX,
 )
 

@@ -23,10 +23,10 @@ from ...core.ops.operands import (
     to_operand,
 )
 from ...core.ops.record import SCALARS, caller
+from ...core.ops.sampling import and_complex, apart, binary, each, unary
 from ...core.spec import DType, Spec, broadcast_shapes, category, show, spec_of
 from ...core.standins import PYTHON_DTYPES
 from ...core.tensor import Tensor, asarray, wrap
-from ..sampling import and_complex, apart, binary, each, unary
 from ..structure.shapes import as_operand
 from .complex_cases import careful, complex_sign
 
@@ -82,7 +82,6 @@ where_op = elementwise(
     doc="x where the condition holds, y elsewhere.",
     samples=_where_samples,
     reference=each(lambda c, x, y: x if c else y),
-    native="select",
     onnx="Where",
 )
 where_op.infer = _infer_where
@@ -190,7 +189,6 @@ maximum = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=-math.inf, idempotent=True),
     samples=apart(),
     reference=each(max),
-    native="max",
     onnx="Max",
 )
 minimum = elementwise(
@@ -202,7 +200,6 @@ minimum = elementwise(
     algebra=Algebra(commutes=True, associates=True, unit=math.inf, idempotent=True),
     samples=apart(),
     reference=each(min),
-    native="min",
     onnx="Min",
 )
 relu = elementwise(
@@ -214,7 +211,6 @@ relu = elementwise(
     algebra=Algebra(monotone=1, range="[0, inf)", idempotent=True),
     samples=unary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(lambda x: x if x > 0 else 0.0),
-    native="relu",
     onnx="Relu",
 )
 
@@ -239,7 +235,6 @@ clip_op = elementwise(
     algebra=Algebra(idempotent=True),
     samples=_clip_samples,
     reference="numpy.clip",
-    native="clip",
     onnx="Clip",
 )
 
@@ -300,7 +295,6 @@ floor = elementwise(
     algebra=Algebra(monotone=1, idempotent=True),
     samples=unary((0.1, 0.9), (-2.9, -2.1)),
     reference=each(math.floor),
-    native="floor",
     onnx="Floor",
 )
 ceil = elementwise(
@@ -312,7 +306,6 @@ ceil = elementwise(
     algebra=Algebra(monotone=1, idempotent=True),
     samples=unary((0.1, 0.9), (-2.9, -2.1)),
     reference=each(math.ceil),
-    native="ceil",
     onnx="Ceil",
 )
 round = elementwise(
@@ -324,7 +317,6 @@ round = elementwise(
     algebra=Algebra(monotone=1, idempotent=True, odd=True),
     samples=unary((0.6, 1.4), (-2.4, -1.6)),
     reference=each(lambda x: float(f"{x:.0f}")),
-    native="round",
     onnx="Round",
 )
 trunc = elementwise(
@@ -336,7 +328,6 @@ trunc = elementwise(
     algebra=Algebra(monotone=1, idempotent=True, odd=True),
     samples=unary((0.1, 0.9), (-2.9, -2.1)),
     reference=each(math.trunc),
-    native="trunc",
     onnx=Missing("ONNX writes it as Mul(Sign(x), Floor(Abs(x)))"),
 )
 floor_divide = elementwise(
@@ -348,7 +339,6 @@ floor_divide = elementwise(
     doc="The floor of x / y, as Python's //.",
     samples=binary((2.1, 2.9), (0.95, 1.05)),
     reference=each(lambda x, y: x // y),
-    native="floordiv",
     onnx=Missing("ONNX writes it as Floor(Div(x, y))"),
 )
 remainder = elementwise(
@@ -360,7 +350,6 @@ remainder = elementwise(
     doc="x - y * floor(x / y), as Python's %: it has the sign of y.",
     samples=binary((2.1, 2.9), (0.95, 1.05)),
     reference=each(lambda x, y: x % y),
-    native="remainder",
     onnx="Mod",
 )
 
@@ -391,7 +380,6 @@ sign = elementwise(
     reference=each(
         lambda x: x / cmath.sqrt(x * x.conjugate()).real if isinstance(x, complex) else math.copysign(1.0, x)
     ),
-    native="sign",
     onnx="Sign",
 )
 
@@ -412,7 +400,6 @@ abs = elementwise(
     algebra=Algebra(range="[0, inf)", even=True, idempotent=True),
     samples=and_complex(unary((0.2, 2.0), (-2.0, -0.2))),
     reference=each(lambda x: math.hypot(x.real, x.imag)),
-    native="abs",
     onnx="Abs",
 )
 METHODS["absolute"] = PUBLIC["absolute"] = abs.front
@@ -424,7 +411,6 @@ copysign = elementwise(
     doc="The magnitude of x with the sign of y.",
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.copysign),
-    native="copysign",
     onnx=Missing("ONNX has no operator that reads the sign of a zero"),
 )
 nextafter = elementwise(
@@ -434,6 +420,5 @@ nextafter = elementwise(
     doc="The next representable number after x toward y.",
     samples=apart(order=0),
     reference=each(math.nextafter),
-    native="nextafter",
     onnx=Missing("ONNX has no such operator"),
 )

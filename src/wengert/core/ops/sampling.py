@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.ops.op import Call, Samples
+from .op import Call, Samples
 
 Interval = tuple[float, float]
 SHAPES = ((3,), (2, 3), ())
