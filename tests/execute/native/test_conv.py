@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import wengert.execute.native.kernels.conv.lowerings  # noqa: F401
+from processors import on_processors
 from stepping import TARGETS, Bench, node_of
 from wengert.core.node import Node
 from wengert.core.ops.op import TABLE
@@ -100,8 +101,7 @@ def assert_close(got: Array, want: Array, dtype: Any) -> None:
     np.testing.assert_allclose(got / scale, want / scale, rtol=0, atol=16 * np.finfo(dtype).eps)
 
 
-@pytest.mark.parametrize("level", TARGETS)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "level"), on_processors(CASES))
 def test_products(case: Case, level: str) -> None:
     rng = np.random.default_rng(0)
     layouts = list(LAYOUTS.values())

@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import ml_dtypes
 
+from processors import on_processors
 from stepping import TARGETS, check, lowered, node_of, numbers, same, strided
 
 SHAPES: list[tuple[tuple[int, ...], int]] = [
@@ -25,8 +26,7 @@ def small(rng: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     return (rng.integers(-1, 2, shape) if np.dtype(dtype).kind != "u" else rng.integers(0, 9, shape)).astype(dtype)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running(dtype: Any, reverse: bool, target: str) -> None:
     rng = np.random.default_rng(0)
@@ -74,8 +74,9 @@ def test_special_values(target: str) -> None:
             check("cumulative_prod", [given], {"axis": -1, "exclusive": False, "reverse": False}, target)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "f2", ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "target"), on_processors(["f4", "f8", "i4", "f2", ml_dtypes.bfloat16], lambda d: np.dtype(d).name)
+)
 @pytest.mark.parametrize("reverse", [False, True])
 def test_recurrence(dtype: Any, reverse: bool, target: str) -> None:
     rng = np.random.default_rng(4)

@@ -11,14 +11,14 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import ml_dtypes
 
+from processors import on_processors
 from stepping import TARGETS, check, strided
 
 SHAPES: list[tuple[int, ...]] = [(1,), (5,), (16,), (100,), (3, 4), (7, 33), (2, 70, 3), (40, 300), (0, 4), (3, 1)]
 DTYPES = ["f4", "f8", "f2", ml_dtypes.bfloat16, "i8", "i4", "i1", "u1", "u4", "u8", "?"]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
 def test_positions(dtype: Any, target: str) -> None:
     rng = np.random.default_rng(0)
     for shape in SHAPES:

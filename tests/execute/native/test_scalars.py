@@ -18,6 +18,7 @@ import pytest
 pytest.importorskip("llvmlite")
 
 import wengert
+from processors import TARGETS, on_processors
 from wengert.core.graph.snapshot import input_node
 from wengert.core.node import Node, make_node
 from wengert.core.ops.op import TABLE, Missing
@@ -28,7 +29,6 @@ from wengert.execute.native.codegen.kernel import Kernel
 from wengert.execute.native.codegen.types import F64, Target, Type
 from wengert.execute.native.scalar import emitters as scalars
 
-TARGETS = ("host", "avx2", "sse2")
 Write = Callable[[Builder, list[Value]], Value]
 _CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 3)
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
@@ -65,13 +65,12 @@ def run(jobs: list[Job], target: str, lanes: int | None = None) -> list[np.ndarr
                 with b.when(b.icmp("eq", b.thread, b.index(2 * number + way))):
                     loop_over(b, job, step)
 
-    # No other run, and no other process of this one, makes a kernel of the same name.
+    # No other kernel of this process has the same name.
     kernel = Kernel(f"test {os.urandom(16).hex()}", build, where)
-    assert undefined_names(machine.compile_ir(kernel.ir, where)) == []
-    return [
-        call(kernel.address, job, width, 2 * number)
-        for number, (job, width) in enumerate(zip(jobs, widths, strict=True))
-    ]
+    code = machine.compile_ir(kernel.ir, where)
+    assert undefined_names(code) == []
+    address = machine.load(code, kernel.name)
+    return [call(address, job, width, 2 * number) for number, (job, width) in enumerate(zip(jobs, widths, strict=True))]
 
 
 def loop_over(b: Builder, job: Job, lanes: int) -> None:
@@ -250,8 +249,7 @@ def check_equal(cases: list[Case], target: str) -> None:
         assert not wrong.any(), (name, want.dtype, "inputs, got, want:", shown)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(("name", "target"), on_processors(EXACT))
 def test_exact(name: str, target: str) -> None:
     check_equal([(name, inputs_of(name, d), ATTRS.get(name, {})) for d in taken(name, target)], target)
 
@@ -432,35 +430,43 @@ def drawn(intervals: tuple[tuple[float, float], ...], dtype: np.dtype, count: in
     return [rng.uniform(low, high, count).astype(dtype) for low, high in intervals]
 
 
+@cache
+def asked(name: str) -> list[tuple[list[np.ndarray], np.ndarray, list[np.ndarray], np.ndarray]]:
+    """In each dtype: special values, what the forward gives of them, drawn ones, and what is true of those."""
+    reference, intervals = CASES[name]
+    size = 300 if reference.__qualname__.startswith("_by_mpmath") else 20_000
+    found = []
+    for dtype in FLOATS:
+        known = inputs_of(name, dtype)
+        pieces = [drawn(i, dtype, size) for i in intervals if dtype.itemsize == 8 or np.max(np.abs(i)) < 1e38]
+        rest = [np.concatenate(p) for p in zip(*pieces)]
+        with np.errstate(all="ignore"):
+            true = reference(*(a.astype(_wide) for a in rest))
+        found.append((known, forward(node_of(name, known, {}), known), rest, true))
+    return found
+
+
 def test_every_function_has_a_case() -> None:
     assert set(CASES) == FUNCTIONS
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize(("name", "target"), on_processors(sorted(FUNCTIONS)))
 def test_functions(name: str, target: str) -> None:
     """Within bounds of the truth; what is not an ordinary number is exactly what the forward gives."""
-    reference, intervals = CASES[name]
     bound = BOUNDS.get(name, 2.5) + (1.0 if target == "sse2" else 0.0)
-    size = 300 if reference.__qualname__.startswith("_by_mpmath") else 20_000
-    inputs = []
-    for dtype in FLOATS:
-        pieces = [drawn(i, dtype, size) for i in intervals if dtype.itemsize == 8 or np.max(np.abs(i)) < 1e38]
-        inputs.append([np.concatenate(p) for p in zip(inputs_of(name, dtype), *pieces)])
+    inputs = [[np.concatenate(p) for p in zip(known, rest)] for known, _, rest, _ in asked(name)]
     nodes = [node_of(name, i, {}) for i in inputs]
     assert all(map(scalars.supported, nodes))
-    for node, given, got in zip(nodes, inputs, run([job_of(n, i) for n, i in zip(nodes, inputs)], target)):
-        known = inputs_of(name, given[0].dtype)
-        edges, rest = got[: known[0].size], [a[known[0].size :] for a in given]
-        want = forward(node, known)
+    results = run([job_of(n, i) for n, i in zip(nodes, inputs)], target)
+    for got, (known, want, rest, true) in zip(results, asked(name), strict=True):
+        edges = got[: want.size]
         plain = np.isfinite(want) & (want != 0)
         wrong = np.where(plain, units(edges, want.astype(_wide)) > 6.0, ~same(edges, want))
         if name in CANCELLING:
             wrong &= ~np.isclose(edges, want, 0.0, 16 * np.finfo(got.dtype).eps)
         shown = [a[wrong][:4].tolist() for a in (*known, edges, want)]
         assert not wrong.any(), (name, got.dtype, "inputs, got, want:", shown)
-        with np.errstate(all="ignore"):
-            off = units(got[known[0].size :], reference(*(a.astype(_wide) for a in rest)))
+        off = units(got[want.size :], true)
         worst = int(off.argmax())
         assert off[worst] <= bound, (name, got.dtype, off[worst], [a[worst] for a in rest])
 

@@ -11,6 +11,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 import ml_dtypes
 
+from processors import on_processors
 from stepping import TARGETS, check, lowered, node_of, same, strided
 from wengert.core.ops.op import TABLE
 
@@ -30,8 +31,7 @@ def mixed(rng: Any, shape: tuple[int, ...], dtype: Any, special: bool = True) ->
     return np.asarray(np.where(rng.random(shape) < 0.5, x, rng.choice(values, shape))).astype(dtype)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
 def test_sort(dtype: Any, target: str) -> None:
     rng = np.random.default_rng(0)
     for shape in SHAPES if target == "host" else SHAPES[4:7]:
@@ -51,8 +51,7 @@ def test_long_lines(dtype: str) -> None:
     check("sort", [np.full(1000, 7, dtype)], {"axis": -1, "descending": False, "stable": True})
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i8", "i4", "u1", "?"])
+@pytest.mark.parametrize(("dtype", "target"), on_processors(["f4", "f8", "f2", "i8", "i4", "u1", "?"]))
 def test_top_k(dtype: str, target: str) -> None:
     rng = np.random.default_rng(2)
     for shape, k, axis in [

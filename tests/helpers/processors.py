@@ -1,0 +1,24 @@
+"""The same tests on lesser processors: which cases are asked there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+TARGETS = ("host", "avx2", "sse2")
+
+
+def on_processors(values: Iterable[Any], name: Callable[[Any], str] = str) -> list[Any]:
+    """Pairs of a value and a target: all on the host, and on one lesser processor each, in turn.
+
+    The others are slow ones: kernels are written for vectors of any width, and compiling them takes the time.
+    """
+    found = []
+    for turn, value in enumerate(values):
+        for target in TARGETS:
+            is_asked = target in ("host", TARGETS[1 + turn % 2])
+            marks = () if is_asked else pytest.mark.slow
+            found.append(pytest.param(value, target, marks=marks, id=f"{name(value)}-{target}"))
+    return found
