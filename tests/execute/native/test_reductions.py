@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import ml_dtypes
@@ -167,11 +168,33 @@ CASES: dict[str, Reduction] = {
         lambda x, axis: np.searchsorted(np.sort(x.ravel()), x.ravel()), REAL,
     ),
 }  # fmt: skip
-IDS = [(name, dtype) for name, case in CASES.items() for dtype in case.dtypes]
 # Of equal elements these take one or the other zero.
 _ZEROS_APART = {"max", "min", "sort", "sort downwards", "top", "bottom"}
 # What loops compute along with what they are computed from.
 _FUSED = {"sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "count_nonzero", "logsumexp", "norm"}
+
+
+def one_of_each_kind(dtypes: list[np.dtype], turn: int) -> list[np.dtype]:
+    """Of the dtypes that native code treats alike (signed integers, say, which differ in their width) one, in turn."""
+    kinds: dict[str, list[np.dtype]] = {}
+    for d in dtypes:
+        kinds.setdefault("half" if d in FLOATS[:2] else d.kind, []).append(d)
+    return [alike[(turn + shift) % len(alike)] for shift, alike in enumerate(kinds.values())]
+
+
+def asked() -> Iterator[Any]:
+    """Every reduction in every dtype: eager all of them, compiled one of each kind if it is not the slow tests' turn.
+
+    What is computed along with its operands takes the other ones.
+    """
+    for turn, (name, case) in enumerate(CASES.items()):
+        compiled, fused = (one_of_each_kind(case.dtypes, t) for t in (turn, turn + 1))
+        for way, usual in (("eager", case.dtypes), ("compiled", compiled), ("fused", fused)):
+            for d in case.dtypes if way != "fused" or name in _FUSED else ():
+                yield pytest.param(name, d, way, id=f"{name}-{d}-{way}", marks=() if d in usual else pytest.mark.slow)
+
+
+ASKED = list(asked())
 
 
 # -- data
@@ -325,28 +348,29 @@ def test_half_precision_leaves_its_range_on_the_way_only() -> None:
             np.testing.assert_allclose(found.numpy().astype(np.float64), want, rtol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "dtype"), IDS, ids=[f"{n}-{d}" for n, d in IDS])
-def test_against_numpy(name: str, dtype: np.dtype) -> None:
+@pytest.mark.parametrize(("name", "dtype", "way"), ASKED)
+def test_against_numpy(name: str, dtype: np.dtype, way: str) -> None:
     case = CASES[name]
-    rounds = [arguments(case, dtype, 100 * k) for k in (1, 2)]
-    places = [axis for _, axis in rounds[0]]
-    judged = [[expected(case, x, axis) for x, axis in given] for given in rounds]
-    made = [[origins(x) for x, _ in given] for given in rounds]
 
     def all_of(*ts: Any) -> list[Any]:
-        return [reduced(case, name, t, axis, i) for i, (t, axis) in enumerate(zip(ts, places, strict=True))]
+        return [reduced(case, name, t, axis, i) for i, (t, (_, axis)) in enumerate(zip(ts, given, strict=True))]
 
     def fused(holds: Any, *ts: Any) -> list[Any]:
         """The same numbers, computed where they are reduced."""
         return all_of(*(wg.where(holds, t, wg.zeros_like(t)) for t in ts))
 
-    compiled, inner = wg.jit(all_of), wg.jit(fused)
-    for number in range(6):
-        kind = number == 5
-        ts = [tensors[number] for tensors in made[kind]]
-        ways = {"eager": all_of, f"call {number + 1}": compiled}
-        if number == 5 and name in _FUSED:
-            ways["fused"] = lambda *ts: inner(wg.tensor(True), *ts)
-        for what, f in ways.items():
-            for found, (x, axis), want in zip(f(*ts), rounds[kind], judged[kind], strict=True):
-                check(name, found, x, axis, want, what)
+    f = {"eager": all_of, "compiled": wg.jit(all_of), "fused": partial(wg.jit(fused), wg.tensor(True))}[way]
+    # A compiled function is given other numbers in its last call.
+    calls: dict[str, Any] = {
+        "eager": [(100, range(6))],
+        "compiled": [(100, range(5)), (200, [5])],
+        "fused": [(200, [5])],
+    }
+    for seed, numbers_of_calls in calls[way]:
+        given = arguments(case, dtype, seed)
+        judged = [expected(case, x, axis) for x, axis in given]
+        made = [origins(x) for x, _ in given]
+        for number in numbers_of_calls:
+            results = f(*(tensors[number] for tensors in made))
+            for found, (x, axis), want in zip(results, given, judged, strict=True):
+                check(name, found, x, axis, want, f"{way}, call {number + 1}")
