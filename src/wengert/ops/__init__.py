@@ -2,6 +2,8 @@
 
 from . import fourier, numpy_protocol  # noqa: F401
 from .contract import einsum, products  # noqa: F401
+from .formulas import elementwise as elementwise
+from .formulas import reduction as reduction
 from .index import gather, indexing, inplace, sort  # noqa: F401
 from .linalg import factor, solve, spectral  # noqa: F401
 from .linalg import functions as _functions_of_matrices  # noqa: F401

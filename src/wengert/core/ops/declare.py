@@ -22,6 +22,7 @@ from ..standins import WeakTensor
 from ..tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from . import kernels
 from .attributes import without_kinds
+from .formula import Formula
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, check_dtypes, check_operands, elementwise_general, result_dtype
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
@@ -187,6 +188,7 @@ def elementwise(
     reference: Callable[..., Any] | str | None = None,
     onnx: str | Missing | None = None,
     source: str = "",
+    formulas: tuple[str, ...] = (),
 ) -> Op:
     """Declare an elementwise op.
 
@@ -194,7 +196,8 @@ def elementwise(
     :mod:`wengert.core.ops.op`) or to a Fact. `operator` is the Python operator's dunder without
     underscores ("add"); its reflected form follows. `accepts` says which dtypes run as they are
     (integers become the default float for "inexact"), `result` the result's dtype. `public` is
-    the exported name where it differs from the op's, "" to export nothing.
+    the exported name where it differs from the op's, "" to export nothing. `formulas` says what the
+    op is of others: see :mod:`wengert.core.ops.formula`.
     """
     facts = {k: f if isinstance(f, Fact) else Partial(f) for k, f in (partials or {}).items()}
     made = Op(
@@ -211,12 +214,18 @@ def elementwise(
         reference=reference,
         onnx=onnx,
         source=source,
+        formulas=formulas,
         layout=",".join("()" for _ in _params(signature)) + "->()",
     )
     made.infer = lambda *specs: _infer_elementwise(made, specs)
     front = _fast_front(made)
     _document(made, front)
     made.front = front
+    if formulas:
+        (formula,) = (Formula(text, made.params) for text in formulas)
+        made.body = lambda *args: formula.evaluate(
+            dict(zip(made.params, args, strict=True)), lambda part, operands: part.front(*operands)
+        )
     name = made.name if public is None else public
     if name:
         front.__name__ = name

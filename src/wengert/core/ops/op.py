@@ -242,6 +242,7 @@ class Op:
         "results",
         "front",
         "body",
+        "formulas",
         "doc",
         "source",
         "signature",
@@ -277,6 +278,7 @@ class Op:
         result: Result = "same",
         results: int = 1,
         body: Callable[..., Any] | None = None,
+        formulas: tuple[str, ...] = (),
         doc: str = "",
         source: str = "",
         layout: str = "",
@@ -304,6 +306,8 @@ class Op:
         # Whether what it gives are elements of its first argument, which elsewhere (NumPy, PyTorch) share its memory.
         self.view = view
         self.body = body
+        # What each result is of the arguments, element by element, where the op is declared by that: see formula.py.
+        self.formulas = formulas
         self.doc, self.source, self.layout = doc, source, layout
         self.algebra = algebra if algebra is not None else Algebra()
         self.samples, self.reference = samples, reference

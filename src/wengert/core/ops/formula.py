@@ -1,0 +1,147 @@
+"""Formulas: an elementwise function written with other ops, `logaddexp(x, -x) - log(2)`.
+
+What an op's formula says need not be said again anywhere else. Evaluated on tensors it is the graph inside the op, from
+which come derivatives, native code, cost, sparsity and the symbolic form; on the parts' oracles it is the op's oracle.
+As data it goes into documents, where the explorer's page evaluates it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ..errors import GraphError, fail
+from .op import Op, find_op
+
+# What stands between two operands, or before one, and the op that it is.
+_BINARY: Mapping[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "divide",
+    ast.FloorDiv: "floor_divide",
+    ast.Mod: "remainder",
+    ast.Pow: "pow",
+    ast.And: "logical_and",
+    ast.Or: "logical_or",
+    ast.Lt: "less",
+    ast.LtE: "less_equal",
+    ast.Gt: "greater",
+    ast.GtE: "greater_equal",
+    ast.Eq: "equal",
+    ast.NotEq: "not_equal",
+}
+_UNARY: Mapping[type[ast.AST], str] = {ast.USub: "negative", ast.UAdd: "positive", ast.Not: "logical_not"}
+_CONSTANTS: Mapping[str, float] = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan}
+
+
+# Where an operand comes from: the number of an earlier part, an argument's name, or (in a tuple) a Python number.
+Operand = int | str | tuple[float]
+
+
+class Part(NamedTuple):
+    """A step of a formula: an op, and where its operands come from."""
+
+    op: Op
+    operands: tuple[Operand, ...]
+
+
+# How a part is computed, of its op and operands.
+Compute = Callable[[Op, Sequence[Any]], Any]
+
+
+class Formula:
+    """A function of named arguments, as the parts that it is made of, each after those that it takes.
+
+    Raises GraphError for text that is no formula of these arguments.
+    """
+
+    __slots__ = ("names", "parts", "result", "text")
+
+    def __init__(self, text: str, names: Sequence[str]) -> None:
+        self.text, self.names = text.strip(), tuple(names)
+        reader = _Reader(self.text, self.names)
+        self.result = reader.read()
+        self.parts = tuple(reader.parts)
+
+    def evaluate(self, values: Mapping[str, Any], compute: Compute) -> Any:
+        """The formula's value where its arguments are these."""
+        found: list[Any] = []
+        for op, operands in self.parts:
+            found.append(compute(op, [_operand(o, found, values) for o in operands]))
+        return _operand(self.result, found, values)
+
+    def __repr__(self) -> str:
+        return f"<formula {self.text}>"
+
+
+def _operand(operand: Operand, found: Sequence[Any], values: Mapping[str, Any]) -> Any:
+    if type(operand) is tuple:
+        return operand[0]
+    return found[operand] if type(operand) is int else values[operand]  # type: ignore[index]
+
+
+class _Reader:
+    """Reads a formula's text into parts."""
+
+    def __init__(self, text: str, names: tuple[str, ...]) -> None:
+        self.text, self.names = text, names
+        self.parts: list[Part] = []
+        self._numbers: dict[Part, int] = {}
+
+    def read(self) -> Operand:
+        try:
+            tree = ast.parse(self.text, mode="eval")
+        except SyntaxError as e:
+            self._refuse(f"{e.msg}, at character {e.offset or 1}")
+        return self._of(tree.body)
+
+    def _of(self, node: ast.expr) -> Operand:
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+            return (node.value,)
+        if isinstance(node, ast.Name):
+            if node.id in self.names:
+                return node.id
+            if node.id in _CONSTANTS:
+                return (_CONSTANTS[node.id],)
+            self._refuse(
+                f"{node.id} is neither an argument ({', '.join(self.names)}) nor one of {', '.join(_CONSTANTS)}"
+            )
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            return self._part(_BINARY[type(node.op)], [node.left, node.right])
+        if isinstance(node, ast.UnaryOp) and type(node.op) in _UNARY:
+            return self._part(_UNARY[type(node.op)], [node.operand])
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _BINARY:
+            return self._part(_BINARY[type(node.ops[0])], [node.left, node.comparators[0]])
+        if isinstance(node, ast.BoolOp) and len(node.values) == 2:
+            return self._part(_BINARY[type(node.op)], node.values)
+        if isinstance(node, ast.IfExp):
+            return self._part("where", [node.test, node.body, node.orelse])
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            return self._part(node.func.id, node.args)
+        known = "numbers, arguments, arithmetic, comparisons, `a if c else b` and calls"
+        self._refuse(f"{ast.unparse(node)} is none of {known}")
+
+    def _part(self, name: str, operands: Sequence[ast.expr]) -> Operand:
+        op = find_op(name)
+        if op is None:
+            self._refuse(f"there is no op {name}")
+        if op.kind != "elementwise" or op.attr_names:
+            self._refuse(f"{op.signature} is not elementwise, or has attributes")
+        if len(operands) != len(op.params):
+            self._refuse(f"{op.signature} takes {len(op.params)} operands, not {len(operands)}")
+        part = Part(op, tuple(map(self._of, operands)))
+        if all(type(o) is tuple for o in part.operands):
+            # Python's own number, which takes on the dtype of what it meets.
+            return (float(op(*(np.asarray(o[0], np.float64) for o in part.operands if type(o) is tuple))),)
+        if part not in self._numbers:
+            self._numbers[part] = len(self.parts)
+            self.parts.append(part)
+        return self._numbers[part]
+
+    def _refuse(self, why: str) -> NoReturn:
+        fail(GraphError, f"{self.text!r} is no formula: {why}", "An example: logaddexp(x, -x) - log(2)")

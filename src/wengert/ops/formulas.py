@@ -1,0 +1,337 @@
+"""Ops declared by a formula: elementwise functions, and reductions of such.
+
+A formula is all that an op needs (see :mod:`wengert.core.ops.formula`): the op stays one node of graphs, and what is
+inside it gives its derivatives, native code, cost, sparsity, symbolic form and picture. Library and users declare with
+the same two functions, :func:`wengert.ops.elementwise` and :func:`wengert.ops.reduction`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..core.errors import GraphError, fail
+from ..core.ops import declare
+from ..core.ops.attributes import without_kinds
+from ..core.ops.declare import METHODS, PUBLIC
+from ..core.ops.formula import Formula
+from ..core.ops.op import TABLE, Algebra, Call, Fact, Linear, Missing, Op, Partial, Rule, Samples, compiled
+from ..core.ops.operands import to_operand
+from ..core.ops.sampling import SHAPES, Interval
+from ..core.spec import broadcast_shapes
+from ..core.tensor import Tensor
+from .reduce.common import reduced_axes, reductions
+
+Domain = Literal["real", "positive", "unit"]
+Combine = Literal["sum", "mean", "prod", "max", "min"]
+
+_INTERVALS: Mapping[str, Interval] = {"real": (-2.0, 2.0), "positive": (0.5, 2.0), "unit": (0.1, 0.9)}
+_NO_ONNX = Missing("ONNX has no such operator: export expands the formula")
+# Ops that were declared outside of the library: they may be declared anew.
+_OF_USERS: set[str] = set()
+
+
+def elementwise(
+    signature: str,
+    formula: str | Sequence[str],
+    *,
+    forward: Callable[..., Any] | None = None,
+    partials: Mapping[str, Rule | Fact] | None = None,
+    domain: Domain | Sequence[Interval] = "real",
+    doc: str = "",
+    source: str = "",
+    algebra: Algebra | None = None,
+    reference: Callable[..., Any] | str | None = None,
+    onnx: str | Missing = _NO_ONNX,
+    export: bool = False,
+) -> Callable[..., Any]:
+    """Declare an elementwise op by its formula; returns the function.
+
+    Parameters
+    ----------
+    signature: name and arguments, such as `"log_cosh(x)"`.
+    formula: what the result is, written as Python with the arguments, numbers, `pi`, `e`, `inf`, arithmetic,
+        comparisons, `a if c else b`, and calls of elementwise ops: `"logaddexp(x, -x) - log(2)"`. Several formulas
+        give as many results.
+    forward, partials: a faster way outside of compiled code, both or none: a function of NumPy arrays, and the partial
+        derivative for each argument, a function by parameter names (arguments, and `out` for the result), in NumPy's
+        operators and other ops. They are compared with the formula here.
+    domain: where arguments are drawn for tests: "real", "positive", "unit" (between 0 and 1), or an interval for each.
+    doc, source: a sentence, and where the function is from.
+    algebra: symmetries that the simplifier may use (see :class:`wengert.core.ops.op.Algebra`).
+    reference, onnx, export: for declarations inside the library: an oracle that is not the formula, the ONNX operator,
+        and whether the function and a method are exported.
+
+    The function takes tensors, arrays and numbers, which broadcast and promote. It is differentiable to any order,
+    batched, compiled and fused, counted by `wg.explain.cost`, opened by `graph.expand()` and SymPy, and shown in the
+    explorer, whose page computes it where a value is dragged.
+
+    Raises GraphError where the formula cannot be read, the name is one of the library's, or `forward` or `partials`
+    are of another function.
+
+    >>> import wengert as wg
+    >>> log_cosh = wg.ops.elementwise("log_cosh(x)", "logaddexp(x, -x) - log(2)", doc="log(cosh(x)), without overflow.")
+    >>> log_cosh(wg.tensor([0.0, 1.0, 1000.0]))
+    tensor([  0. ,   0.4338, 999.3069])
+    >>> wg.grad(log_cosh)(1.0)
+    tensor(0.7616)
+    """
+    name, names = _read(signature)
+    several = not isinstance(formula, str)
+    texts = (formula,) if isinstance(formula, str) else tuple(formula)
+    formulas = [Formula(text, names) for text in texts]
+    if (forward is None) != (partials is None) or (several and forward is not None):
+        fail(
+            GraphError,
+            f"{name} is declared with {'partials' if forward is None else 'forward'} alone"
+            if not several
+            else f"{name} is declared with several results and a forward",
+            "Give forward and partials of one result, or neither: the formula is enough.",
+        )
+    draw = _drawing(names, domain)
+    declared: dict[str, Any] = {
+        "doc": doc or f"{texts[0]}, element by element.",
+        "source": source,
+        "algebra": algebra,
+        "samples": draw,
+        "reference": reference if reference is not None else _oracle(formulas, several),
+        "onnx": onnx,
+    }
+    _make_room(name, export)
+    if forward is not None and partials is not None:
+        exported: dict[str, Any] = {"method": export, "public": None if export else ""}
+        op = declare.elementwise(signature, forward, partials=partials, formulas=texts, **exported, **declared)
+        _compare(op, formulas[0], draw)
+        front = op.front
+    else:
+        layout = ",".join("()" for _ in names) + "->" + ",".join("()" for _ in texts)
+        body = _body(formulas, several)
+        op = declare.composite(signature, results=len(texts), formulas=texts, layout=layout, **declared)(body)
+        front = _front(op, names)
+        if export:
+            PUBLIC[name] = METHODS[name] = front
+    if not export:
+        _OF_USERS.add(name)
+    return front
+
+
+def reduction(
+    signature: str,
+    formula: str,
+    combine: Combine = "sum",
+    finish: str = "out",
+    *,
+    domain: Domain | Sequence[Interval] = "real",
+    doc: str = "",
+    source: str = "",
+    reference: Callable[..., Any] | str | None = None,
+    onnx: str | Missing = _NO_ONNX,
+    export: bool = False,
+) -> Callable[..., Any]:
+    """Declare a reduction by a formula of the elements, how they are combined, and a formula of what that gives.
+
+    Parameters
+    ----------
+    signature: name and arguments, such as `"sumsq(x)"`; several arguments broadcast.
+    formula: what is combined, as for :func:`wengert.ops.elementwise`: `"x * x"`.
+    combine: "sum", "mean", "prod", "max" or "min", along `axis`.
+    finish: what the result is of `out`, the combined value: `"sqrt(out)"` makes a norm of a sum of squares.
+    domain, doc, source, reference, onnx, export: as for :func:`wengert.ops.elementwise`.
+
+    Returns the function, of the arguments, `axis` (an axis, several, or None for all) and `keepdims`. It is
+    differentiable to any order, batched, compiled and fused, and counted, as its parts are. Raises GraphError where
+    a formula cannot be read, or the name is one of the library's; the function raises ShapeError for axes that do not
+    exist.
+
+    >>> import wengert as wg
+    >>> rms = wg.ops.reduction("rms(x)", "x * x", "mean", "sqrt(out)", doc="The root of the mean square.")
+    >>> rms(wg.tensor([[3.0, 4.0], [6.0, 8.0]]), axis=1)
+    tensor([3.5355, 7.0711])
+    """
+    name, names = _read(signature)
+    if combine not in ("sum", "mean", "prod", "max", "min"):
+        fail(GraphError, f"{name} combines by {combine!r}", "There are sum, mean, prod, max and min.")
+    inner, outer = Formula(formula, names), Formula(finish, ("out",))
+    combined = TABLE[combine]
+
+    def body(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+        elements = _on_tensors(inner, dict(zip(names, args, strict=True)))
+        return _on_tensors(outer, {"out": combined.front(elements, axis=axis, keepdims=keepdims)})
+
+    def oracle(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+        elements = _on_oracles(inner, dict(zip(names, args, strict=True)))
+        return _on_oracles(outer, {"out": _reference(combined)(elements, axis=axis, keepdims=keepdims)})
+
+    intervals = _intervals(names, domain)
+
+    def samples(rng: Any) -> Iterable[Call]:
+        for call in reductions()(rng):
+            shape = call.args[0].shape
+            yield Call(tuple(np.asarray(rng.uniform(*i, shape)) for i in intervals), call.attrs)
+
+    _make_room(name, export)
+    op = declare.composite(
+        f"{without_kinds(signature)[:-1]}; axis: axes, keepdims)",
+        doc=doc or f"The {combine} of {formula}.",
+        source=source,
+        samples=samples,
+        reference=reference if reference is not None else oracle,
+        onnx=onnx,
+        layout=f"{','.join('(n)' for _ in names)}->()",
+    )(body)
+
+    def run(*args: Any) -> Tensor:
+        *given, axis, keepdims = args
+        operands = [_tensor(a, name) for a in given]
+        shape = broadcast_shapes(*(x.shape for x in operands))
+        # Shapes that do not broadcast are refused where the operands meet.
+        ndim = len(shape) if shape is not None else max(x.ndim for x in operands)
+        out: Tensor = op.front(*operands, axis=reduced_axes(axis, ndim), keepdims=bool(keepdims))
+        return out
+
+    more = f"Along `axis` of {' and '.join(names)} (None: all axes), kept with size 1 where `keepdims`."
+    reduce = _function(run, op, f"{', '.join(names)}, /, axis=None, keepdims=False", (*names, "axis", "keepdims"), more)
+    if export:
+        PUBLIC[name] = METHODS[name] = reduce
+    else:
+        _OF_USERS.add(name)
+    return reduce
+
+
+# -- what is declared
+
+
+def _read(signature: str) -> tuple[str, tuple[str, ...]]:
+    """The name and the arguments of a signature."""
+    plain = without_kinds(signature).strip()
+    name, bracket, rest = plain.partition("(")
+    names = tuple(n.strip() for n in rest.rstrip(")").split(","))
+    if not bracket or not plain.endswith(")") or not all(n.isidentifier() for n in (name, *names)):
+        fail(GraphError, f"{signature!r} is no signature", 'Write name and arguments: "smooth_clip(x, low, high)".')
+    return name, names
+
+
+def _make_room(name: str, export: bool) -> None:
+    """See to it that the table has no op of this name. A notebook's cell may run again."""
+    if name in TABLE and not (name in _OF_USERS and not export):
+        fail(GraphError, f"{name} is an op of the library", "Choose another name.")
+    TABLE.pop(name, None)
+
+
+def _intervals(names: Sequence[str], domain: Domain | Sequence[Interval]) -> Sequence[Interval]:
+    intervals = [_INTERVALS[domain]] * len(names) if isinstance(domain, str) else list(domain)
+    if len(intervals) != len(names):
+        fail(GraphError, f"{len(intervals)} intervals for the arguments {', '.join(names)}", "Give one for each.")
+    return intervals
+
+
+def _drawing(names: Sequence[str], domain: Domain | Sequence[Interval]) -> Samples:
+    intervals = _intervals(names, domain)
+
+    def samples(rng: Any) -> Iterable[Call]:
+        return [Call(tuple(np.asarray(rng.uniform(*i, shape)) for i in intervals)) for shape in SHAPES]
+
+    return samples
+
+
+def _on_tensors(formula: Formula, values: Mapping[str, Any]) -> Any:
+    return formula.evaluate(values, lambda op, operands: op.front(*operands))
+
+
+def _on_oracles(formula: Formula, values: Mapping[str, Any]) -> Any:
+    return formula.evaluate(values, lambda op, operands: _reference(op)(*operands))
+
+
+def _reference(op: Op) -> Callable[..., Any]:
+    """An op's oracle; its forward where it has none."""
+    if isinstance(op.reference, str):
+        module, _, name = op.reference.rpartition(".")
+        found: Callable[..., Any] = getattr(importlib.import_module(module), name)
+        return found
+    return op.forward if op.reference is None else op.reference
+
+
+def _oracle(formulas: Sequence[Formula], several: bool) -> Callable[..., Any]:
+    def oracle(*args: Any) -> Any:
+        found = [np.asarray(_on_oracles(f, dict(zip(f.names, args, strict=True)))) for f in formulas]
+        return tuple(found) if several else found[0]
+
+    return oracle
+
+
+def _body(formulas: Sequence[Formula], several: bool) -> Callable[..., Any]:
+    def body(*args: Any) -> Any:
+        found = [_on_tensors(f, dict(zip(f.names, args, strict=True))) for f in formulas]
+        return tuple(found) if several else found[0]
+
+    return body
+
+
+def _tensor(value: Any, name: str) -> Tensor:
+    operand = to_operand(value, name)
+    if isinstance(operand, Tensor):
+        return operand
+    found: Tensor = TABLE["copy"].front(operand)
+    return found
+
+
+def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
+    """The function of a composite by formula: tensors, arrays and numbers in."""
+
+    def run(*args: Any) -> Any:
+        return op.front(*(to_operand(a, op.name) for a in args))
+
+    return _function(run, op, f"{', '.join(names)}, /", names, "Elementwise; operands broadcast and promote.")
+
+
+def _function(run: Callable[..., Any], op: Op, parameters: str, given: Sequence[str], more: str) -> Callable[..., Any]:
+    """`run` as a function with parameters of its own names: errors, graphs and help show them."""
+    text = f"def {op.name}({parameters}):\n    return run({', '.join(given)})"
+    namespace: dict[str, Any] = {"run": run}
+    exec(compiled(text), namespace)
+    front: Callable[..., Any] = namespace[op.name]
+    front.__doc__ = f"{op.doc}\n\n{more}"
+    front.__module__ = "wengert"
+    return front
+
+
+# -- comparing what is said twice
+
+
+class _Bare(NamedTuple):
+    """What a fact asks of a node, for a single op on arrays."""
+
+    inputs: Sequence[Any]
+    attrs: Mapping[str, Any]
+
+
+def _compare(op: Op, formula: Formula, draw: Samples) -> None:
+    """Refuse a forward, or partials, that are not of the formula's function. Corners may differ: the median decides."""
+    args = list(draw(np.random.default_rng(0)))[1].args
+    out = np.asarray(op.forward(*args))
+    said = np.asarray(formula.evaluate(dict(zip(formula.names, args, strict=True)), lambda part, xs: part(*xs)))
+    if not _agree(out, said):
+        del TABLE[op.name]
+        fail(GraphError, f"forward of {op.name} is not {formula.text}: {out.flat[0]:.6g}, not {said.flat[0]:.6g}")
+    step = 1e-5
+    for i, fact in enumerate(op.facts):
+        if not fact.differentiable:
+            continue
+        up, down = (np.asarray(op.forward(*args[:i], args[i] + d, *args[i + 1 :])) for d in (step, -step))
+        slope = (up - down) / (2 * step)
+        found = fact.pull(np.ones_like(out), (*args, out), _Bare(args, {}), i)
+        if isinstance(fact, (Partial, Linear)) and not _agree(np.broadcast_to(found, out.shape), slope):
+            del TABLE[op.name]
+            fail(
+                GraphError,
+                f"the partial derivative of {op.name} in {op.params[i]} is {np.ravel(found)[0]:.6g}, where differences "
+                f"of its forward give {slope.flat[0]:.6g}",
+                "wg.check_grads(f, x) compares at points of your own.",
+            )
+
+
+def _agree(a: Any, b: Any) -> bool:
+    return bool(np.median(np.abs(a - b) / (1e-6 + np.abs(b))) < 1e-3)
