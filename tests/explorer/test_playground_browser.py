@@ -34,7 +34,7 @@ def browser() -> Iterator[Any]:
         found.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """The opening address of a playground in a process of its own."""
     command = [sys.executable, "-m", "wengert", "playground", "--no-browser"]
@@ -47,9 +47,16 @@ def address() -> Iterator[str]:
         process.communicate()
 
 
+@pytest.fixture(scope="module")
+def context(browser: Any) -> Iterator[Any]:
+    """What knows the playground's cookie: its address works once. Each page has a run of its own there."""
+    made = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def page(browser: Any, address: str) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1440, "height": 900}, reduced_motion="reduce")
+def page(context: Any, address: str) -> Iterator[Any]:
     opened = context.new_page()
     wrong: list[str] = []
     asked: list[str] = []
@@ -59,7 +66,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     opened.goto(address)
     opened.get_by_text("The data and the line").wait_for()
     yield opened
-    context.close()
+    opened.close()
     assert wrong == []
     host = re.match(r"http://[^/]+", address)
     assert host is not None

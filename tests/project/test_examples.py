@@ -115,7 +115,7 @@ def test_neural_ode(adjoint: str) -> None:
 
 
 def test_neural_ode_says_where_a_fit_fails() -> None:
-    assert "the fit failed" in run("neural_ode", "--quick", "--lr", 0, status=1)
+    assert "the fit failed" in run("neural_ode", "--steps", 1, "--lr", 0, status=1)
 
 
 @pytest.mark.slow
