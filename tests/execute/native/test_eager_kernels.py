@@ -76,8 +76,15 @@ def results(op: Op, args: list[Any], attrs: Any, backward: bool) -> list[np.ndar
     return found
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("op", COMPOSITES, ids=lambda op: op.name)
+def of_both_precisions() -> Iterator[Any]:
+    """The composites in one precision and the other, in turn; in both of them for the slow tests."""
+    for turn, op in enumerate(COMPOSITES):
+        for k, dtype in enumerate((np.float32, np.float64)):
+            marks = pytest.mark.slow if (turn + k) % 2 else ()
+            yield pytest.param(op, dtype, marks=marks, id=f"{op.name}-{np.dtype(dtype)}")
+
+
+@pytest.mark.parametrize(("op", "dtype"), list(of_both_precisions()))
 def test_results_and_gradients_are_those_of_numpy(op: Op, dtype: Any) -> None:
     for call in calls(op):
         args = [cast(a, dtype) for a in call.args]

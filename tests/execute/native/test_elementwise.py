@@ -7,6 +7,7 @@ within a few units in the last place. What is compiled is a program as users com
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -19,7 +20,7 @@ import wengert as wg
 from wengert.core.ops.op import TABLE, Op
 from wengert.core.spec import spec_of
 
-from .test_scalars import ALL, HALVES, operands
+from .test_scalars import ALL, HALVES, INTS, operands
 
 # Units in the last place between the two; what is not named: 8. Of what has a large condition number far out
 # (the error of the argument alone makes so many units), and near zeros between which terms cancel.
@@ -62,8 +63,8 @@ def arrays(op: Op, dtype: np.dtype) -> list[np.ndarray]:
     return found
 
 
-def cases(op: Op) -> Iterator[tuple[np.dtype, dict[str, Any]]]:
-    for dtype in ALL:
+def cases(op: Op, dtypes: list[np.dtype]) -> Iterator[tuple[np.dtype, dict[str, Any]]]:
+    for dtype in dtypes:
         if getattr(spec_of((3,), dtype), op.accepts):
             for attrs in attributes(op):
                 yield dtype, attrs
@@ -86,32 +87,49 @@ def apart(got: np.ndarray, want: np.ndarray, name: str) -> np.ndarray:
     return ~near | zeros
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_compiled_as_eager_at_special_values(name: str) -> None:
+def asked_of() -> Iterator[Any]:
+    """Every op in all dtypes but integers, of which it takes a signed and an unsigned one, in turn.
+
+    The others are for the slow tests: `test_scalars` has the arithmetic of all of them.
+    """
+    for turn, name in enumerate(NAMES):
+        taken = (INTS[turn % 4], INTS[4 + (turn + 1) % 4])
+        usual = [d for d in ALL if d not in INTS or d in taken]
+        yield pytest.param(name, usual, id=name)
+        if others := [d for d in ALL if d not in usual and getattr(spec_of((3,), d), TABLE[name].accepts)]:
+            yield pytest.param(name, others, marks=pytest.mark.slow, id=f"{name} of other integers")
+
+
+@pytest.mark.parametrize(("name", "dtypes"), list(asked_of()))
+def test_compiled_as_eager_at_special_values(name: str, dtypes: list[np.dtype]) -> None:
     op = TABLE[name]
-    for dtype, attrs in cases(op):
-        given = arrays(op, dtype)
+    asked = []
+    for dtype, attrs in cases(op, dtypes):
+        # Each of a length of its own, so that no two share a loop.
+        given = [a[len(asked) :] for a in arrays(op, dtype)]
         tensors = [wg.tensor(a) for a in given]
-
-        def f(*ts: Any) -> Any:
-            return op.front(*ts, **attrs)  # noqa: B023
-
         try:
-            eager = f(*tensors)
+            eager = op.front(*tensors, **attrs)
         except wg.WengertError as e:
             with pytest.raises(type(e)):
-                wg.jit(f)(*tensors)
+                wg.jit(partial(op.front, **attrs))(*tensors)
             continue
-        want = eager.numpy()
-        compiled = wg.jit(f)
-        sliced = [wg.tensor(np.repeat(a, 2))[::2] for a in given]
-        computed = [wg.where(wg.tensor(True), t, t) for t in tensors]
-        for ts in (tensors, sliced, computed, tensors, sliced, computed):
-            got = compiled(*ts).numpy()
+        asked.append((given, attrs, eager.numpy()))
+
+    def all_of(tensors: Any) -> Any:
+        return [op.front(*ts, **attrs) for ts, (_, attrs, _) in zip(tensors, asked, strict=True)]
+
+    compiled = wg.jit(all_of)
+    plain = [[wg.tensor(a) for a in given] for given, _, _ in asked]
+    sliced = [[wg.tensor(np.repeat(a, 2))[::2] for a in given] for given, _, _ in asked]
+    computed = [[wg.where(wg.tensor(True), t, t) for t in ts] for ts in plain]
+    for tensors in (plain, sliced, computed, plain, sliced, computed):
+        for result, (given, attrs, want) in zip(compiled(tensors), asked, strict=True):
+            got = result.numpy()
             assert (got.shape, got.dtype) == (want.shape, want.dtype)
             wrong = apart(got, want, name)
             shown = [a[wrong][:4].tolist() for a in (*given, want, got)]
-            assert not wrong.any(), (name, str(dtype), attrs, "inputs, eager, compiled:", shown)
+            assert not wrong.any(), (name, str(given[0].dtype), attrs, "inputs, eager, compiled:", shown)
 
 
 @pytest.mark.parametrize("name", ["relu", "maximum", "minimum", "nextafter", "sign", "clip"])

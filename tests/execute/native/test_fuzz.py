@@ -10,13 +10,16 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 
 from fuzz_programs import Program, target_of
 from fuzz_steps import random_program
-from fuzzing import TARGETS, check, compared, minimal, shrunk
+from fuzzing import check, compared, minimal, shrunk
+from processors import on_processors
 from wengert.core.graph.evaluate import run
 
-COUNT, AT_ONCE = 200, 10
+COUNT, USUAL, AT_ONCE = 200, 80, 10
 
 
-@pytest.mark.parametrize("first", range(0, COUNT, AT_ONCE))
+@pytest.mark.parametrize(
+    "first", [pytest.param(n, marks=pytest.mark.slow if n >= USUAL else ()) for n in range(0, COUNT, AT_ONCE)]
+)
 def test_native_code_and_interpreter_agree(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         found = minimal(random_program(seed), target_of(seed))
@@ -152,8 +155,7 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize(("name", "target"), on_processors(FOUND))
 def test_what_was_found_once(name: str, target: str) -> None:
     assert check(FOUND[name], target) is None
 

@@ -16,10 +16,13 @@ from fuzz_programs import Program
 from fuzz_steps import random_program
 from fuzzing import minimal
 
-COUNT, AT_ONCE = 100, 10
+FIRST, COUNT, USUAL, AT_ONCE = 1000, 100, 40, 10
 
 
-@pytest.mark.parametrize("first", range(1000, 1000 + COUNT, AT_ONCE))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(FIRST + n, marks=pytest.mark.slow if n >= USUAL else ()) for n in range(0, COUNT, AT_ONCE)],
+)
 def test_every_call_gives_the_same(first: int) -> None:
     for seed in range(first, first + AT_ONCE):
         found = minimal(random_program(seed), "host", check_calls)

@@ -12,6 +12,7 @@ pytest.importorskip("llvmlite", reason="native code needs llvmlite")
 import ml_dtypes
 
 import wengert as wg
+from processors import on_processors
 from stepping import TARGETS, check, node_of, numbers, strided
 from wengert.core.errors import RangeError
 
@@ -38,9 +39,11 @@ def indices_for(rng: Any, shape: tuple[int, ...], shapes: Any, axis: int, dtype:
     return [np.asarray(rng.integers(low * n, n, s)).astype(dtype) for s, n in zip(shapes, sizes, strict=True)]
 
 
-@pytest.mark.parametrize("target", TARGETS)
+DTYPES = ["f4", "f8", "i1", "i8", "c8", "c16", "f2", "?", ml_dtypes.bfloat16]
+
+
+@pytest.mark.parametrize(("dtype", "target"), on_processors(DTYPES, lambda d: np.dtype(d).name))
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i1", "i8", "c8", "c16", "f2", "?", ml_dtypes.bfloat16], ids=str)
 def test_index(case: Any, dtype: str, target: str) -> None:
     shape, shapes, axis = case
     rng = np.random.default_rng(1)
@@ -72,9 +75,11 @@ ALIGNED: list[tuple[tuple[int, ...], int, int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(
+    ("dtype", "target"),
+    on_processors(["f4", "f8", "u2", "c8", "c16", "f2", ml_dtypes.bfloat16], lambda d: np.dtype(d).name),
+)
 @pytest.mark.parametrize("case", ALIGNED, ids=str)
-@pytest.mark.parametrize("dtype", ["f4", "f8", "u2", "c8", "c16", "f2", ml_dtypes.bfloat16], ids=str)
 def test_gather(case: Any, dtype: str, target: str) -> None:
     shape, axis, count = case
     rng = np.random.default_rng(2)

@@ -13,6 +13,7 @@ import ml_dtypes
 
 import wengert as wg
 import wengert.execute.native.kernels.conv.pooling
+from processors import on_processors
 from stepping import TARGETS, Bench, node_of
 from wengert.core.ops.op import TABLE
 from wengert.core.ops.record import bind
@@ -93,8 +94,7 @@ def calls(case: Case, x: Array, rng: np.random.Generator) -> dict[str, tuple[lis
     return found
 
 
-@pytest.mark.parametrize("level", TARGETS)
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize(("case", "level"), on_processors(CASES))
 def test_pools(case: Case, level: str) -> None:
     rng = np.random.default_rng(0)
     for dtype in (np.float32, np.float64):
