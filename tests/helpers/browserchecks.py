@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import explorer_samples
 import numpy as np
@@ -39,14 +40,24 @@ class Heard:
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.notes: dict[str, Callable[[Any], None]] = {
+            "request": lambda request: self.requests.append(request.url),
+            "console": lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None,
+            "pageerror": lambda error: self.complaints.append(str(error)),
+        }
+
 
 def listen(page: Page) -> Heard:
     """Note every request and every complaint of a page, from now on."""
     heard = Heard()
-    page.on("request", lambda request: heard.requests.append(request.url))
-    page.on("console", lambda m: heard.complaints.append(m.text) if m.type in ("error", "warning") else None)
-    page.on("pageerror", lambda error: heard.complaints.append(str(error)))
+    for event, note in heard.notes.items():
+        page.on(event, note)  # type: ignore[call-overload]  # (names are literals to the checker)
     return heard
+
+
+# The tabs of each browser, by the options that they were made with: to use one again costs a third of a new one.
+_TABS: WeakKeyDictionary[Browser, dict[str, Page]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -55,17 +66,34 @@ def opened(
 ) -> Iterator[tuple[Page, Heard]]:
     """A page from a file, the network off, in the state of a URL hash; motion is reduced unless asked for."""
     settings = {"reduced_motion": "reduce", "offline": True, **options}
-    context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **settings)
-    try:
+    tabs, kind = _TABS.setdefault(browser, {}), repr((size, sorted(settings.items())))
+    # While it is used it belongs to this user alone, and it comes back only if nothing has failed in it.
+    page = tabs.pop(kind, None)
+    if page is None:
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **settings)
         context.add_init_script(PROBE)
         page = context.new_page()
+    try:
         heard = listen(page)
         page.goto(file.as_uri() + (f"#{state}" if state else ""))
         page.wait_for_selector(".wg-app")
         settle(page)
         yield page, heard
-    finally:
-        context.close()
+    except BaseException:
+        page.context.close()
+        raise
+    for event, note in heard.notes.items():
+        page.remove_listener(event, note)
+    _cleared(page, size, settings)
+    tabs[kind] = page
+
+
+def _cleared(page: Page, size: tuple[int, int], settings: dict[str, Any]) -> None:
+    """Leave a tab as a new one is: nothing shown, no pointer over it, its size and media as they began."""
+    page.goto("about:blank")
+    page.mouse.move(-10, -10)
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.emulate_media(color_scheme=settings.get("color_scheme", "light"), reduced_motion=settings["reduced_motion"])
 
 
 def settle(page: Page) -> None:
