@@ -101,7 +101,7 @@ def test_a_training_step_that_overwrites_its_weights() -> None:
     assert [why for why, _ in kept.history(b)] == [why for why, _ in fresh.history(same[1])]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(16), *(pytest.param(n, marks=pytest.mark.slow) for n in range(16, 40))])
 def test_random_programs(seed: int) -> None:
     program: Program = random_program(70_000 + seed)
     try:
