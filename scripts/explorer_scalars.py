@@ -19,6 +19,7 @@ import numpy as np
 
 import wengert as wg
 from wengert.core.ops.op import TABLE, Call, Op
+from wengert.explorer.document import document
 
 KINDS = ("elementwise", "composite")
 # Of each sample call so many elements are taken.
@@ -56,6 +57,7 @@ def measured(op: Op, args: tuple[Any, ...], attrs: dict[str, Any]) -> dict[str, 
         "op": op.name,
         "args": [number(float(a)) for a in args],
         "attrs": attrs,
+        **({"formula": formula} if (formula := document.formula(op)) is not None else {}),
         "value": number(float(out.detach().numpy().item())),
         "slopes": [number(s) for s in slopes],
     }

@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import golden from "../fixtures/scalars.json";
 import { num } from "../trace/decode";
-import type { Num } from "../trace/types";
+import type { Formula, Num } from "../trace/types";
+import { formulaOp } from "./formula";
 import { scalarOp, type Attributes, type ScalarOp } from "./ops";
 import { erf, erfc } from "./special";
 
@@ -10,6 +11,7 @@ interface Row {
   op: string;
   args: Num[];
   attrs: Attributes;
+  formula?: Formula;
   value: Num;
   slopes: Num[];
 }
@@ -42,7 +44,7 @@ function close(a: number, b: number): boolean {
 test("values and slopes are the engine's, for every op of the table that has a plain formula", () => {
   const wrong: unknown[] = [];
   for (const row of golden as Row[]) {
-    const op = scalarOp(row.op);
+    const op = row.formula === undefined ? scalarOp(row.op) : formulaOp(row.formula);
     if (op === null) {
       if (!SPECIAL.has(row.op)) wrong.push(row.op);
       continue;
@@ -88,16 +90,7 @@ const SMOOTH: readonly (readonly [string, number])[] = [
   ["tanh", 1],
   ["asinh", 1],
   ["sigmoid", 1],
-  ["logsigmoid", 1],
-  ["softplus", 1],
-  ["elu", 1],
-  ["celu", 1],
-  ["selu", 1],
-  ["leaky_relu", 1],
   ["gelu", 1],
-  ["silu", 1],
-  ["mish", 1],
-  ["softsign", 1],
   ["erf", 1],
   ["erfc", 1],
   ["ndtr", 1],

@@ -35,26 +35,6 @@ function binary(value: Binary, slopes: (x: number, y: number, out: number) => [P
   };
 }
 
-/** With attributes that are numbers: by name, with what they are where the document does not say. */
-function tuned<K extends string>(
-  names: { readonly [name in K]: number },
-  value: (x: number, with_: { readonly [name in K]: number }) => number,
-  slope: (x: number, with_: { readonly [name in K]: number }, out: number) => Partial,
-): ScalarOp {
-  const read = (attrs: Attributes): { readonly [name in K]: number } => {
-    const found: { [name in K]: number } = { ...names };
-    for (const name of Object.keys(names) as K[]) {
-      const given = attrs[name];
-      if (typeof given === "number") found[name] = given;
-    }
-    return found;
-  };
-  return {
-    value: (args, attrs) => value(arg(args, 0), read(attrs)),
-    partials: (args, out, attrs) => [slope(arg(args, 0), read(attrs), out)],
-  };
-}
-
 const logistic: Unary = (x) => 1 / (1 + Math.exp(-x));
 const softplus: Unary = (x) => Math.log1p(Math.exp(-Math.abs(x))) + Math.max(x, 0);
 const bell: Unary = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
@@ -82,9 +62,6 @@ function extreme(pick: Binary, loses: (x: number, y: number) => boolean): Scalar
 
 const TANH_SCALE = Math.sqrt(2 / Math.PI);
 const TANH_CUBE = 0.044715;
-// Klambauer et al. 2017, arXiv:1706.02515.
-const SELU_ALPHA = 1.6732632423543772;
-const SELU_SCALE = 1.0507009873554805;
 
 const gelu: ScalarOp = {
   value: ([x = Number.NaN], { approximate }) =>
@@ -231,63 +208,11 @@ const OPS: { readonly [name: string]: ScalarOp } = {
   atanh: unary(Math.atanh, (x) => 1 / ((1 - x) * (1 + x))),
 
   sigmoid: unary(logistic, (_x, out) => out * (1 - out)),
-  logsigmoid: unary(
-    (x) => -softplus(-x),
-    (x) => logistic(-x),
-  ),
-  softplus: tuned(
-    { beta: 1 },
-    (x, { beta }) => softplus(x * beta) / beta,
-    (x, { beta }) => logistic(x * beta),
-  ),
   relu: unary(
     (x) => Math.max(x, 0),
     (_x, out) => only(out > 0),
   ),
-  leaky_relu: tuned(
-    { slope: 0.01 },
-    (x, { slope }) => (x > 0 ? x : x * slope),
-    (x, { slope }) => (x > 0 ? 1 : slope),
-  ),
-  elu: tuned(
-    { alpha: 1 },
-    (x, { alpha }) => (x > 0 ? x : alpha * Math.expm1(x)),
-    (x, { alpha }, out) => (x > 0 ? 1 : out + alpha),
-  ),
-  celu: tuned(
-    { alpha: 1 },
-    (x, { alpha }) => (x > 0 ? x : alpha * Math.expm1(x / alpha)),
-    (x, { alpha }, out) => (x > 0 ? 1 : out / alpha + 1),
-  ),
-  selu: unary(
-    (x) => SELU_SCALE * (x > 0 ? x : SELU_ALPHA * Math.expm1(x)),
-    (x, out) => (x > 0 ? SELU_SCALE : out + SELU_SCALE * SELU_ALPHA),
-  ),
   gelu,
-  silu: unary(
-    (x) => x * logistic(x),
-    (x) => logistic(x) * (1 + x * logistic(-x)),
-  ),
-  mish: unary(
-    (x) => x * Math.tanh(softplus(x)),
-    (x) => {
-      const t = Math.tanh(softplus(x));
-      return t + x * (1 - t * t) * logistic(x);
-    },
-  ),
-  softsign: unary(
-    (x) => x / (1 + Math.abs(x)),
-    (x) => 1 / (1 + Math.abs(x)) ** 2,
-  ),
-  hardtanh: tuned(
-    { low: -1, high: 1 },
-    (x, { low, high }) => Math.min(Math.max(x, low), high),
-    (x, { low, high }) => only(!(x <= low || x >= high)),
-  ),
-  hardswish: unary(
-    (x) => (x * Math.min(Math.max(x + 3, 0), 6)) / 6,
-    (x) => (x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6),
-  ),
 
   erf: unary(erf, (x) => (2 / Math.sqrt(Math.PI)) * Math.exp(-x * x)),
   erfc: unary(erfc, (x) => (-2 / Math.sqrt(Math.PI)) * Math.exp(-x * x)),

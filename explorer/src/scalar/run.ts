@@ -2,6 +2,7 @@
 import { num, optionalNum } from "../trace/decode";
 import { dtypeOf, edgesAt, kindOf, recordedGradient, recordedValue, shapeOf, text, type Model } from "../trace/model";
 import { FLAG } from "../trace/types";
+import { formulaOp } from "./formula";
 import { scalarOp, type Attributes, type ScalarOp } from "./ops";
 
 /** How to compute one node: its operation, where its arguments come from, and how its results are stored. */
@@ -89,7 +90,8 @@ function stepOf(model: Model, node: number): Step | Refusal {
   const row = nodes.op[node] as number;
   // A result without an operation is another name for its operand.
   const name = row < 0 ? "alias" : (ops.name[row] as string);
-  const op = scalarOp(name);
+  const formula = row < 0 ? null : (ops.formula?.[row] ?? null);
+  const op = formula === null ? scalarOp(name) : formulaOp(formula);
   if (op === null) return { reason: `This page does not know how to compute ${name}.` };
   const store = roundingOf(dtypeOf(model, node));
   if (store === null) return { reason: `This page does not compute in ${dtypeOf(model, node)}.` };

@@ -121,6 +121,17 @@ export interface Ops {
   attrs?: { [name: string]: unknown }[];
   /** Operands that are plain numbers, by slot: {"1": 2} for a power whose exponent is 2. They have no edges. */
   literals?: { [slot: string]: Num }[];
+  /** For an operation that is declared by a formula of others, what it is of single numbers. */
+  formula?: (Formula | null)[];
+}
+
+/** A step's number, -1 - i for argument i, an attribute's name, or a number in a list. */
+export type FormulaOperand = number | string | [Num];
+
+/** What a result is of single numbers: steps, each an operation and its operands, and which of them is the result. */
+export interface Formula {
+  parts: [string, ...FormulaOperand[]][];
+  result: FormulaOperand;
 }
 
 /** The tree that nodes fold into; row 0 is the whole run. `hash` is equal for parts of the same structure. */

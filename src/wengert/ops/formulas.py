@@ -19,7 +19,7 @@ from ..core.ops.attributes import without_kinds
 from ..core.ops.declare import METHODS, PUBLIC
 from ..core.ops.formula import Formula
 from ..core.ops.op import TABLE, Algebra, Call, Fact, Linear, Missing, Op, Partial, Rule, Samples, compiled
-from ..core.ops.operands import to_operand
+from ..core.ops.operands import are_numbers, promote_operands, to_operand
 from ..core.ops.sampling import SHAPES, Interval
 from ..core.spec import broadcast_shapes
 from ..core.tensor import Tensor
@@ -101,15 +101,23 @@ def elementwise(
         "onnx": onnx,
     }
     _make_room(name, export)
+    if not export:  # the library's own may name ops that are not declared yet
+        for f in formulas:
+            f.read()
     if forward is not None and partials is not None:
         exported: dict[str, Any] = {"method": export, "public": None if export else ""}
         op = declare.elementwise(signature, forward, partials=partials, formulas=texts, **exported, **declared)
-        _compare(op, formulas[0], draw)
+        if not export:
+            _compare(op, formulas[0], draw)
         front = op.front
     else:
         layout = ",".join("()" for _ in names) + "->" + ",".join("()" for _ in texts)
-        body = _body(formulas, several)
-        op = declare.composite(signature, results=len(texts), formulas=texts, layout=layout, **declared)(body)
+        body = (lambda *args: tuple(f(*args) for f in formulas)) if several else formulas[0]
+        # Beside a tensor any operand may be a number.
+        given = f"{name}({', '.join(f'{n}: value' for n in names)})"
+        op = declare.composite(given, results=len(texts), formulas=texts, layout=layout, accepts="numeric", **declared)(
+            body
+        )
         front = _front(op, names)
         if export:
             PUBLIC[name] = METHODS[name] = front
@@ -155,15 +163,16 @@ def reduction(
     if combine not in ("sum", "mean", "prod", "max", "min"):
         fail(GraphError, f"{name} combines by {combine!r}", "There are sum, mean, prod, max and min.")
     inner, outer = Formula(formula, names), Formula(finish, ("out",))
-    combined = TABLE[combine]
+    if not export:
+        inner.read()
+        outer.read()
 
     def body(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-        elements = _on_tensors(inner, dict(zip(names, args, strict=True)))
-        return _on_tensors(outer, {"out": combined.front(elements, axis=axis, keepdims=keepdims)})
+        return outer(TABLE[combine].front(inner(*args), axis=axis, keepdims=keepdims))
 
     def oracle(*args: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
         elements = _on_oracles(inner, dict(zip(names, args, strict=True)))
-        return _on_oracles(outer, {"out": _reference(combined)(elements, axis=axis, keepdims=keepdims)})
+        return _on_oracles(outer, {"out": _reference(TABLE[combine])(elements, axis=axis, keepdims=keepdims)})
 
     intervals = _intervals(names, domain)
 
@@ -180,6 +189,8 @@ def reduction(
         samples=samples,
         reference=reference if reference is not None else oracle,
         onnx=onnx,
+        formulas=(outer.after(inner).text,),
+        combine=combine,
         layout=f"{','.join('(n)' for _ in names)}->()",
     )(body)
 
@@ -237,10 +248,6 @@ def _drawing(names: Sequence[str], domain: Domain | Sequence[Interval]) -> Sampl
     return samples
 
 
-def _on_tensors(formula: Formula, values: Mapping[str, Any]) -> Any:
-    return formula.evaluate(values, lambda op, operands: op.front(*operands))
-
-
 def _on_oracles(formula: Formula, values: Mapping[str, Any]) -> Any:
     return formula.evaluate(values, lambda op, operands: _reference(op)(*operands))
 
@@ -262,14 +269,6 @@ def _oracle(formulas: Sequence[Formula], several: bool) -> Callable[..., Any]:
     return oracle
 
 
-def _body(formulas: Sequence[Formula], several: bool) -> Callable[..., Any]:
-    def body(*args: Any) -> Any:
-        found = [_on_tensors(f, dict(zip(f.names, args, strict=True))) for f in formulas]
-        return tuple(found) if several else found[0]
-
-    return body
-
-
 def _tensor(value: Any, name: str) -> Tensor:
     operand = to_operand(value, name)
     if isinstance(operand, Tensor):
@@ -282,7 +281,8 @@ def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
     """The function of a composite by formula: tensors, arrays and numbers in."""
 
     def run(*args: Any) -> Any:
-        return op.front(*(to_operand(a, op.name) for a in args))
+        operands = [to_operand(a, op.name) for a in args]
+        return op.front(*(operands if are_numbers(operands) else promote_operands(op, operands)))
 
     return _function(run, op, f"{', '.join(names)}, /", names, "Elementwise; operands broadcast and promote.")
 

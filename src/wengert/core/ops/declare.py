@@ -222,10 +222,7 @@ def elementwise(
     _document(made, front)
     made.front = front
     if formulas:
-        (formula,) = (Formula(text, made.params) for text in formulas)
-        made.body = lambda *args: formula.evaluate(
-            dict(zip(made.params, args, strict=True)), lambda part, operands: part.front(*operands)
-        )
+        (made.body,) = (Formula(text, made.params) for text in formulas)
     name = made.name if public is None else public
     if name:
         front.__name__ = name

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -55,34 +56,87 @@ Compute = Callable[[Op, Sequence[Any]], Any]
 
 
 class Formula:
-    """A function of named arguments, as the parts that it is made of, each after those that it takes.
+    """A function of named arguments and attributes, as the parts that it is made of, each after those that it takes.
 
-    Raises GraphError for text that is no formula of these arguments.
+    `read()` gives the parts; it raises GraphError for text that is no formula of these arguments.
     """
 
-    __slots__ = ("names", "parts", "result", "text")
+    __slots__ = ("attrs", "names", "read", "text")
 
-    def __init__(self, text: str, names: Sequence[str]) -> None:
-        self.text, self.names = text.strip(), tuple(names)
-        reader = _Reader(self.text, self.names)
-        self.result = reader.read()
-        self.parts = tuple(reader.parts)
+    read: Callable[[], _Reader]
+
+    def __init__(self, text: str, names: Sequence[str], attrs: Sequence[str] = ()) -> None:
+        self.text, self.names, self.attrs = text.strip(), tuple(names), tuple(attrs)
+        # When it is first asked for: the library's own formulas name ops of modules that are imported after theirs.
+        self.read = cache(partial(_Reader, self.text, (*self.names, *self.attrs)))
 
     def evaluate(self, values: Mapping[str, Any], compute: Compute) -> Any:
         """The formula's value where its arguments are these."""
         found: list[Any] = []
-        for op, operands in self.parts:
+        reader = self.read()
+        for op, operands in reader.parts:
             found.append(compute(op, [_operand(o, found, values) for o in operands]))
-        return _operand(self.result, found, values)
+        return _operand(reader.result, found, values)
+
+    def __call__(self, *args: Any, **attrs: Any) -> Any:
+        """The formula of tensors: what a composite's body does."""
+        values = dict(zip(self.names, args, strict=True))
+        return self.evaluate(values | attrs, lambda op, operands: op.front(*operands))
+
+    def after(self, inner: Formula) -> Formula:
+        """This formula, of one argument, of another formula's result."""
+        whole = ast.parse(self.text, mode="eval")
+        text = ast.unparse(_Substituted(self.names[0], ast.parse(inner.text, mode="eval").body).visit(whole))
+        return Formula(text, inner.names)
+
+    def described(self) -> dict[str, Any]:
+        """The formula as data, of ops that have no formula themselves.
+
+        `parts` lists name and operands of each step, `result` is an operand: a step's number, -1 - i for argument i,
+        an attribute's name, or a list of one number.
+        """
+        parts: list[list[Any]] = []
+
+        def compute(op: Op, operands: Sequence[Any]) -> Any:
+            if op.formulas:
+                inner = Formula(op.formulas[0], op.params)
+                return inner.evaluate(dict(zip(op.params, operands, strict=True)), compute)
+            step = [op.name, *map(_told, operands)]
+            if step not in parts:
+                parts.append(step)
+            return _Reference(parts.index(step))
+
+        values: dict[str, Any] = {name: _Reference(-1 - i) for i, name in enumerate(self.names)}
+        result = self.evaluate(values | {name: name for name in self.attrs}, compute)
+        return {"parts": parts, "result": _told(result)}
 
     def __repr__(self) -> str:
         return f"<formula {self.text}>"
+
+
+class _Reference(int):
+    """A step or an argument in a formula as data, where a plain integer is a number of the formula."""
+
+
+def _told(operand: Any) -> Any:
+    """An operand as data: numbers in a list, so that they are no steps."""
+    return int(operand) if type(operand) is _Reference else operand if type(operand) is str else [operand]
 
 
 def _operand(operand: Operand, found: Sequence[Any], values: Mapping[str, Any]) -> Any:
     if type(operand) is tuple:
         return operand[0]
     return found[operand] if type(operand) is int else values[operand]  # type: ignore[index]
+
+
+class _Substituted(ast.NodeTransformer):
+    """A formula with something in the place of an argument."""
+
+    def __init__(self, name: str, by: ast.expr) -> None:
+        self.name, self.by = name, by
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.by if node.id == self.name else node
 
 
 class _Reader:
@@ -92,13 +146,11 @@ class _Reader:
         self.text, self.names = text, names
         self.parts: list[Part] = []
         self._numbers: dict[Part, int] = {}
-
-    def read(self) -> Operand:
         try:
             tree = ast.parse(self.text, mode="eval")
         except SyntaxError as e:
             self._refuse(f"{e.msg}, at character {e.offset or 1}")
-        return self._of(tree.body)
+        self.result = self._of(tree.body)
 
     def _of(self, node: ast.expr) -> Operand:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
@@ -130,7 +182,8 @@ class _Reader:
         op = find_op(name)
         if op is None:
             self._refuse(f"there is no op {name}")
-        if op.kind != "elementwise" or op.attr_names:
+        is_one = op.kind == "elementwise" or (op.formulas and not op.combine and op.results == 1)
+        if not is_one or op.attr_names:
             self._refuse(f"{op.signature} is not elementwise, or has attributes")
         if len(operands) != len(op.params):
             self._refuse(f"{op.signature} takes {len(op.params)} operands, not {len(operands)}")

@@ -243,6 +243,7 @@ class Op:
         "front",
         "body",
         "formulas",
+        "combine",
         "doc",
         "source",
         "signature",
@@ -279,6 +280,7 @@ class Op:
         results: int = 1,
         body: Callable[..., Any] | None = None,
         formulas: tuple[str, ...] = (),
+        combine: str = "",
         doc: str = "",
         source: str = "",
         layout: str = "",
@@ -306,8 +308,9 @@ class Op:
         # Whether what it gives are elements of its first argument, which elsewhere (NumPy, PyTorch) share its memory.
         self.view = view
         self.body = body
-        # What each result is of the arguments, element by element, where the op is declared by that: see formula.py.
-        self.formulas = formulas
+        # What each result is of single numbers, where the op is declared by that (see formula.py), and the reduction
+        # that combines several.
+        self.formulas, self.combine = formulas, combine
         self.doc, self.source, self.layout = doc, source, layout
         self.algebra = algebra if algebra is not None else Algebra()
         self.samples, self.reference = samples, reference

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ...core.ops.formula import Formula
+from ...core.ops.op import Op
 from ...version import __version__
 from ..findings import Finding, findings
 from ..recording import spans
@@ -79,6 +81,7 @@ class _Writer:
         self.spans = Indexed()
         self.ops = Indexed()
         self.shown: list[forms.Shown] = []
+        self.formulas: list[dict[str, Any] | None] = []
         self.attrs: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self.tree = Tree(self.rows, recording.title)
         name_rows(recording, self.tree.of_row)
@@ -180,6 +183,7 @@ class _Writer:
         index = self.ops[key]
         if index == len(self.shown):
             self.shown.append(forms.shown(row.op, len(row.operands), literals))
+            self.formulas.append(formula(row.op))
             told = {name: _plain(value) for name, value in row.attrs.items() if name not in UNTOLD}
             self.attrs.append((told, {str(i): num(v) for i, v in literals.items()}))
         return index
@@ -195,6 +199,7 @@ class _Writer:
             "say": [s.say for s in self.shown],
             "attrs": [attrs for attrs, _ in self.attrs],
             "literals": [literals for _, literals in self.attrs],
+            "formula": self.formulas,
         }
 
     def _flags(self, row: Row) -> int:
@@ -440,6 +445,19 @@ def said(error: BaseException) -> str:
         return str(error)
     except Exception as e:
         return f"(its text cannot be shown: {type(e).__name__})"
+
+
+def formula(op: Op) -> dict[str, Any] | None:
+    """What an op is of single numbers, for the page to compute, where it has a formula: see `trace.schema.json`."""
+    if len(op.formulas) != 1:
+        return None
+    made = Formula(op.formulas[0], op.params, op.attr_names).described()
+    steps = [[name, *map(_operand, operands)] for name, *operands in made["parts"]]
+    return {"parts": steps, "result": _operand(made["result"])}
+
+
+def _operand(operand: Any) -> Any:
+    return [num(operand[0])] if isinstance(operand, list) else operand
 
 
 def _plain(value: Any) -> Any:

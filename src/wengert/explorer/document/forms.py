@@ -235,6 +235,8 @@ def pattern(op: Op, operands: int, numbers: frozenset[int] = frozenset()) -> Pat
     if isinstance(op.joint, Joint):
         return "scale"
     facts = {i: op.fact(i) for i in range(operands) if op.fact(i).differentiable}
+    if not facts and op.body is not None:
+        return "scale"  # by what is inside it
     followed = [f for i, f in facts.items() if i not in numbers]
     if not followed:
         return "none" if op.name != "output" else "route"
@@ -284,7 +286,7 @@ def shown(op: Op, operands: int, literals: Mapping[int, Any] | None = None) -> S
         form.precedence,
     )
     found = pattern(op, operands, frozenset(literals))
-    said = form.say or _SAID[found].format(_word(op.name))
+    said = form.say or _of_formulas(op) or _SAID[found].format(_word(op.name))
     if op.name == "pow" and 1 in literals:
         text, local, symbol, said = _power(literals[1])
     elif op.name == "multiply" and literals:
@@ -292,6 +294,16 @@ def shown(op: Op, operands: int, literals: Mapping[int, Any] | None = None) -> S
     local = [_filled(part, literals) for part in local]
     local += [""] * (operands - len(local))
     return Shown(symbol, found, _filled(text, literals), precedence, tuple(local[:operands]), said)
+
+
+def _of_formulas(op: Op) -> str:
+    """A sentence on an op that is declared by a formula."""
+    if not op.formulas:
+        return ""
+    whole = f"a {op.combine} of elements: of one it is" if op.combine else "" if len(op.formulas) > 1 else "short for"
+    return " ".join(
+        f"{_word(op.name)} is {whole} {' and '.join(op.formulas)}; its slope is by the chain rule of these.".split()
+    )
 
 
 def _power(exponent: Any) -> tuple[str, list[str], str, str]:

@@ -11,13 +11,14 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import composite, public
+from ...core.ops.formula import Formula
 from ...core.ops.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
 from ...core.ops.sampling import unary
 from ...core.spec import category, float32, float64, normalize_axis
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..blocks import blockwise
-from ..pointwise.arithmetic import exp, expm1, log1p, multiply, negative, sigmoid, tanh
+from ..pointwise.arithmetic import exp, multiply, sigmoid, tanh
 from ..pointwise.selection import maximum, minimum, where, where_op
 from ..reduce.common import running_dtype
 from ..special.gamma import erfc
@@ -54,6 +55,12 @@ def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
         return body(x, **attrs) if wide == x.dtype else casted(body(casted(x, wide), **attrs), x.dtype)
 
     return run
+
+
+def _of(formula: str, signature: str) -> Callable[..., Any]:
+    """The body of an elementwise composite of x."""
+    attrs = [a.strip() for a in signature.partition(";")[2].rstrip(")").split(",") if a.strip()]
+    return in_single(Formula(formula, ("x",), attrs))
 
 
 # -- the exact and the tanh form of GELU
@@ -197,8 +204,9 @@ def _silu_slope(x: Any) -> Any:
     return s * (1 + x * (1 - s))
 
 
-@composite(
+silu_op = composite(
     "silu(x)",
+    formulas=("x * sigmoid(x)",),
     accepts="inexact",
     forward=_silu_numpy,
     facts={"x": Partial(_silu_slope)},
@@ -207,10 +215,7 @@ def _silu_slope(x: Any) -> Any:
     samples=unary((-3, 3)),
     reference=np.vectorize(lambda v: v / (1 + math.exp(-v))),
     onnx=Missing("ONNX writes it as Mul and Sigmoid"),
-)
-@in_single
-def silu_op(x: Any) -> Any:
-    return x * sigmoid.front(x)
+)(_of("x * sigmoid(x)", "silu(x)"))
 
 
 @public(name="swish")
@@ -234,8 +239,9 @@ def _softplus_numpy(x: Any, beta: float) -> Any:
     return (np.log1p(np.exp(-np.abs(z))) + np.maximum(z, 0)) / beta
 
 
-@composite(
+softplus_op = composite(
     "softplus(x; beta)",
+    formulas=("(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta",),
     accepts="real_inexact",
     forward=_softplus_numpy,
     facts={"x": Partial(lambda x, beta: sigmoid(x * beta))},
@@ -245,11 +251,7 @@ def _softplus_numpy(x: Any, beta: float) -> Any:
     reference=lambda x, beta: np.vectorize(lambda v: math.log1p(math.exp(v * beta)) / beta)(x),
     algebra=Algebra(monotone=1, range="(0, inf)"),
     onnx="Softplus",
-)
-@in_single
-def softplus_op(x: Any, *, beta: float) -> Any:
-    z = x * beta
-    return (log1p.front(exp.front(negative.front(z.abs()))) + maximum.front(z, 0.0)) / beta
+)(_of("(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta", "softplus(x; beta)"))
 
 
 @public(method=True)
@@ -280,6 +282,7 @@ def logsigmoid(x: Any) -> Tensor:
 
 def _elementwise(
     signature: str,
+    formula: str,
     doc: str,
     source: str,
     reference: Callable[..., float],
@@ -287,8 +290,8 @@ def _elementwise(
     onnx: Any = None,
     forward: Callable[..., Any] | None = None,
     slope: Callable[..., Any] | Fact | None = None,
-) -> Callable[[Callable[..., Any]], Op]:
-    """An elementwise composite; without a slope of its own it has its body's."""
+) -> Op:
+    """An elementwise composite by its formula; without a slope of its own it has its body's."""
 
     def apply(x: Any, **attrs: Any) -> Any:
         return np.vectorize(lambda v: reference(v, **attrs))(x)
@@ -299,13 +302,14 @@ def _elementwise(
         accepts="real_inexact",
         forward=forward,
         facts=None if fact is None else {"x": fact},
+        formulas=(formula,),
         doc=doc,
         source=source,
         reference=apply,
         samples=samples,
         onnx=onnx,
     )
-    return lambda body: declared(in_single(body))
+    return declared(_of(formula, signature))
 
 
 def _one_or(x: Any, below: Any) -> Any:
@@ -352,85 +356,114 @@ def _leaky_relu_slope(x: Any, slope: float) -> Any:
 _AROUND_ZERO = unary((0.2, 3), (-3, -0.2))
 
 
-@_elementwise(
-    "logsigmoid(x)", "log of the sigmoid.", "", lambda v: -math.log1p(math.exp(-v)), unary((-3, 3)),
+logsigmoid_op = _elementwise(
+    "logsigmoid(x)",
+    "-(log1p(exp(-abs(-x))) + maximum(-x, 0.0))",
+    "log of the sigmoid.",
+    "",
+    lambda v: -math.log1p(math.exp(-v)),
+    unary((-3, 3)),
     Missing("ONNX writes it as Neg and Softplus"),
-)  # fmt: skip
-def logsigmoid_op(x: Any) -> Any:
-    return negative.front(softplus_op.front(negative.front(x), beta=1.0))
+)
 
 
-@_elementwise(
-    "elu(x; alpha)", "x, and alpha (exp(x) - 1) below 0.", "Clevert et al. 2015, arXiv:1511.07289",
+elu_op = _elementwise(
+    "elu(x; alpha)",
+    "where(x > 0, x, alpha * expm1(x))",
+    "x, and alpha (exp(x) - 1) below 0.",
+    "Clevert et al. 2015, arXiv:1511.07289",
     lambda v, alpha: v if v > 0 else alpha * math.expm1(v),
-    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}), "Elu",
-    forward=_elu_numpy, slope=lambda x, out, alpha: _one_or(x, out + alpha),
-)  # fmt: skip
-def elu_op(x: Any, *, alpha: float) -> Any:
-    return where(x > 0, x, alpha * expm1.front(x))
+    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}),
+    "Elu",
+    forward=_elu_numpy,
+    slope=lambda x, out, alpha: _one_or(x, out + alpha),
+)
 
 
-@_elementwise(
-    "celu(x; alpha)", "x, and alpha (exp(x / alpha) - 1) below 0.", "Barron 2017, arXiv:1704.07483",
+celu_op = _elementwise(
+    "celu(x; alpha)",
+    "where(x > 0, x, alpha * expm1(x / alpha))",
+    "x, and alpha (exp(x / alpha) - 1) below 0.",
+    "Barron 2017, arXiv:1704.07483",
     lambda v, alpha: v if v > 0 else alpha * math.expm1(v / alpha),
-    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}), "Celu",
-    forward=_celu_numpy, slope=lambda x, out, alpha: _one_or(x, out / alpha + 1.0),
-)  # fmt: skip
-def celu_op(x: Any, *, alpha: float) -> Any:
-    return where(x > 0, x, alpha * expm1.front(x / alpha))
+    _attrs_for(_AROUND_ZERO, {"alpha": 1.0}, {"alpha": 0.7}),
+    "Celu",
+    forward=_celu_numpy,
+    slope=lambda x, out, alpha: _one_or(x, out / alpha + 1.0),
+)
 
 
-@_elementwise(
-    "selu(x)", "A scaled elu that keeps activations normalised.", "Klambauer et al. 2017, arXiv:1706.02515",
-    lambda v: _SELU_SCALE * (v if v > 0 else _SELU_ALPHA * math.expm1(v)), _AROUND_ZERO, "Selu",
-    forward=_selu_numpy, slope=lambda x, out: where_op(x > 0, _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA),
-)  # fmt: skip
-def selu_op(x: Any) -> Any:
-    return _SELU_SCALE * where(x > 0, x, _SELU_ALPHA * expm1.front(x))
+selu_op = _elementwise(
+    "selu(x)",
+    f"{_SELU_SCALE} * where(x > 0, x, {_SELU_ALPHA} * expm1(x))",
+    "A scaled elu that keeps activations normalised.",
+    "Klambauer et al. 2017, arXiv:1706.02515",
+    lambda v: _SELU_SCALE * (v if v > 0 else _SELU_ALPHA * math.expm1(v)),
+    _AROUND_ZERO,
+    "Selu",
+    forward=_selu_numpy,
+    slope=lambda x, out: where_op(x > 0, _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA),
+)
 
 
-@_elementwise(
-    "leaky_relu(x; slope)", "x, and slope x below 0.", "Maas et al. 2013, ICML workshop",
-    lambda v, slope: v if v > 0 else slope * v, _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}), "LeakyRelu",
-    forward=_leaky_relu_numpy, slope=_leaky_relu_slope,
-)  # fmt: skip
-def leaky_relu_op(x: Any, *, slope: float) -> Any:
-    return where(x > 0, x, x * slope)
+leaky_relu_op = _elementwise(
+    "leaky_relu(x; slope)",
+    "where(x > 0, x, x * slope)",
+    "x, and slope x below 0.",
+    "Maas et al. 2013, ICML workshop",
+    lambda v, slope: v if v > 0 else slope * v,
+    _attrs_for(_AROUND_ZERO, {"slope": 0.01}, {"slope": 0.3}),
+    "LeakyRelu",
+    forward=_leaky_relu_numpy,
+    slope=_leaky_relu_slope,
+)
 
 
-@_elementwise(
-    "hardtanh(x; low, high)", "x, bounded.", "Collobert 2004",
+hardtanh_op = _elementwise(
+    "hardtanh(x; low, high)",
+    "where(x <= low, low, where(x >= high, high, x))",
+    "x, bounded.",
+    "Collobert 2004",
     lambda v, low, high: min(max(v, low), high),
-    _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}), "Clip",
+    _attrs_for(unary((-0.9, 0.9), (1.2, 3)), {"low": -1.0, "high": 1.0}),
+    "Clip",
     forward=blockwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
     slope=Route(lambda x, low, high: ~((x <= low) | (x >= high))),
-)  # fmt: skip
-def hardtanh_op(x: Any, *, low: float, high: float) -> Any:
-    return where(x <= low, low, where(x >= high, high, x))
-
-
-@_elementwise(
-    "hardswish(x)", "x clip(x + 3, 0, 6) / 6.", "Howard et al. 2019, arXiv:1905.02244",
-    lambda v: v * min(max(v + 3, 0), 6) / 6, unary((-2.5, 2.5), (3.2, 5)), "HardSwish",
-)  # fmt: skip
-def hardswish_op(x: Any) -> Any:
-    # Not x times the bounded sum over 6: that product may leave the range.
-    return x * (minimum.front(maximum.front(x + 3.0, 0.0), 6.0) / 6.0)
-
-
-@_elementwise(
-    "mish(x)", "x tanh(softplus(x)).", "Misra 2019, arXiv:1908.08681",
-    lambda v: v * math.tanh(math.log1p(math.exp(v))), unary((-3, 3)), "Mish",
-)  # fmt: skip
-def mish_op(x: Any) -> Any:
-    return x * tanh.front(softplus_op.front(x, beta=1.0))
-
-
-@_elementwise(
-    "softsign(x)", "x / (1 + |x|).", "Bergstra et al. 2009", lambda v: v / (1 + abs(v)), _AROUND_ZERO, "Softsign"
 )
-def softsign_op(x: Any) -> Any:
-    return x / (1.0 + x.abs())
+
+
+# Not x times the bounded sum over 6: that product may leave the range.
+hardswish_op = _elementwise(
+    "hardswish(x)",
+    "x * (minimum(maximum(x + 3.0, 0.0), 6.0) / 6.0)",
+    "x clip(x + 3, 0, 6) / 6.",
+    "Howard et al. 2019, arXiv:1905.02244",
+    lambda v: v * min(max(v + 3, 0), 6) / 6,
+    unary((-2.5, 2.5), (3.2, 5)),
+    "HardSwish",
+)
+
+
+mish_op = _elementwise(
+    "mish(x)",
+    "x * tanh(log1p(exp(-abs(x))) + maximum(x, 0.0))",
+    "x tanh(softplus(x)).",
+    "Misra 2019, arXiv:1908.08681",
+    lambda v: v * math.tanh(math.log1p(math.exp(v))),
+    unary((-3, 3)),
+    "Mish",
+)
+
+
+softsign_op = _elementwise(
+    "softsign(x)",
+    "x / (1.0 + abs(x))",
+    "x / (1 + |x|).",
+    "Bergstra et al. 2009",
+    lambda v: v / (1 + abs(v)),
+    _AROUND_ZERO,
+    "Softsign",
+)
 
 
 @public

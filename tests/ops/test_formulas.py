@@ -1,0 +1,255 @@
+"""Ops declared by a formula: one declaration is all that derivatives, native code, cost, pictures and docs need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import wengert as wg
+from wengert.core.errors import GraphError
+from wengert.core.ops.formula import Formula
+from wengert.core.ops.op import TABLE
+from wengert.explorer.document.document import formula as documented
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+X = np.linspace(-1.5, 1.7, 6)
+
+DECLARATIONS = """
+log_cosh = elementwise("log_cosh(x)", "logaddexp(x, -x) - log(2)", doc="log(cosh(x)), without overflow."{export})
+sumsq = reduction("sumsq(x)", "x * x", doc="The sum of squares."{export})
+sincos = elementwise("sincos(x)", ("sin(x)", "cos(x)"), doc="The sine and the cosine."{export})
+smooth_clip = elementwise(
+    "smooth_clip(x, lo, hi)", "lo + (hi - lo) * sigmoid(4 * (x - lo) / (hi - lo) - 2)",
+    domain=((-2.0, 2.0), (-2.0, -1.0), (1.0, 2.0)), doc="x between bounds, smoothly."{export},
+)
+"""
+OURS: dict[str, Callable[..., Any]] = {"elementwise": wg.ops.elementwise, "reduction": wg.ops.reduction}
+exec(DECLARATIONS.format(export=""), OURS)
+
+
+def _weighed(sine: Any, cosine: Any) -> Any:
+    return sine + 10.0 * cosine
+
+
+# By name: the op as a function of one array, and the same in NumPy.
+FOUR: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "log_cosh": (OURS["log_cosh"], lambda x: np.log(np.cosh(x))),
+    "sumsq": (lambda x: OURS["sumsq"](x, axis=-1), lambda x: (x * x).sum(-1)),
+    "sincos": (lambda x: _weighed(*OURS["sincos"](x)), lambda x: _weighed(np.sin(x), np.cos(x))),
+    "smooth_clip": (
+        lambda x: OURS["smooth_clip"](x, -1.0, 1.5),
+        lambda x: -1 + 2.5 / (1 + np.exp(2 - 4 * (x + 1) / 2.5)),
+    ),
+}
+
+
+@pytest.fixture(params=FOUR)
+def pair(request: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    return FOUR[request.param]
+
+
+def close(got: Any, want: Any, rtol: float = 1e-12) -> None:
+    np.testing.assert_allclose(np.asarray(wg.asarray(got).detach()), want, rtol=rtol, atol=1e-14)
+
+
+def test_eager(pair: Any) -> None:
+    f, numpy = pair
+    close(f(wg.tensor(X)), numpy(X))
+    close(f(X.reshape(2, 3).T), numpy(X.reshape(2, 3).T))  # an array, in another order
+    assert f(wg.tensor(X.astype(np.float32))).dtype == wg.float32
+    assert f(wg.zeros((0, 3))).shape == numpy(np.zeros((0, 3))).shape
+
+
+def test_derivatives_of_any_order(pair: Any) -> None:
+    wg.check_grads(pair[0], wg.tensor(X), order=3)
+
+
+def test_batched(pair: Any) -> None:
+    f, numpy = pair
+    rows = np.stack([X, 2 * X])
+    close(wg.vmap(f)(wg.tensor(rows)), np.stack([numpy(r) for r in rows]))
+    loss = lambda x: f(x).sum()
+    close(wg.vmap(wg.grad(loss))(wg.tensor(rows)), np.stack([np.asarray(wg.grad(loss)(wg.tensor(r))) for r in rows]))
+
+
+def test_sparse(pair: Any) -> None:
+    f, _ = pair
+    dense = np.asarray(wg.jacobian(f)(wg.tensor(X))).reshape(-1, X.size)
+    sparse = wg.sparse_jacobian(lambda x: f(x).reshape(-1))(wg.tensor(X))
+    close(sparse.todense() if hasattr(sparse, "todense") else sparse, dense)
+    assert (dense != 0).sum() == sparse.nnz
+
+
+def test_native_and_fused(pair: Any) -> None:
+    f, numpy = pair
+    pytest.importorskip("llvmlite", reason="native code needs llvmlite")
+    compiled = wg.jit(lambda x: f(3.0 * x) * 2.0 + 1.0)
+    x = wg.tensor(X)
+    for _ in range(6):
+        close(compiled(x), numpy(3 * X) * 2 + 1)
+    kernels = compiled.kernels
+    assert len(kernels) == 1, [k.key for k in kernels]  # with what stands before and after it
+    training = wg.jit(wg.value_and_grad(lambda x: f(x).sum()))
+    for _ in range(6):
+        value, gradient = training(x)
+    close(value, numpy(X).sum())
+    close(gradient, np.asarray(wg.grad(lambda x: f(x).sum())(x)))
+
+
+def test_counted_as_its_parts_are(pair: Any) -> None:
+    graph = wg.graph(pair[0])(wg.spec(X.shape, wg.float64))
+    assert wg.explain.cost(graph).flops == wg.explain.cost(graph.expand()).flops > 0
+    assert "no rule" not in str(wg.explain.cost(graph))
+
+
+def test_symbolic() -> None:
+    sympy = pytest.importorskip("sympy")
+    x = sympy.Symbol("x", real=True)
+    graph = wg.graph(OURS["log_cosh"])(wg.spec(()))
+    assert sympy.simplify(wg.symbolic.to_sympy(graph, {"x": x}) - sympy.log(sympy.cosh(x))).equals(0)
+
+
+def test_one_node_in_graphs_that_opens(pair: Any) -> None:
+    f, numpy = pair
+    graph = wg.graph(f)(wg.spec(X.shape, wg.float64))
+    assert len([n for n in graph.nodes if n.op.name in FOUR]) == 1
+    close(wg.Graph.parse(graph.text())(X), numpy(X))
+    close(graph.expand()(X), numpy(X))
+
+
+def test_numbers_arrays_and_promotion() -> None:
+    log_cosh, smooth_clip = OURS["log_cosh"], OURS["smooth_clip"]
+    close(wg.tensor(1.0, dtype=wg.float64) * log_cosh(2.0), np.log(np.cosh(2.0)))
+    assert log_cosh(wg.tensor([1, 2])).dtype == wg.float32
+    assert (log_cosh(0.5) * wg.tensor([1.0], dtype=wg.float64)).dtype == wg.float64
+    close(
+        smooth_clip(wg.tensor([[0.0], [1.0]], dtype=wg.float64), np.array([-1.0, -2.0]), 1.5).detach(),
+        -np.array([1.0, 2.0])
+        + np.array([2.5, 3.5]) / (1 + np.exp(2 - 4 * (np.array([[0.0], [1.0]]) + [1.0, 2.0]) / [2.5, 3.5])),
+    )
+    with pytest.raises(TypeError, match="smooth_clip"):
+        smooth_clip(1.0)
+
+
+def test_a_fused_eager_path_and_its_check() -> None:
+    f = wg.ops.elementwise(
+        "fused_log_cosh(x)",
+        "logaddexp(x, -x) - log(2)",
+        forward=lambda x: np.logaddexp(x, -x) - x.dtype.type(np.log(2)),
+        partials={"x": lambda x: wg.tanh(x) if isinstance(x, wg.Tensor) else np.tanh(x)},
+    )
+    close(f(wg.tensor(X)), np.log(np.cosh(X)))
+    wg.check_grads(f, wg.tensor(X), order=3)
+    compiled = wg.jit(wg.grad(lambda x: f(x).sum()))
+    for _ in range(6):
+        close(compiled(wg.tensor(X)), np.tanh(X))
+    with pytest.raises(GraphError, match=r"forward of wrong_cosh is not logaddexp"):
+        wg.ops.elementwise("wrong_cosh(x)", "logaddexp(x, -x)", forward=np.cosh, partials={"x": lambda x: np.sinh(x)})
+    with pytest.raises(GraphError, match="the partial derivative of wrong_slope in x"):
+        wg.ops.elementwise("wrong_slope(x)", "cosh(x)", forward=np.cosh, partials={"x": lambda x: np.cosh(x)})
+    assert "wrong_cosh" not in TABLE
+    assert "wrong_slope" not in TABLE
+
+
+REFUSED = {
+    "is no formula: there is no op foo": ("f(x)", "foo(x)"),
+    "y is neither an argument": ("f(x)", "x + y"),
+    "sum(x; axis, keepdims) is not elementwise": ("f(x)", "sum(x)"),
+    "takes 2 operands, not 1": ("f(x)", "logaddexp(x)"),
+    "invalid syntax": ("f(x)", "x +"),
+    "is none of numbers": ("f(x)", "[x]"),
+    "is no signature": ("f(x; a)", "x * a"),
+    "exp is an op of the library": ("exp(x)", "x"),
+}
+
+
+@pytest.mark.parametrize("said", REFUSED)
+def test_refusals(said: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        wg.ops.elementwise(*REFUSED[said])
+    first = str(caught.value).splitlines()[0]
+    assert said in first
+    assert os.path.basename(__file__) in first  # the user's own line
+    with pytest.raises(GraphError, match="combines by 'median'"):
+        wg.ops.reduction("g(x)", "x", "median")  # type: ignore[arg-type]
+
+
+def test_declared_again() -> None:
+    """A notebook's cell runs again, with another formula: programs made before keep theirs."""
+    first = wg.ops.elementwise("again(x)", "x + 1")
+    compiled = wg.jit(lambda x: first(x))
+    second = wg.ops.elementwise("again(x)", "x + 2")
+    other = wg.jit(lambda x: second(x))
+    for _ in range(6):
+        assert float(compiled(wg.tensor(1.0))) == 2.0
+        assert float(other(wg.tensor(1.0))) == 3.0
+
+
+@pytest.mark.parametrize("name", [n for n, op in TABLE.items() if op.formulas and not op.combine])
+def test_formulas_are_what_is_computed(name: str) -> None:
+    op = TABLE[name]
+    assert op.samples is not None
+    for call in op.samples(np.random.default_rng(0)):
+        args = [wg.tensor(a) for a in call.args]
+        got = op.front(*args, **call.attrs)
+        for text, result in zip(op.formulas, got if isinstance(got, tuple) else (got,), strict=True):
+            close(Formula(text, op.params, op.attr_names)(*args, **call.attrs), np.asarray(result), rtol=1e-12)
+
+
+def test_documents_have_formulas_of_what_the_page_knows() -> None:
+    wg.ops.elementwise("twice_log_cosh(x)", "2 * log_cosh(x)")
+    declared = documented(TABLE["twice_log_cosh"])
+    assert declared is not None
+    assert [name for name, *_ in declared["parts"]] == ["negative", "logaddexp", "subtract", "multiply"]
+    assert documented(TABLE["exp"]) is None
+    x = wg.tensor(0.7, requires_grad=True)
+    fused = wg.ops.elementwise(
+        "page_log_cosh(x)",
+        "logaddexp(x, -x) - log(2)",
+        forward=lambda x: np.log(np.cosh(x)),
+        partials={"x": lambda x: wg.tanh(x)},
+    )
+    s, c = OURS["sincos"](fused(x))
+    table = wg.explore(s * c + OURS["sumsq"](x)).document["ops"]
+    by_name = dict(zip(table["name"], zip(table["formula"], table["say"], strict=True), strict=True))
+    formula, said = by_name["page_log_cosh"]
+    assert [name for name, *_ in formula["parts"]] == ["negative", "logaddexp", "subtract"]
+    assert "logaddexp(x, -x) - log(2)" in said
+    assert by_name["sin"][0] is None
+
+
+def test_one_declaration_in_the_library(tmp_path: Path) -> None:
+    """In a copy of the tree four declarations in one file are exported, and in stubs, docs and generated tests."""
+    for part in ("src", "scripts", "tests", "docs"):
+        shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__", "static"))
+    for file in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / file, tmp_path / file)
+    family = tmp_path / "src/wengert/ops/pointwise/xlogy.py"
+    declared = DECLARATIONS.format(export=", export=True")
+    family.write_text(f"{family.read_text()}\nfrom ..formulas import elementwise, reduction  # noqa: E402\n{declared}")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+
+    def run(*command: str) -> str:
+        done = subprocess.run([sys.executable, *command], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    said = run("-c", "import wengert as wg; x = wg.tensor([3.0, 4.0]); print(wg.sumsq(x), x.log_cosh().shape, wg.exp)")
+    assert said.startswith("tensor(25.) (2,)")
+    run("scripts/generate.py")
+    stubs = (tmp_path / "src/wengert/__init__.pyi").read_text()
+    page = (tmp_path / "docs/operations.md").read_text()
+    for name in FOUR:
+        assert f"def {name}(x: " in stubs
+        assert f"`{name}" in page
+    chosen = " or ".join(f"{name}]" for name in FOUR)
+    out = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/ops/test_op_table.py", "-k", chosen)
+    assert int(out.split(" passed")[0].split()[-1]) >= 24, out
