@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..standins import WeakTensor
 from ..tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from . import kernels
 from .attributes import without_kinds
+from .facets import Facets
 from .formula import Formula
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, check_dtypes, check_operands, elementwise_general, result_dtype
@@ -192,6 +193,7 @@ def elementwise(
     onnx: str | Missing | None = None,
     source: str = "",
     formulas: tuple[str, ...] = (),
+    **facets: Unpack[Facets],
 ) -> Op:
     """Declare an elementwise op.
 
@@ -220,6 +222,7 @@ def elementwise(
         source=source,
         formulas=formulas,
         layout=",".join("()" for _ in _params(signature)) + "->()",
+        **facets,
     )
     made.infer = lambda *specs: _infer_elementwise(made, specs)
     front = _fast_front(made)
