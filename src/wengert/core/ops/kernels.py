@@ -1,11 +1,11 @@
 """The place of compiled code in eager execution: composites, and their derivatives, as one kernel.
 
-`core` knows nothing of what compiles: that registers itself (:func:`register`). Here stands what the front doors of
-composites and reverse mode ask before they run NumPy, and when compiling begins to pay. Starting a compiler takes as long as a
-short script runs, so it is rented before it is bought, as a skier rents skis (Karlin et al. 1988,
-Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is what the start
-costs; never does the sum exceed twice what the better choice would have been. What is reckoned are
-numbers of elements, not measured times: the same program does the same in every run.
+`core` knows nothing of what compiles: that registers itself (:func:`register`). Here stands what the front
+doors of composites and reverse mode ask before they run NumPy, and when compiling begins to pay. Starting a
+compiler takes as long as a short script runs, so it is rented before it is bought, as a skier rents skis
+(Karlin et al. 1988, Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is
+what the start costs; never does the sum exceed twice what the better choice would have been. What is reckoned
+are numbers of elements, not measured times: the same program does the same in every run.
 """
 
 from __future__ import annotations
@@ -140,5 +140,5 @@ def set_eager_kernels(on: bool | None) -> None:
 
 
 # Until something that compiles has registered, NumPy does everything.
-_provider: Callable[[bool], Kernels] = lambda at_once: Off()  # noqa: E731
+_provider: Callable[[bool], Kernels] = lambda at_once: Off()
 kernels: Kernels = Rented() if os.environ.get("WENGERT_EAGER_KERNELS") != "0" else Off()
