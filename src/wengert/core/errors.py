@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
 from functools import cache
 from types import FrameType, TracebackType
@@ -82,6 +83,7 @@ def user_location() -> str:
 def error(kind: type[WengertError], what: str, mend: str = "", where: str | None = None) -> WengertError:
     """Return an error of class `kind`: `what (file:line)` on its first line, `mend` after it."""
     location = user_location() if where is None else where
+    _hide_own_frames(sys._getframe(1))
     text = f"{what} ({location})"
     return kind(f"{text}\n{mend}" if mend else text)
 
@@ -119,23 +121,44 @@ def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
     return out
 
 
-def install_traceback_filter() -> None:
-    """Leave Wengert's own frames out of the printed tracebacks of Wengert's own errors.
+def trimmed(error: BaseException) -> BaseException:
+    """The same exception with Wengert's own frames taken out of its traceback; an exception of others as it is."""
+    if isinstance(error, WengertError):
+        error.__traceback__ = _without_internal_frames(error.__traceback__) or error.__traceback__
+    return error
 
-    Any other exception, and any hook installed by someone else, is left alone. Set
-    `WENGERT_TRACEBACK=full` to see every frame.
+
+def short_tracebacks() -> None:
+    """Leave Wengert's own frames out of the tracebacks that Python prints for Wengert's own errors.
+
+    It puts itself before `sys.excepthook` and `threading.excepthook`, which go on to do what they did; any other
+    exception passes as it is. A second call changes nothing.
     """
-    if os.environ.get("WENGERT_TRACEBACK") == "full":
+    if getattr(sys.excepthook, "trims", False):
         return
-    previous = sys.excepthook
+    previous, in_threads = sys.excepthook, threading.excepthook
 
     def hook(kind: type[BaseException], value: BaseException, tb: TracebackType | None) -> Any:
-        if isinstance(value, WengertError):
-            tb = _without_internal_frames(tb) or tb
-            value = value.with_traceback(tb)
-        return previous(kind, value, tb)
+        return previous(kind, value, trimmed(value).__traceback__ if isinstance(value, WengertError) else tb)
 
-    sys.excepthook = hook
+    def thread_hook(args: Any) -> Any:
+        if args.exc_value is None:
+            return in_threads(args)
+        tb = trimmed(args.exc_value).__traceback__
+        return in_threads(threading.ExceptHookArgs((args.exc_type, args.exc_value, tb, args.thread)))
+
+    hook.trims = True  # type: ignore[attr-defined]
+    sys.excepthook, threading.excepthook = hook, thread_hook
+
+
+def _hide_own_frames(frame: FrameType | None) -> None:
+    """Mark Wengert's frames from `frame` outwards for those who show tracebacks: IPython and pytest leave them out."""
+    if os.environ.get("WENGERT_TRACEBACK") == "full":
+        return
+    while frame is not None:
+        if is_internal(frame.f_code.co_filename):
+            frame.f_locals["__tracebackhide__"] = True
+        frame = frame.f_back
 
 
 def install_warning_filter() -> None:

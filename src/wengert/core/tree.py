@@ -10,6 +10,18 @@ import numpy as np
 
 from .errors import GraphError, fail
 
+__all__ = [
+    "Structure",
+    "arranged",
+    "flatten",
+    "leaves",
+    "map",
+    "pair",
+    "register",
+    "structure",
+    "unflatten",
+]
+
 Flatten = Callable[[Any], tuple[Sequence[Any], Any]]
 Unflatten = Callable[[Any, Sequence[Any]], Any]
 
@@ -202,3 +214,7 @@ def map(fn: Callable[..., Any], pytree: Any, *rest: Any) -> Any:
             fail(GraphError, f"pytree {i} has another structure than pytree 0: {found} and {shape}")
         columns.append(column)
     return unflatten(shape, [fn(*row) for row in zip(*columns, strict=True)])
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,16 +1,15 @@
 """The place of compiled code in eager execution: composites, and their derivatives, as one kernel.
 
-`core` knows nothing of what compiles. Here stands what the front doors of composites and reverse mode
-ask before they run NumPy, and when compiling begins to pay. Starting a compiler takes as long as a
-short script runs, so it is rented before it is bought, as a skier rents skis (Karlin et al. 1988,
-Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is what the start
-costs; never does the sum exceed twice what the better choice would have been. What is reckoned are
-numbers of elements, not measured times: the same program does the same in every run.
+`core` knows nothing of what compiles: that registers itself (:func:`register`). Here stands what the front
+doors of composites and reverse mode ask before they run NumPy, and when compiling begins to pay. Starting a
+compiler takes as long as a short script runs, so it is rented before it is bought, as a skier rents skis
+(Karlin et al. 1988, Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is
+what the start costs; never does the sum exceed twice what the better choice would have been. What is reckoned
+are numbers of elements, not measured times: the same program does the same in every run.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +18,7 @@ from ..errors import DTypeError, fail
 from .op import TABLE, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..node import Node
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 PER_CALL, PER_ELEMENT = 5_000, 4
 # What it costs to load LLVM and to have the first kernels made, in the same nanoseconds.
 START = 400_000_000
-# The module that computes composites by compiled code, loaded at the end of the rent.
-PROVIDER = "wengert.execute.native.eager"
 
 
 class Kernels(Protocol):
@@ -103,9 +100,18 @@ def price(values: Sequence[Any]) -> int:
     return PER_CALL + PER_ELEMENT * sum([getattr(v, "size", 0) for v in values])
 
 
+def register(provider: Callable[[bool], Kernels]) -> None:
+    """Say what makes compiled kernels: a function that is called at the end of the rent, when a compiler may be loaded.
+
+    Its argument says whether every call is compiled at once, or when it pays for its program.
+    """
+    global _provider
+    _provider = provider
+
+
 def _buy(at_once: bool) -> None:
     global kernels
-    kernels = importlib.import_module(PROVIDER).provider(at_once)
+    kernels = _provider(at_once)
 
 
 def set_eager_kernels(on: bool | None) -> None:
@@ -133,4 +139,6 @@ def set_eager_kernels(on: bool | None) -> None:
         kernels = Rented() if on is None else Off()
 
 
+# Until something that compiles has registered, NumPy does everything.
+_provider: Callable[[bool], Kernels] = lambda at_once: Off()
 kernels: Kernels = Rented() if os.environ.get("WENGERT_EAGER_KERNELS") != "0" else Off()

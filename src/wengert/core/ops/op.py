@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import CodeType
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from ..errors import GENERATED
 from ..mode import get_mode
 from ..spec import Spec, as_dtype, spec_of
 from .attributes import KIND_OF_NAME, ROLE_OF_NAME, is_kind, is_role, without_kinds
+from .facets import Facets
 
 Rule = Callable[..., Any]
 Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "leaf"]
@@ -220,7 +221,8 @@ class Op:
     """An entry of the op table.
 
     Parameters of the declaration are documented at :func:`op` and :func:`elementwise`. `roles` says of each
-    argument what its dtype must be, `kinds` of each attribute what it may be: see :mod:`wengert.core.ops.attributes`.
+    argument what its dtype must be, `kinds` of each attribute what it may be: see :mod:`wengert.core.ops.attributes`;
+    `facets` what single concerns know of it: see :mod:`wengert.core.ops.facets`.
     """
 
     __slots__ = (
@@ -253,6 +255,7 @@ class Op:
         "reference",
         "onnx",
         "bfloat16",
+        "facets",
         "_save_plans",
     )
 
@@ -290,6 +293,7 @@ class Op:
         onnx: str | Missing | None = None,
         front: Callable[..., Any] | None = None,
         listed: bool = True,
+        **facets: Unpack[Facets],
     ) -> None:
         match = _SIGNATURE.fullmatch(signature.strip())
         if match is None:
@@ -315,6 +319,7 @@ class Op:
         self.algebra = algebra if algebra is not None else Algebra()
         self.samples, self.reference = samples, reference
         self.onnx = onnx
+        self.facets = facets
         if infer is not None:
             self.infer = infer
         self.joint = facts if isinstance(facts, Joint) else None
@@ -322,6 +327,8 @@ class Op:
         unknown = set(table) - set(self.params)
         if unknown:
             raise ValueError(f"{self.name}: facts about {sorted(unknown)}, which are not arguments")
+        if unknown := facets.keys() - Facets.__annotations__.keys():
+            raise ValueError(f"{self.name}: {sorted(unknown)}, which no declaration says")
         default = NoDerivative(NOT_DIFFERENTIABLE)
         self.facts = tuple(table.get(p, default) for p in self.params)
         for fact in (*self.facts, self.joint):
