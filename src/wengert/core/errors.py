@@ -122,7 +122,7 @@ def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
 
 
 def trimmed(error: BaseException) -> BaseException:
-    """The same exception with Wengert's own frames taken out of its traceback; an exception of others as it is."""
+    """Return an exception without Wengert's own frames in its traceback; an exception of others as it is."""
     if isinstance(error, WengertError):
         error.__traceback__ = _without_internal_frames(error.__traceback__) or error.__traceback__
     return error

@@ -1,4 +1,4 @@
-"""Facets: what single concerns of the library know of an op, said beside its declaration.
+"""Facets: the knowledge that single concerns of the library have of an op, given beside its declaration.
 
 `Op.facets` holds what a declaration says by keyword. Most ops say nothing about most concerns: the module that reads a
 facet has one accessor with the default for each kind of op, so that what is not said is known all the same.
@@ -10,4 +10,4 @@ from typing import TypedDict
 
 
 class Facets(TypedDict, total=False):
-    """What a declaration may say of an op beside its facts."""
+    """The statements about an op that its declaration may make beside its facts."""
