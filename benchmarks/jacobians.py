@@ -67,7 +67,7 @@ def sparse_cases() -> list[Case]:
     made = []
     for n in (100, 1000):
         x = np.linspace(-1, 1, n)
-        sparse = wg.sparse_jacobian(_broyden)
+        sparse = wg.sparse.jacobian(_broyden)
         dense = wg.jacobian(_broyden)
         t = wg.asarray(x)
         sparse(t)  # finds pattern and colours, once

@@ -84,7 +84,7 @@ def case(name: str, model: Any, peer: Callable[[], Any], x: np.ndarray, y: np.nd
 
     def gradient(m: Any, inputs: Any) -> list[np.ndarray]:
         m.zero_grad()
-        loss = wg.cross_entropy(m(wg.asarray(inputs)).reshape(-1, classes), wg.asarray(y.reshape(-1)))
+        loss = wg.nn.functional.cross_entropy(m(wg.asarray(inputs)).reshape(-1, classes), wg.asarray(y.reshape(-1)))
         loss.backward()
         return [np.asarray(loss.detach()), *(np.asarray(p.grad) for p in m.parameters())]
 
@@ -92,7 +92,7 @@ def case(name: str, model: Any, peer: Callable[[], Any], x: np.ndarray, y: np.nd
     xw, yw = wg.asarray(x), wg.asarray(y.reshape(-1))
 
     def step() -> None:
-        loss = wg.cross_entropy(model(xw).reshape(-1, classes), yw)
+        loss = wg.nn.functional.cross_entropy(model(xw).reshape(-1, classes), yw)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

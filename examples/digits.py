@@ -37,7 +37,7 @@ def logits(params: dict[str, wg.Tensor], x: wg.Tensor) -> wg.Tensor:
 def loss(params: dict[str, wg.Tensor], x: wg.Tensor, y: wg.Tensor) -> wg.Tensor:
     """Mean cross-entropy, with a little weight decay."""
     decay = sum((p**2).sum() for name, p in params.items() if name.startswith("w"))
-    return wg.cross_entropy(logits(params, x), y) + 1e-4 * decay
+    return wg.nn.functional.cross_entropy(logits(params, x), y) + 1e-4 * decay
 
 
 def main() -> None:

@@ -138,7 +138,7 @@ def logistic(rng: np.random.Generator) -> LogDensity:
 
     def log_density(w: wg.Tensor) -> wg.Tensor:
         scores = w @ inputs.mT
-        return (targets * scores - wg.softplus(scores)).sum(axis=-1) - 0.5 * (w**2).sum(axis=-1)
+        return (targets * scores - wg.nn.functional.softplus(scores)).sum(axis=-1) - 0.5 * (w**2).sum(axis=-1)
 
     return log_density
 

@@ -125,7 +125,7 @@ def main() -> None:
     print(f"{len(x)} images to train on, {len(held_x)} held out; {args.model} with {count:,} parameters")
 
     def step(xb: wg.Tensor, yb: wg.Tensor) -> wg.Tensor:
-        loss = wg.cross_entropy(model(xb), yb)
+        loss = wg.nn.functional.cross_entropy(model(xb), yb)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

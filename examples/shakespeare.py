@@ -35,9 +35,9 @@ class Block(nn.Module):
         batch, length, width = x.shape
         heads = self.qkv(self.norm1(x)).reshape(batch, length, 3, self.heads, width // self.heads)
         q, k, v = heads.permute(2, 0, 3, 1, 4)
-        mixed = wg.scaled_dot_product_attention(q, k, v, is_causal=True)
+        mixed = wg.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.mix(mixed.permute(0, 2, 1, 3).reshape(batch, length, width))
-        return x + self.down(wg.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        return x + self.down(wg.nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 
 
 class Model(nn.Module):
@@ -109,7 +109,7 @@ def main() -> None:
 
     def loss_of(rows: wg.Tensor) -> wg.Tensor:
         x, y = rows[:, :-1], rows[:, 1:]
-        return wg.cross_entropy(model(x).reshape(-1, len(letters)), y.reshape(-1))
+        return wg.nn.functional.cross_entropy(model(x).reshape(-1, len(letters)), y.reshape(-1))
 
     def step(rows: wg.Tensor) -> wg.Tensor:
         loss = loss_of(rows)

@@ -61,6 +61,19 @@ def decisions() -> Document:
     return explore(deciding, 2.0, 3.0, compiled=False).document
 
 
+# -- an op that is declared by a formula, which the page computes
+
+
+def declared() -> Document:
+    log_cosh = wg.ops.elementwise(
+        "log_cosh(x)",
+        "logaddexp(x, -x) - log(2)",
+        forward=lambda x: np.logaddexp(x, -x) - x.dtype.type(np.log(2.0)),
+        partials={"x": lambda x: wg.tanh(x) if isinstance(x, wg.Tensor) else np.tanh(x)},
+    )
+    return explore(lambda a: 2.0 * log_cosh(3.0 * a), 0.5, compiled=False).document
+
+
 # -- a network of single neurons, as micrograd has them: one step of training on four points
 
 
@@ -221,6 +234,7 @@ SAMPLES: dict[str, Callable[[], Document]] = {
     "learner": learner,
     "sums": sums,
     "decisions": decisions,
+    "declared": declared,
     "mlp": mlp,
     "transformer": transformer,
     "large": large,

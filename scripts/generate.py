@@ -7,124 +7,21 @@ python scripts/generate.py --check    # exit 1 if a file is out of date
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
+from stubs import method_stubs, module_stubs, special_stubs, torch_stubs  # noqa: E402
 from support import support_page  # noqa: E402
 from tests.crossings.refusals import page as crossings_page  # noqa: E402
 
-import wengert as wg  # noqa: E402
-from wengert.core.ops.declare import METHODS, PUBLIC  # noqa: E402
+from wengert.core.ops.declare import HOMES, PUBLIC  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp  # noqa: E402
 
 BARE = {"leaf", "input", "alias", "output", "constant", "parameter"}
-
-
-# -- stubs
-
-
-def signature(name: str, fn: Callable[..., Any], method: bool) -> str:
-    """One stub line; annotations that a stub cannot see become Any."""
-    target = inspect.unwrap(fn)
-    try:
-        parameters = list(inspect.signature(fn).parameters.values())
-        returns = inspect.signature(fn).return_annotation
-    except (TypeError, ValueError):
-        return f"def {name}(*args: Any, **kwargs: Any) -> Any: ..."
-    generated = getattr(target, "__module__", "") == "wengert"
-    parts: list[str] = []
-    seen_slash = seen_star = False
-    for i, p in enumerate(parameters):
-        if p.kind is p.KEYWORD_ONLY and not seen_star:
-            if not any(q.kind is q.VAR_POSITIONAL for q in parameters):
-                parts.append("*")
-            seen_star = True
-        prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-        if p.kind is p.VAR_POSITIONAL:
-            seen_star = True
-        if method and i == 0:
-            parts.append("self")
-        else:
-            default = "" if p.default is p.empty else " = ..."
-            parts.append(f"{prefix}{p.name}: {annotation(p.annotation)}{default}")
-        positional_next = i + 1 < len(parameters) and parameters[i + 1].kind is p.POSITIONAL_ONLY
-        if p.kind is p.POSITIONAL_ONLY and not positional_next and not seen_slash and not (method and i == 0):
-            parts.append("/")
-            seen_slash = True
-    result = "Tensor" if generated else annotation(returns)
-    return f"def {name}({', '.join(parts)}) -> {result}: ..."
-
-
-_KNOWN = {"Tensor", "Any", "int", "float", "bool", "str", "complex", "None", "tuple", "list", "Sequence", "Generator"}
-
-
-def annotation(value: Any) -> str:
-    """An annotation's text where all its names are known in the stub, else Any."""
-    if value is inspect.Parameter.empty:
-        return "Any"
-    text = value if isinstance(value, str) else getattr(value, "__name__", "Any")
-    try:
-        names = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-    except SyntaxError:
-        return "Any"
-    return text.replace("bool", "_Bool").replace("int", "_Int").replace("float", "_Float") if names <= _KNOWN else "Any"
-
-
-HEADER = "# Written by scripts/generate.py from the op table: do not edit.\n"
-PRELUDE = """from collections.abc import Sequence
-from typing import Any
-
-"""
-# A tensor has methods called `int`, `float` and `bool`, and the module dtypes.
-BUILTINS = "from builtins import bool as _Bool, float as _Float, int as _Int\n"
-
-
-def method_stubs() -> str:
-    lines = [HEADER, BUILTINS, PRELUDE]
-    lines.append("from .tensor import Tensor\n\nclass Methods:\n")
-    for name, fn in sorted(METHODS.items()):
-        if isinstance(fn, property):
-            lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
-            continue
-        lines.append(f"    {signature(name, fn, method=True)}\n")
-    return "".join(lines).replace("Generator", "Any")
-
-
-def module_stubs() -> str:
-    source = (ROOT / "src/wengert/__init__.py").read_text()
-    lines = [HEADER, BUILTINS, PRELUDE, "import numpy as np\n\nfrom .ops.random.generator import Generator\n"]
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom) and node.level:
-            for alias in node.names:
-                shown = alias.asname or alias.name
-                if not shown.startswith("_"):
-                    module = "." * node.level + (node.module or "")
-                    lines.append(f"from {module} import {alias.name} as {shown}\n")
-    for module in sorted(wg._LAZY_MODULES):
-        lines.append(f"from . import {module} as {module}\n")
-    for name, module in sorted(wg._LAZY_NAMES.items()):
-        lines.append(f"from {module} import {name} as {name}\n")
-    lines.append("\nbfloat16: np.dtype[Any]\nbool: np.dtype[Any]\n")
-    for name, value in sorted(vars(wg).items()):
-        if isinstance(value, np_dtype()) and name not in ("bool", "bfloat16") and f" as {name}\n" not in "".join(lines):
-            lines.append(f"{name}: np.dtype[Any]\n")
-        elif type(value) is float:
-            lines.append(f"{name}: _Float\n")
-    lines.append("newaxis: None\n\n" if hasattr(wg, "newaxis") else "\n")
-    for name, fn in sorted(PUBLIC.items()):
-        lines.append(signature(name, fn, method=False) + "\n")
-    return "".join(lines)
-
-
-def np_dtype() -> type:
-    return type(wg.float32)
 
 
 # -- the operations page
@@ -172,7 +69,7 @@ def operations_page() -> str:
         for op in ops:
             out.append(row(op))
         out.append("")
-    public = sorted(n for n in PUBLIC)
+    public = sorted(f"{HOMES[n]}.{n}" if n in HOMES else n for n in PUBLIC)
     out.append(f"## Public functions ({len(public)})\n")
     out.append("Everything that `wg.` offers on tensors; many are methods as well.\n")
     out.append(", ".join(f"`{n}`" for n in public) + "\n")
@@ -196,6 +93,8 @@ def row(op: Op) -> str:
 FILES: dict[str, Callable[[], str]] = {
     "src/wengert/core/_methods.pyi": method_stubs,
     "src/wengert/__init__.pyi": module_stubs,
+    "src/wengert/special.pyi": special_stubs,
+    "src/wengert/torch/__init__.pyi": torch_stubs,
     "docs/operations.md": operations_page,
     "docs/support.md": support_page,
     "docs/crossings.md": crossings_page,

@@ -14,7 +14,7 @@ def classifier() -> wg.Graph:
     x, y = wg.zeros((32, 64)), wg.zeros((32,), dtype=wg.int64)
     shapes = {"w1": (64, 96), "b1": (96,), "w2": (96, 10), "b2": (10,)}
     p = {name: wg.nn.Parameter(wg.zeros(shape)) for name, shape in shapes.items()}
-    loss = wg.cross_entropy(wg.relu(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"], y)
+    loss = wg.nn.functional.cross_entropy(wg.relu(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"], y)
     named = {"x": x, "y": y, **p}
     return wg.Graph.of(loss, inputs=list(named.values()), names=named, name="loss")
 

@@ -10,8 +10,9 @@ tensor(0.077)
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from importlib import import_module as _import_module
+from importlib.machinery import PathFinder as _PathFinder
+from typing import Any as _Any
 
 from . import ops
 from .core import spec as _spec
@@ -27,17 +28,16 @@ from .core.errors import (
     StateError,
     WengertError,
     WriteError,
-    install_traceback_filter,
-    install_warning_filter,
 )
+from .core.errors import install_warning_filter as _install_warning_filter
 from .core.graph.graph import Graph
 from .core.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .core.node import Node
-from .core.ops.declare import METHODS, PUBLIC
-from .core.ops.op import DEFERRED, Op
+from .core.ops import declare as _declare
+from .core.ops.op import DEFERRED as _DEFERRED
+from .core.ops.op import Op
 from .core.spec import (
     Spec,
-    bool_,
     complex64,
     complex128,
     float16,
@@ -55,90 +55,90 @@ from .core.spec import (
     uint64,
 )
 from .core.tensor import Tensor, asarray, tensor
+from .execute import composites as _composites  # noqa: F401 (registers what compiles them)
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
-from .ops.structure.dtypes import CONSTANTS
-from .transforms.derivatives.backward import backward
+from .ops.structure.dtypes import CONSTANTS as _CONSTANTS
+from .transforms.derivatives.backward import backward as _backward
 from .transforms.derivatives.functional import grad, value_and_grad, vjp
 from .transforms.tracing.trace import graph, spec
 from .version import __version__
 
 # The op modules declare their public functions and tensor methods; here they get their places.
-for _name, _method in METHODS.items():
+for _name, _method in _declare.METHODS.items():
     setattr(Tensor, _name, _method)
-Tensor.backward = backward
-globals().update(PUBLIC)
-globals().update(CONSTANTS)
+Tensor.backward = _backward
+_FUNCTIONS = {name: function for name, function in _declare.PUBLIC.items() if name not in _declare.HOMES}
+globals().update(_FUNCTIONS)
+globals().update(_CONSTANTS)
 # The Array API's name for the dtype; it shadows the builtin only as an attribute of the module.
-globals()["bool"] = bool_
-# PyTorch's names, likewise.
-globals().update(half=float16, float=float32, double=float64, short=int16, int=int32, long=int64)
+globals()["bool"] = _spec.bool_
 
-install_traceback_filter()
-install_warning_filter()
+_install_warning_filter()
 
+# Submodules that are loaded when they are first used.
 _LAZY_MODULES = frozenset(
     {
         "autograd",
+        "data",
+        "debug",
+        "distributions",
+        "explain",
+        "fft",
+        "interop",
+        "linalg",
         "nn",
         "optim",
-        "data",
-        "train",
-        "linalg",
-        "random",
-        "explain",
-        "interop",
-        "special",
-        "distributions",
-        "fft",
         "passes",
-        "symbolic",
+        "random",
         "solve",
-        "debug",
+        "sparse",
+        "special",
+        "symbolic",
+        "torch",
+        "train",
+        "typing",
     }
 )
+# Names that are loaded when they are first used, with the modules that have them.
 _LAZY_NAMES = {
     "Placeholder": ".execute.static",
-    "explore": ".explorer",
+    "callback": ".transforms.tracing.host",
+    "check_grads": ".explain.gradients.gradcheck",
     "checkpoint": ".transforms.checkpoint.checkpoint",
     "checkpoint_policies": ".transforms.checkpoint.checkpoint",
     "checkpoint_sequential": ".transforms.checkpoint.checkpoint",
+    "cond": ".transforms.control",
     "custom_jvp": ".transforms.custom.rules",
     "custom_vjp": ".transforms.custom.rules",
-    "function": ".execute.static",
-    "get_num_threads": ".execute.native.run.threads",
-    "callback": ".transforms.tracing.host",
-    "jit": ".execute.jit",
-    "jvp": ".transforms.derivatives.tangents",
-    "linear_transpose": ".transforms.derivatives.tangents",
-    "linearize": ".transforms.derivatives.tangents",
-    "cond": ".transforms.control",
+    "elimination_cost": ".transforms.jacobians.elimination",
+    "explore": ".explorer",
     "fori_loop": ".transforms.control",
-    "map": ".transforms.control",
-    "scan": ".transforms.control",
-    "switch": ".transforms.control",
-    "while_loop": ".transforms.control",
+    "function": ".execute.static",
     "gauss_newton_product": ".transforms.jacobians.jacobian",
+    "get_num_threads": ".execute.native.run.threads",
     "hessian": ".transforms.jacobians.jacobian",
     "hvp": ".transforms.jacobians.jacobian",
     "jacobian": ".transforms.jacobians.jacobian",
+    "jit": ".execute.jit",
+    "jvp": ".transforms.derivatives.tangents",
     "laplacian": ".transforms.jacobians.jacobian",
-    "elimination_cost": ".transforms.jacobians.elimination",
-    "hessian_sparsity": ".transforms.jacobians.sparsity",
-    "sparse_hessian": ".transforms.jacobians.sparse",
-    "sparse_jacobian": ".transforms.jacobians.sparse",
-    "sparsity": ".transforms.jacobians.sparsity",
-    "summary": ".nn.summary",
-    "vmap": ".transforms.batch.vmap",
+    "linear_transpose": ".transforms.derivatives.tangents",
+    "linearize": ".transforms.derivatives.tangents",
+    "map": ".transforms.control",
     "placeholder": ".execute.static",
+    "scan": ".transforms.control",
     "set_eager_kernels": ".core.ops.kernels",
     "set_num_threads": ".execute.native.run.threads",
+    "summary": ".nn.summary",
+    "switch": ".transforms.control",
     "taylor": ".transforms.taylor",
-    "check_grads": ".explain.gradients.gradcheck",
+    "vmap": ".transforms.batch.vmap",
+    "while_loop": ".transforms.control",
 }
 
 
 # Ops whose modules are loaded when they are first used.
-DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.control"))
+_DEFERRED.update(dict.fromkeys(("partial_scan", "scan", "switch", "while_loop"), "wengert.transforms.control"))
 
 # What graphs can do by modules that are loaded when it is first asked for; each gives Graph the method.
 _LAZY_METHODS = {
@@ -149,9 +149,9 @@ _LAZY_METHODS = {
 }
 
 
-def _lazy_method(name: str, module: str) -> Any:
-    def method(self: Graph, *args: Any, **kwargs: Any) -> Any:
-        importlib.import_module(module, __name__)
+def _lazy_method(name: str, module: str) -> _Any:
+    def method(self: Graph, *args: _Any, **kwargs: _Any) -> _Any:
+        _import_module(module, __name__)
         return getattr(self, name)(*args, **kwargs)
 
     return method
@@ -161,22 +161,25 @@ for _name, _module in _LAZY_METHODS.items():
     setattr(Graph, _name, _lazy_method(_name, _module))
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     """Submodules and names that are loaded when first used."""
     if name == "bfloat16":
-        value: Any = _spec.bfloat16()
+        value: _Any = _spec.bfloat16()
     elif name in _LAZY_MODULES:
-        value = importlib.import_module(f".{name}", __name__)
+        value = _import_module(f".{name}", __name__)
     elif name in _LAZY_NAMES:
-        value = getattr(importlib.import_module(_LAZY_NAMES[name], __name__), name)
+        value = getattr(_import_module(_LAZY_NAMES[name], __name__), name)
     else:
-        raise AttributeError(f"module 'wengert' has no attribute {name!r}")
+        # What PyTorch or an older text has here may stand in a submodule: the error says which.
+        home = _declare.HOMES.get(name)
+        where = f"; it is wengert.{home}.{name}" if home else ""
+        raise AttributeError(f"module 'wengert' has no attribute {name!r}{where}")
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({n for n in globals() if not n.startswith("_")} | _LAZY_MODULES | set(_LAZY_NAMES) | {"bfloat16"})
+    return sorted(__all__)
 
 
 __all__ = [
@@ -188,7 +191,6 @@ __all__ = [
     "GraphError",
     "Node",
     "Op",
-    "Placeholder",
     "RangeError",
     "ShapeError",
     "Spec",
@@ -198,45 +200,26 @@ __all__ = [
     "WriteError",
     "__version__",
     "asarray",
-    "autograd",
-    "backward",
-    "bool_",
-    "checkpoint",
-    "checkpoint_policies",
-    "checkpoint_sequential",
+    "bool",
     "complex64",
     "complex128",
-    "custom_jvp",
-    "custom_vjp",
     "enable_grad",
-    "explore",
     "float16",
     "float32",
     "float64",
-    "function",
-    "get_num_threads",
+    "get_default_dtype",
     "grad",
     "graph",
     "int8",
     "int16",
     "int32",
     "int64",
-    "get_default_dtype",
     "is_grad_enabled",
-    "callback",
-    "jit",
-    "jvp",
-    "linear_transpose",
-    "linearize",
     "no_grad",
     "ops",
-    "placeholder",
-    "set_eager_kernels",
     "set_default_dtype",
     "set_grad_enabled",
-    "set_num_threads",
     "spec",
-    "taylor",
     "tensor",
     "tree",
     "uint8",
@@ -245,24 +228,10 @@ __all__ = [
     "uint64",
     "value_and_grad",
     "vjp",
-    "cond",
-    "fori_loop",
-    "map",
-    "scan",
-    "switch",
-    "while_loop",
-    "gauss_newton_product",
-    "hessian",
-    "hvp",
-    "jacobian",
-    "laplacian",
-    "elimination_cost",
-    "hessian_sparsity",
-    "sparse_hessian",
-    "sparse_jacobian",
-    "sparsity",
-    "summary",
-    "vmap",
-    *CONSTANTS,
-    *PUBLIC,
+    *_CONSTANTS,
+    *_FUNCTIONS,
+    *_LAZY_MODULES,
+    *_LAZY_NAMES,
 ]
+if _PathFinder.find_spec("ml_dtypes") is not None:
+    __all__ += ["bfloat16"]

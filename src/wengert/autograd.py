@@ -20,3 +20,7 @@ __all__ = [
     "set_grad_enabled",
     "unpack_dual",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -50,3 +50,7 @@ __all__ = [
     "rfftfreq",
     "rfftn",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -81,3 +81,7 @@ __all__ = [
     "vecdot",
     "vector_norm",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

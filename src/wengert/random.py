@@ -69,3 +69,7 @@ __all__ = [
     "split",
     "uniform",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

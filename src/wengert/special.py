@@ -78,3 +78,7 @@ __all__ = [
     "xlogy",
     "zeta",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -80,8 +80,8 @@ TRANSFORMS: dict[str, tuple[Transform, Any]] = {
     "hvp": (lambda f, x: wg.hvp(f, (x,), (along(),)), CURVE @ ALONG),
     "laplacian": (lambda f, x: wg.laplacian(f)(x), 54.0),
     "taylor": (lambda f, x: wg.taylor(f, x, 2, direction=along())[2], ALONG @ CURVE @ ALONG),
-    "sparse_jacobian": (lambda f, x: wg.sparse_jacobian(lambda y: f(y).reshape(1))(x).toarray()[0], SLOPE),
-    "sparse_hessian": (lambda f, x: wg.sparse_hessian(f)(x).toarray(), CURVE),
+    "sparse_jacobian": (lambda f, x: wg.sparse.jacobian(lambda y: f(y).reshape(1))(x).toarray()[0], SLOPE),
+    "sparse_hessian": (lambda f, x: wg.sparse.hessian(f)(x).toarray(), CURVE),
     "gauss_newton_product": (
         lambda f, x: wg.gauss_newton_product(f, lambda y: y * y, (x,), (along(),)),
         2 * SLOPE * (SLOPE @ ALONG),

@@ -269,7 +269,7 @@ wg.mean(wg.zeros((0,))); wg.var(wg.zeros((0,))); wg.std(wg.ones(1), correction=1
 wg.zeros(3) / 0; wg.asarray(1) / 0; wg.asarray([1, 2]) // 0; wg.asarray([1, 2]) % 0
 wg.asarray([float("nan"), 1e30]).astype(wg.int32)
 wg.asarray([1e30]).astype(wg.float16)
-wg.norm(wg.zeros(3)); wg.logsumexp(wg.full((3,), -float("inf")))
+wg.linalg.vector_norm(wg.zeros(3)); wg.logsumexp(wg.full((3,), -float("inf")))
 wg.max(wg.asarray([float("nan"), 1.0])); wg.sum(wg.asarray([1e38, 1e38, 1e38]))
 wg.asarray([100, 100], dtype=wg.int8) * 2
 print("quiet")
@@ -288,15 +288,72 @@ def test_numpys_own_warnings_stay() -> None:
     assert "divide by zero" in out.stderr
 
 
-def test_full_tracebacks_on_request() -> None:
-    code = "import wengert as wg\nwg.ones(2) + wg.ones(3)"
-    short, full = python(code), python(code, WENGERT_TRACEBACK="full")
-    assert short.returncode == full.returncode == 1
-    assert "record.py" not in short.stderr
-    assert "record.py" in full.stderr
-    for out in (short, full):
-        assert "ShapeError" in out.stderr
-        assert "<string>:2" in out.stderr
+FAILING = "import wengert as wg\nwg.ones(2) + wg.ones(3)"
+SHORT = "import wengert as wg\nwg.debug.short_tracebacks()\n"
+
+
+def test_importing_leaves_the_hook_for_exceptions_alone() -> None:
+    out = python("import sys; before = sys.excepthook; import wengert; assert sys.excepthook is before")
+    assert out.returncode == 0, out.stderr
+    out = python(FAILING)
+    assert out.returncode == 1
+    assert "record.py" in out.stderr
+    assert "<string>:2" in out.stderr
+
+
+def test_short_tracebacks_on_request() -> None:
+    out = python(SHORT + "wg.debug.short_tracebacks()\nwg.ones(2) + wg.ones(3)")
+    assert out.returncode == 1
+    assert ".py" not in out.stderr
+    assert "ShapeError" in out.stderr
+    assert "<string>:4" in out.stderr
+    others = python(SHORT + "import json; json.loads('no')")
+    assert "decoder.py" in others.stderr
+    in_thread = python(SHORT + "import threading; threading.Thread(target=lambda: wg.ones(2) + wg.ones(3)).start()")
+    assert "ShapeError" in in_thread.stderr
+    assert "record.py" not in in_thread.stderr
+
+
+def test_a_trimmed_error_prints_without_own_frames() -> None:
+    out = python("""
+import traceback
+import wengert as wg
+def inner(x):
+    return x + wg.ones(3)
+try:
+    wg.grad(lambda x: inner(x).sum())(wg.ones(2))
+except wg.ShapeError as e:
+    wg.debug.trimmed(e)
+    traceback.print_exc()
+""")
+    assert out.returncode == 0, out.stderr
+    assert ".py" not in out.stderr
+    assert [line.split()[-1] for line in out.stderr.splitlines() if line.startswith("  File")] == [
+        "<module>",
+        "<lambda>",
+        "inner",
+    ]
+
+
+def test_ipython_and_pytest_leave_own_frames_out(tmp_path: Path) -> None:
+    file = tmp_path / "test_failing.py"
+    file.write_text("import wengert as wg\n\ndef test_it():\n    wg.ones(2) + wg.ones(3)\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", str(file)]
+    environment = {k: v for k, v in os.environ.items() if k != "WENGERT_TRACEBACK"}
+    for full in (False, True):
+        told = {**environment, **({"WENGERT_TRACEBACK": "full"} if full else {})}
+        out = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=told)
+        assert "ShapeError" in out.stdout
+        assert ("record.py" in out.stdout) == full
+    pytest.importorskip("IPython")
+    out = python("""
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell()
+shell.run_line_magic("colors", "NoColor")
+shell.run_cell("import wengert as wg\\nwg.ones(2) + wg.ones(3)")
+""")
+    assert "ShapeError" in out.stdout
+    assert "record.py" not in out.stdout
 
 
 def test_importing_changes_nothing_and_is_light() -> None:

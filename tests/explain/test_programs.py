@@ -180,7 +180,7 @@ def recurrence(x: Any, ws: list[Any]) -> Any:
 def residual_norms(x: Any, ws: list[Any]) -> Any:
     h = x @ ws[0]
     for w in ws[1:]:
-        h = h + wg.gelu(wg.layer_norm(h, (200,)) @ w)
+        h = h + wg.nn.functional.gelu(wg.nn.functional.layer_norm(h, (200,)) @ w)
     return nn.functional.cross_entropy(h, wg.zeros(500, dtype=wg.int64))
 
 

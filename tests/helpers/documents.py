@@ -121,7 +121,7 @@ def _programs() -> Iterator[tuple[str, wg.Graph]]:
         return wg.real(wg.fft.ifft(wg.fft.fft(z) * wg.exp(z))), wg.conj(z) * z, wg.abs(z)
 
     def counted(i: Tensor) -> Any:
-        return (i * 3 - 1) // 2, i.sum(axis=0), wg.argmax(i, axis=1), (i & 7) < 4, wg.cumsum(i, axis=0)
+        return (i * 3 - 1) // 2, i.sum(axis=0), wg.argmax(i, axis=1), (i & 7) < 4, wg.cumulative_sum(i, axis=0)
 
     def attended(q: Tensor, k: Tensor) -> Tensor:
         return wg.nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True)

@@ -58,7 +58,7 @@ def choose(w: Writer) -> Any:
         )
     )
     a, b = w.of(((x, y), (y, x), (x, "0.0"), ("1.0", x), (y, "-1")))
-    return w.step(w.of((f"wg.where({mask}, {a}, {b})", f"wg.masked_fill({x}, {mask}, {w.of(NUMBERS)})", mask)))
+    return w.step(w.of((f"wg.where({mask}, {a}, {b})", f"wg.torch.masked_fill({x}, {mask}, {w.of(NUMBERS)})", mask)))
 
 
 def clip(w: Writer) -> Any:
@@ -85,7 +85,7 @@ def whole(w: Writer) -> Any:
                 f"wg.{w.of(('sum', 'max', 'min', 'prod', 'any', 'all', 'count_nonzero'))}({x}, axis={axis})",
                 f"wg.mean({x}.astype(wg.float32), axis={axis})",
                 f"wg.{w.of(COMPARE)}({x}, {y})",
-                f"wg.cumsum({x}, axis={w.axis(x)})",
+                f"wg.cumulative_sum({x}, axis={w.axis(x)})",
                 f"wg.where({x} > 0, {x}, {y})",
                 f"~{x}",
             )
@@ -226,7 +226,7 @@ def indexed(w: Writer) -> Any:
         return w.step(f"wg.take_along_axis({x}, {w.index(shape, shape[axis])}, axis={axis})")
     if how == 3:
         i = w.index(w.shape(0, 2), 7)
-        return w.step(f"wg.one_hot({i}, 7).astype(wg.{w.values[x].dtype.name})")
+        return w.step(f"wg.nn.functional.one_hot({i}, 7).astype(wg.{w.values[x].dtype.name})")
     if how == 4:
         return w.step(f"F.embedding({w.index(w.shape(1, 2), shape[0])}, {x})") if len(shape) == 2 else None
     source = w.like(shape, w.values[x].dtype.name)
@@ -244,8 +244,8 @@ def ordered(w: Writer) -> Any:
                 f"wg.argsort({x}, axis={axis}, descending={w.chance(0.5)})",
                 # Which of equals are chosen is not said.
                 f"wg.stop_gradient(wg.top_k({x}, {k}, axis={axis})[0])",
-                f"wg.cumsum({x}, axis={axis})",
-                f"wg.cumprod({x}, axis={axis})",
+                f"wg.cumulative_sum({x}, axis={axis})",
+                f"wg.cumulative_prod({x}, axis={axis})",
                 f"wg.median({x}, axis={axis})",
             )
         )
@@ -337,7 +337,7 @@ def composite(w: Writer) -> Any:
     if how == 8 and len(shape) >= 3:
         key = w.like(shape, dtype)
         return w.step(f"F.scaled_dot_product_attention({x}, {key}, {key}, is_causal={w.chance(0.5)})")
-    return w.step(f"wg.cosine_similarity({x}, {w.like(shape, dtype)}, {w.axis(x)})")
+    return w.step(f"wg.nn.functional.cosine_similarity({x}, {w.like(shape, dtype)}, {w.axis(x)})")
 
 
 def control(w: Writer) -> Any:

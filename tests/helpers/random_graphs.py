@@ -13,7 +13,7 @@ from wengert.core.tensor import Tensor
 
 UNARY = ("exp", "sin", "tanh", "negative", "square", "isfinite")
 BINARY = ("add", "multiply", "subtract", "divide", "maximum", "less")
-DTYPES = (wg.float32, wg.float64, wg.float16, wg.int64, wg.int8, wg.uint8, wg.bool_, wg.complex64, wg.complex128)
+DTYPES = (wg.float32, wg.float64, wg.float16, wg.int64, wg.int8, wg.uint8, wg.bool, wg.complex64, wg.complex128)
 SHAPES = ((), (3,), (2, 3), (1, 3), (2, 1), (0, 3), (5, 2, 3))
 SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.1, 1e-30, 3.0e38)
 

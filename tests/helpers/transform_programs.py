@@ -57,7 +57,7 @@ class Library:
         return getattr(wg, name)
 
     def norm(self, x: Any) -> Any:
-        return wg.norm(x)
+        return wg.linalg.vector_norm(x)
 
     def less(self, a: Any, b: Any) -> Any:
         return a < b

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-import wengert as wg
+import wengert.torch as wg
 
 CALLS = 8
 SEED = 7

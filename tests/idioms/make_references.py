@@ -41,21 +41,27 @@ def drawn(fn: Any) -> Any:
 
 
 def dropout(x: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    return x * torch.from_numpy(np.array(wengert.dropout(wengert.ones(tuple(x.shape)), p, training)))
+    return x * torch.from_numpy(np.array(wengert.nn.functional.dropout(wengert.ones(tuple(x.shape)), p, training)))
 
 
 def trajectories(names: list[str]) -> dict[str, dict[str, list[float]]]:
     here = StandIn("wengert")
     for name in ("rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli", "multinomial"):
-        setattr(here, name, drawn(getattr(wengert, name)))
+        setattr(here, name, drawn(getattr(wengert.torch, name)))
     for name in ("manual_seed", "get_rng_state", "set_rng_state"):
-        setattr(here, name, getattr(wengert, name))
+        setattr(here, name, getattr(wengert.torch, name))
     torch.nn.functional.dropout = dropout
     torch.set_default_dtype(torch.float64)
     wengert.set_default_dtype(wengert.float64)
     for name in [n for n in sys.modules if n.startswith("idioms.") and n != __name__]:
         del sys.modules[name]
-    replaced = {"wengert": here, "wengert.nn": torch.nn, "wengert.nn.functional": torch.nn.functional}
+    here.torch = here
+    replaced = {
+        "wengert": here,
+        "wengert.torch": here,
+        "wengert.nn": torch.nn,
+        "wengert.nn.functional": torch.nn.functional,
+    }
     kept = {name: sys.modules[name] for name in replaced}
     sys.modules.update(replaced)
     driver = importlib.import_module("idioms.driver")

@@ -13,8 +13,8 @@ import scipy.optimize
 import scipy.sparse
 from scipy.stats import norm
 
-import wengert as wg
 import wengert.nn.functional as F
+import wengert.torch as wg
 
 from .driver import both, data, program, slopes
 
@@ -359,14 +359,14 @@ def sparse_newton(jit: Any) -> Any:
         laplacian = grid[2:, 1:-1] + grid[:-2, 1:-1] + grid[1:-1, 2:] + grid[1:-1, :-2] - 4 * grid[1:-1, 1:-1]
         return u - old - h * (laplacian.ravel() * 4.0 + u * (1 - u**2))
 
-    jacobian = wg.sparse_jacobian(residual)
+    jacobian = wg.sparse.jacobian(residual)
     state = {"u": 0.5 * data(n * n)}
 
     def call(i):
         old = u = state["u"]
         h = wg.tensor(0.02 * (1 + i % 3))
         for _ in range(3):
-            matrix = wg.solve.SparseMatrix.from_scipy(jacobian(u, old, h).tocsr())
+            matrix = wg.sparse.SparseMatrix.from_scipy(jacobian(u, old, h).tocsr())
             u = u - wg.solve.linear_solve(matrix, residual(u, old, h), "sparse")
         state["u"] = u
         return residual(u, old, h), jacobian.evaluations, jacobian(u, old, h).toarray()

@@ -69,7 +69,7 @@ def test_branches_results_and_unknown_sizes() -> None:
     def f(p: Any, x: Any) -> Any:
         return wg.cond(p, lambda x: wg.sort(x), lambda x: x * 2, x), wg.split(x, 1, axis=-1)[1]
 
-    nodes = check_names(named_nodes(wg.graph(f)(wg.spec((), wg.bool_), wg.spec((None, 2)))))
+    nodes = check_names(named_nodes(wg.graph(f)(wg.spec((), wg.bool), wg.spec((None, 2)))))
     assert nodes["x"].shapes == ((None, 2),)
     branches = {n.split("/")[1] for n in nodes if n.startswith("switch/") and n.count("/") > 1}
     assert branches == {"branches", "branches_1"}

@@ -46,7 +46,7 @@ def test_a_later_position_does_not_take_part_whatever_its_values() -> None:
         results = []
         for values in (clean, spoilt):
             q, k, v, dy = (wg.tensor(a, requires_grad=True) for a in values)
-            y = wg.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = wg.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             results.append([y.detach(), *wg.autograd.grad([y], [q, k, v], [dy.detach()])])
         # Nothing flows back from the earlier rows to the later ones, nor forward from those to the earlier.
         for a, b in zip(results[0][:2], results[1][:2], strict=True):
@@ -57,15 +57,22 @@ def test_a_later_position_does_not_take_part_whatever_its_values() -> None:
 def test_a_learned_mask_and_second_derivatives() -> None:
     q, k, v, _ = (wg.tensor(a) for a in operands((2,), 3, 4, 2, 2))
     bias = wg.tensor(np.random.default_rng(0).normal(size=(3, 4)))
-    wg.check_grads(lambda *a: wg.scaled_dot_product_attention(*a), (q, k, v, bias), order=2, max_elements=10)
-    wg.check_grads(lambda *a: wg.scaled_dot_product_attention(*a, is_causal=True), (q, k, v), order=2, max_elements=10)
+    wg.check_grads(
+        lambda *a: wg.nn.functional.scaled_dot_product_attention(*a), (q, k, v, bias), order=2, max_elements=10
+    )
+    wg.check_grads(
+        lambda *a: wg.nn.functional.scaled_dot_product_attention(*a, is_causal=True),
+        (q, k, v),
+        order=2,
+        max_elements=10,
+    )
 
 
 def test_forward_over_reverse_is_reverse_over_reverse() -> None:
     q, k, v, t = (wg.tensor(a) for a in operands((2,), 3, 4, 2, 2))
 
     def loss(x: Any) -> Any:
-        return (wg.scaled_dot_product_attention(x, k * wg.sum(x), v) ** 3).sum()
+        return (wg.nn.functional.scaled_dot_product_attention(x, k * wg.sum(x), v) ** 3).sum()
 
     forward = wg.jvp(wg.grad(loss), (q,), (t,))[1]
     reverse = wg.grad(lambda x: (wg.grad(loss)(x) * t).sum())(q)
@@ -74,7 +81,7 @@ def test_forward_over_reverse_is_reverse_over_reverse() -> None:
 
 def test_nothing_of_the_size_of_the_scores_is_kept() -> None:
     q, k, v = (wg.tensor(np.ones((64, 2)), requires_grad=True) for _ in range(3))
-    y = wg.scaled_dot_product_attention(q, k, v)
+    y = wg.nn.functional.scaled_dot_product_attention(q, k, v)
     node = y.grad_fn
     while node.op.name != "attention":
         node = node.inputs[0]
@@ -85,7 +92,7 @@ def test_a_traced_gradient_is_one_node_forward_and_one_back() -> None:
     spec = wg.spec((2, 3, 4))
 
     def loss(q: Any, k: Any, v: Any) -> Any:
-        return (wg.scaled_dot_product_attention(q, k, v, is_causal=True) ** 2).sum()
+        return (wg.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True) ** 2).sum()
 
     graph = wg.graph(wg.grad(loss, argnums=(0, 1, 2)))(spec, spec, spec)
     names = [n.op.name for n in graph.computations]
@@ -97,7 +104,7 @@ def test_vmap_keeps_one_node() -> None:
     batch = wg.tensor(np.stack([q, 2 * q, -q]))
 
     def loss(x: Any) -> Any:
-        return (wg.scaled_dot_product_attention(x, wg.tensor(k), wg.tensor(v)) ** 2).sum()
+        return (wg.nn.functional.scaled_dot_product_attention(x, wg.tensor(k), wg.tensor(v)) ** 2).sum()
 
     mapped = wg.graph(wg.vmap(wg.grad(loss)))(batch)
     assert [n.op.name for n in mapped.computations].count("attention_gradients") == 1

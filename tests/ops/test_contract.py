@@ -122,7 +122,7 @@ def test_aliases() -> None:
     x, y, v = wg.tensor(normal(2, 3)), wg.tensor(normal(3, 2)), wg.tensor(normal(3))
     np.testing.assert_allclose(value(x.mm(y)), value(x) @ value(y))
     np.testing.assert_allclose(value(x.mv(v)), value(x) @ value(v))
-    np.testing.assert_allclose(value(wg.bmm(x[None], y[None])), (value(x) @ value(y))[None])
+    np.testing.assert_allclose(value(wg.matmul(x[None], y[None])), (value(x) @ value(y))[None])
     for call in (lambda: x.mm(v), lambda: x.bmm(y), lambda: v.mv(v)):
         with pytest.raises(wg.ShapeError, match="It takes tensors with"):
             call()

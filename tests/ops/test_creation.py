@@ -148,13 +148,13 @@ def test_dlpack_never_lets_a_tensor_change() -> None:
 
 def test_from_numpy_copies_what_could_be_written_to() -> None:
     source = np.ones(3)
-    t = wg.from_numpy(source)
+    t = wg.torch.from_numpy(source)
     source[0] = 5
     assert t.tolist() == [1, 1, 1]
     source.flags.writeable = False
-    assert np.shares_memory(wg.from_numpy(source).numpy(), source)
-    assert wg.as_tensor([1.0]).dtype == wg.float32
-    assert wg.as_tensor(t) is t
+    assert np.shares_memory(wg.torch.from_numpy(source).numpy(), source)
+    assert wg.torch.as_tensor([1.0]).dtype == wg.float32
+    assert wg.torch.as_tensor(t) is t
 
 
 # -- dtypes
@@ -252,8 +252,8 @@ REFUSED = {
     "linspace": (lambda: wg.linspace(0, 1, -1), wg.ShapeError, "negative"),
     "linspace no number": (lambda: wg.linspace(0, 1), wg.DTypeError, "'num' is missing"),
     "linspace complex": (lambda: wg.linspace(0, 1j, 3, dtype=wg.float32), wg.DTypeError, "complex"),
-    "from_numpy": (lambda: wg.from_numpy([1]), wg.DTypeError, "list"),
-    "from_numpy of text": (lambda: wg.from_numpy(np.array(["a"])), wg.DTypeError, "cannot become a tensor"),
+    "from_numpy": (lambda: wg.torch.from_numpy([1]), wg.DTypeError, "list"),
+    "from_numpy of text": (lambda: wg.torch.from_numpy(np.array(["a"])), wg.DTypeError, "cannot become a tensor"),
     "from_dlpack": (lambda: wg.from_dlpack([1]), wg.DTypeError, "__dlpack__"),
     "isdtype": (lambda: wg.isdtype(wg.int8, "integer"), wg.DTypeError, "no kind"),
     "finfo": (lambda: wg.finfo(wg.int8), wg.DTypeError, "iinfo"),

@@ -84,7 +84,7 @@ def test_numbers_are_made_of_bits_as_documented() -> None:
     assert drawn == [h < round(0.3 * 2**32) for h in halves[:5]]
     assert wg.randint(-5, 12, (5,), generator=generator(3)).tolist() == [-5 + (w * 17 >> 64) for w in words[:5]]
     keys = sorted(w >> 3 << 3 | i for i, w in enumerate(words[:5]))  # 4 takes 3 bits
-    assert wg.randperm(5, generator=generator(3)).tolist() == [k & 7 for k in keys]
+    assert wg.random.randperm(5, generator=generator(3)).tolist() == [k & 7 for k in keys]
 
 
 @given(factor=st.integers(1, 2**64), words=st.lists(st.integers(0, WORD), min_size=1, max_size=4))
@@ -101,11 +101,11 @@ DRAWS = {
     "rand64": lambda g: wg.rand(5, dtype=wg.float64, generator=g),
     "randn": lambda g: wg.randn(7, generator=g),
     "randint": lambda g: wg.randint(3, 9, (5,), generator=g),
-    "randperm": lambda g: wg.randperm(9, generator=g),
+    "randperm": lambda g: wg.random.randperm(9, generator=g),
     "bernoulli": lambda g: wg.random.bernoulli(0.4, (9,), generator=g),
-    "bernoulli_tensor": lambda g: wg.bernoulli(wg.tensor([0.2, 0.9]), generator=g),
+    "bernoulli_tensor": lambda g: wg.torch.bernoulli(wg.tensor([0.2, 0.9]), generator=g),
     "categorical": lambda g: wg.random.categorical(wg.tensor([0.1, 0.2, 0.3]), (8,), generator=g),
-    "multinomial": lambda g: wg.multinomial(wg.tensor([1.0, 2.0, 3.0]), 2, generator=g),
+    "multinomial": lambda g: wg.random.multinomial(wg.tensor([1.0, 2.0, 3.0]), 2, generator=g),
     "permutation": lambda g: wg.random.permutation(wg.tensor([[1, 2], [3, 4], [5, 6]]), generator=g),
     "uniform_": lambda g: wg.zeros((4,)).uniform_(1, 2, generator=g),
 }
@@ -136,20 +136,20 @@ def test_consecutive_draws_do_not_overlap() -> None:
 
 
 def test_default_generator() -> None:
-    state = wg.get_rng_state()
+    state = wg.random.get_rng_state()
     try:
         wg.manual_seed(11)
-        assert wg.initial_seed() == 11
+        assert wg.random.initial_seed() == 11
         a = wg.rand(3).tolist()
-        middle = wg.get_rng_state()
+        middle = wg.random.get_rng_state()
         b = wg.rand(3).tolist()
-        wg.set_rng_state(middle)
+        wg.random.set_rng_state(middle)
         assert wg.rand(3).tolist() == b != a
         wg.manual_seed(11)
         assert wg.rand(3).tolist() == a == wg.rand(3, generator=generator(11)).tolist()
-        assert wg.seed() == wg.initial_seed() != wg.seed()
+        assert wg.random.seed() == wg.random.initial_seed() != wg.random.seed()
     finally:
-        wg.set_rng_state(state)
+        wg.random.set_rng_state(state)
 
 
 def test_copies_and_pickles_continue_alike() -> None:
@@ -292,13 +292,13 @@ def test_categorical() -> None:
 
 def test_multinomial() -> None:
     weights = wg.tensor([[1.0, 3.0], [5.0, 0.0]])
-    x = wg.multinomial(weights, 10_000, replacement=True, generator=generator(0)).numpy()
+    x = wg.random.multinomial(weights, 10_000, replacement=True, generator=generator(0)).numpy()
     assert x.shape == (2, 10_000)
     assert (x[1] == 0).all()
     assert stats.binomtest(int(x[0].sum()), 10_000, 0.75).pvalue > 0.01
     # Without replacement: the order of drawing one after the other.
     g = generator(1)
-    three = [tuple(wg.multinomial(wg.tensor([1.0, 2.0, 3.0]), 2, generator=g).tolist()) for _ in range(3000)]
+    three = [tuple(wg.random.multinomial(wg.tensor([1.0, 2.0, 3.0]), 2, generator=g).tolist()) for _ in range(3000)]
     counts = Counter(three)
     w = {0: 1 / 6, 1: 2 / 6, 2: 3 / 6}
     expected = {(a, b): 3000 * w[a] * w[b] / (1 - w[a]) for a in w for b in w if a != b}
@@ -312,7 +312,9 @@ def test_multinomial_in_compiled_code(shape: tuple[int, ...], count: int, replac
 
     def draws(scale: wg.Tensor, g: wg.random.Generator) -> tuple[wg.Tensor, wg.Tensor]:
         args = (count, replacement)
-        return wg.multinomial(held, *args, generator=g), wg.multinomial(held * scale + 0.1, *args, generator=g)
+        return wg.random.multinomial(held, *args, generator=g), wg.random.multinomial(
+            held * scale + 0.1, *args, generator=g
+        )
 
     eager, compiled = generator(3), generator(3)
     step = wg.jit(lambda scale: draws(scale, compiled))
@@ -326,7 +328,7 @@ def test_multinomial_in_compiled_code(shape: tuple[int, ...], count: int, replac
 @pytest.mark.parametrize("row", [[0.0, 0.0, 0.0], [-1.0, 2.0, 3.0], [np.nan, 1.0, 1.0], [np.inf, 1.0, 1.0]])
 @pytest.mark.parametrize("replacement", [True, False])
 def test_weights_of_no_distribution_are_refused_in_compiled_code(row: list[float], replacement: bool) -> None:
-    step = wg.jit(lambda w: wg.multinomial(w, 2, replacement))
+    step = wg.jit(lambda w: wg.random.multinomial(w, 2, replacement))
     assert step(wg.tensor([[1.0, 2.0, 0.0]] * 2)).shape == (2, 2)
     with pytest.raises(wg.ShapeError, match="multinomial"):
         step(wg.tensor([[1.0, 2.0, 0.0], row]))
@@ -334,13 +336,13 @@ def test_weights_of_no_distribution_are_refused_in_compiled_code(row: list[float
 
 def test_multinomial_for_each_example() -> None:
     weights = wg.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 3.0]])
-    drawn = wg.vmap(lambda w: wg.multinomial(w, 2, True), randomness="different")(weights)
+    drawn = wg.vmap(lambda w: wg.random.multinomial(w, 2, True), randomness="different")(weights)
     assert drawn.tolist() == [[0, 0], [2, 2]]
 
 
 def test_permutations_are_uniform() -> None:
     g = generator(0)
-    counts = Counter(tuple(wg.randperm(4, generator=g).tolist()) for _ in range(4800))
+    counts = Counter(tuple(wg.random.randperm(4, generator=g).tolist()) for _ in range(4800))
     assert len(counts) == 24
     assert stats.chisquare(list(counts.values())).pvalue > 0.01
 
@@ -360,14 +362,14 @@ def test_shapes_and_dtypes() -> None:
     assert wg.rand().shape == wg.rand(()).shape == wg.randn(()).shape == ()
     assert wg.rand(2, 3).shape == wg.rand((2, 3)).shape == wg.rand([2, 3]).shape == (2, 3)
     assert wg.randn(0, 3).shape == (0, 3)
-    assert wg.randperm(0).shape == (0,)
+    assert wg.random.randperm(0).shape == (0,)
     assert wg.rand(1).dtype == wg.float32
-    assert wg.randint(5, (2,)).dtype == wg.randperm(2).dtype == wg.int64
-    assert wg.randperm(3, dtype="int32").dtype == wg.int32
+    assert wg.randint(5, (2,)).dtype == wg.random.randperm(2).dtype == wg.int64
+    assert wg.random.randperm(3, dtype="int32").dtype == wg.int32
     assert wg.randint(low=2, high=3, size=(2,)).tolist() == [2, 2]
     x = wg.zeros((2, 2), dtype=wg.float64)
-    assert wg.rand_like(x).spec == wg.randn_like(x).spec == x.spec
-    assert wg.randn_like(x, dtype=wg.float32).dtype == wg.float32
+    assert wg.random.rand_like(x).spec == wg.random.randn_like(x).spec == x.spec
+    assert wg.random.randn_like(x, dtype=wg.float32).dtype == wg.float32
 
 
 def test_requires_grad_gives_a_leaf() -> None:
@@ -420,16 +422,16 @@ def test_filling_in_place() -> None:
         (lambda: wg.randint(3), wg.DTypeError, "randint takes"),
         (lambda: wg.randint(1, 2, 3, 4), wg.DTypeError, "randint takes"),
         (lambda: wg.randint(3, (2,), color=1), wg.DTypeError, "randint takes"),
-        (lambda: wg.randperm(-1), wg.ShapeError, "negative"),
+        (lambda: wg.random.randperm(-1), wg.ShapeError, "negative"),
         (lambda: wg.manual_seed("x"), wg.DTypeError, "seed"),
         (lambda: wg.rand(2, generator=np.random.default_rng(0)), wg.DTypeError, "Generator"),
         (lambda: wg.random.bernoulli(1.5), wg.ShapeError, "probability"),
-        (lambda: wg.bernoulli(wg.tensor([0.5, float("nan")])), wg.ShapeError, "probability"),
+        (lambda: wg.torch.bernoulli(wg.tensor([0.5, float("nan")])), wg.ShapeError, "probability"),
         (lambda: wg.random.normal((2,), 0.0, -1.0), wg.ShapeError, "negative"),
-        (lambda: wg.multinomial(wg.tensor([0.5, 0.5]), 3), wg.ShapeError, "without replacement"),
-        (lambda: wg.multinomial(wg.tensor([-0.5, 0.5]), 1), wg.ShapeError, "negative"),
+        (lambda: wg.random.multinomial(wg.tensor([0.5, 0.5]), 3), wg.ShapeError, "without replacement"),
+        (lambda: wg.random.multinomial(wg.tensor([-0.5, 0.5]), 1), wg.ShapeError, "negative"),
         (lambda: wg.random.categorical(wg.zeros((2, 0))), wg.ShapeError, "no classes"),
-        (lambda: wg.set_rng_state(wg.zeros((4,))), wg.DTypeError, "state"),
+        (lambda: wg.random.set_rng_state(wg.zeros((4,))), wg.DTypeError, "state"),
         (lambda: generator().split(-1), wg.ShapeError, "split"),
     ],
 )

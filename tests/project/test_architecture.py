@@ -30,10 +30,23 @@ LAYERS = {
     "distributions": 4,
     "explorer": 4,
     "solve": 4,
+    "torch": 4,
     "cli": 5,
 }
 # The package's face: it may name anything, and whoever is above the layers may use it.
-FACE = {"__init__", "__main__", "autograd", "random", "version", "linalg", "fft", "special", "debug"}
+FACE = {
+    "__init__",
+    "__main__",
+    "autograd",
+    "random",
+    "version",
+    "linalg",
+    "fft",
+    "special",
+    "sparse",
+    "typing",
+    "debug",
+}
 
 
 def part(path: Path) -> str:

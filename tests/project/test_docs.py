@@ -131,7 +131,9 @@ def run_program(block: Block, page: Path, names: dict[str, Any]) -> str:
 def run_session(block: Block, page: Path, names: dict[str, Any]) -> str:
     """Run a session (`>>>`); returns what differs, as text."""
     report = io.StringIO()
-    test = doctest.DocTestParser().get_doctest(block.text, names, page.name, str(page), block.line)
+    # A name for each block: doctest looks lines up by it, also those of nodes that an earlier block made.
+    name = f"{page.name}:{block.line}"
+    test = doctest.DocTestParser().get_doctest(block.text, names, name, str(page), block.line)
     doctest.DocTestRunner(optionflags=FLAGS).run(test, out=report.write, clear_globs=False)
     names.update(test.globs)
     return report.getvalue()

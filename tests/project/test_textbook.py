@@ -1,4 +1,4 @@
-"""Numbers that textbooks print, and their PyTorch snippets run under `import wengert as torch`."""
+"""Numbers that textbooks print, and their PyTorch snippets run under `import wengert.torch as torch`."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_squared_error_by_the_book_where_the_input_is_the_weight() -> None:
 
 SNIPPETS = {
     "first gradient": """
-import wengert as torch
+import wengert.torch as torch
 x = torch.tensor(2.0, requires_grad=True)
 y = x ** 2 + 3 * x + 1
 y.backward()
@@ -120,7 +120,7 @@ print(x.grad)
 assert x.grad == 7.0
 """,
     "grad_fn and next_functions": """
-import wengert as torch
+import wengert.torch as torch
 a = torch.tensor([2., 3.], requires_grad=True)
 b = torch.tensor([6., 4.], requires_grad=True)
 Q = 3*a**3 - b**2
@@ -135,7 +135,7 @@ assert Q.grad_fn.next_functions[0][0] is not None
 assert a.is_leaf and not Q.is_leaf
 """,
     "zeroing a gradient": """
-import wengert as torch
+import wengert.torch as torch
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 for i in range(3):
     loss = (x ** 2).sum()
@@ -145,7 +145,7 @@ for i in range(3):
     x.grad.zero_()
 """,
     "no_grad and detach": """
-import wengert as torch
+import wengert.torch as torch
 x = torch.ones(5)
 w = torch.randn(5, 3, requires_grad=True)
 b = torch.randn(3, requires_grad=True)
@@ -161,7 +161,7 @@ z_det = z.detach()
 assert not z_det.requires_grad
 """,
     "gradient descent by hand": """
-import wengert as torch
+import wengert.torch as torch
 torch.manual_seed(0)
 x = torch.linspace(-1, 1, 50)
 y = 3 * x + 7
@@ -180,7 +180,7 @@ print(w.item(), b.item())
 assert abs(w.item() - 3) < 1e-2 and abs(b.item() - 7) < 1e-2
 """,
     "polynomial fit with autograd": """
-import wengert as torch
+import wengert.torch as torch
 import math
 dtype = torch.float
 x = torch.linspace(-math.pi, math.pi, 2000, dtype=dtype)
@@ -209,10 +209,10 @@ assert loss.item() < first
 print(f'Result: y = {a.item()} + {b.item()} x + {c.item()} x^2 + {d.item()} x^3')
 """,
     "nn and optim": """
-import wengert as torch
-import wengert.nn as nn
-import wengert.nn.functional as F
-import wengert.optim as optim
+import wengert.torch as torch
+import wengert.torch.nn as nn
+import wengert.torch.nn.functional as F
+import wengert.torch.optim as optim
 torch.manual_seed(0)
 
 class Net(nn.Module):
@@ -244,7 +244,7 @@ _, predicted = torch.topk(outputs, 1)
 assert predicted.shape == (32, 1)
 """,
     "second derivative": """
-import wengert as torch
+import wengert.torch as torch
 x = torch.tensor(3.0, requires_grad=True)
 y = x ** 3
 first = torch.autograd.grad(y, x, create_graph=True)[0]
@@ -252,7 +252,7 @@ second = torch.autograd.grad(first, x)[0]
 assert first.item() == 27.0 and second.item() == 18.0
 """,
     "hooks and retain_grad": """
-import wengert as torch
+import wengert.torch as torch
 x = torch.tensor([1.0, 2.0], requires_grad=True)
 y = x * 2
 y.retain_grad()
@@ -263,7 +263,7 @@ assert x.grad.tolist() == [20.0, 20.0]
 h.remove()
 """,
     "retain_graph": """
-import wengert as torch
+import wengert.torch as torch
 x = torch.tensor(2.0, requires_grad=True)
 y = x ** 2
 y.backward(retain_graph=True)
@@ -272,8 +272,8 @@ assert x.grad == 8.0
 """,
     "saving and loading": """
 import copy
-import wengert as torch
-import wengert.nn as nn
+import wengert.torch as torch
+import wengert.torch.nn as nn
 model = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
 other = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
 other.load_state_dict(model.state_dict())

@@ -24,16 +24,16 @@ def test_vmap_of_vjp(name: str) -> None:
 
 def test_examples_of_their_own_random_numbers_are_drawn_again_in_the_backward_pass() -> None:
     def masked(x):
-        return wg.dropout(x, 0.5).sum()
+        return wg.nn.functional.dropout(x, 0.5).sum()
 
     wg.manual_seed(3)
     x = wg.ones(4, 50)
-    out, pull = wg.vjp(wg.vmap(lambda x: wg.dropout(x, 0.5), randomness="different"), x)
+    out, pull = wg.vjp(wg.vmap(lambda x: wg.nn.functional.dropout(x, 0.5), randomness="different"), x)
     (g,) = pull(wg.ones(4, 50))
     np.testing.assert_array_equal(g.numpy(), out.numpy())
     rows = {tuple(row) for row in out.numpy().tolist()}
     assert len(rows) == 4
-    same = wg.vmap(lambda x: wg.dropout(x, 0.5), randomness="same")(x).numpy()
+    same = wg.vmap(lambda x: wg.nn.functional.dropout(x, 0.5), randomness="same")(x).numpy()
     assert len({tuple(row) for row in same.tolist()}) == 1
     each = wg.vmap(wg.grad(masked), randomness="different")(x).numpy()
     assert set(np.unique(each)) == {0.0, 2.0}

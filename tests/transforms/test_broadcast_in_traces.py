@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core.ops.declare import PUBLIC
 
 X = np.array([1.25, 1.5])
 BESIDE = {"a number": 0.5, "0-d": np.array(0.5), "one": np.array([0.5]), "a column": np.array([[0.5], [0.75]])}
@@ -19,7 +20,7 @@ NO_OPERAND = {"polygamma", "dropout", "randn_like", "rand_like", "randint_like",
 
 def _functions() -> dict[str, Callable[..., Any]]:
     found = {f"special.{n}": getattr(wg.special, n) for n in wg.special.__all__}
-    found |= {n: getattr(wg, n) for n in wg.__all__ if inspect.isroutine(getattr(wg, n))}
+    found |= {n: getattr(wg, n) for n in wg.__all__ if inspect.isroutine(getattr(wg, n))} | PUBLIC
     return {n: f for n, f in found.items() if n.split(".")[-1] not in NO_OPERAND}
 
 

@@ -151,7 +151,7 @@ SMOOTH: tuple[Step, ...] = (
     _unary(lambda x: wg.log1p(wg.square(x))),
     _unary(lambda x: wg.sqrt(x * x + 0.5)),
     _unary(wg.atan),
-    _unary(wg.erf),
+    _unary(wg.special.erf),
     _unary(lambda x: x.sum()),
     _binary(lambda x, y: x + y),
     _binary(lambda x, y: x - y),
@@ -173,7 +173,7 @@ SMOOTH: tuple[Step, ...] = (
     _over_axis(
         lambda x, a: wg.std(x + wg.arange(x.size, dtype=F64).reshape(x.shape), axis=a) if x.shape[a] > 1 else None
     ),
-    _over_axis(lambda x, a: wg.norm(x + 5.0, axis=a), empty=False),
+    _over_axis(lambda x, a: wg.linalg.vector_norm(x + 5.0, axis=a), empty=False),
     _contract,
     _einsum,
     _reshape,
@@ -210,7 +210,7 @@ KINKED: tuple[Step, ...] = (
     _over_axis(lambda x, a: wg.sort(x, axis=a)),
     _over_axis(lambda x, a: wg.top_k(x, 1, axis=a)[0], empty=False),
     _over_axis(lambda x, a: wg.take_along_axis(x, wg.argsort(x, axis=a), axis=a)),
-    _over_axis(lambda x, a: wg.norm(x, axis=a), empty=False),
+    _over_axis(lambda x, a: wg.linalg.vector_norm(x, axis=a), empty=False),
 )
 
 

@@ -225,7 +225,7 @@ def greeks(s: float, k: float, v: float, r: float, t: float) -> dict[str, tuple[
     root = v * t**0.5
     d1 = (np.log(s / k) + (r + v**2 / 2) * t) / root
     d2 = d1 - root
-    cdf = lambda x: float(wg.erfc(-x / 2**0.5)) / 2
+    cdf = lambda x: float(wg.special.erfc(-x / 2**0.5)) / 2
     pdf = np.exp(-(d1**2) / 2) / (2 * np.pi) ** 0.5
     now = k * np.exp(-r * t)
     gamma, vega = pdf / (s * root), s * pdf * t**0.5

@@ -29,14 +29,14 @@ def t(value):
 
 
 def pattern(fn, *args, **options):
-    found = wg.sparsity(fn, *args, **options)
+    found = wg.sparse.jacobian_sparsity(fn, *args, **options)
     assert found.format == "csc"
     assert found.dtype == bool
     return found.toarray().astype(int)
 
 
 def second(fn, *args, **options):
-    return wg.hessian_sparsity(fn, *args, **options).toarray().astype(int)
+    return wg.sparse.hessian_sparsity(fn, *args, **options).toarray().astype(int)
 
 
 # -- every op
@@ -90,7 +90,7 @@ def test_every_op(op) -> None:
             found = nonzeros(fn, x, away=float(op.name in WITH_ZEROS))
         except wg.WengertError:
             found = nonzeros(fn, x, tries=1)  # the sample is special: no points beside it
-        expected = wg.sparsity(fn, wrap(x)).toarray()
+        expected = wg.sparse.jacobian_sparsity(fn, wrap(x)).toarray()
         assert not (found & ~expected).any(), f"{call.attrs}, argument {i}: a nonzero is missing"
         if op.name not in BY_VALUE | BY_BLOCK | BY_SIZE:
             np.testing.assert_array_equal(found, expected, err_msg=f"{call.attrs}, argument {i}")
@@ -178,11 +178,11 @@ def test_arguments() -> None:
     np.testing.assert_array_equal(both[:2], [[0, 0, 1, 0, 1, 0], [1, 0, 0, 0, 0, 1]])
     np.testing.assert_array_equal(pattern(gather, X4, index, y, argnums=(2, 0)), both[:, [4, 5, 0, 1, 2, 3]])
     np.testing.assert_array_equal(pattern(lambda x: x * x, 2.0), [[1]])
-    assert wg.sparsity(lambda x: x, wg.spec((0,))).shape == (0, 0)
+    assert wg.sparse.jacobian_sparsity(lambda x: x, wg.spec((0,))).shape == (0, 0)
     with pytest.raises(wg.DTypeError, match="sparsity"):
-        wg.sparsity(gather, X4, index, y, argnums=1)
+        wg.sparse.jacobian_sparsity(gather, X4, index, y, argnums=1)
     with pytest.raises(wg.GraphError, match="not sparse"):
-        wg.sparsity(lambda x: wg.softmax(x), wg.spec((200_000,)))
+        wg.sparse.jacobian_sparsity(lambda x: wg.softmax(x), wg.spec((200_000,)))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def arrow(x):
 @pytest.mark.parametrize(("fn", "most"), [(tridiagonal, 3), (pentadiagonal, 5), (arrow, 2)])
 def test_hessians_of_100_000_variables(fn, most, monkeypatch) -> None:
     small = t(np.random.default_rng(0).standard_normal(40))
-    hess = wg.sparse_hessian(fn)
+    hess = wg.sparse.hessian(fn)
     np.testing.assert_allclose(hess(small).toarray(), wg.hessian(fn)(small).numpy(), rtol=1e-10, atol=1e-10)
 
     pushed = []
@@ -310,7 +310,7 @@ def test_hessians_of_100_000_variables(fn, most, monkeypatch) -> None:
     monkeypatch.setattr(Recording, "push", counted)
     x = t(np.random.default_rng(1).standard_normal(100_000))
     # With one direction in each pass, every derivative of the gradient is counted.
-    hess = wg.sparse_hessian(fn, chunk_size=1)
+    hess = wg.sparse.hessian(fn, chunk_size=1)
     found = hess(x)
     assert len(pushed) == hess.evaluations <= most
     v = np.random.default_rng(2).standard_normal(x.size)
@@ -321,7 +321,7 @@ def test_hessians_of_100_000_variables(fn, most, monkeypatch) -> None:
 def test_patterns_are_found_quickly() -> None:
     spec = wg.spec((100_000,), wg.float64)
     start = time.perf_counter()
-    found = wg.sparsity(lambda x: wg.sin(x[2:]) * x[1:-1] - x[:-2] ** 2 + wg.exp(x[2:] * x[:-2]), spec)
+    found = wg.sparse.jacobian_sparsity(lambda x: wg.sin(x[2:]) * x[1:-1] - x[:-2] ** 2 + wg.exp(x[2:] * x[:-2]), spec)
     took = time.perf_counter() - start
     assert found.nnz == 3 * 99_998
     assert took < 5  # about 0.2 s, were nothing else running
@@ -335,7 +335,7 @@ def test_jacobians(mode, chunk_size) -> None:
 
     rng = np.random.default_rng(0)
     args = t(rng.standard_normal(6)), t(rng.standard_normal((3, 2))), t(2.0)
-    jac = wg.sparse_jacobian(fn, argnums=(0, 1), mode=mode, chunk_size=chunk_size)
+    jac = wg.sparse.jacobian(fn, argnums=(0, 1), mode=mode, chunk_size=chunk_size)
     found = jac(*args)
     full = wg.jacobian(fn, argnums=(0, 1))(*args)
     rows = [[o[0].numpy().reshape(-1, 6), o[1].numpy().reshape(-1, 6)] for o in (full["a"], full["b"], full["c"])]
@@ -348,10 +348,10 @@ def test_jacobians(mode, chunk_size) -> None:
 
 def test_auto_takes_fewer_colors() -> None:
     arrow_down = lambda x: wg.concat([x[1:] * x[0], x.sum(keepdims=True)])
-    tall = wg.sparse_jacobian(lambda x: wg.concat([wg.sin(x[:1]) * x, x]))
-    wide = wg.sparse_jacobian(lambda x: wg.stack([x[::2].sum() ** 2, x[1::2].sum() ** 2]))
+    tall = wg.sparse.jacobian(lambda x: wg.concat([wg.sin(x[:1]) * x, x]))
+    wide = wg.sparse.jacobian(lambda x: wg.stack([x[::2].sum() ** 2, x[1::2].sum() ** 2]))
     x = t(np.arange(1.0, 9.0))
-    for fn in (tall, wide, wg.sparse_jacobian(arrow_down)):
+    for fn in (tall, wide, wg.sparse.jacobian(arrow_down)):
         fn(x)
     assert (tall.mode, tall.evaluations) == ("forward", 2)
     assert (wide.mode, wide.evaluations) == ("reverse", 1)
@@ -364,7 +364,7 @@ def test_one_plan_for_a_structure(monkeypatch) -> None:
         traced.append(x.is_abstract)
         return x[i] ** 2
 
-    jac = wg.sparse_jacobian(fn)
+    jac = wg.sparse.jacobian(fn)
     x, i = t([1.0, 2.0, 3.0]), wg.tensor([2, 0])
     for k in range(3):
         found = jac(x + float(k), i)
@@ -379,14 +379,14 @@ def test_one_plan_for_a_structure(monkeypatch) -> None:
 def test_a_given_pattern() -> None:
     fn = lambda x: wg.sin(x[wg.argsort(x)])  # in fact sorted already
     x = t([0.1, 0.5, 2.0])
-    jac = wg.sparse_jacobian(fn, pattern=np.eye(3))
+    jac = wg.sparse.jacobian(fn, pattern=np.eye(3))
     np.testing.assert_allclose(jac(x).toarray(), np.diag(np.cos(x.numpy())))
     assert jac.evaluations == 1
     with pytest.raises(wg.ShapeError, match="pattern"):
-        wg.sparse_jacobian(fn, pattern=np.eye(4))(x)
+        wg.sparse.jacobian(fn, pattern=np.eye(4))(x)
     lower = np.tri(3) - np.tri(3, k=-2)
     for given in (lower, lower.T, sp.csr_array(lower)):
-        hess = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum(), pattern=given)
+        hess = wg.sparse.hessian(lambda x: (x[1:] * x[:-1] ** 2).sum(), pattern=given)
         full = [[1.0, 0.2, 0.0], [0.2, 4.0, 1.0], [0.0, 1.0, 0.0]]
         np.testing.assert_allclose(hess(x).toarray(), full)
 
@@ -395,34 +395,34 @@ def test_a_module_and_half_precision() -> None:
     """What a function closes over is unknown where it is a parameter, and carries no gradients on."""
     model = wg.nn.Sequential(wg.nn.Linear(3, 4), wg.nn.Tanh(), wg.nn.Linear(4, 2))
     x = wg.tensor(np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32))
-    jac = wg.sparse_jacobian(lambda x: model(x))
+    jac = wg.sparse.jacobian(lambda x: model(x))
     full = wg.jacobian(lambda x: model(x))(x).detach().numpy().reshape(10, 15)
     np.testing.assert_allclose(jac(x).toarray(), full, atol=1e-6)
     assert (jac.pattern.nnz, jac.mode, jac.evaluations) == (30, "reverse", 2)
     for dtype in (wg.float16, wg.bfloat16):
-        found = wg.sparse_jacobian(lambda x: x * x)(wg.tensor([1.0, 2.0]).astype(dtype))
+        found = wg.sparse.jacobian(lambda x: x * x)(wg.tensor([1.0, 2.0]).astype(dtype))
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found.toarray(), [[2, 0], [0, 4]])
 
 
 def test_nothing_and_errors() -> None:
     x = t([1.0, 2.0])
-    jac = wg.sparse_jacobian(lambda x: wg.ones(3))
+    jac = wg.sparse.jacobian(lambda x: wg.ones(3))
     assert jac(x).shape == (3, 2)
     assert (jac(x).nnz, jac.evaluations) == (0, 0)
-    assert wg.sparse_jacobian(lambda x: x)(wg.zeros(0)).shape == (0, 0)
-    assert wg.sparse_hessian(lambda x: x.sum())(x).nnz == 0
-    assert wg.sparse_jacobian(wg.sin)(wg.tensor([0.0, 1.0])).dtype == np.float32
+    assert wg.sparse.jacobian(lambda x: x)(wg.zeros(0)).shape == (0, 0)
+    assert wg.sparse.hessian(lambda x: x.sum())(x).nnz == 0
+    assert wg.sparse.jacobian(wg.sin)(wg.tensor([0.0, 1.0])).dtype == np.float32
     with pytest.raises(wg.GradientError, match="mode"):
-        wg.sparse_jacobian(wg.sin, mode="sideways")
+        wg.sparse.jacobian(wg.sin, mode="sideways")
     with pytest.raises(wg.GradientError, match="chunk_size"):
-        wg.sparse_hessian(wg.sin, chunk_size=0)
+        wg.sparse.hessian(wg.sin, chunk_size=0)
     with pytest.raises(wg.GradientError, match="no pattern yet"):
-        wg.sparse_jacobian(wg.sin).pattern
+        wg.sparse.jacobian(wg.sin).pattern
     with pytest.raises(wg.GraphError, match="abstract"):
-        wg.graph(lambda x: wg.sparse_jacobian(wg.sin)(x))(x)
+        wg.graph(lambda x: wg.sparse.jacobian(wg.sin)(x))(x)
     with pytest.raises(wg.DTypeError, match="complex"):
-        wg.sparse_jacobian(wg.sin)(wg.tensor([1j]))
+        wg.sparse.jacobian(wg.sin)(wg.tensor([1j]))
 
 
 # -- bundle adjustment
@@ -450,7 +450,7 @@ def test_bundle_adjustment() -> None:
     camera, point = rng.integers(0, cameras, count), rng.integers(0, points, count)
     args = [rng.standard_normal(s) for s in ((cameras, 11), (points, 3), (count,))]
     seen = t(rng.standard_normal((count, 2)))
-    jac = wg.sparse_jacobian(project, argnums=(0, 1, 2))
+    jac = wg.sparse.jacobian(project, argnums=(0, 1, 2))
     found = jac(*map(t, args), camera, point, seen)
     # A row: one coordinate needs all of the camera but the other coordinate of its principal point.
     expected = np.zeros((3 * count, 11 * cameras + 3 * points + count), bool)

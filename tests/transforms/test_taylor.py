@@ -44,8 +44,8 @@ ANALYTIC: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], float]] = 
     "whole power": (lambda x: x**7, lambda x: x**7, 1.2),
     "power of x": (lambda x: x**x, lambda x: x**x, 1.2),
     "base 2": (lambda x: 2.0**x, lambda x: 2**x, 1.2),
-    "lgamma": (wg.lgamma, mp.loggamma, 2.3),
-    "erf": (wg.erf, mp.erf, 0.5),
+    "lgamma": (wg.special.lgamma, mp.loggamma, 2.3),
+    "erf": (wg.special.erf, mp.erf, 0.5),
     "atan": (wg.atan, mp.atan, 0.5),
     "composition": (lambda x: wg.exp(wg.sin(x * x) / (1.0 + x)), lambda x: mp.exp(mp.sin(x * x) / (1 + x)), 0.5),
 }
@@ -76,8 +76,8 @@ PROGRAMS: dict[str, Callable[[Tensor], Any]] = {
     "relu": lambda x: wg.relu(x) ** 3 + wg.abs(x) + wg.maximum(x, 0.1) * x,
     "where": lambda x: wg.where(x > 0.0, wg.exp(x), wg.sin(x)),
     "structure": lambda x: wg.concat([x[::-1], x.mT.reshape(3, 3) * x], axis=0)[1:4] ** 2,
-    "layer norm": lambda x: wg.layer_norm(x, (3,)),
-    "gelu": wg.gelu,
+    "layer norm": lambda x: wg.nn.functional.layer_norm(x, (3,)),
+    "gelu": wg.nn.functional.gelu,
     "sorted": lambda x: wg.sort(x, axis=-1) * wg.max(x),
     "several": lambda x: {"a": wg.exp(x), "b": [x.sum(), wg.argmax(x)]},
 }

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     schedule = wg.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
 
     def loss_of(x: Any, y: Any) -> wg.Tensor:
-        loss: wg.Tensor = wg.cross_entropy(model(x), y)
+        loss: wg.Tensor = wg.nn.functional.cross_entropy(model(x), y)
         return loss
 
     print(f"{len(train)} images to train on, {len(test)} held out\n\n{model}\n")

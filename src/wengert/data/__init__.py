@@ -4,3 +4,7 @@ from .files import load_digits, read_idx
 from .loader import batches
 
 __all__ = ["batches", "load_digits", "read_idx"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -86,3 +86,7 @@ __all__ = [
     "register_kl",
     "score_function",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

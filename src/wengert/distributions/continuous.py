@@ -126,7 +126,7 @@ class HalfNormal(ByQuantile):
 
     def cdf(self, value: Any) -> Tensor:
         x = self._value(value)
-        return wg.where(x < 0.0, 0.0, wg.erf(x / (_SQRT_2 * self.scale)))
+        return wg.where(x < 0.0, 0.0, wg.special.erf(x / (_SQRT_2 * self.scale)))
 
     def icdf(self, p: Any) -> Tensor:
         p = self._value(p)
@@ -276,7 +276,7 @@ class Logistic(_LocationScale):
 
     def log_prob(self, value: Any) -> Tensor:
         z = wg.abs(self._standard(value))
-        return -z - 2.0 * wg.softplus(-z) - wg.log(self.scale)
+        return -z - 2.0 * wg.nn.functional.softplus(-z) - wg.log(self.scale)
 
     def cdf(self, value: Any) -> Tensor:
         return wg.sigmoid(self._standard(value))
@@ -346,7 +346,7 @@ class Weibull(ByQuantile):
         return EULER * (1.0 - 1.0 / self.concentration) + wg.log(self.scale / self.concentration) + 1.0
 
     def _moment(self, order: float) -> Tensor:
-        return wg.exp(wg.lgamma(1.0 + order / self.concentration))
+        return wg.exp(wg.special.lgamma(1.0 + order / self.concentration))
 
     @property
     def mean(self) -> Tensor:

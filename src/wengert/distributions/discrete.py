@@ -58,7 +58,7 @@ class _Trials(Distribution):
         """log(probs / (1 - probs))."""
         if self._given_logits is not None:
             return self._given_logits
-        return wg.special.logit(self._given_probs)
+        return wg.special.logit(self.probs)
 
     @property
     def _failure(self) -> Tensor:
@@ -69,7 +69,9 @@ class _Trials(Distribution):
         """successes log(p) + failures log(1 - p), right at p = 0 and p = 1."""
         if self._given_logits is not None:
             logits = self._given_logits
-            return -_never(successes, wg.softplus(-logits)) - _never(failures, wg.softplus(logits))
+            return -_never(successes, wg.nn.functional.softplus(-logits)) - _never(
+                failures, wg.nn.functional.softplus(logits)
+            )
         p = self.probs
         return wg.special.xlogy(successes, p) + wg.special.xlog1py(failures, -p)
 
@@ -205,7 +207,9 @@ class Poisson(Distribution):
         k = self._value(value)
         support = _is_count(k)
         safe = inside(support, k, 0.0)
-        return outside_is_impossible(support, k, wg.special.xlogy(safe, self.rate) - self.rate - wg.lgamma(safe + 1.0))
+        return outside_is_impossible(
+            support, k, wg.special.xlogy(safe, self.rate) - self.rate - wg.special.lgamma(safe + 1.0)
+        )
 
     def cdf(self, value: Any) -> Tensor:
         k = wg.floor(self._value(value))
@@ -291,7 +295,7 @@ class OneHotCategorical(_Classes):
         self.event_shape = (self._num_classes,)
 
     def _draw(self, shape: Shape, source: Any) -> Tensor:
-        out: Tensor = wg.one_hot(self._class(shape, source), self._num_classes).astype(self.dtype)
+        out: Tensor = wg.nn.functional.one_hot(self._class(shape, source), self._num_classes).astype(self.dtype)
         return out
 
     def log_prob(self, value: Any) -> Tensor:

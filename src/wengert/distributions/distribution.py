@@ -111,7 +111,7 @@ class Distribution:
 
         Python numbers alone stay numbers, in Python's precision; what is drawn has the default dtype then.
         """
-        tensors = wg.broadcast_tensors(*self._floating(**given))
+        tensors = wg.broadcast_arrays(*self._floating(**given))
         self.batch_shape = tensors[0].shape
         return tuple(tensors)
 

@@ -46,7 +46,7 @@ class Gamma(Distribution):
         support = (x >= 0.0) & (x < math.inf)
         x = inside(support, x, 1.0)
         a = self.concentration
-        density = wg.special.xlogy(a - 1.0, x) - self.rate * x + a * wg.log(self.rate) - wg.lgamma(a)
+        density = wg.special.xlogy(a - 1.0, x) - self.rate * x + a * wg.log(self.rate) - wg.special.lgamma(a)
         return outside_is_impossible(support, self._value(value), density)
 
     def cdf(self, value: Any) -> Tensor:
@@ -55,7 +55,7 @@ class Gamma(Distribution):
 
     def entropy(self) -> Tensor:
         a = self.concentration
-        return a - wg.log(self.rate) + wg.lgamma(a) + (1.0 - a) * wg.digamma(a)
+        return a - wg.log(self.rate) + wg.special.lgamma(a) + (1.0 - a) * wg.special.digamma(a)
 
     @property
     def mean(self) -> Tensor:
@@ -119,9 +119,9 @@ class Beta(Distribution):
         total = a + b
         return (
             wg.special.betaln(a, b)
-            - (a - 1.0) * wg.digamma(a)
-            - (b - 1.0) * wg.digamma(b)
-            + (total - 2.0) * wg.digamma(total)
+            - (a - 1.0) * wg.special.digamma(a)
+            - (b - 1.0) * wg.special.digamma(b)
+            + (total - 2.0) * wg.special.digamma(total)
         )
 
     @property
@@ -153,7 +153,7 @@ class Dirichlet(Distribution):
         x = self._value(value)
         a = self.concentration
         powers = wg.sum(wg.special.xlogy(a - 1.0, wg.where(x < 0.0, 1.0, x)), axis=-1)
-        density = powers + wg.lgamma(wg.sum(a, axis=-1)) - wg.sum(wg.lgamma(a), axis=-1)
+        density = powers + wg.special.lgamma(wg.sum(a, axis=-1)) - wg.sum(wg.special.lgamma(a), axis=-1)
         total = wg.sum(x, axis=-1)
         tolerance = 8.0 * x.shape[-1] * float(wg.finfo(density.dtype).eps)
         support = wg.all(x >= 0.0, axis=-1) & (wg.abs(total - 1.0) <= tolerance)
@@ -162,8 +162,12 @@ class Dirichlet(Distribution):
     def entropy(self) -> Tensor:
         a = self.concentration
         total = wg.sum(a, axis=-1)
-        log_beta = wg.sum(wg.lgamma(a), axis=-1) - wg.lgamma(total)
-        return log_beta + (total - float(a.shape[-1])) * wg.digamma(total) - wg.sum((a - 1.0) * wg.digamma(a), axis=-1)
+        log_beta = wg.sum(wg.special.lgamma(a), axis=-1) - wg.special.lgamma(total)
+        return (
+            log_beta
+            + (total - float(a.shape[-1])) * wg.special.digamma(total)
+            - wg.sum((a - 1.0) * wg.special.digamma(a), axis=-1)
+        )
 
     @property
     def mean(self) -> Tensor:
@@ -215,7 +219,7 @@ class StudentT(Distribution):
 
     def entropy(self) -> Tensor:
         half = 0.5 * self.df
-        return (half + 0.5) * (wg.digamma(half + 0.5) - wg.digamma(half)) + self._log_normalizer()
+        return (half + 0.5) * (wg.special.digamma(half + 0.5) - wg.special.digamma(half)) + self._log_normalizer()
 
     @property
     def mean(self) -> Tensor:

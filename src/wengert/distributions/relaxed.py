@@ -54,7 +54,7 @@ class RelaxedBernoulli(_Trials):
         safe = inside(support, x, 0.5)
         tau = self.temperature
         away = self.logits - tau * wg.special.logit(safe)
-        density = wg.log(tau) + away - 2.0 * wg.softplus(away) - wg.log(safe) - wg.log1p(-safe)
+        density = wg.log(tau) + away - 2.0 * wg.nn.functional.softplus(away) - wg.log(safe) - wg.log1p(-safe)
         return outside_is_impossible(support, x, density)
 
 
@@ -99,7 +99,7 @@ class RelaxedOneHotCategorical(_Classes):
         soft = wg.softmax((self.logits + noise) / wg.expand_dims(self.temperature, axis=-1), axis=-1)
         if not self.straight_through:
             return soft
-        hard = wg.one_hot(wg.argmax(soft, axis=-1), self._num_classes).astype(self.dtype)
+        hard = wg.nn.functional.one_hot(wg.argmax(soft, axis=-1), self._num_classes).astype(self.dtype)
         out: Tensor = hard + (soft - soft.detach())
         return out
 

@@ -31,7 +31,7 @@ class Transform:
 
     def within(self, y: Tensor) -> Tensor:
         """Where `y` is a value that the function takes (or NaN)."""
-        return wg.full_like(y, True, dtype=wg.bool_)
+        return wg.full_like(y, True, dtype=wg.bool)
 
     @property
     def sign(self) -> Any:
@@ -91,7 +91,7 @@ class SigmoidTransform(Transform):
         return wg.special.logit(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -wg.softplus(x) - wg.softplus(-x)
+        return -wg.nn.functional.softplus(x) - wg.nn.functional.softplus(-x)
 
     def within(self, y: Tensor) -> Tensor:
         return ~((y <= 0.0) | (y >= 1.0))
@@ -107,7 +107,7 @@ class TanhTransform(Transform):
         return wg.atanh(y)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return 2.0 * (math.log(2.0) - x - wg.softplus(-2.0 * x))
+        return 2.0 * (math.log(2.0) - x - wg.nn.functional.softplus(-2.0 * x))
 
     def within(self, y: Tensor) -> Tensor:
         return ~(wg.abs(y) >= 1.0)
@@ -117,7 +117,7 @@ class SoftplusTransform(Transform):
     """log(1 + exp(x))."""
 
     def __call__(self, x: Any) -> Tensor:
-        return wg.softplus(x)
+        return wg.nn.functional.softplus(x)
 
     def inv(self, y: Any) -> Tensor:
         y = as_operand(y)
@@ -125,7 +125,7 @@ class SoftplusTransform(Transform):
         return out
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        return -wg.softplus(-x)
+        return -wg.nn.functional.softplus(-x)
 
     def within(self, y: Tensor) -> Tensor:
         return ~(y <= 0.0)
@@ -187,7 +187,7 @@ class TransformedDistribution(Distribution):
         y = self._value(value)
         total: Any = 0.0
         count = len(self.event_shape)
-        possible = wg.full_like(y, True, dtype=wg.bool_)
+        possible = wg.full_like(y, True, dtype=wg.bool)
         for t in reversed(self.transforms):
             within = t.within(y)
             possible = possible & within

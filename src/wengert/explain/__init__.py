@@ -30,3 +30,7 @@ __all__ = [
     "paths",
     "precision",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -3,3 +3,7 @@
 from . import tensorboard
 
 __all__ = ["tensorboard"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

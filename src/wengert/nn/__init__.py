@@ -127,3 +127,7 @@ __all__ = [
     "utils",
     "vector_to_parameters",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,76 +1,148 @@
 """The functions behind the layers, under PyTorch's names and in its order of arguments.
 
-All but the few defined here are those of `wengert` itself.
+Most are declared with their ops; the few defined here adapt one of those to PyTorch's arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import wengert as wg
 
+from .. import relu, sigmoid, tanh
 from ..core.errors import GraphError, RangeError, ShapeError, fail
 from ..core.spec import show
 from ..core.tensor import Tensor
+from ..ops.index.gather import embedding as rows_of
+from ..ops.index.gather import one_hot
+from ..ops.neural.activations import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu6,
+    selu,
+    silu,
+    softsign,
+    tanhshrink,
+)
+from ..ops.neural.activations import softplus as unbounded_softplus
+from ..ops.neural.attention import scaled_dot_product_attention
+from ..ops.neural.composites import (
+    dropout,
+    linear,
+    log_softmax,
+    softmax,
+    softmin,
+)
+from ..ops.neural.convolve import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+)
+from ..ops.neural.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
+from ..ops.neural.normalization import (
+    batch_norm,
+    cosine_similarity,
+    group_norm,
+    layer_norm,
+    normalize,
+    rms_norm,
+)
+from ..ops.neural.pool import (
+    adaptive_avg_pool2d,
+    avg_pool1d,
+    avg_pool2d,
+    max_pool1d,
+    max_pool2d,
+)
 from ..ops.structure.shapes import int_args
 
-Function = Callable[..., Tensor]
+__all__ = [
+    "adaptive_avg_pool2d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "batch_norm",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "celu",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "cosine_similarity",
+    "cross_entropy",
+    "dropout",
+    "dropout2d",
+    "elu",
+    "embedding",
+    "gelu",
+    "glu",
+    "group_norm",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "leaky_relu",
+    "linear",
+    "log_softmax",
+    "logsigmoid",
+    "max_pool1d",
+    "max_pool2d",
+    "mish",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "pad",
+    "prelu",
+    "relu",
+    "relu6",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "selu",
+    "sigmoid",
+    "silu",
+    "smooth_l1_loss",
+    "softmax",
+    "softmin",
+    "softplus",
+    "softsign",
+    "tanh",
+    "tanhshrink",
+]
 
-adaptive_avg_pool2d: Function = wg.adaptive_avg_pool2d
-avg_pool1d: Function = wg.avg_pool1d
-avg_pool2d: Function = wg.avg_pool2d
-batch_norm: Function = wg.batch_norm
-binary_cross_entropy: Function = wg.binary_cross_entropy
-binary_cross_entropy_with_logits: Function = wg.binary_cross_entropy_with_logits
-celu: Function = wg.celu
-conv1d: Function = wg.conv1d
-conv2d: Function = wg.conv2d
-conv3d: Function = wg.conv3d
-conv_transpose1d: Function = wg.conv_transpose1d
-conv_transpose2d: Function = wg.conv_transpose2d
-cosine_similarity: Function = wg.cosine_similarity
-cross_entropy: Function = wg.cross_entropy
-dropout: Function = wg.dropout
-elu: Function = wg.elu
-gelu: Function = wg.gelu
-glu: Function = wg.glu
-group_norm: Function = wg.group_norm
-hardsigmoid: Function = wg.hardsigmoid
-hardswish: Function = wg.hardswish
-hardtanh: Function = wg.hardtanh
-huber_loss: Function = wg.huber_loss
-kl_div: Function = wg.kl_div
-l1_loss: Function = wg.l1_loss
-layer_norm: Function = wg.layer_norm
-leaky_relu: Function = wg.leaky_relu
-linear: Function = wg.linear
-log_softmax: Function = wg.log_softmax
-logsigmoid: Function = wg.logsigmoid
-max_pool1d: Function = wg.max_pool1d
-max_pool2d: Function = wg.max_pool2d
-mish: Function = wg.mish
-mse_loss: Function = wg.mse_loss
-nll_loss: Function = wg.nll_loss
-normalize: Function = wg.normalize
-one_hot: Function = wg.one_hot
-prelu: Function = wg.prelu
-relu: Function = wg.relu
-relu6: Function = wg.relu6
-rms_norm: Function = wg.rms_norm
-scaled_dot_product_attention: Function = wg.scaled_dot_product_attention
-selu: Function = wg.selu
-sigmoid: Function = wg.sigmoid
-silu: Function = wg.silu
-smooth_l1_loss: Function = wg.smooth_l1_loss
-softmax: Function = wg.softmax
-softmin: Function = wg.softmin
-softsign: Function = wg.softsign
-tanh: Function = wg.tanh
-tanhshrink: Function = wg.tanhshrink
-
-
-_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+# PyTorch's names of the modes, with NumPy's.
+_PAD_MODES: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
+    "constant": "constant",
+    "reflect": "reflect",
+    "replicate": "edge",
+    "circular": "wrap",
+}
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
@@ -123,7 +195,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
-    """Rows of a table, as PyTorch has it: ids first. See :func:`wengert.embedding`.
+    """Rows of a table, as PyTorch has it: ids first.
 
     Parameters
     ----------
@@ -133,7 +205,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 
     Returns s + (d,). Raises RangeError for an id outside the table.
     """
-    out: Tensor = wg.embedding(weight, input)
+    out: Tensor = rows_of(weight, input)
     if padding_idx is not None:
         rows = weight.shape[0]
         if not -rows <= padding_idx < rows:
@@ -145,9 +217,9 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 
 
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold. See :func:`wengert.softplus`."""
+    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
     x = wg.asarray(x)
-    out: Tensor = wg.softplus(x, beta)
+    out: Tensor = unbounded_softplus(x, beta)
     # Beyond 20 the two agree to 1e-9.
     if threshold < 20.0:
         out = wg.where(x * beta > threshold, x, out)
@@ -165,3 +237,7 @@ def dropout2d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     if training and p:
         out = out * dropout(wg.ones((*out.shape[:2], *(1,) * (out.ndim - 2)), dtype=out.dtype), p, True)
     return out
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

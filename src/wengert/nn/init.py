@@ -15,6 +15,23 @@ from ..core.tensor import Tensor, wrap
 from ..ops.random import functions as random
 from ..ops.random.generator import Generator
 
+__all__ = [
+    "calculate_gain",
+    "constant_",
+    "eye_",
+    "fans",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
+]
+
 _GAINS = {
     "linear": 1.0,
     "identity": 1.0,
@@ -211,3 +228,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     # With the signs of R's diagonal the distribution is uniform over such matrices.
     q = q * np.sign(np.diagonal(r))
     return _fill(tensor, gain * (q if rows >= columns else q.T).reshape(tensor.shape))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -12,6 +12,13 @@ from .. import clip, float64, isfinite, sqrt, stack, where, zeros
 from ..core.errors import DTypeError, GradientError, ShapeError, fail
 from ..core.tensor import Tensor, asarray, wrap
 
+__all__ = [
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "parameters_to_vector",
+    "vector_to_parameters",
+]
+
 
 def _with_gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     given = [parameters] if isinstance(parameters, Tensor) else list(parameters)
@@ -129,3 +136,7 @@ def vector_to_parameters(vector: Any, parameters: Iterable[Tensor]) -> None:
     for p in held:
         p.assign_(source[start : start + p.size].reshape(p.shape))
         start += p.size
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

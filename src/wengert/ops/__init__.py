@@ -15,3 +15,9 @@ from .reduce import cumulative, norms  # noqa: F401
 from .reduce import functions as _reductions  # noqa: F401
 from .special import gamma, incomplete_beta, incomplete_gamma, normal, zeta  # noqa: F401
 from .structure import assemble, axes, creation, diagonals, dtypes, extend, shapes  # noqa: F401
+
+__all__ = ["elementwise", "reduction"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -74,8 +74,8 @@ def elementwise(
 
     >>> import wengert as wg
     >>> log_cosh = wg.ops.elementwise("log_cosh(x)", "logaddexp(x, -x) - log(2)", doc="log(cosh(x)), without overflow.")
-    >>> log_cosh(wg.tensor([0.0, 1.0, 1000.0]))
-    tensor([  0. ,   0.4338, 999.3069])
+    >>> log_cosh(wg.tensor([0.0, 1.0, 100.0]))
+    tensor([ 0. ,  0.4338, 99.3069])
     >>> wg.grad(log_cosh)(1.0)
     tensor(0.7616)
     """

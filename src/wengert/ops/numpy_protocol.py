@@ -24,12 +24,12 @@ from .structure.shapes import as_operand
 # NumPy functions by their names there, each with Wengert's where that has another. They mean the same; arguments are
 # given by the names that Wengert has for them (see `_NAMES`), and what it does not have must be left at its default.
 _SAME = """
-all allclose amax:max amin:min any argmax argmin argsort around:round array_split:tensor_split broadcast_arrays
-broadcast_to clip concat concatenate:concat count_nonzero cumprod cumsum cumulative_prod cumulative_sum diag diagonal
-diff dot einsum expand_dims flip imag isclose kron matrix_transpose max mean median meshgrid min moveaxis nonzero outer
-permute_dims prod ravel real repeat roll round searchsorted sort squeeze stack std sum
-swapaxes take take_along_axis tensordot tile trace tril triu unique_all unique_counts unique_inverse unique_values
-unstack var zeros_like ones_like empty_like full_like
+all allclose amax:max amin:min any argmax argmin argsort around:round array_split broadcast_arrays
+broadcast_to clip concat concatenate:concat count_nonzero cumprod:cumulative_prod cumsum:cumulative_sum
+cumulative_prod cumulative_sum diag diagonal diff dot einsum expand_dims flip imag isclose kron matrix_transpose max
+mean median meshgrid min moveaxis nonzero outer permute_dims prod ravel real repeat roll round searchsorted sort
+squeeze stack std sum swapaxes take take_along_axis tensordot tile trace tril triu unique_all unique_counts
+unique_inverse unique_values unstack var zeros_like ones_like empty_like full_like
 linalg.cholesky linalg.cond linalg.cross linalg.det linalg.diagonal linalg.eig linalg.eigh linalg.eigvals
 linalg.eigvalsh linalg.inv linalg.lstsq linalg.matmul linalg.matrix_norm linalg.matrix_power linalg.matrix_rank
 linalg.matrix_transpose linalg.multi_dot linalg.norm linalg.outer linalg.pinv linalg.qr linalg.slogdet linalg.solve
@@ -209,7 +209,7 @@ def _split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     x = as_operand(ary)
     if isinstance(indices_or_sections, int) and x.shape[axis] % indices_or_sections:
         raise ValueError("array split does not result in an equal division")
-    return list(_find("tensor_split")(x, indices_or_sections, axis=axis))
+    return list(_find("array_split")(x, indices_or_sections, axis=axis))
 
 
 @_own(np.pad)

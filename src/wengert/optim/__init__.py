@@ -9,3 +9,7 @@ from .rmsprop import Adagrad, RMSProp, RMSprop
 from .sgd import SGD
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Optimizer", "RMSProp", "RMSprop", "lr_scheduler"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

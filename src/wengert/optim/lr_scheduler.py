@@ -13,6 +13,19 @@ from ..core.state.capture import get_capture
 from ..core.tensor import Tensor
 from .optimizer import Group, Optimizer
 
+__all__ = [
+    "CosineAnnealingLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "OneCycleLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
+
 
 class LRScheduler:
     """Base of the schedules: sets `group["lr"]` of every group of an optimiser.
@@ -443,3 +456,7 @@ def _per_group(name: str, value: Any, optimizer: Optimizer) -> list[Any]:
     if len(value) != count:
         fail(ShapeError, f"{len(value)} values of {name} for {count} parameter groups")
     return list(value)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

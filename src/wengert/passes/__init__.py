@@ -20,3 +20,7 @@ from .safer import SAFER
 from .simplify import optimize, simplify
 
 __all__ = ["FINITE", "SAFER", "VALUE_SAFE", "Rule", "RuleSet", "cse", "dce", "fold", "optimize", "rewrite", "simplify"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -14,7 +14,6 @@ from .minimizers.minimize import minimize
 from .ode.events import Event
 from .ode.odeint import Interpolation, OdeInfo, Solution, odeint
 from .root import root
-from .sparse import SparseMatrix
 
 __all__ = [
     "Event",
@@ -24,9 +23,12 @@ __all__ = [
     "odeint",
     "ConvergenceError",
     "SolveInfo",
-    "SparseMatrix",
     "fixed_point",
     "linear_solve",
     "minimize",
     "root",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -35,7 +35,7 @@ class SparseMatrix:
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> a = wg.solve.SparseMatrix(wg.tensor([2.0, 1.0, 4.0]), [0, 1, 1], [0, 2, 3], (2, 2))
+    >>> a = wg.sparse.SparseMatrix(wg.tensor([2.0, 1.0, 4.0]), [0, 1, 1], [0, 2, 3], (2, 2))
     >>> a.todense()
     tensor([[2., 1.],
             [0., 4.]])

@@ -30,3 +30,7 @@ __all__ = [
     "text",
     "to_sympy",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

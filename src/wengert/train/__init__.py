@@ -4,3 +4,7 @@ from .chart import line_chart
 from .progress import progress
 
 __all__ = ["line_chart", "progress"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

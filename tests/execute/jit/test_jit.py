@@ -227,7 +227,7 @@ def test_inside_and_outside_of_transforms(transform: Any, order: str) -> None:
 def test_shapes_and_dtypes_are_told_apart() -> None:
     fn = wg.jit(lambda x: x.sum(axis=0))
     for shape in ((3,), (2, 3), (0, 2), (1,)):
-        for dtype in (wg.float32, wg.float64, wg.int64, wg.bool_):
+        for dtype in (wg.float32, wg.float64, wg.int64, wg.bool):
             x = wg.ones(shape, dtype=dtype)
             got = fn(x)
             assert got.dtype == x.sum(axis=0).dtype

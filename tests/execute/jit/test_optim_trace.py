@@ -473,20 +473,22 @@ DRAWS: dict[str, Callable[[Any], Tensor]] = {
     "rand": lambda g: wg.rand(5, generator=g),
     "randn": lambda g: wg.randn(2, 3, dtype=wg.float64, generator=g),
     "randint": lambda g: wg.randint(-3, 9, (7,), generator=g),
-    "randperm": lambda g: wg.randperm(9, generator=g),
+    "randperm": lambda g: wg.random.randperm(9, generator=g),
     "bernoulli": lambda g: wg.random.bernoulli(0.3, (6,), generator=g),
     "bernoulli of a tensor": lambda g: wg.random.bernoulli(wg.tensor([0.2, 0.8]), generator=g),
     "categorical": lambda g: wg.random.categorical(wg.tensor([0.1, 0.5, 0.2]), (4,), generator=g),
     "uniform": lambda g: wg.random.uniform((3,), -1.0, 1.0, generator=g),
     "gamma": lambda g: wg.random.gamma(wg.tensor([0.5, 2.0]), generator=g),
     "poisson": lambda g: wg.random.poisson(wg.tensor([3.0, 40.0]), generator=g),
-    "dropout": lambda g: wg.dropout(wg.ones(11), 0.5, generator=g),
+    "dropout": lambda g: wg.nn.functional.dropout(wg.ones(11), 0.5, generator=g),
     "several": lambda g: wg.concat([wg.rand(3, generator=g), wg.randn(5, generator=g), wg.rand(1, generator=g)]),
     "permutation": lambda g: wg.random.permutation(wg.arange(6), generator=g),
     "of a seed": lambda g: wg.rand(3, generator=g.manual_seed(5)),
     "vmap": lambda g: wg.vmap(lambda x: x + wg.rand(2, generator=g), randomness="different")(wg.zeros(3, 2)),
     "vmap same": lambda g: wg.vmap(lambda x: x + wg.rand(2, generator=g), randomness="same")(wg.zeros(3, 2)),
-    "vmap dropout": lambda g: wg.vmap(lambda x: wg.dropout(x, generator=g), randomness="different")(wg.ones(3, 4)),
+    "vmap dropout": lambda g: wg.vmap(lambda x: wg.nn.functional.dropout(x, generator=g), randomness="different")(
+        wg.ones(3, 4)
+    ),
 }
 
 
@@ -510,7 +512,7 @@ def test_the_backward_pass_draws_the_mask_again() -> None:
     eager, traced = wg.random.Generator(3), wg.random.Generator(3)
 
     def gradient(x: Tensor, g: Any) -> Any:
-        return wg.grad(lambda x: (wg.dropout(x, 0.4, generator=g) ** 2).sum())(x)
+        return wg.grad(lambda x: (wg.nn.functional.dropout(x, 0.4, generator=g) ** 2).sum())(x)
 
     x = np.linspace(1, 2, 20)
     program = Program(lambda t: gradient(t, traced), traced.__jit_cells__(), [x])

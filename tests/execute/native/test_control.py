@@ -288,7 +288,7 @@ def test_errors_out_of_loops_leave_the_program_fit_for_use() -> None:
 
 def test_the_memory_of_a_body_does_not_grow_with_its_turns() -> None:
     def f(x: Any, length: int) -> Any:
-        return wg.fori_loop(0, length, lambda i, x: wg.softmax(x @ x) + wg.cumsum(x, axis=0), x)
+        return wg.fori_loop(0, length, lambda i, x: wg.softmax(x @ x) + wg.cumulative_sum(x, axis=0), x)
 
     few, many = (check(lambda x, n=n: f(x, n), normal(20, 20)) for n in (2, 200))
     assert (few.memory.arena, few.memory.outputs) == (many.memory.arena, many.memory.outputs)

@@ -71,7 +71,7 @@ def results(op: Op, args: list[Any], attrs: Any, backward: bool) -> list[np.ndar
         weights = [wg.asarray(rng.normal(size=o.shape), dtype=o.dtype) for o in outs]
         tracked = [(o, w) for o, w in zip(outs, weights) if o.requires_grad]
         if tracked:
-            wg.backward([o for o, _ in tracked], [w for _, w in tracked])
+            wg.autograd.backward([o for o, _ in tracked], [w for _, w in tracked])
         found += [np.asarray(t.grad) for t in tensors if t.grad is not None]
     return found
 
@@ -118,7 +118,7 @@ def test_forward_and_backward_are_a_program_each(name: str) -> None:
 def test_shapes_without_many_elements(shape: tuple[int, ...]) -> None:
     def run() -> list[np.ndarray]:
         x = wg.tensor(np.random.default_rng(0).normal(size=shape), requires_grad=True)
-        y = wg.gelu(x) if not shape else wg.softmax(x)
+        y = wg.nn.functional.gelu(x) if not shape else wg.softmax(x)
         y.backward(wg.ones(shape, dtype=wg.float64))
         return [np.asarray(y.detach()), np.asarray(x.grad)]
 
@@ -131,7 +131,19 @@ def test_shapes_without_many_elements(shape: tuple[int, ...]) -> None:
 SPECIAL = [0.0, -0.0, 1.0, np.inf, -np.inf, np.nan, 1e-310, -1e300, 88.0, -746.0]
 
 
-@pytest.mark.parametrize("fn", [wg.gelu, wg.silu, wg.softplus, wg.elu, wg.selu, wg.leaky_relu, wg.mish, wg.softmax])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        wg.nn.functional.gelu,
+        wg.nn.functional.silu,
+        wg.nn.functional.softplus,
+        wg.nn.functional.elu,
+        wg.nn.functional.selu,
+        wg.nn.functional.leaky_relu,
+        wg.nn.functional.mish,
+        wg.softmax,
+    ],
+)
 def test_special_values(fn: Callable[[wg.Tensor], wg.Tensor]) -> None:
     def run() -> list[np.ndarray]:
         x = wg.tensor(np.array(SPECIAL), requires_grad=True)
@@ -168,7 +180,7 @@ def test_arrays_lie_in_any_order(how: str) -> None:
 def test_gradients_that_a_sum_repeats() -> None:
     def run() -> np.ndarray:
         x = wg.tensor(np.linspace(-3, 3, 35).reshape(5, 7), requires_grad=True)
-        (wg.gelu(x).sum() * 3.0).backward()
+        (wg.nn.functional.gelu(x).sum() * 3.0).backward()
         return np.asarray(x.grad)
 
     np.testing.assert_allclose(switched(True, run), switched(False, run), rtol=1e-13)
@@ -177,7 +189,7 @@ def test_gradients_that_a_sum_repeats() -> None:
 def test_attributes_that_are_equal_are_not_the_same() -> None:
     wg.set_eager_kernels(True)
     for slope in (0.0, -0.0):
-        wg.leaky_relu(wg.tensor([-1.0]), slope)
+        wg.nn.functional.leaky_relu(wg.tensor([-1.0]), slope)
     assert programs() == 2
 
 
@@ -186,7 +198,7 @@ def test_errors_say_what_they_say_without_kernels() -> None:
 
     def run() -> str:
         with pytest.raises(wg.RangeError) as e:
-            wg.cross_entropy(x, bad)
+            wg.nn.functional.cross_entropy(x, bad)
         return str(e.value)
 
     assert switched(True, run) == switched(False, run)
@@ -197,7 +209,7 @@ def test_errors_say_what_they_say_without_kernels() -> None:
 def test_graphs_saved_values_and_further_derivatives_stay() -> None:
     def run() -> tuple[str, np.ndarray, np.ndarray]:
         x = wg.tensor(np.linspace(-1, 1, 6).reshape(2, 3), requires_grad=True)
-        y = wg.layer_norm(wg.gelu(x), 3)
+        y = wg.nn.functional.layer_norm(wg.nn.functional.gelu(x), 3)
         (g,) = wg.autograd.grad((y * y * y).sum(), (x,), create_graph=True)
         (h,) = wg.autograd.grad((g * g).sum(), (x,), retain_graph=True)
         (again,) = wg.autograd.grad((g * g).sum(), (x,))
@@ -215,7 +227,7 @@ def test_a_checkpoint_computes_the_same_bits_again() -> None:
     x = wg.tensor(np.random.default_rng(0).normal(size=(7, 33)), requires_grad=True)
 
     def f(v: wg.Tensor) -> wg.Tensor:
-        return wg.layer_norm(wg.softmax(wg.gelu(v)), 33).exp().sum()
+        return wg.nn.functional.layer_norm(wg.softmax(wg.nn.functional.gelu(v)), 33).exp().sum()
 
     (want,) = wg.autograd.grad(f(x), (x,))
     (have,) = wg.autograd.grad(wg.checkpoint(f)(x), (x,))
@@ -257,7 +269,7 @@ def test_hooks_see_gradients_and_masks_hide_what_does_not_flow() -> None:
     wg.set_eager_kernels(True)
     seen = []
     x = wg.tensor([-np.inf, 1.0, 2.0], requires_grad=True)
-    y = wg.gelu(x)
+    y = wg.nn.functional.gelu(x)
     y.register_hook(lambda g: seen.append(np.asarray(g).tolist()))
     wg.where(wg.tensor([False, True, True]), y, 0.0).sum().backward()
     assert seen == [[0.0, 1.0, 1.0]]
@@ -313,7 +325,7 @@ def test_a_kernel_that_cannot_be_made_is_no_error(monkeypatch: pytest.MonkeyPatc
 
 def test_what_draws_stays_with_numpy() -> None:
     wg.set_eager_kernels(True)
-    wg.dropout(wg.ones(100), 0.5)
+    wg.nn.functional.dropout(wg.ones(100), 0.5)
     assert known() == []
 
 

@@ -80,7 +80,7 @@ FOUND = {
     ),
     "a sum with a short axis before the one that it is over": program(
         {"v3": "np.ones((9, 7, 9, 7))"},
-        {"v4": "wg.chunk(v3, 2, 3)[1]", "v5": "wg.cosine_similarity(v4, v4, 3)"},
+        {"v4": "wg.torch.chunk(v3, 2, 3)[1]", "v5": "wg.nn.functional.cosine_similarity(v4, v4, 3)"},
         "v5",
         transform="grad",
     ),

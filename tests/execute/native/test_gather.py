@@ -155,5 +155,5 @@ def test_big_rows_and_many_rows() -> None:
 
 
 def test_nodes_are_those_of_traced_programs() -> None:
-    g = wg.graph(lambda w, i: wg.embedding(w, i))(wg.spec((5, 4)), wg.spec((3,), wg.int64))
+    g = wg.graph(lambda w, i: wg.torch.embedding(w, i))(wg.spec((5, 4)), wg.spec((3,), wg.int64))
     assert node_of("index", [np.ones((5, 4), "f4"), np.arange(3)], {"axis": -2}).op is g.outputs[0].op

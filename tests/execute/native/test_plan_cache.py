@@ -74,7 +74,7 @@ def both(graph: Callable[[], wg.Graph], arrays: Any, donated: Any = None) -> tup
 
 
 def step(w: Any, x: Any, y: Any) -> Any:
-    value, grad = wg.value_and_grad(lambda w: wg.cross_entropy(wg.relu(x @ w), y))(w)
+    value, grad = wg.value_and_grad(lambda w: wg.nn.functional.cross_entropy(wg.relu(x @ w), y))(w)
     return value, w - 0.1 * grad
 
 

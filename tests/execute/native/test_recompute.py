@@ -60,7 +60,7 @@ def test_the_gradient_of_a_normalisation() -> None:
 def test_values_in_another_order_of_axes() -> None:
     def f(x: Any) -> Any:
         shifted = x - wg.mean(x, (0, 2), keepdims=True)
-        turned = wg.permute(shifted, (2, 0, 1))
+        turned = wg.permute_dims(shifted, (2, 0, 1))
         return wg.sum(shifted * shifted, (0, 2)), wg.sum(wg.exp(turned), (1, 2)), turned * 2
 
     check(f, normal(40, 30, 50))

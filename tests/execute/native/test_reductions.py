@@ -106,7 +106,7 @@ def norm(ord: float) -> Reduction:
         return np.sum(size**ord, axis) ** (1 / ord)
 
     return Reduction(
-        lambda t, axis: wg.vector_norm(t, ord, axis=axis), want, CASTED, want, not math.isinf(ord), tame=True
+        lambda t, axis: wg.linalg.vector_norm(t, ord, axis=axis), want, CASTED, want, not math.isinf(ord), tame=True
     )
 
 
@@ -338,8 +338,8 @@ def test_half_precision_leaves_its_range_on_the_way_only() -> None:
     wide, x = values.astype(np.float64), wg.tensor(values)
     ways = {
         "std": (lambda t: wg.std(t, axis=1), np.std(wide, 1)),
-        "norm": (lambda t: wg.vector_norm(t, axis=1), np.sqrt(np.sum(wide**2, 1))),
-        "norm of 3": (lambda t: wg.vector_norm(t, 3, axis=1), np.sum(np.abs(wide) ** 3, 1) ** (1 / 3)),
+        "norm": (lambda t: wg.linalg.vector_norm(t, axis=1), np.sqrt(np.sum(wide**2, 1))),
+        "norm of 3": (lambda t: wg.linalg.vector_norm(t, 3, axis=1), np.sum(np.abs(wide) ** 3, 1) ** (1 / 3)),
         "mean": (lambda t: wg.mean(t * 60, axis=1), [30000.0, 0.0]),
     }
     for f, want in ways.values():

@@ -220,7 +220,7 @@ def test_columns_of_few_are_summed_along_memory() -> None:
         check(lambda x, y, w: w - 0.1 * (x.mT @ y), x, y, normal(37, 3, dtype=dtype), rtol=rtol)
     # A stack of matrices times one is one product, whose rows are not the result's.
     check(lambda x, y, b: x @ y + b, normal(17, 17, 1), normal(1), normal(17))
-    check(lambda x, y, b: wg.permute(x, (2, 1, 0)) @ y + b, normal(9, 5, 6), normal(9, 2), normal(5, 2))
+    check(lambda x, y, b: wg.permute_dims(x, (2, 1, 0)) @ y + b, normal(9, 5, 6), normal(9, 2), normal(5, 2))
 
 
 def small_network(w1: Any, b1: Any, w2: Any, b2: Any) -> Callable[[Any], Any]:

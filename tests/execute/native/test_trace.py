@@ -412,7 +412,7 @@ def test_donated_arguments_live_on() -> None:
 def test_the_path_that_the_arguments_take_is_watched() -> None:
     @wg.jit
     def f(x: Any) -> Any:
-        return wg.exp(x) if x.sum() > 0 else wg.sin(wg.cumsum(x, 0))
+        return wg.exp(x) if x.sum() > 0 else wg.sin(wg.cumulative_sum(x, 0))
 
     def labels(x: Any) -> str:
         return " ".join(f.trace(x).labels)

@@ -38,3 +38,15 @@ def test_a_moved_leaf_that_changes_what_the_program_took_out(
         expect(note).to_have_count(0)
         expect(page.locator(".wg-graph.is-stale")).to_have_count(0)
         assert heard.complaints == []
+
+
+def test_a_moved_leaf_goes_through_an_op_that_is_declared_by_a_formula(
+    browser: Browser, page_file: Callable[[str], Path]
+) -> None:
+    with opened(browser, page_file("declared")) as (page, heard):
+        move(page, "a", 1.5)
+        nodes = page.locator(".wg-hidden ul[aria-label=Nodes]")
+        # 2 log(cosh(3 a)), and 6 tanh(3 a)
+        expect(nodes).to_contain_text("root result, value 7.614")
+        expect(nodes).to_contain_text("input a, value 1.5, gradient 5.999")
+        assert heard.complaints == []

@@ -31,19 +31,22 @@ def wengert() -> Any:
         return out
 
     names = (
-        "asarray broadcast_to clip conv2d cumprod cumsum diagonal digamma elu erf erfc flip gelu grad lgamma "
-        "log_softmax logaddexp logsumexp max maximum mean min minimum moveaxis prod relu roll sigmoid silu "
-        "softmax softplus sort sum take tensordot trace where"
+        "asarray broadcast_to clip diagonal flip grad log_softmax logaddexp logsumexp max maximum mean min minimum "
+        "moveaxis prod relu roll sigmoid softmax sort sum take tensordot trace where"
     )
     return SimpleNamespace(
         name="wengert",
         **_named(wg, COMMON),
         **_named(wg, names),
+        **_named(wg.special, "digamma erf erfc lgamma"),
+        **_named(wg.nn.functional, "conv2d elu gelu silu softplus"),
+        cumprod=wg.cumulative_prod,
+        cumsum=wg.cumulative_sum,
         arange=lambda n: wg.arange(n, dtype=wg.float64),
         eye=lambda n: wg.eye(n, dtype=wg.float64),
         ones=lambda *shape: wg.ones(shape, dtype=wg.float64),
         zeros=lambda *shape: wg.zeros(shape, dtype=wg.float64),
-        layer_norm=lambda x: wg.layer_norm(x, x.shape[-1]),
+        layer_norm=lambda x: wg.nn.functional.layer_norm(x, x.shape[-1]),
         put=put,
         cond=wg.cond,
         expm=wg.linalg.expm,

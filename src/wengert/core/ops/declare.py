@@ -1,4 +1,4 @@
-"""Declarations: what the op modules write, and the front doors that are made from it.
+"""The declarations that op modules write, and the front doors that are made from them.
 
 The front door of an elementwise op is a generated function whose fast path handles tensors of one
 interned spec with a handful of bytecodes; anything else (Python scalars, NumPy arrays, other dtypes,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..standins import WeakTensor
 from ..tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from . import kernels
 from .attributes import without_kinds
+from .facets import Facets
 from .formula import Formula
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
 from .operands import WANTED, binary_general, check_dtypes, check_operands, elementwise_general, result_dtype
@@ -77,7 +78,7 @@ _RECORD = """frame = getframe(1)
 
 
 def _fast_front(op: Op) -> Callable[..., Tensor]:
-    """The generated front door of an elementwise op with one, two or three arguments."""
+    """Return the generated front door of an elementwise op with one, two or three arguments."""
     params = op.params
     nodes = [f"n_{p}" for p in params]
     values = [f"v_{p}" for p in params]
@@ -147,7 +148,7 @@ def _when(value: str, users: list[str], nodes: list[str]) -> str:
 
 
 def _with_result_spec(op: Op, args: Sequence[Any]) -> Tensor:
-    """The general path of ops whose result has another dtype: also equips the spec for the fast path."""
+    """Run the general path of an op whose result has another dtype, and equip the spec for the fast path."""
     for a in args:
         if isinstance(a, Tensor):
             spec = a.spec
@@ -155,13 +156,13 @@ def _with_result_spec(op: Op, args: Sequence[Any]) -> Tensor:
     return binary_general(op, args) if len(args) == 2 else elementwise_general(op, args)  # type: ignore[arg-type]
 
 
-def _document(op: Op, front: Callable[..., Any]) -> None:
+def _document(op: Op, front: Callable[..., Any], home: str) -> None:
     lines = [op.doc]
     if op.source:
         lines += ["", f"Source: {op.source}"]
     lines += ["", f"Elementwise over {WANTED.get(op.accepts, 'any dtype')}; operands broadcast and promote."]
     front.__doc__ = "\n".join(lines)
-    front.__module__ = "wengert"
+    front.__module__ = f"wengert.{home}".rstrip(".")
     front.__qualname__ = op.name
 
 
@@ -169,6 +170,8 @@ def _document(op: Op, front: Callable[..., Any]) -> None:
 
 METHODS: dict[str, Callable[..., Any]] = {}
 PUBLIC: dict[str, Callable[..., Any]] = {}
+# The submodules that offer the public functions which `wengert` itself does not.
+HOMES: dict[str, str] = {}
 
 
 def elementwise(
@@ -183,12 +186,14 @@ def elementwise(
     operator: str = "",
     method: bool = True,
     public: str | None = None,
+    home: str = "",
     algebra: Algebra | None = None,
     samples: Samples | None = None,
     reference: Callable[..., Any] | str | None = None,
     onnx: str | Missing | None = None,
     source: str = "",
     formulas: tuple[str, ...] = (),
+    **facets: Unpack[Facets],
 ) -> Op:
     """Declare an elementwise op.
 
@@ -196,8 +201,9 @@ def elementwise(
     :mod:`wengert.core.ops.op`) or to a Fact. `operator` is the Python operator's dunder without
     underscores ("add"); its reflected form follows. `accepts` says which dtypes run as they are
     (integers become the default float for "inexact"), `result` the result's dtype. `public` is
-    the exported name where it differs from the op's, "" to export nothing. `formulas` says what the
-    op is of others: see :mod:`wengert.core.ops.formula`.
+    the exported name where it differs from the op's, "" to export nothing; `home` the submodule that
+    offers it ("special"), where that is not `wengert` itself. `formulas` says what the op is of
+    others: see :mod:`wengert.core.ops.formula`.
     """
     facts = {k: f if isinstance(f, Fact) else Partial(f) for k, f in (partials or {}).items()}
     made = Op(
@@ -216,10 +222,11 @@ def elementwise(
         source=source,
         formulas=formulas,
         layout=",".join("()" for _ in _params(signature)) + "->()",
+        **facets,
     )
     made.infer = lambda *specs: _infer_elementwise(made, specs)
     front = _fast_front(made)
-    _document(made, front)
+    _document(made, front, home)
     made.front = front
     if formulas:
         (made.body,) = (Formula(text, made.params) for text in formulas)
@@ -227,6 +234,8 @@ def elementwise(
     if name:
         front.__name__ = name
         PUBLIC[name] = front
+        if home:
+            HOMES[name] = home
         if method:
             METHODS.setdefault(name, front)
     if operator:
@@ -270,13 +279,13 @@ def _broadcast(name: str, specs: Sequence[Spec]) -> Shape:
 
 
 def broadcasting(*specs: Any, **attrs: Any) -> Spec:
-    """The shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
+    """Return the shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
     real = [s for s in specs if isinstance(s, Spec)]
     return spec_of(_broadcast("the operands", real), real[0].dtype)
 
 
 def _taking(op: Op, infer: Rule) -> Rule:
-    """A shape rule that also says which dtypes the op takes."""
+    """Return a shape rule that also checks which dtypes the op takes."""
 
     def checked(*args: Any, **attrs: Any) -> Any:
         check_dtypes(op, args)
@@ -354,16 +363,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 @overload
-def public(fn: F, *, name: str | None = None, method: bool = False, function: bool = True) -> F: ...
+def public(fn: F, *, name: str | None = None, method: bool = False, function: bool = True, home: str = "") -> F: ...
 @overload
-def public(*, name: str | None = None, method: bool = False, function: bool = True) -> Callable[[F], F]: ...
-def public(fn: Any = None, *, name: str | None = None, method: bool = False, function: bool = True) -> Any:
-    """Export a function as `wengert.<name>`, and with `method` as a Tensor method too."""
+def public(
+    *, name: str | None = None, method: bool = False, function: bool = True, home: str = ""
+) -> Callable[[F], F]: ...
+def public(
+    fn: Any = None, *, name: str | None = None, method: bool = False, function: bool = True, home: str = ""
+) -> Any:
+    """Export a function as `wengert.<name>` or `wengert.<home>.<name>`, and with `method` as a Tensor method too."""
 
     def register(f: Callable[..., Any]) -> Callable[..., Any]:
         key = name or f.__name__
         if function:
             PUBLIC[key] = f
+            if home:
+                HOMES[key] = home
         if method:
             METHODS[key] = f
         return f
@@ -432,7 +447,7 @@ def _infer_body(body: Callable[..., Any], args: Sequence[Any], attrs: Mapping[st
 
 
 def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
-    """The body on NumPy values: what the interpreter and the derivative rules call."""
+    """Return the body on NumPy values, which the interpreter and the derivative rules call."""
 
     def forward(*values: Any, **attrs: Any) -> Any:
         token = set_mode(get_mode().with_grad(False))

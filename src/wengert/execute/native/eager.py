@@ -6,7 +6,7 @@ are the same, so whatever reads, replays or differentiates the recorded graph se
 derivative's graph is what the op's facts record on tensors; it takes the saved values and gives the
 cotangents of all arguments that want one at once.
 
-Making a program takes some milliseconds, so each is rented before it is bought (see `core.kernels`).
+Making a program takes some milliseconds, so each is rented before it is bought (see :mod:`wengert.core.ops.kernels`).
 """
 
 from __future__ import annotations

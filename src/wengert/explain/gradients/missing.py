@@ -68,7 +68,8 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "dead_relu": (
         "a dead ReLU: all its inputs are negative",
-        "a smaller learning rate, another initial bias, wg.leaky_relu; wg.explain.dead_units(model, data) counts them",
+        "a smaller learning rate, another initial bias, wg.nn.functional.leaky_relu; "
+        "wg.explain.dead_units(model, data) counts them",
     ),
     "clipped": ("all of it is clipped: beyond the bounds the slope is 0", "wider bounds, or wg.tanh for soft ones"),
     "saturated": (

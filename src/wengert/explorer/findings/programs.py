@@ -70,10 +70,11 @@ _TWICE = {
     "sigmoid": {"binary_cross_entropy_logits", "sigmoid"},
 }
 # What the logarithm of a squashed value is better taken by, of elements of it too.
+_FROM_LOGITS = "or wg.nn.functional.binary_cross_entropy_with_logits, which wants x"
 _LOGARITHMS = {
     "softmax": "wg.log_softmax(x){chosen}, or wg.nn.functional.cross_entropy, which wants x",
-    "sigmoid": "wg.logsigmoid(x){chosen}, or wg.nn.functional.binary_cross_entropy_with_logits, which wants x",
-    "1 - sigmoid": "wg.logsigmoid(-x){chosen}, or wg.nn.functional.binary_cross_entropy_with_logits, which wants x",
+    "sigmoid": f"wg.nn.functional.logsigmoid(x){{chosen}}, {_FROM_LOGITS}",
+    "1 - sigmoid": f"wg.nn.functional.logsigmoid(-x){{chosen}}, {_FROM_LOGITS}",
 }
 _CHOOSING = VIEWS | {"index", "gather", "cast", "copy"}
 

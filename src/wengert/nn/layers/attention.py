@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from ... import asarray, chunk, full, ones, permute_dims, split, tril, where, zeros
+from ... import array_split, asarray, full, ones, permute_dims, split, tril, where, zeros
 from ...core.errors import ShapeError, fail
 from ...core.tensor import Tensor
 from .. import functional as F
@@ -157,7 +157,7 @@ class MultiHeadAttention(Module):
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         bias, e = self.in_proj_bias, self.embed_dim
         if self.in_proj_weight is not None and query is key is value:
-            return tuple(chunk(F.linear(query, self.in_proj_weight, bias), 3, -1))
+            return tuple(array_split(F.linear(query, self.in_proj_weight, bias), 3, -1))
         weights: tuple[Any, ...]
         if self.in_proj_weight is not None:
             weights = split(self.in_proj_weight, e)

@@ -129,6 +129,8 @@ class Conv2d(_Conv):
 
 
 class _ConvTranspose(_Conv):
+    padding: tuple[int, ...]
+
     def __init__(
         self,
         in_channels: int,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from ... import chunk, concat, permute_dims, stack, unbind, zeros
+from ... import array_split, concat, permute_dims, stack, unstack, zeros
 from ...core.errors import ShapeError, fail
 from ...core.tensor import Tensor
 from .. import functional as F
@@ -31,15 +31,15 @@ def _rnn_relu(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 def _lstm(x: Tensor, state: tuple[Tensor, Tensor], w: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
     """Gates in the order input, forget, cell, output."""
     h, c = state
-    i, f, g, o = chunk(x + F.linear(h, w, b), 4, -1)
+    i, f, g, o = array_split(x + F.linear(h, w, b), 4, -1)
     c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
     return F.sigmoid(o) * F.tanh(c), c
 
 
 def _gru(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
     """Gates in the order reset, update, new."""
-    x_r, x_z, x_n = chunk(x, 3, -1)
-    h_r, h_z, h_n = chunk(F.linear(h, w, b), 3, -1)
+    x_r, x_z, x_n = array_split(x, 3, -1)
+    h_r, h_z, h_n = array_split(F.linear(h, w, b), 3, -1)
     z = F.sigmoid(x_z + h_z)
     n = F.tanh(x_n + F.sigmoid(x_r + h_r) * h_n)
     return n + z * (h - n)
@@ -160,7 +160,7 @@ class _Recurrent(Module):
                 f"{type(self).__name__}: initial state of shape {got}, not {wanted}",
                 "An LSTM takes a pair (h, c)." if pair else "The layout is (num_layers * directions, N, hidden_size).",
             )
-        unstacked = [unbind(p.reshape(shape)) for p in parts]
+        unstacked = [unstack(p.reshape(shape)) for p in parts]
         return list(zip(*unstacked)) if pair else list(unstacked[0])
 
     def _final(self, last: list[State], batched: bool) -> Any:
@@ -190,7 +190,7 @@ class _Recurrent(Module):
         step, _ = _STEPS[self.mode]
         weight, bias = held[f"weight_hh{suffix}"], held.get(f"bias_hh{suffix}")
         # One product projects the whole sequence.
-        projected = unbind(F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}")))
+        projected = unstack(F.linear(x, held[f"weight_ih{suffix}"], held.get(f"bias_ih{suffix}")))
         outs = []
         for x_t in reversed(projected) if reverse else projected:
             state = step(x_t, state, weight, bias)

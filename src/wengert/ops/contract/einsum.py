@@ -239,7 +239,7 @@ def _read(subscripts: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
         if not c.isalpha() or c not in every:
             _bad(subscripts, f"the result names {c!r}, which no operand has")
         if out.count(c) > 1:
-            _bad(subscripts, f"the result names {c!r} twice", "Use wg.diag_embed for a diagonal.")
+            _bad(subscripts, f"the result names {c!r} twice", "Use wg.torch.diag_embed for a diagonal.")
     return full, out
 
 

@@ -291,19 +291,19 @@ def _exact_ranks(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> Tensor:
     return matmul(x, y)
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def mm(x: Any, y: Any) -> Tensor:
     """The product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
     return _exact_ranks("mm", x, y, (2, 2))
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def bmm(x: Any, y: Any) -> Tensor:
     """The products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch). Raises ShapeError for other ranks."""
     return _exact_ranks("bmm", x, y, (3, 3))
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def mv(x: Any, y: Any) -> Tensor:
     """The product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
     return _exact_ranks("mv", x, y, (2, 1))

@@ -202,7 +202,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
     return _index_axis(x, _indices(indices, "take"), normalize_axis(axis, x.ndim), "take")
 
 
-@public(method=True)
+@public(method=True, home="torch")
 @dim_alias
 def index_select(x: Any, axis: int, indices: Any) -> Tensor:
     """The slices of `x` at a vector of integers along `axis` (PyTorch).
@@ -210,7 +210,7 @@ def index_select(x: Any, axis: int, indices: Any) -> Tensor:
     Raises ShapeError for indices that are not a vector, RangeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.index_select(wg.tensor([[1, 2], [3, 4]]), 0, [1, 1])
+    >>> wg.torch.index_select(wg.tensor([[1, 2], [3, 4]]), 0, [1, 1])
     tensor([[3, 4],
             [3, 4]])
     """
@@ -233,7 +233,7 @@ def _check_ids(what: str, ids: Any, count: int, table: str) -> None:
         )
 
 
-@public
+@public(home="torch")
 def embedding(weight: Any, indices: Any) -> Tensor:
     """The rows of a table that ids name: `weight[indices]`.
 
@@ -245,7 +245,7 @@ def embedding(weight: Any, indices: Any) -> Tensor:
     Raises RangeError for an id outside the table, ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.embedding(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), [1, 0, 1])
+    >>> wg.torch.embedding(wg.tensor([[1.0, 2.0], [3.0, 4.0]]), [1, 0, 1])
     tensor([[3., 4.],
             [1., 2.],
             [3., 4.]])
@@ -453,12 +453,12 @@ def index_add(x: Any, axis: int, index: Any, source: Any) -> Tensor:
     return elementwise_general(add, (x, added))
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     """`x` with `value` where the boolean `mask`, which broadcasts to it, holds.
 
     >>> import wengert as wg
-    >>> wg.masked_fill(wg.tensor([1.0, 2.0]), wg.tensor([True, False]), 0.0)
+    >>> wg.torch.masked_fill(wg.tensor([1.0, 2.0]), wg.tensor([True, False]), 0.0)
     tensor([0., 2.])
     """
     x = as_operand(x)
@@ -494,7 +494,7 @@ def index_add_(x: Tensor, axis: int, index: Any, source: Any) -> Tensor:
 
 @public(method=True, function=False)
 def masked_fill_(x: Tensor, mask: Any, value: Any) -> Tensor:
-    """Give `x` the new version `wg.masked_fill(x, mask, value)`. Returns `x`."""
+    """Give `x` the new version `wg.torch.masked_fill(x, mask, value)`. Returns `x`."""
     return update(x, "masked_fill_", lambda old: masked_fill(old, mask, value))
 
 
@@ -523,7 +523,7 @@ one_hot_op: Op = op(
 )
 
 
-@public
+@public(home="nn.functional")
 def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     """Vectors of 0 with a 1 at the place of each class, along a new last axis.
 
@@ -536,7 +536,7 @@ def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
     Raises RangeError for a class outside, DTypeError, GraphError (-1 while tracing).
 
     >>> import wengert as wg
-    >>> wg.one_hot([0, 2], 3)
+    >>> wg.nn.functional.one_hot([0, 2], 3)
     tensor([[1, 0, 0],
             [0, 0, 1]])
     """

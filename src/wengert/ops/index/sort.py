@@ -226,7 +226,7 @@ class TopK(NamedTuple):
 @public(method=True)
 @dim_alias
 def top_k(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> TopK:
-    """The k largest elements along an axis, largest first, and their indices; `topk` is the same function.
+    """The k largest elements along an axis, largest first, and their indices.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def top_k(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = T
     return TopK(*top_k_op.front(x, k=k, axis=axis, largest=bool(largest)))
 
 
-public(top_k, name="topk", method=True)
+public(top_k, name="topk", method=True, function=False)
 
 
 # -- median

@@ -162,7 +162,7 @@ def gelu_op(x: Any, *, approximate: str) -> Any:
     return 0.5 * maximum.front(x, -40.0) * erfc.front(x * -_ROOT_HALF)
 
 
-@public(method=True)
+@public(method=True, home="nn.functional")
 def gelu(x: Any, approximate: str = "none") -> Tensor:
     """The Gaussian error linear unit: x times the normal distribution function at x.
 
@@ -174,7 +174,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     Source: Hendrycks and Gimpel 2016, arXiv:1606.08415.
 
     >>> import wengert as wg
-    >>> wg.gelu(wg.tensor([-1.0, 0.0, 1.0]))
+    >>> wg.nn.functional.gelu(wg.tensor([-1.0, 0.0, 1.0]))
     tensor([-0.1587,  0.    ,  0.8413])
     """
     if approximate not in ("none", "tanh"):
@@ -218,15 +218,14 @@ silu_op = composite(
 )(_of("x * sigmoid(x)", "silu(x)"))
 
 
-@public(name="swish")
-@public(method=True)
+@public(method=True, home="nn.functional")
 def silu(x: Any) -> Tensor:
     """The sigmoid linear unit, x times its sigmoid; `swish` is its other name.
 
     Source: Ramachandran et al. 2017, arXiv:1710.05941.
 
     >>> import wengert as wg
-    >>> wg.silu(wg.tensor([0.0, 2.0]))
+    >>> wg.nn.functional.silu(wg.tensor([0.0, 2.0]))
     tensor([0.    , 1.7616])
     """
     out: Tensor = silu_op.front(operand(x, "silu"))
@@ -254,26 +253,26 @@ softplus_op = composite(
 )(_of("(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta", "softplus(x; beta)"))
 
 
-@public(method=True)
+@public(method=True, home="nn.functional")
 def softplus(x: Any, beta: float = 1.0) -> Tensor:
     """log(1 + exp(beta x)) / beta: a smooth ramp, right for every size of x.
 
     Source: Dugas et al. 2001, NIPS 13.
 
     >>> import wengert as wg
-    >>> wg.softplus(wg.tensor([0.0, 100.0]))
+    >>> wg.nn.functional.softplus(wg.tensor([0.0, 100.0]))
     tensor([  0.6931, 100.    ])
     """
     out: Tensor = softplus_op.front(operand(x, "softplus"), beta=float(beta))
     return out
 
 
-@public
+@public(home="nn.functional")
 def logsigmoid(x: Any) -> Tensor:
     """The logarithm of the sigmoid, without overflow: -softplus(-x).
 
     >>> import wengert as wg
-    >>> wg.logsigmoid(wg.tensor([0.0, -1000.0]))
+    >>> wg.nn.functional.logsigmoid(wg.tensor([0.0, -1000.0]))
     tensor([-6.9315e-01, -1.0000e+03])
     """
     out: Tensor = logsigmoid_op.front(operand(x, "logsigmoid"))
@@ -466,55 +465,55 @@ softsign_op = _elementwise(
 )
 
 
-@public
+@public(home="nn.functional")
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where it is positive, else alpha (exp(x) - 1). Source: Clevert et al. 2015, arXiv:1511.07289.
 
     >>> import wengert as wg
-    >>> wg.elu(wg.tensor([-1.0, 2.0]))
+    >>> wg.nn.functional.elu(wg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
     out: Tensor = elu_op.front(operand(x, "elu"), alpha=float(alpha))
     return out
 
 
-@public
+@public(home="nn.functional")
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
     """x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483.
 
     >>> import wengert as wg
-    >>> wg.celu(wg.tensor([-1.0, 2.0]))
+    >>> wg.nn.functional.celu(wg.tensor([-1.0, 2.0]))
     tensor([-0.6321,  2.    ])
     """
     out: Tensor = celu_op.front(operand(x, "celu"), alpha=float(alpha))
     return out
 
 
-@public
+@public(home="nn.functional")
 def selu(x: Any) -> Tensor:
     """The self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515.
 
     >>> import wengert as wg
-    >>> wg.selu(wg.tensor([-1.0, 2.0]))
+    >>> wg.nn.functional.selu(wg.tensor([-1.0, 2.0]))
     tensor([-1.1113,  2.1014])
     """
     out: Tensor = selu_op.front(operand(x, "selu"))
     return out
 
 
-@public
+@public(home="nn.functional")
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """x where it is positive, else `negative_slope` x. Source: Maas et al. 2013.
 
     >>> import wengert as wg
-    >>> wg.leaky_relu(wg.tensor([-1.0, 2.0]), 0.1)
+    >>> wg.nn.functional.leaky_relu(wg.tensor([-1.0, 2.0]), 0.1)
     tensor([-0.1,  2. ])
     """
     out: Tensor = leaky_relu_op.front(operand(x, "leaky_relu"), slope=float(negative_slope))
     return out
 
 
-@public
+@public(home="nn.functional")
 def prelu(x: Any, weight: Any) -> Tensor:
     """x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852.
 
@@ -524,7 +523,7 @@ def prelu(x: Any, weight: Any) -> Tensor:
     weight: one number, or (channels,).
 
     >>> import wengert as wg
-    >>> wg.prelu(wg.tensor([[-1.0, 2.0]]), wg.tensor(0.25))
+    >>> wg.nn.functional.prelu(wg.tensor([[-1.0, 2.0]]), wg.tensor(0.25))
     tensor([[-0.25,  2.  ]])
     """
     t, w = operand(x, "prelu"), operand(weight, "prelu")
@@ -538,23 +537,23 @@ def prelu(x: Any, weight: Any) -> Tensor:
     return where(t > 0, t, multiply.front(t, shaped))
 
 
-@public
+@public(home="nn.functional")
 def relu6(x: Any) -> Tensor:
     """x, bounded to 0..6. Source: Krizhevsky 2010.
 
     >>> import wengert as wg
-    >>> wg.relu6(wg.tensor([-1.0, 3.0, 9.0]))
+    >>> wg.nn.functional.relu6(wg.tensor([-1.0, 3.0, 9.0]))
     tensor([0., 3., 6.])
     """
     return hardtanh(x, 0.0, 6.0)
 
 
-@public
+@public(home="nn.functional")
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """x, bounded to `min_val`..`max_val`.
 
     >>> import wengert as wg
-    >>> wg.hardtanh(wg.tensor([-3.0, 0.5]))
+    >>> wg.nn.functional.hardtanh(wg.tensor([-3.0, 0.5]))
     tensor([-1. ,  0.5])
     """
     if min_val > max_val:
@@ -563,35 +562,35 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     return out
 
 
-@public
+@public(home="nn.functional")
 def hardswish(x: Any) -> Tensor:
     """x clip(x + 3, 0, 6) / 6. Source: Howard et al. 2019, arXiv:1905.02244.
 
     >>> import wengert as wg
-    >>> wg.hardswish(wg.tensor([-4.0, 0.0, 4.0]))
+    >>> wg.nn.functional.hardswish(wg.tensor([-4.0, 0.0, 4.0]))
     tensor([-0.,  0.,  4.])
     """
     out: Tensor = hardswish_op.front(operand(x, "hardswish"))
     return out
 
 
-@public
+@public(home="nn.functional")
 def hardsigmoid(x: Any) -> Tensor:
     """clip(x / 6 + 1/2, 0, 1): a sigmoid of straight lines. Source: Courbariaux et al. 2015, arXiv:1511.00363.
 
     >>> import wengert as wg
-    >>> wg.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0]))
+    >>> wg.nn.functional.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0]))
     tensor([0. , 0.5, 1. ])
     """
     return hardtanh(operand(x, "hardsigmoid") / 6.0 + 0.5, 0.0, 1.0)
 
 
-@public
+@public(home="nn.functional")
 def tanhshrink(x: Any) -> Tensor:
     """x - tanh(x).
 
     >>> import wengert as wg
-    >>> wg.tanhshrink(wg.tensor([0.0, 1.0]))
+    >>> wg.nn.functional.tanhshrink(wg.tensor([0.0, 1.0]))
     tensor([0.    , 0.2384])
     """
     t = operand(x, "tanhshrink")
@@ -599,31 +598,31 @@ def tanhshrink(x: Any) -> Tensor:
     return out
 
 
-@public
+@public(home="nn.functional")
 def mish(x: Any) -> Tensor:
     """x tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
     >>> import wengert as wg
-    >>> wg.mish(wg.tensor([0.0, 1.0]))
+    >>> wg.nn.functional.mish(wg.tensor([0.0, 1.0]))
     tensor([0.    , 0.8651])
     """
     out: Tensor = mish_op.front(operand(x, "mish"))
     return out
 
 
-@public
+@public(home="nn.functional")
 def softsign(x: Any) -> Tensor:
     """x / (1 + |x|).
 
     >>> import wengert as wg
-    >>> wg.softsign(wg.tensor([-1.0, 3.0]))
+    >>> wg.nn.functional.softsign(wg.tensor([-1.0, 3.0]))
     tensor([-0.5 ,  0.75])
     """
     out: Tensor = softsign_op.front(operand(x, "softsign"))
     return out
 
 
-@public
+@public(home="nn.functional")
 @dim_alias
 def glu(x: Any, axis: int = -1) -> Tensor:
     """The gated linear unit: one half along an axis times the sigmoid of the other.
@@ -631,7 +630,7 @@ def glu(x: Any, axis: int = -1) -> Tensor:
     Raises ShapeError where the axis has an odd size. Source: Dauphin et al. 2016, arXiv:1612.08083.
 
     >>> import wengert as wg
-    >>> wg.glu(wg.tensor([2.0, 0.0]))
+    >>> wg.nn.functional.glu(wg.tensor([2.0, 0.0]))
     tensor([1.])
     """
     t = operand(x, "glu")

@@ -313,7 +313,7 @@ def _log_sum(scores: Tensor) -> Tensor:
     return out
 
 
-@public
+@public(home="nn.functional")
 def scaled_dot_product_attention(
     query: Any,
     key: Any,
@@ -338,7 +338,7 @@ def scaled_dot_product_attention(
 
     >>> import wengert as wg
     >>> q = wg.zeros(1, 2, 4)
-    >>> wg.scaled_dot_product_attention(q, q, wg.tensor([[[1.0], [3.0]]]), is_causal=True)
+    >>> wg.nn.functional.scaled_dot_product_attention(q, q, wg.tensor([[[1.0], [3.0]]]), is_causal=True)
     tensor([[[1.],
              [2.]]])
     """

@@ -144,13 +144,13 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     return out
 
 
-@public
+@public(home="nn.functional")
 @dim_alias
 def softmin(x: Any, axis: int = -1) -> Tensor:
     """:func:`softmax` of -x.
 
     >>> import wengert as wg
-    >>> wg.softmin(wg.tensor([3.0, 3.0]))
+    >>> wg.nn.functional.softmin(wg.tensor([3.0, 3.0]))
     tensor([0.5, 0.5])
     """
     return softmax(negative.front(operand(x, "softmin")), axis=axis)
@@ -206,7 +206,7 @@ def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
     return out + bias[0] if bias else out
 
 
-@public
+@public(home="nn.functional")
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     """The affine map x W^T + b, with the weight laid out as PyTorch has it.
 
@@ -219,7 +219,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
     Returns (..., m). Raises ShapeError.
 
     >>> import wengert as wg
-    >>> wg.linear(wg.tensor([1.0, 2.0]), wg.tensor([[1.0, 1.0]]), wg.tensor([0.5]))
+    >>> wg.nn.functional.linear(wg.tensor([1.0, 2.0]), wg.tensor([[1.0, 1.0]]), wg.tensor([0.5]))
     tensor([3.5])
     """
     given = (x, weight) if bias is None else (x, weight, bias)
@@ -293,7 +293,7 @@ def dropout_at_op(x: Any, key: Any, counter: Any, *, p: float) -> Any:
     return where(kept, x * (1 / (1 - p)), 0.0)
 
 
-@public
+@public(home="nn.functional")
 def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
     """Elements set to 0 with probability `p`, the others divided by 1 - p.
 
@@ -308,7 +308,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generat
     Raises ShapeError. Source: Srivastava et al. 2014, JMLR 15.
 
     >>> import wengert as wg
-    >>> wg.dropout(wg.ones(3), 0.5, training=False)
+    >>> wg.nn.functional.dropout(wg.ones(3), 0.5, training=False)
     tensor([1., 1., 1.])
     """
     if isinstance(p, bool) or not isinstance(p, (int, float)):

@@ -250,7 +250,7 @@ def _conv_transpose(
     return _with_bias(y, rest[0] if rest else None, weight.shape[1] * groups, ndim, name)
 
 
-@public
+@public(home="nn.functional")
 def conv1d(
     x: Any,
     weight: Any,
@@ -271,13 +271,13 @@ def conv1d(
     Returns (N, O, L') or (O, L'). Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.conv1d(wg.tensor([[1.0, 2.0, 4.0, 8.0]]), wg.tensor([[[-1.0, 1.0]]]))
+    >>> wg.nn.functional.conv1d(wg.tensor([[1.0, 2.0, 4.0, 8.0]]), wg.tensor([[[-1.0, 1.0]]]))
     tensor([[1., 2., 4.]])
     """
     return _conv(1, x, weight, bias, stride, padding, dilation, groups)
 
 
-@public
+@public(home="nn.functional")
 def conv2d(
     x: Any,
     weight: Any,
@@ -307,14 +307,14 @@ def conv2d(
 
     >>> import wengert as wg
     >>> x = wg.tensor([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]]])
-    >>> wg.conv2d(x, wg.tensor([[[[1.0, 0.0], [0.0, -1.0]]]]))
+    >>> wg.nn.functional.conv2d(x, wg.tensor([[[[1.0, 0.0], [0.0, -1.0]]]]))
     tensor([[[-4., -4.],
              [-4., -4.]]])
     """
     return _conv(2, x, weight, bias, stride, padding, dilation, groups)
 
 
-@public
+@public(home="nn.functional")
 def conv3d(
     x: Any,
     weight: Any,
@@ -335,13 +335,13 @@ def conv3d(
     Returns (N, O, D', H', W') or (O, D', H', W'). Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.conv3d(wg.ones((1, 1, 3, 4, 5)), wg.ones((2, 1, 2, 2, 2))).shape
+    >>> wg.nn.functional.conv3d(wg.ones((1, 1, 3, 4, 5)), wg.ones((2, 1, 2, 2, 2))).shape
     (1, 2, 2, 3, 4)
     """
     return _conv(3, x, weight, bias, stride, padding, dilation, groups)
 
 
-@public
+@public(home="nn.functional")
 def conv_transpose1d(
     x: Any,
     weight: Any,
@@ -363,13 +363,13 @@ def conv_transpose1d(
     Returns (N, O, L') or (O, L'). Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.conv_transpose1d(wg.tensor([[1.0, 2.0]]), wg.tensor([[[1.0, 1.0]]]), stride=2)
+    >>> wg.nn.functional.conv_transpose1d(wg.tensor([[1.0, 2.0]]), wg.tensor([[[1.0, 1.0]]]), stride=2)
     tensor([[1., 1., 2., 2.]])
     """
     return _conv_transpose(1, x, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-@public
+@public(home="nn.functional")
 def conv_transpose2d(
     x: Any,
     weight: Any,
@@ -399,7 +399,8 @@ def conv_transpose2d(
     Source: Zeiler et al. 2010, Deconvolutional networks.
 
     >>> import wengert as wg
-    >>> wg.conv_transpose2d(wg.ones((1, 2, 4, 4)), wg.ones((2, 3, 3, 3)), stride=2, output_padding=1).shape
+    >>> x, weight = wg.ones((1, 2, 4, 4)), wg.ones((2, 3, 3, 3))
+    >>> wg.nn.functional.conv_transpose2d(x, weight, stride=2, output_padding=1).shape
     (1, 3, 10, 10)
     """
     return _conv_transpose(2, x, weight, bias, stride, padding, output_padding, groups, dilation)

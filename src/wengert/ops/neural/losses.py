@@ -94,7 +94,7 @@ def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
     return _reduced(error * error, "mean" if mean else "sum")
 
 
-@public
+@public(home="nn.functional")
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The squared differences of two tensors of one shape.
 
@@ -106,7 +106,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.mse_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
+    >>> wg.nn.functional.mse_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
     tensor(2.)
     """
     x, y = _pair("mse_loss", input, target, reduction)
@@ -114,12 +114,12 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return out
 
 
-@public
+@public(home="nn.functional")
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The absolute differences of two tensors of one shape. Parameters as :func:`mse_loss`.
 
     >>> import wengert as wg
-    >>> wg.l1_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
+    >>> wg.nn.functional.l1_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
     tensor(1.)
     """
     x, y = _pair("l1_loss", input, target, reduction)
@@ -157,14 +157,14 @@ def huber_op(x: Any, y: Any, *, delta: float) -> Any:
     return casted(where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)), x.dtype)
 
 
-@public
+@public(home="nn.functional")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """Half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
 
     Parameters as :func:`mse_loss`. Source: Huber 1964.
 
     >>> import wengert as wg
-    >>> wg.huber_loss(wg.tensor([0.5, 3.0]), wg.tensor([0.0, 0.0]), reduction="none")
+    >>> wg.nn.functional.huber_loss(wg.tensor([0.5, 3.0]), wg.tensor([0.0, 0.0]), reduction="none")
     tensor([0.125, 2.5  ])
     """
     if delta <= 0:
@@ -173,12 +173,12 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return _reduced(huber_op.front(x, y, delta=float(delta)), reduction)
 
 
-@public
+@public(home="nn.functional")
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """:func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
 
     >>> import wengert as wg
-    >>> wg.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))
+    >>> wg.nn.functional.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))
     tensor(2.5)
     """
     if beta < 0:
@@ -338,7 +338,7 @@ def _picked(scores: Tensor, target: Tensor) -> Tensor:
     return out
 
 
-@public
+@public(home="nn.functional")
 def cross_entropy(
     input: Any,
     target: Any,
@@ -362,7 +362,7 @@ def cross_entropy(
     does not exist. Source of label smoothing: Szegedy et al. 2015, arXiv:1512.00567.
 
     >>> import wengert as wg
-    >>> wg.cross_entropy(wg.tensor([[0.0, 0.0], [0.0, 100.0]]), wg.tensor([0, 1]))
+    >>> wg.nn.functional.cross_entropy(wg.tensor([[0.0, 0.0], [0.0, 100.0]]), wg.tensor([0, 1]))
     tensor(0.3466)
     """
     _check_reduction(reduction, "cross_entropy")
@@ -447,12 +447,12 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
     return _reduced(negative.front(terms.sum(axis=-1)), reduction)
 
 
-@public
+@public(home="nn.functional")
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
     """Minus the log-probability `input` of each target class. Parameters as :func:`cross_entropy`.
 
     >>> import wengert as wg
-    >>> wg.nll_loss(wg.tensor([[-1.0, -2.0]]), wg.tensor([1]))
+    >>> wg.nn.functional.nll_loss(wg.tensor([[-1.0, -2.0]]), wg.tensor([1]))
     tensor(2.)
     """
     _check_reduction(reduction, "nll_loss")
@@ -489,7 +489,7 @@ def bce_logits_op(x: Any, y: Any) -> Any:
     return (1.0 - y) * x - minimum.front(x, 0.0) + small
 
 
-@public
+@public(home="nn.functional")
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:
@@ -505,7 +505,7 @@ def binary_cross_entropy_with_logits(
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.binary_cross_entropy_with_logits(wg.tensor([0.0, 100.0]), wg.tensor([1.0, 1.0]))
+    >>> wg.nn.functional.binary_cross_entropy_with_logits(wg.tensor([0.0, 100.0]), wg.tensor([1.0, 1.0]))
     tensor(0.3466)
     """
     name = "binary_cross_entropy_with_logits"
@@ -574,7 +574,7 @@ def bce_op(x: Any, y: Any) -> Any:
     return negative.front(y * _bounded(log(x)) + (1.0 - y) * _bounded(log1p(-x)))
 
 
-@public
+@public(home="nn.functional")
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """The cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
 
@@ -582,7 +582,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     ShapeError where `input` or `target` holds a number outside 0..1. NaN goes on to the loss.
 
     >>> import wengert as wg
-    >>> wg.binary_cross_entropy(wg.tensor([0.5]), wg.tensor([1.0]))
+    >>> wg.nn.functional.binary_cross_entropy(wg.tensor([0.5]), wg.tensor([1.0]))
     tensor(0.6931)
     """
     p, y = _pair("binary_cross_entropy", input, target, reduction)
@@ -592,7 +592,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     return _reduced(loss, reduction)
 
 
-@public
+@public(home="nn.functional")
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """The Kullback-Leibler divergence of `target` from exp(input), term by term.
 
@@ -606,7 +606,7 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = 
 
     >>> import wengert as wg
     >>> p = wg.tensor([[0.5, 0.5]])
-    >>> wg.kl_div(wg.log(p), p, reduction="batchmean")
+    >>> wg.nn.functional.kl_div(wg.log(p), p, reduction="batchmean")
     tensor(0.)
     """
     x, y = _pair("kl_div", input, target, "sum" if reduction == "batchmean" else reduction)

@@ -184,7 +184,7 @@ def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     return _rows(x, *params, axes=axes, eps=eps, centred=True)
 
 
-@public
+@public(home="nn.functional")
 def layer_norm(
     x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
@@ -200,7 +200,7 @@ def layer_norm(
     Raises ShapeError. Source: Ba et al. 2016, arXiv:1607.06450.
 
     >>> import wengert as wg
-    >>> wg.layer_norm(wg.tensor([1.0, 3.0]), 2)
+    >>> wg.nn.functional.layer_norm(wg.tensor([1.0, 3.0]), 2)
     tensor([-1.,  1.])
     """
     shape = normalize_shape(normalized_shape, "normalized_shape")
@@ -252,7 +252,7 @@ def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     return _rows(x, *params, axes=axes, eps=eps, centred=False)
 
 
-@public
+@public(home="nn.functional")
 def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
     """x over its root mean square along the last axes, times a weight.
 
@@ -260,7 +260,7 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
     Source: Zhang and Sennrich 2019, arXiv:1910.07467.
 
     >>> import wengert as wg
-    >>> wg.rms_norm(wg.tensor([3.0, 3.0]), 2)
+    >>> wg.nn.functional.rms_norm(wg.tensor([3.0, 3.0]), 2)
     tensor([1., 1.])
     """
     shape = normalize_shape(normalized_shape, "normalized_shape")
@@ -372,7 +372,7 @@ def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: in
     return casted(casted(x, wide) * _beside(scale, axis) + _beside(shift, axis), x.dtype)
 
 
-@public
+@public(home="nn.functional")
 def batch_norm(
     x: Any,
     running_mean: Tensor | None,
@@ -398,7 +398,7 @@ def batch_norm(
     Raises ShapeError. Source: Ioffe and Szegedy 2015, arXiv:1502.03167.
 
     >>> import wengert as wg
-    >>> wg.batch_norm(wg.tensor([[1.0], [3.0]]), None, None, training=True)
+    >>> wg.nn.functional.batch_norm(wg.tensor([[1.0], [3.0]]), None, None, training=True)
     tensor([[-1.],
             [ 1.]])
     """
@@ -465,7 +465,7 @@ def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> A
     return _affine(layer_norm_op.front(grouped, axes=1, eps=eps).reshape(x.shape), params, axis)
 
 
-@public
+@public(home="nn.functional")
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Groups of channels less their mean, over their deviation, times a weight, plus a bias.
 
@@ -477,7 +477,7 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     Raises ShapeError. Source: Wu and He 2018, arXiv:1803.08494.
 
     >>> import wengert as wg
-    >>> wg.group_norm(wg.tensor([[1.0, 3.0]]), 1)
+    >>> wg.nn.functional.group_norm(wg.tensor([[1.0, 3.0]]), 1)
     tensor([[-1.,  1.]])
     """
     t = operand(x, "group_norm")
@@ -490,13 +490,13 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     return out
 
 
-@public
+@public(home="nn.functional")
 @dim_alias
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
     """x over its p-norm along an axis (at least `eps`).
 
     >>> import wengert as wg
-    >>> wg.normalize(wg.tensor([[3.0, 4.0]]))
+    >>> wg.nn.functional.normalize(wg.tensor([[3.0, 4.0]]))
     tensor([[0.6, 0.8]])
     """
     t = operand(x, "normalize")
@@ -505,13 +505,13 @@ def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tens
     return out
 
 
-@public
+@public(home="nn.functional")
 @dim_alias
 def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between x and y along an axis.
 
     >>> import wengert as wg
-    >>> wg.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[1.0, 1.0]]))
+    >>> wg.nn.functional.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
     a, b = promote_tensors("cosine_similarity", operand(x, "cosine_similarity"), operand(y, "cosine_similarity"))

@@ -450,7 +450,7 @@ def _counts(size: Shape, out: Shape, kernel: Shape, stride: Shape, padding: Pads
     return counts
 
 
-@public
+@public(home="nn.functional")
 def max_pool1d(
     x: Any,
     kernel_size: Size,
@@ -462,13 +462,13 @@ def max_pool1d(
     """The maximum of windows along the last dimension of (N, C, L) or (C, L): see :func:`max_pool2d`.
 
     >>> import wengert as wg
-    >>> wg.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    >>> wg.nn.functional.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[3., 2.]])
     """
     return _max(1, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@public
+@public(home="nn.functional")
 def max_pool2d(
     x: Any,
     kernel_size: Size,
@@ -492,13 +492,13 @@ def max_pool2d(
     DTypeError.
 
     >>> import wengert as wg
-    >>> wg.max_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    >>> wg.nn.functional.max_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
     tensor([[[4.]]])
     """
     return _max(2, x, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-@public
+@public(home="nn.functional")
 def avg_pool1d(
     x: Any,
     kernel_size: Size,
@@ -510,13 +510,13 @@ def avg_pool1d(
     """The mean of windows along the last dimension of (N, C, L) or (C, L): see :func:`avg_pool2d`.
 
     >>> import wengert as wg
-    >>> wg.avg_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
+    >>> wg.nn.functional.avg_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
     tensor([[2., 1.]])
     """
     return _avg(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@public
+@public(home="nn.functional")
 def avg_pool2d(
     x: Any,
     kernel_size: Size,
@@ -536,13 +536,13 @@ def avg_pool2d(
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
+    >>> wg.nn.functional.avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 2)
     tensor([[[2.5]]])
     """
     return _avg(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-@public
+@public(home="nn.functional")
 def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) -> Tensor:
     """The mean of as many windows as make a result of `output_size`.
 
@@ -555,7 +555,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) 
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> wg.adaptive_avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
+    >>> wg.nn.functional.adaptive_avg_pool2d(wg.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 1)
     tensor([[[2.5]]])
     """
     x = _input("adaptive_avg_pool2d", x, 2)

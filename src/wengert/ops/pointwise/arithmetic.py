@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, fail
-from ...core.ops.declare import METHODS, PUBLIC, elementwise
+from ...core.ops.declare import METHODS, elementwise
 from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
 from ...core.ops.record import SCALARS
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
@@ -537,6 +537,7 @@ copy = elementwise(
     partials={"x": _same},
     accepts="anything",
     public="clone",
+    home="torch",
     doc="A copy of x through which gradients flow.",
     algebra=Algebra(monotone=1, odd=True, idempotent=True),
     samples=unary((-2.0, 2.0)),
@@ -563,4 +564,4 @@ for _alias, _op in {
     "true_divide": divide,
     "neg": negative,
 }.items():
-    METHODS[_alias] = PUBLIC[_alias] = _op.front
+    METHODS[_alias] = _op.front

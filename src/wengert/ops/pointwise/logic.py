@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, fail
-from ...core.ops.declare import METHODS, PUBLIC, elementwise, public
+from ...core.ops.declare import METHODS, elementwise, public
 from ...core.ops.op import Algebra, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.sampling import apart, booleans, each, integers, unary
@@ -119,7 +119,7 @@ for _symbol, _op in {
     "ge": greater_equal,
 }.items():
     METHODS[f"__{_symbol}__"] = _operator(_op, _symbol)
-    METHODS[_symbol] = PUBLIC[_symbol] = _op.front  # PyTorch's names
+    METHODS[_symbol] = _op.front  # PyTorch's names
 
 # -- logical ops: any dtype, nonzero is true
 
@@ -214,7 +214,7 @@ bitwise_invert = elementwise(
     reference=each(operator.invert),
     onnx="BitwiseNot",
 )
-METHODS["bitwise_not"] = PUBLIC["bitwise_not"] = bitwise_invert.front
+METHODS["bitwise_not"] = bitwise_invert.front
 
 
 def _shift(ufunc: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
-from ...core.ops.declare import METHODS, PUBLIC, elementwise, public
+from ...core.ops.declare import METHODS, elementwise, public
 from ...core.ops.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
 from ...core.ops.operands import (
     are_numbers,
@@ -276,7 +276,7 @@ def _limits(dtype: DType) -> tuple[float, float]:
 
 
 clip_op.front = clip
-METHODS["clamp"] = PUBLIC["clamp"] = clip
+METHODS["clamp"] = clip
 
 # -- rounding: flat between its steps
 
@@ -402,7 +402,7 @@ abs = elementwise(
     reference=each(lambda x: math.hypot(x.real, x.imag)),
     onnx="Abs",
 )
-METHODS["absolute"] = PUBLIC["absolute"] = abs.front
+METHODS["absolute"] = abs.front
 copysign = elementwise(
     "copysign(x, y)",
     np.copysign,

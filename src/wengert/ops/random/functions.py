@@ -291,7 +291,7 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
     return _leaf(out, requires_grad)
 
 
-@public
+@public(home="random")
 @keyed
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
@@ -300,7 +300,7 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
     return rand(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
 
 
-@public
+@public(home="random")
 @keyed
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
     """Standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
@@ -364,7 +364,7 @@ def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[in
     return bounds[0], bounds[1], normalize_shape(named["shape"])
 
 
-@public
+@public(home="random")
 @keyed
 def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order, int64 or the dtype given.
@@ -372,7 +372,7 @@ def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> T
     Raises ShapeError, DTypeError.
 
     >>> import wengert as wg
-    >>> sorted(wg.randperm(4).tolist())
+    >>> sorted(wg.random.randperm(4).tolist())
     [0, 1, 2, 3]
     """
     (n,) = normalize_shape(n, "n")
@@ -515,7 +515,7 @@ def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Gene
     return out
 
 
-@public
+@public(home="random")
 @keyed
 def multinomial(
     probs: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
@@ -535,7 +535,7 @@ def multinomial(
     Source: Efraimidis & Spirakis 2006, Weighted random sampling with a reservoir.
 
     >>> import wengert as wg
-    >>> sorted(wg.multinomial(wg.tensor([0.2, 0.3, 0.5]), 3).tolist())
+    >>> sorted(wg.random.multinomial(wg.tensor([0.2, 0.3, 0.5]), 3).tolist())
     [0, 1, 2]
     """
     probs = asarray(probs)
@@ -567,7 +567,7 @@ def permutation(x: Any, axis: int = 0, *, generator: Generator | None = None) ->
     return out
 
 
-@public(name="bernoulli")
+@public(name="bernoulli", home="torch")
 @keyed
 def _bernoulli_like(p: Any, generator: Generator | None = None) -> Tensor:
     """0 and 1, in the dtype and shape of the probabilities `p`, 1 with that probability.
@@ -575,7 +575,7 @@ def _bernoulli_like(p: Any, generator: Generator | None = None) -> Tensor:
     :func:`wengert.random.bernoulli` gives booleans, of any shape. Raises DTypeError.
 
     >>> import wengert as wg
-    >>> wg.bernoulli(wg.tensor([0.0, 1.0]))
+    >>> wg.torch.bernoulli(wg.tensor([0.0, 1.0]))
     tensor([0., 1.])
     """
     p = asarray(p)

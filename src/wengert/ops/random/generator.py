@@ -340,25 +340,25 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(seed)
 
 
-@public
+@public(home="random")
 def seed() -> int:
     """Seed the default generator from the operating system. Returns the seed."""
     return default_generator.seed()
 
 
-@public
+@public(home="random")
 def initial_seed() -> int:
     """The default generator's seed."""
     return default_generator.initial_seed()
 
 
-@public
+@public(home="random")
 def get_rng_state() -> Tensor:
     """The default generator's state, for :func:`set_rng_state`."""
     return default_generator.get_state()
 
 
-@public
+@public(home="random")
 def set_rng_state(state: Any) -> None:
     """Set the default generator to what :func:`get_rng_state` gave."""
     default_generator.set_state(state)

@@ -242,7 +242,7 @@ def _with_initial(out: Tensor, axis: int, value: int) -> Tensor:
 @public(method=True)
 @dim_alias
 def cumulative_sum(x: Any, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Running sums along an axis (Array API); `cumsum` is the same function.
+    """Running sums along an axis (Array API).
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def cumulative_sum(x: Any, axis: int | None = None, *, dtype: Any = None, includ
 @public(method=True)
 @dim_alias
 def cumulative_prod(x: Any, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Running products along an axis (Array API); `cumprod` is the same function.
+    """Running products along an axis (Array API).
 
     Parameters are those of :func:`cumulative_sum`; the product of nothing is 1. Derivatives are
     right with any number of zeros, to every order.
@@ -283,8 +283,8 @@ def cumulative_prod(x: Any, axis: int | None = None, *, dtype: Any = None, inclu
     return _with_initial(out, axis, 1) if include_initial else out
 
 
-public(cumulative_sum, name="cumsum", method=True)
-public(cumulative_prod, name="cumprod", method=True)
+public(cumulative_sum, name="cumsum", method=True, function=False)
+public(cumulative_prod, name="cumprod", method=True, function=False)
 
 
 @public(method=True)

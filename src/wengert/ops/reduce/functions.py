@@ -206,7 +206,7 @@ def std(
 @public(method=True)
 @dim_alias
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest elements along axes (Array API); `amax` is the same function.
+    """The largest elements along axes (Array API).
 
     **Unlike PyTorch, `x.max(axis)` gives values only**: their indices are `x.argmax(axis)`, and both
     together `wg.top_k(x, 1)`. The larger of two tensors is `wg.maximum(x, y)`.
@@ -230,7 +230,7 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 @public(method=True)
 @dim_alias
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest elements along axes (Array API); `amin` is the same function.
+    """The smallest elements along axes (Array API).
 
     Parameters and behaviour are those of :func:`max`: values only, **unlike PyTorch's** `x.min(dim)`.
 
@@ -243,8 +243,8 @@ def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return _reduced(min_op, ordered(x, "min"), axis, keepdims)
 
 
-public(max, name="amax", method=True)
-public(min, name="amin", method=True)
+public(max, name="amax", method=True, function=False)
+public(min, name="amin", method=True, function=False)
 
 
 def _position(reduction: Op, x: Tensor, axis: int | None, keepdims: bool) -> Tensor:

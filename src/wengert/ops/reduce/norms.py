@@ -174,7 +174,7 @@ def _norm(x: Any, ord: Any, axis: Axis, keepdims: bool) -> Tensor:
     return out
 
 
-@public
+@public(home="linalg")
 @dim_alias
 def vector_norm(x: Any, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The norm of the elements along axes, as of one vector (Array API, linalg).
@@ -191,13 +191,13 @@ def vector_norm(x: Any, ord: float = 2, axis: Axis = None, keepdims: bool = Fals
 
     >>> import wengert as wg
     >>> x = wg.tensor([3.0, -4.0])
-    >>> wg.vector_norm(x), wg.vector_norm(x, ord=1), wg.vector_norm(x, ord=float("inf"))
+    >>> wg.linalg.vector_norm(x), wg.linalg.vector_norm(x, ord=1), wg.linalg.vector_norm(x, ord=float("inf"))
     (tensor(5.), tensor(7.), tensor(4.))
     """
     return _norm(x, ord, axis, keepdims)
 
 
-@public(method=True)
+@public(method=True, home="torch")
 @dim_alias
 def norm(x: Any, p: float | str = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """:func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2.

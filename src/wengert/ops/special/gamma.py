@@ -144,6 +144,7 @@ erf = elementwise(
     _in_float64(_erf, _erf_narrow),
     partials={"x": lambda x: (2.0 / _SQRT_PI) * exp(-x * x)},
     accepts="real_inexact",
+    home="special",
     doc="The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x.",
     algebra=Algebra(monotone=1, range="[-1, 1]", odd=True),
     samples=unary((-3.0, 3.0), (3.0, 7.0)),
@@ -156,6 +157,7 @@ erfc = elementwise(
     _in_float64(_erfc),
     partials={"x": lambda x: (-2.0 / _SQRT_PI) * exp(-x * x)},
     accepts="real_inexact",
+    home="special",
     doc="1 - erf(x), accurate where erf(x) is near 1.",
     algebra=Algebra(monotone=-1, range="[0, 2]"),
     samples=unary((-3.0, 3.0), (3.0, 7.0)),
@@ -227,6 +229,7 @@ lgamma = elementwise(
     _in_float64(_lgamma),
     partials={"x": lambda x: digamma(x)},
     accepts="real_inexact",
+    home="special",
     doc="The logarithm of |Gamma(x)|; inf at 0, -1, -2, ... Near its zeros at negative numbers as accurate as numbers "
     "about 1 are.",
     samples=unary((0.2, 5.0), (5.0, 20.0), (-1.8, -1.2)),
@@ -297,6 +300,7 @@ digamma: Op = elementwise(
     _in_float64(_digamma),
     partials={"x": lambda x: polygamma_op(x, n=1)},
     accepts="real_inexact",
+    home="special",
     doc="The derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0. Near its "
     "zeros at negative numbers, between whole ones, as accurate as numbers about 1 are.",
     samples=unary((0.2, 5.0), (5.0, 20.0), (-1.8, -1.2)),
@@ -389,7 +393,7 @@ polygamma_op: Op = op(
 )
 
 
-@public
+@public(home="special")
 def polygamma(n: int, x: Any) -> Tensor:
     """The `n`-th derivative of digamma at each element of `x`.
 
@@ -401,11 +405,13 @@ def polygamma(n: int, x: Any) -> Tensor:
     Raises DTypeError for a complex tensor or an `n` that is not an int, GraphError for one out of range.
 
     >>> import wengert as wg
-    >>> wg.polygamma(1, wg.tensor(1.0))  # pi**2 / 6
+    >>> wg.special.polygamma(1, wg.tensor(1.0))  # pi**2 / 6
     tensor(1.6449)
     """
     if isinstance(n, bool) or not isinstance(n, (int, np.integer)):
-        fail(DTypeError, f"polygamma: the order is a {type(n).__name__}, not an int", "Write wg.polygamma(1, x).")
+        fail(
+            DTypeError, f"polygamma: the order is a {type(n).__name__}, not an int", "Write wg.special.polygamma(1, x)."
+        )
     if not 0 <= n <= _MAX_ORDER:
         fail(
             GraphError,
@@ -430,5 +436,5 @@ polygamma_op.front = _polygamma_front
 
 @public(name="polygamma", method=True, function=False)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
-    """`wg.polygamma(n, self)`."""
+    """`wg.special.polygamma(n, self)`."""
     return polygamma(n, self)

@@ -68,6 +68,7 @@ erfinv_op: Op = elementwise(
     in_float64(_erfinv),
     partials={"x": lambda out: (_SQRT_PI / 2.0) * exp(out * out)},
     accepts="real_inexact",
+    home="special",
     doc="The inverse of the error function on [-1, 1]; NaN outside.",
     algebra=Algebra(monotone=1, odd=True),
     samples=unary((-0.9, 0.9), (0.9, 0.99)),

@@ -119,7 +119,7 @@ split_op: Op = op(
 @public
 @dim_alias
 def concat(xs: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """Tensors one after the other along an axis that they have; `cat` and `concatenate` are the same.
+    """Tensors one after the other along an axis that they have.
 
     Parameters
     ----------
@@ -142,10 +142,6 @@ def concat(xs: Sequence[Any], axis: int | None = 0) -> Tensor:
     return out
 
 
-public(concat, name="cat")
-public(concat, name="concatenate")
-
-
 def _cut(x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
     out: tuple[Tensor, ...] = bind(split_op, (x,), {"sizes": tuple(sizes), "axis": axis})
     return out
@@ -161,7 +157,7 @@ def split(x: Any, split_size: int | Sequence[int], axis: int = 0) -> tuple[Tenso
     split_size: the size of every part (the last may be smaller), or a sequence with the size of each.
     axis: the axis to cut.
 
-    NumPy's `split`, by the number of parts or by where to cut, is :func:`wengert.tensor_split`.
+    NumPy's `split`, by the number of parts or by where to cut, is :func:`wengert.array_split`.
 
     Raises ShapeError when the sizes do not sum to that of the axis.
 
@@ -178,7 +174,7 @@ def split(x: Any, split_size: int | Sequence[int], axis: int = 0) -> tuple[Tenso
             fail(
                 ShapeError,
                 f"split of {show(x.shape, x.dtype)} into sizes {sizes} along an axis of size {total}",
-                "The sizes must sum to that of the axis. wg.tensor_split takes the places to cut at.",
+                "The sizes must sum to that of the axis. wg.array_split takes the places to cut at.",
             )
         return _cut(x, sizes, axis)
     (size,) = int_args((split_size,), "split_size")
@@ -188,15 +184,15 @@ def split(x: Any, split_size: int | Sequence[int], axis: int = 0) -> tuple[Tenso
     return _cut(x, (size,) * whole + (rest,) * (rest > 0 or total == 0), axis)
 
 
-@public(method=True)
+@public(method=True, home="torch")
 @dim_alias
 def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     """`x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller.
 
-    As in PyTorch there may be fewer parts than asked for; `wg.tensor_split` gives exactly as many.
+    As in PyTorch there may be fewer parts than asked for; `wg.array_split` gives exactly as many.
 
     >>> import wengert as wg
-    >>> [c.shape for c in wg.chunk(wg.ones(2, 7), 3, axis=1)]
+    >>> [c.shape for c in wg.torch.chunk(wg.ones(2, 7), 3, axis=1)]
     [(2, 3), (2, 3), (2, 1)]
     """
     x = as_operand(x)
@@ -211,9 +207,9 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
     )
 
 
-@public(method=True)
+@public
 @dim_alias
-def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
+def array_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
     """`x` cut along an axis as NumPy's `array_split` does.
 
     Parameters
@@ -224,9 +220,9 @@ def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0
     Raises ShapeError.
 
     >>> import wengert as wg
-    >>> wg.tensor_split(wg.arange(5), 2)
+    >>> wg.array_split(wg.arange(5), 2)
     (tensor([0, 1, 2]), tensor([3, 4]))
-    >>> wg.tensor_split(wg.arange(5), [1])
+    >>> wg.array_split(wg.arange(5), [1])
     (tensor([0]), tensor([1, 2, 3, 4]))
     """
     x = as_operand(x)
@@ -240,12 +236,12 @@ def tensor_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0
         return _cut(x, [b - a for a, b in edges], axis)
     (count,) = int_args((indices_or_sections,), "sections")
     if count < 1:
-        fail(ShapeError, f"tensor_split into {count} parts", "Give a positive number of parts.")
+        fail(ShapeError, f"array_split into {count} parts", "Give a positive number of parts.")
     size, extra = divmod(total, count)
     return _cut(x, [size + (i < extra) for i in range(count)], axis)
 
 
-public(tensor_split, name="array_split")
+public(array_split, name="tensor_split", method=True, function=False)
 
 
 # -- stack and unstack
@@ -336,7 +332,7 @@ def stack(xs: Sequence[Any], axis: int = 0) -> Tensor:
 @public
 @dim_alias
 def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices of `x` along an axis, without it; `unbind` is the same. Raises ShapeError.
+    """The slices of `x` along an axis, without it. Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.unstack(wg.eye(2))
@@ -347,7 +343,7 @@ def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
     return out
 
 
-public(unstack, name="unbind", method=True)
+public(unstack, name="unbind", method=True, function=False)
 
 
 # -- grids

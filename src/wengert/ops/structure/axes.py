@@ -92,7 +92,7 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Tensor:
     return _permuted(as_operand(x), int_args((axes,), "axes"))
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def permute(x: Any, *dims: Any) -> Tensor:
     """:func:`wengert.permute_dims` with the axes one by one or as a tuple."""
     return _permuted(as_operand(x), int_args(dims, "dims"))
@@ -113,12 +113,12 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
     return _permuted(x, axes)
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
     """`x` with two axes exchanged, as PyTorch has it; for NumPy's, use :func:`wengert.permute_dims`.
 
     >>> import wengert as wg
-    >>> wg.transpose(wg.ones(2, 3, 4), 1, 2).shape
+    >>> wg.torch.transpose(wg.ones(2, 3, 4), 1, 2).shape
     (2, 4, 3)
     """
     if isinstance(dim0, (tuple, list)):
@@ -172,14 +172,14 @@ def matrix_transpose(x: Any) -> Tensor:
     return out
 
 
-@public(method=True)
+@public(method=True, home="torch")
 def t(x: Any) -> Tensor:
     """The transpose of a matrix; a vector or a scalar as it is. `x.T` is the same.
 
     Raises ShapeError above two dimensions.
 
     >>> import wengert as wg
-    >>> wg.t(wg.ones(2, 3)).shape
+    >>> wg.torch.t(wg.ones(2, 3)).shape
     (3, 2)
     """
     x = as_operand(x)
@@ -288,7 +288,7 @@ def expand_dims(x: Any, axis: int = 0) -> Tensor:
     return out
 
 
-@public(method=True)
+@public(method=True, home="torch")
 @dim_alias
 def unsqueeze(x: Any, axis: int) -> Tensor:
     """:func:`wengert.expand_dims` by PyTorch's name."""

@@ -420,18 +420,18 @@ def eye(
 # -- from elsewhere
 
 
-@public
+@public(home="torch")
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """:func:`wengert.asarray` by PyTorch's name.
 
     >>> import wengert as wg
-    >>> wg.as_tensor([1.0, 2.0])
+    >>> wg.torch.as_tensor([1.0, 2.0])
     tensor([1., 2.])
     """
     return asarray(data, dtype=dtype, device=device)
 
 
-@public
+@public(home="torch")
 def from_numpy(array: Any) -> Tensor:
     """A tensor of a NumPy array, in its dtype.
 
@@ -442,7 +442,7 @@ def from_numpy(array: Any) -> Tensor:
     Raises DTypeError for anything but a NumPy array, and for dtypes that tensors cannot hold.
 
     >>> import numpy as np, wengert as wg
-    >>> wg.from_numpy(np.ones(2, np.float32))
+    >>> wg.torch.from_numpy(np.ones(2, np.float32))
     tensor([1., 1.])
     """
     if not isinstance(array, np.ndarray):

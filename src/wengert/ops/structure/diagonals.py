@@ -203,14 +203,14 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     return out
 
 
-@public
+@public(home="torch")
 def diag_embed(x: Any, offset: int = 0) -> Tensor:
     """Square matrices with the last axis of `x` on a diagonal and zeros elsewhere.
 
     Raises ShapeError for a 0-d tensor.
 
     >>> import wengert as wg
-    >>> wg.diag_embed([1, 2])
+    >>> wg.torch.diag_embed([1, 2])
     tensor([[1, 0],
             [0, 2]])
     """

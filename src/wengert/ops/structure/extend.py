@@ -325,7 +325,7 @@ sum_runs: Op = linear(
 @public
 @dim_alias
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Each element of `x` several times in a row; `repeat_interleave` is the same.
+    """Each element of `x` several times in a row.
 
     Parameters
     ----------
@@ -370,4 +370,4 @@ def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Ten
     return out
 
 
-public(repeat, name="repeat_interleave", method=True)
+public(repeat, name="repeat_interleave", method=True, function=False)

@@ -407,9 +407,6 @@ def broadcast_arrays(*xs: Any) -> list[Tensor]:
     return [_broadcasted(x, shape) for x in tensors]
 
 
-public(broadcast_arrays, name="broadcast_tensors")
-
-
 # -- cast
 
 

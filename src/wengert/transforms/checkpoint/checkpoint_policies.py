@@ -15,6 +15,17 @@ from ...core.errors import DTypeError, fail
 from ...core.node import Node
 from ...core.ops.op import TABLE, spec_of_input
 
+__all__ = [
+    "Policy",
+    "Selection",
+    "cost",
+    "everything_saveable",
+    "nothing_saveable",
+    "save_bytes",
+    "save_names",
+    "save_ops",
+]
+
 Policy = Callable[[Node], bool]
 
 
@@ -109,3 +120,7 @@ def cost(node: Node) -> float:
     if name.startswith("conv") and len(ins) > 1 and len(ins[1].shape) > 2:
         return float(2 * out * prod(ins[1].shape[1:]))
     return float(max([out, *(prod(s.shape) for s in ins)]))
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -50,7 +50,7 @@ class _Compressed:
 
     @property
     def pattern(self) -> Any:
-        """The pattern of the last call, as :func:`wengert.sparsity` gives it."""
+        """The pattern of the last call, as :func:`wengert.sparse.jacobian_sparsity` gives it."""
         return self._plan.pattern
 
     @property
@@ -88,7 +88,7 @@ class _Compressed:
         raise NotImplementedError
 
     def _known_pattern(self, args: Sequence[Any]) -> Any:
-        differentiated = grad(self._fn, self._argnums) if self._kind == "sparse_hessian" else self._fn
+        differentiated = grad(self._fn, self._argnums) if self._kind == "sparse.hessian" else self._fn
         if self._given is None:
             return Structure(differentiated, self._argnums, args).pattern
         return self._given
@@ -107,12 +107,12 @@ class _Compressed:
 
 
 class SparseJacobian(_Compressed):
-    """A function that gives sparse Jacobians: see :func:`sparse_jacobian`."""
+    """A function that gives sparse Jacobians: see :func:`jacobian`."""
 
     def __init__(
         self, fn: Callable[..., Any], argnums: Argnums, mode: SparseMode, pattern: Any, chunk_size: int | None
     ):
-        super().__init__(fn, argnums, chunk_size, pattern, "sparse_jacobian")
+        super().__init__(fn, argnums, chunk_size, pattern, "sparse.jacobian")
         self._wanted = mode
 
     def _planned(self, args: Sequence[Any]) -> Plan:
@@ -136,10 +136,10 @@ class SparseJacobian(_Compressed):
 
 
 class SparseHessian(_Compressed):
-    """A function that gives sparse Hessians: see :func:`sparse_hessian`."""
+    """A function that gives sparse Hessians: see :func:`hessian`."""
 
     def __init__(self, fn: Callable[..., Any], argnums: Argnums, pattern: Any, chunk_size: int | None):
-        super().__init__(fn, argnums, chunk_size, pattern, "sparse_hessian")
+        super().__init__(fn, argnums, chunk_size, pattern, "sparse.hessian")
 
     def _planned(self, args: Sequence[Any]) -> Plan:
         found = self._known_pattern(args)
@@ -159,7 +159,7 @@ class SparseHessian(_Compressed):
         return _filled(plan.pattern, found[plan.colors[line], at])
 
 
-def sparse_jacobian(
+def jacobian(
     fn: Callable[..., Any],
     argnums: Argnums = 0,
     mode: SparseMode = "auto",
@@ -174,7 +174,7 @@ def sparse_jacobian(
     argnums: which positional arguments to differentiate in.
     mode: "forward" (columns that share no row go together), "reverse" (rows that share no column), or
         "auto": the one with fewer colours.
-    pattern: what :func:`wengert.sparsity` would find, where it is known better: a SciPy sparse matrix
+    pattern: what :func:`wengert.sparse.jacobian_sparsity` would find, where it is known better: a SciPy sparse matrix
         or an array, nonzero where the Jacobian may be.
     chunk_size: directions in one batched pass, to bound memory.
 
@@ -189,7 +189,7 @@ def sparse_jacobian(
     Jacobian?".
 
     >>> import wengert as wg
-    >>> jac = wg.sparse_jacobian(lambda x: x[1:] * x[:-1])
+    >>> jac = wg.sparse.jacobian(lambda x: x[1:] * x[:-1])
     >>> jac(wg.arange(1.0, 6.0)).toarray()
     array([[2., 1., 0., 0., 0.],
            [0., 3., 2., 0., 0.],
@@ -199,23 +199,23 @@ def sparse_jacobian(
     2
     """
     if mode not in get_args(SparseMode):
-        fail(GradientError, f"sparse_jacobian: mode {mode!r}", f"It is one of {', '.join(get_args(SparseMode))}.")
+        fail(GradientError, f"sparse.jacobian: mode {mode!r}", f"It is one of {', '.join(get_args(SparseMode))}.")
     return SparseJacobian(fn, argnums, mode, pattern, chunk_size)
 
 
-def sparse_hessian(
+def hessian(
     fn: Callable[..., Any], argnums: Argnums = 0, pattern: Any = None, chunk_size: int | None = None
 ) -> SparseHessian:
     """The Hessian of a scalar function as a sparse matrix, in as many passes as its structure needs.
 
-    Parameters and result are those of :func:`sparse_jacobian`; of a given pattern one triangle is
+    Parameters and result are those of :func:`jacobian`; of a given pattern one triangle is
     enough. A pass differentiates the gradient
     along one direction, at a small multiple of the gradient's cost; there is one for every colour of
     a star colouring (Coleman and More 1984, "Estimation of sparse Hessian matrices and graph coloring
     problems").
 
     >>> import wengert as wg
-    >>> hess = wg.sparse_hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())
+    >>> hess = wg.sparse.hessian(lambda x: (x[1:] * x[:-1] ** 2).sum())
     >>> hess(wg.arange(1.0, 5.0)).toarray()
     array([[4., 2., 0., 0.],
            [2., 6., 4., 0.],

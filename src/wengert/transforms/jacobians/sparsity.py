@@ -33,7 +33,7 @@ from .dependence import apply, patterns, sparse
 Rows = Any  # a sparse boolean matrix with a row for every element, or None where nothing depends
 
 
-def sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
+def jacobian_sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
     """Which elements of `fn(*args)` can depend on which elements of an argument, for any values.
 
     Parameters
@@ -53,7 +53,7 @@ def sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
     differentiation", section 2 (index domains).
 
     >>> import wengert as wg
-    >>> wg.sparsity(lambda x: x[1:] * x[:-1], wg.spec((4,))).toarray().astype(int)
+    >>> wg.sparse.jacobian_sparsity(lambda x: x[1:] * x[:-1], wg.spec((4,))).toarray().astype(int)
     array([[1, 1, 0, 0],
            [0, 1, 1, 0],
            [0, 0, 1, 1]])
@@ -64,12 +64,12 @@ def sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
 def hessian_sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
     """Which second derivatives of a scalar function can differ from zero, for any values.
 
-    Parameters are those of :func:`sparsity`. It is the sparsity of the traced gradient: what is
+    Parameters are those of :func:`jacobian_sparsity`. It is the sparsity of the traced gradient: what is
     linear in an argument leaves nothing there, a product leaves its cross terms. A symmetric boolean
     SciPy sparse array in CSC form over the elements of the arguments.
 
     >>> import wengert as wg
-    >>> wg.hessian_sparsity(lambda x: x[0] * x[1] + x[2] ** 2 + x[3], wg.spec((4,))).toarray().astype(int)
+    >>> wg.sparse.hessian_sparsity(lambda x: x[0] * x[1] + x[2] ** 2 + x[3], wg.spec((4,))).toarray().astype(int)
     array([[0, 1, 0, 0],
            [1, 0, 0, 0],
            [0, 0, 1, 0],

@@ -12,7 +12,7 @@ class Block(nn.Module):
         self.norm, self.up, self.down = nn.LayerNorm(n), nn.Linear(n, 2 * n), nn.Linear(2 * n, n)
 
     def forward(self, x):
-        return x + self.down(wg.gelu(self.up(self.norm(x))))
+        return x + self.down(wg.nn.functional.gelu(self.up(self.norm(x))))
 
 
 net = nn.Sequential(nn.Linear(6, 16), *[Block(16) for _ in range(40)], nn.LayerNorm(16), nn.Linear(16, 2))

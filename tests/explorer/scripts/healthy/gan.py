@@ -10,7 +10,7 @@ og, od = wg.optim.Adam(G.parameters(), lr=1e-3), wg.optim.Adam(D.parameters(), l
 
 
 def bce(logits, target):
-    return (wg.softplus(logits) - logits * target).mean()
+    return (wg.nn.functional.softplus(logits) - logits * target).mean()
 
 
 for _ in range(4):

@@ -15,7 +15,7 @@ class LM(nn.Module):
         self.head.weight = self.emb.weight
 
     def forward(self, i):
-        return self.head(wg.gelu(self.mix(self.emb(i))))
+        return self.head(wg.nn.functional.gelu(self.mix(self.emb(i))))
 
 
 m = LM()
