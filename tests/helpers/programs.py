@@ -13,8 +13,7 @@ from wengert.execute.native.codegen.builder import Builder
 from wengert.execute.native.codegen.types import F64, I64
 from wengert.execute.native.plan.lowering import Lowering
 from wengert.execute.native.plan.plan import Buffer, HostCall, View, dense
-from wengert.execute.native.run import runtime, threads
-from wengert.execute.native.run import scheduler
+from wengert.execute.native.run import runtime, scheduler, threads
 from wengert.execute.native.run.runtime import Program
 
 F = np.dtype(np.float64)

@@ -26,8 +26,7 @@ from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.builder import Builder
 from wengert.execute.native.codegen.types import F64, I64
 from wengert.execute.native.plan.plan import HostCall
-from wengert.execute.native.run import driver, runtime, threads
-from wengert.execute.native.run import scheduler
+from wengert.execute.native.run import driver, runtime, scheduler, threads
 from wengert.execute.native.run.runtime import Program, chunk_of
 
 with_helpers = pytest.mark.skipif(not driver.has_threads(), reason="helpers need Linux")
