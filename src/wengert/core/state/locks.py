@@ -1,4 +1,4 @@
-"""Locks, and what a child process finds of them.
+"""Locks, and their state in a child process.
 
 A process that forks copies all of its memory, but of its threads only the one that forks. A lock that another thread
 held would never be given back in the child, and what it guards would stay as that thread left it. So all locks of the
@@ -34,7 +34,7 @@ _taken: list[RLock] = []
 
 
 def lock(awaited: bool = False) -> RLock:
-    """A lock that its thread may take again; see above for what a child process finds."""
+    """Return a re-entrant lock; the module says what a child process finds of it."""
     made = threading.RLock()
     if awaited:
         _awaited.append(made)

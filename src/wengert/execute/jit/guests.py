@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from .capture.captured import Captures
 from .capture.reading import Reads
-from .dispatch.fast import MISS
+from .dispatch.program import MISS
 from .program import Path
 from .variants import Program
 

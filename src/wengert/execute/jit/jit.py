@@ -29,8 +29,9 @@ from .capture.outside import Outside
 from .capture.reading import Mentioned, Ran, Reads, recording
 from .capture.search import explore
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
-from .dispatch.entry import compiled_call
-from .dispatch.fast import MISS, shortcut
+from .dispatch import native, python
+from .dispatch.program import MISS
+from .dispatch.writer import dispatch_program
 from .executor import executor
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
@@ -395,9 +396,7 @@ class Jit(Inspected, Native):
             self._made += 1
             others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.is_settled)
             paths = [path, *(p for p in others if p.traced.grads_read == reads)][:_COURSES]
-            native = compiled_call(call, captures, paths, MISS)
-            made = tuple(f for f in (native, shortcut(call, captures, path)) if f is not None)
-            known = Short(made, captures, program, paths)
+            known = Short(_fast_paths(call, captures, paths), captures, program, paths)
             # What marks it stays alive with it, so that no other object has the identity of one of these.
             self._drop(guest.keep(mark, known))
         self._prefer(known, guest)
@@ -408,9 +407,9 @@ class Jit(Inspected, Native):
             return
         rest = (w for w in self._short if origin(w) not in short.ways)
         self._short = (*guest.offered(short), *rest)[:_SHORT]
-        native = next((w for w in short.ways if isinstance(w, types.BuiltinFunctionType)), None)
-        if native is not None and calls_natively(type(self)):
-            self.call_by(native)
+        called = next((w for w in short.ways if isinstance(w, types.BuiltinFunctionType)), None)
+        if called is not None and calls_natively(type(self)):
+            self.call_by(called)
             self._called_for = guest.name
 
     def _drop(self, ways: Collection[Way]) -> None:
@@ -652,6 +651,16 @@ class Options:
     verify: bool
     reproducible: bool
     name: str | None
+
+
+def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
+    """The functions that take calls like this one: native code where that can, and Python for what it gives up."""
+    dispatch = dispatch_program(call, captures, paths)
+    if dispatch is None:
+        return ()
+    called = native.function(dispatch)
+    by_python = python.function(dispatch, is_awaited=called is None)
+    return (by_python,) if called is None else (called, by_python)
 
 
 def _alive(refs: Sequence[weakref.ref[Tensor]]) -> list[Tensor]:

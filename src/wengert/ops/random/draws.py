@@ -63,6 +63,7 @@ def at(drawing: Op) -> Op:
         samples=samples,
         reference=forward if drawing.reference is None else _unfed(drawing),
         onnx=drawing.onnx,
+        **drawing.facets,
     )
 
 

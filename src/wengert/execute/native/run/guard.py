@@ -41,12 +41,12 @@ _WATCHED = 5_000
 
 
 def is_on() -> bool:
-    """Whether programs that are made now run in guarded memory."""
+    """Return whether programs that are made now run in guarded memory."""
     return os.environ.get("WENGERT_GUARD", "0") not in ("", "0")
 
 
 class Run(NamedTuple):
-    """A run of a program as its caller knows it.
+    """A run of a program, by the functions that its caller provides.
 
     `table` is the table of addresses, in which arrays have been put; `threads` are as many as may run a step. `step`
     runs the step of a number, be it native or Python's, `rest` all from a number on; `seen` shows a view as an array.
@@ -60,7 +60,7 @@ class Run(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """Where a buffer's bytes lie in guarded memory. Its address may be `before` bytes further on."""
+    """A buffer's span in guarded memory. Its address may be `before` bytes further on."""
 
     start: int
     nbytes: int
@@ -68,7 +68,7 @@ class _Span(NamedTuple):
 
 
 class Guard:
-    """How the buffers of a plan lie in guarded memory. `entries` are those that the table of addresses names."""
+    """A layout of a plan's buffers in guarded memory. `entries` are those that the table of addresses names."""
 
     def __init__(self, plan: Plan, entries: dict[Buffer, int]) -> None:
         self.plan = plan
@@ -92,7 +92,7 @@ class Guard:
         self._end += _PAGE
 
     def place(self, buffer: Buffer) -> int:
-        """How far a temporary is from the arena's beginning."""
+        """Return how far a temporary is from the arena's beginning."""
         return self._spans[buffer].start
 
     def run(self, run: Run) -> object:
@@ -156,7 +156,7 @@ class Guard:
 
 
 class _Memory:
-    """The memory of one run: so many bytes as a `Guard` lays them out, then scratch memory for each thread."""
+    """The memory of one run: as many bytes as a `Guard` lays out, then scratch memory for each thread."""
 
     def __init__(self, end: int, scratch: int, threads: int) -> None:
         room = _pages(scratch)
@@ -182,7 +182,7 @@ class _Memory:
         return self._bytes[span.start - span.start % _PAGE : span.start]
 
     def protect(self, span: _Span) -> None:
-        """Let a buffer be read only."""
+        """Make a buffer readable only."""
         if span.nbytes:
             _protect(self.address + span.start - span.start % _PAGE, _pages(span.nbytes), _READ)
 
@@ -203,7 +203,7 @@ class _Memory:
             _refuse(f"before {buffer}", step)
 
     def scratch(self, nbytes: int) -> int:
-        """The address for so much scratch memory, of the first thread: it ends where the room does."""
+        """Return the first thread's address for so much scratch memory, which ends where the room does."""
         need = -(-nbytes // ALIGN) * ALIGN
         for room in self._rooms:
             self._bytes[room] = _FENCE
@@ -242,7 +242,7 @@ def _views(plan: Plan) -> Iterator[View]:
 
 
 def _reach(view: View) -> tuple[int, int]:
-    """The bytes that an argument takes up, from its address: first, and behind the last."""
+    """Return the bytes that an argument takes up, from its address: first, and behind the last."""
     item = view.dtype.itemsize
     if view.size == 0:
         return 0, 0

@@ -1,4 +1,4 @@
-"""Threads: how many there may be, and the team of helpers that programs share their steps out to.
+"""Threads: how many there may be, and the team of helpers among which programs divide their steps.
 
 Helpers are threads of the operating system that run the driver's loop (see driver.py). They hold
 nothing of Python's: no thread state, no lock, no signal.
@@ -17,8 +17,7 @@ import numpy as np
 
 from ....core.errors import WengertError, fail
 from ....core.state import locks
-from . import driver
-from . import scheduler as sharing
+from . import driver, scheduler
 
 MOST_THREADS = 1024
 
@@ -34,11 +33,11 @@ _team: Team | None = None
 
 
 class Team:
-    """Helpers, with the memory through which the driver talks to them."""
+    """A team of helpers, with the memory through which the driver talks to them."""
 
     def __init__(self, threads: int) -> None:
-        lines = sharing.TEAM_SHARES // sharing.LINE + 2 * threads
-        self._memory = aligned(lines * sharing.LINE, sharing.LINE)
+        lines = scheduler.TEAM_SHARES // scheduler.LINE + 2 * threads
+        self._memory = aligned(lines * scheduler.LINE, scheduler.LINE)
         self._memory[:] = 0
         words = self._memory.view(np.int64)
         self.address: int = self._memory.ctypes.data
@@ -48,7 +47,7 @@ class Team:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             for i in range(1, threads):
-                at = sharing.TEAM_SHARES + (threads + i) * sharing.LINE
+                at = scheduler.TEAM_SHARES + (threads + i) * scheduler.LINE
                 words[at // 8] = self.address
                 words[at // 8 + 1] = i
                 pthread = ctypes.c_ulong()
@@ -59,10 +58,10 @@ class Team:
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self.threads = len(self._pthreads) + 1
-        words[sharing.TEAM_THREADS // 8] = self.threads
+        words[scheduler.TEAM_THREADS // 8] = self.threads
 
     def close(self) -> None:
-        """Have the helpers return. A call in progress goes on without them."""
+        """Let the helpers return. A call in progress goes on without them."""
         dismiss = driver.driver().dismiss
         assert dismiss is not None
         dismiss(self.address)
@@ -73,14 +72,14 @@ class Team:
 
 
 def aligned(nbytes: int, boundary: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Bytes of memory that start on a boundary; the system provides them as they are first touched."""
+    """Return bytes of memory that start on a boundary; the system provides them as they are first touched."""
     memory = np.empty(nbytes + boundary, np.uint8)
     start = -memory.ctypes.data % boundary
     return memory[start : start + nbytes]
 
 
 def get_num_threads() -> int:
-    """How many threads a compiled program may use.
+    """Return the number of threads that a compiled program may use.
 
     What was set, else `WENGERT_NUM_THREADS`, else the processor cores that this process may use.
     """
@@ -102,7 +101,7 @@ def set_num_threads(n: int) -> None:
 
 
 def team() -> Team | None:
-    """The team of as many threads as are wanted; None for a single one, and where there are no helpers."""
+    """Return the team of as many threads as are wanted; None for a single one, and where there are no helpers."""
     global _team
     if not driver.has_threads() or get_num_threads() == 1:
         return None
@@ -114,7 +113,7 @@ def team() -> Team | None:
 
 
 def _retire() -> None:
-    """Part from the team there is."""
+    """Give up the present team."""
     global _team, generation
     with _lock:
         old, _team = _team, None
@@ -134,7 +133,7 @@ def _number(value: int | str, what: str) -> int:
 
 
 def usable_cores() -> int:
-    """The cores on which this process may run, at most as many as its container's share of time.
+    """Return the number of cores on which this process may run, at most its container's share of time.
 
     Two hardware threads of a core have its arithmetic in common, and count once.
     """
@@ -150,7 +149,7 @@ def _allowed() -> set[int]:
 
 
 def cpu_quota() -> float | None:
-    """How many processors' time the control groups that this process is in let it have; None: no limit."""
+    """Return the processors' time that this process's control groups grant it, in processors; None: no limit."""
     quotas = []
     for line in _text(GROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -178,7 +177,7 @@ def _quota_1(folder: Path) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """A file's text without space around it; nothing where there is no such file."""
+    """Return a file's text without space around it; "" where there is no such file."""
     try:
         return path.read_text().strip()
     except OSError:
