@@ -1,4 +1,4 @@
-"""Composites in eager execution get their kernels from native code, which is loaded when the first one pays.
+"""The hook by which eager composites get native kernels, loaded when the first one pays.
 
 Importing this module tells `core` so, and loads nothing.
 """

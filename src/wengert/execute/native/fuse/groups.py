@@ -119,6 +119,7 @@ def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def is_reduction(node: Node) -> bool:
+    """Return whether loops compute the node as a reduction."""
     if node.op.name not in REDUCTIONS:
         return False
     (x,) = node.inputs

@@ -37,6 +37,7 @@ PIECES = 64
 
 
 def is_signed(dtype: np.dtype[Any]) -> bool:
+    """Return whether numbers of a dtype are signed integers."""
     return dtype.kind == "i"
 
 

@@ -182,6 +182,7 @@ def _radix(b: Builder, keys: _Keys, memory: _Line, count: Value) -> Value:
 
 
 def clear(b: Builder, counters: Value, count: int) -> None:
+    """Set `count` counters to 0."""
     with b.loop(0, count) as loop:
         b.store(b.index(0), b.offset(counters, loop.index, I64))
 

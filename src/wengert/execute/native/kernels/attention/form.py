@@ -125,6 +125,7 @@ class Scratch:
 
 
 def padded(size: int, multiple: int) -> int:
+    """Return a size rounded up to a multiple."""
     return -(-size // multiple) * multiple
 
 

@@ -64,6 +64,7 @@ def load_row(f: Frame, row: Value, first: int = 0) -> list[Value]:
 
 
 def store_row(f: Frame, row: Value, values: Sequence[Value], first: int = 0) -> None:
+    """Store vectors as a group's row, from vector `first` on."""
     for v, x in enumerate(values, first):
         f.b.store(x, f.b.offset(row, v * f.tile.lanes, f.type))
 

@@ -74,6 +74,7 @@ def rows_of(b: Builder, tile: Tile, pointer: Value, first: Value, stride: Value,
 
 
 def zeros(b: Builder, tile: Tile) -> list[Value]:
+    """Return a tile of zeros."""
     return [b.const(tile.type, 0)] * (tile.rows * tile.vectors)
 
 
@@ -84,6 +85,7 @@ def load_tile(b: Builder, tile: Tile, pointers: Sequence[Value]) -> list[Value]:
 
 
 def store_tile(b: Builder, tile: Tile, sums: Sequence[Value], pointers: Sequence[Value]) -> None:
+    """Store the tile in rows that start at these addresses."""
     at = [b.offset(p, v * tile.lanes, tile.type) for p in pointers for v in range(tile.vectors)]
     for x, p in zip(sums, at, strict=True):
         b.store(x, p)

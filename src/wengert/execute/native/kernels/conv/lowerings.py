@@ -71,6 +71,7 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
 
 @lowers("convolve")
 def convolve(low: Lowering, node: Node) -> Result:
+    """Lower a convolution."""
     x, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     if not _is_supported(node, x, w):
@@ -82,6 +83,7 @@ def convolve(low: Lowering, node: Node) -> Result:
 
 @lowers("convolve_transpose")
 def convolve_transpose(low: Lowering, node: Node) -> Result:
+    """Lower the data gradient of a convolution."""
     y, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     if not _is_supported(node, y, w):
@@ -94,6 +96,7 @@ def convolve_transpose(low: Lowering, node: Node) -> Result:
 
 @lowers("convolve_kernel")
 def convolve_kernel(low: Lowering, node: Node) -> View | None:
+    """Lower the weight gradient of a convolution."""
     x, y = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     spatial = len(stride)

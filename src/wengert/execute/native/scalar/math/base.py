@@ -40,6 +40,7 @@ PI = Fraction("3.141592653589793238462643383279502884197169399375105820974944592
 
 
 def format_of(type: Type) -> Format:
+    """Return the format of a floating type."""
     return _FORMATS[type.bits]
 
 
@@ -64,10 +65,12 @@ def int_type(type: Type) -> Type:
 
 
 def bits_of(b: Builder, x: Value) -> Value:
+    """Return the bits of a float as an integer."""
     return b.cast("bitcast", x, int_type(x.type))
 
 
 def float_of(b: Builder, bits: Value) -> Value:
+    """Return the float of these bits."""
     return b.cast("bitcast", bits, Type("f", bits.type.bits, bits.type.lanes))
 
 
@@ -86,10 +89,12 @@ def odd(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def fabs(b: Builder, x: Value) -> Value:
+    """Return |x|."""
     return b.intrinsic("fabs", x)
 
 
 def sqrt(b: Builder, x: Value) -> Value:
+    """Return the square root of x."""
     return b.intrinsic("sqrt", x)
 
 
@@ -114,6 +119,7 @@ def clamp_above(b: Builder, x: Value, high: float) -> Value:
 
 
 def is_nan(b: Builder, x: Value) -> Value:
+    """Return whether x is NaN."""
     return b.fcmp("uno", x, x)
 
 
@@ -144,6 +150,7 @@ def rint(b: Builder, x: Value) -> Value:
 
 
 def floor(b: Builder, x: Value) -> Value:
+    """Return the greatest whole number not above x."""
     if _rounds(b.target):
         return b.intrinsic("floor", x)
     near = rint(b, x)
@@ -152,12 +159,14 @@ def floor(b: Builder, x: Value) -> Value:
 
 
 def ceil(b: Builder, x: Value) -> Value:
+    """Return the least whole number not below x."""
     if _rounds(b.target):
         return b.intrinsic("ceil", x)
     return b.fneg(floor(b, b.fneg(x)))
 
 
 def trunc(b: Builder, x: Value) -> Value:
+    """Return x rounded to a whole number toward 0."""
     if _rounds(b.target):
         return b.intrinsic("trunc", x)
     return copysign(b, floor(b, fabs(b, x)), x)

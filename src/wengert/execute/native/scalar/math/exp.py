@@ -128,6 +128,7 @@ def tanh(b: Builder, x: Value) -> Value:
 
 
 def sinh(b: Builder, x: Value) -> Value:
+    """Return the hyperbolic sine, near 0 as an odd polynomial."""
     size = fabs(b, x)
     near = odd(b, size, pick(x.type, SINH_32, SINH_64))
     half = exp(b, size, halvings=1)
@@ -136,5 +137,6 @@ def sinh(b: Builder, x: Value) -> Value:
 
 
 def cosh(b: Builder, x: Value) -> Value:
+    """Return the hyperbolic cosine, from half of e**|x|, which does not overflow before it."""
     half = exp(b, fabs(b, x), halvings=1)
     return b.fadd(half, b.fdiv(b.const(x.type, 0.25), half))

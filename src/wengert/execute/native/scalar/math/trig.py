@@ -242,12 +242,14 @@ def _sine(b: Builder, angle: _Angle) -> Value:
 
 
 def sin(b: Builder, x: Value) -> Value:
+    """Return the sine."""
     angle = _reduce(b, x, _SIN)
     out = _signed_by(b, _sine(b, angle), angle.n)
     return b.select(b.fcmp("oeq", x, b.const(x.type, 0.0)), x, out)
 
 
 def cos(b: Builder, x: Value) -> Value:
+    """Return the cosine."""
     angle = _reduce(b, x, _COS)
     return _signed_by(b, _sine(b, angle), b.not_(angle.n))
 
@@ -290,6 +292,7 @@ def asin(b: Builder, x: Value) -> Value:
 
 
 def acos(b: Builder, x: Value) -> Value:
+    """Return the arccosine."""
     high, low = (b.const(x.type, part) for part in _HALF_PI[x.type.bits])
     small, s, rest = _asin_parts(b, fabs(b, x))
     s, rest = copysign(b, s, x), copysign(b, rest, x)
@@ -317,6 +320,7 @@ def _angle_of(b: Builder, y: Value, x: Value) -> Value:
 
 
 def atan(b: Builder, x: Value) -> Value:
+    """Return the arctangent."""
     return copysign(b, _angle_of(b, fabs(b, x), b.const(x.type, 1.0)), x)
 
 
