@@ -23,7 +23,6 @@ UNFINISHED = {
     "explorer",
     "interop",
     "nn",
-    "ops",
     "optim",
     "passes",
     "solve",
