@@ -205,7 +205,7 @@ class Odd(wg.Tensor):
     __slots__ = ()
 
 
-DEEDS = ("write", "gradient", "decide", "outside", "history", "step", "draw")
+DEEDS = ("write", "gradient", "decide", "outside", "history", "step", "draw", "filled")
 DTYPES = ("float32", "float64", "int32", "int64", "bool", "complex64", "uint8", "float16")
 SHAPES = ((), (3,), (2, 3), (0, 2), (1,))
 
@@ -278,6 +278,8 @@ class World:
             dtype, _, shape = rest.partition(" ")
             array = np.asarray(np.full(eval(shape), value), dtype)
             return wg.tensor(array) if name == "tensor" else array
+        if kind == "strided array":
+            return np.full((3, 2), value, np.float32)[:, 0]
         if name == "strided":
             return wg.tensor(np.full((3, 2), value, np.float32).T)
         return {
@@ -321,6 +323,8 @@ class World:
 
     def outside(self, change: str) -> None:
         """Something that changes between two calls."""
+        if "filled" in self.does:
+            self.weight.grad = wg.ones(3)
         if change == "rate":
             self.box["rate"] += 0.25
         elif change == "names":
@@ -357,8 +361,8 @@ OTHERS = [
 ]
 LEAVES += OTHERS * 3
 # What stands in for an argument: for the usual ones mostly what is nearly right.
-NEARLY = ["strided", "odd", "state", "scalar", "swapped", "other"]
-WRONG = [*NEARLY, *LEAVES], [*NEARLY, *USUAL, "tensor float64 (3,)", "tensor float32 (1,)", "tracked", "computed"]
+NEARLY = ["strided", "strided array", "odd", "scalar", "swapped", "other"]
+WRONG = [*NEARLY, *LEAVES], [*NEARLY, *["state"] * 8, *USUAL, "tensor float64 (3,)", "tensor float32 (1,)", "tracked"]
 CHANGES = ["rate", "names", "gradient", "total", "held", "rule"]
 
 
@@ -441,7 +445,7 @@ def agree(seed: int, count: int) -> set[str]:
             break
         assert flat(a) == flat(b), where
         assert flat(by_native.state()) == flat(by_python.state()), where
-        is_ordered = not {"strided", "swapped"} & set(kinds)
+        is_ordered = not {"strided", "strided array", "swapped"} & set(kinds)
         assert missed_a == missed_b or (missed_a and not is_ordered), where
         if not isinstance(c, Exception):
             try:

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core import system
 
 pytest.importorskip("llvmlite")
 
@@ -294,7 +295,7 @@ def test_a_step_goes_the_way_that_is_shorter_and_tries_the_other() -> None:
 
 
 @with_helpers
-@pytest.mark.skipif(len(threads._allowed()) < 2, reason="this takes two processors")
+@pytest.mark.skipif(len(system.current.processors()) < 2, reason="this takes two processors")
 def test_a_helper_keeps_off_the_processor_of_the_thread_that_calls() -> None:
     everywhere = os.sched_getaffinity(0)
     threads.set_num_threads(1)

@@ -342,8 +342,9 @@ def test_without_helpers_one_thread_is_watched() -> None:
     """As on systems that have none: the driver then takes the time from Python's clock."""
     script = """if True:
         import numpy as np, wengert as wg
-        from wengert.execute.native.run import driver, scheduler
-        scheduler.FUTEX.clear()
+        from wengert.core import system
+        from wengert.execute.native.run import driver
+        system.current = system.MacOS()
         assert not driver.has_threads()
         compiled = wg.jit(lambda x: wg.fori_loop(0, 9, lambda i, c: wg.tanh(c @ c), x))
         trace = compiled.trace(wg.ones((40, 40)))

@@ -14,11 +14,12 @@ The thread that forks goes on in the child, with what it holds itself.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+from .. import system
 
 # What `threading.RLock` makes; its type has no name of its own there.
 RLock = Any
@@ -82,5 +83,4 @@ def _reset() -> None:
         do()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_prepare, after_in_parent=_release, after_in_child=_reset)
+system.current.at_fork(_prepare, _release, _reset)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from string import Template
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....core import system
 from ....core.spec import as_dtype
 from ..codegen import kernel, machine
 from ..codegen.types import Target
@@ -72,8 +72,8 @@ class Driver(NamedTuple):
 
 
 def has_threads() -> bool:
-    """Return whether the driver can share steps out: helpers need POSIX threads and Linux's futex."""
-    return sys.platform == "linux" and platform.machine() in scheduler.FUTEX
+    """Return whether the driver can share steps out to helpers."""
+    return system.current.has_helpers
 
 
 class _Source(NamedTuple):
@@ -196,7 +196,7 @@ def ir(target: Target, helpers: bool) -> str:
         FIRST=FIRST,
         WRONG_KIND=WRONG_KIND,
         PAUSE="call void @llvm.x86.sse2.pause()" if x86 else "call void @llvm.aarch64.hint(i32 1)",
-        FUTEX_CALL=scheduler.FUTEX.get(processor, 0),
+        FUTEX_CALL=system.FUTEX.get(processor, 0),
         TUPLE_SIZE=object.__basicsize__,
         TUPLE_ITEMS=tuple.__basicsize__,
         ARRAY_DATA=object.__basicsize__,

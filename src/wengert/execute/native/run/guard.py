@@ -21,15 +21,14 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ....core import system
 from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
 
 _PAGE = mmap.PAGESIZE
-_NOTHING, _READ = 0, 1
 # The bytes around buffers, and those of memory that was never written to: signalling NaNs by itemsize, of bfloat16,
 # other numbers, and what is a NaN however wide the floats are.
 _FENCE = 0xC9
@@ -161,7 +160,7 @@ class _Memory:
     def __init__(self, end: int, scratch: int, threads: int) -> None:
         room = _pages(scratch)
         self.stride = room + _PAGE
-        self._bytes = np.frombuffer(mmap.mmap(-1, end + threads * self.stride), np.uint8)
+        self._bytes = system.current.pages(end + threads * self.stride)
         self.address: int = self._bytes.ctypes.data
         self._bar(0)
         self._rooms = []
@@ -171,7 +170,7 @@ class _Memory:
             self._bar(stop)
 
     def _bar(self, page: int) -> None:
-        _protect(self.address + page, _PAGE, _NOTHING)
+        system.current.protect(self.address + page, _PAGE, system.NOTHING)
 
     def fence(self, span: _Span) -> None:
         """Give the bytes before a buffer the pattern, and take all rights from the page behind it."""
@@ -184,7 +183,8 @@ class _Memory:
     def protect(self, span: _Span) -> None:
         """Make a buffer readable only."""
         if span.nbytes:
-            _protect(self.address + span.start - span.start % _PAGE, _pages(span.nbytes), _READ)
+            first = self.address + span.start - span.start % _PAGE
+            system.current.protect(first, _pages(span.nbytes), system.READ)
 
     def unwrite(self, span: _Span, dtypes: set[np.dtype[Any]]) -> None:
         """Make a buffer, in which there are elements of these dtypes, look as if it had never been written to."""
@@ -248,14 +248,3 @@ def _reach(view: View) -> tuple[int, int]:
         return 0, 0
     ends = [(n - 1) * s * item for n, s in zip(view.shape, view.strides)]
     return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + item
-
-
-@cache
-def _mprotect() -> Callable[[ctypes.c_void_p, ctypes.c_size_t, int], int]:
-    found: Any = ctypes.CDLL(None, use_errno=True).mprotect
-    return found  # type: ignore[no-any-return]
-
-
-def _protect(address: int, nbytes: int, rights: int) -> None:
-    if _mprotect()(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), rights):
-        raise OSError(ctypes.get_errno(), "guarded memory cannot be had")

@@ -62,9 +62,6 @@ PROBE = 12
 INTERVAL, MOST_INTERVAL = 48, 6144
 LONG_NS = 50_000
 
-# The number of Linux's system call.
-FUTEX = {"x86_64": 202, "aarch64": 98}
-
 # Where there are no helpers, nothing is shared out and no times are taken.
 IR_WITHOUT = """
 define internal ptr @acquire(ptr %wanted) {

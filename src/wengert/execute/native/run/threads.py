@@ -7,14 +7,12 @@ nothing of Python's: no thread state, no lock, no signal.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
-import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from ....core import system
 from ....core.errors import WengertError, fail
 from ....core.state import locks
 from . import driver, scheduler
@@ -41,23 +39,16 @@ class Team:
         self._memory[:] = 0
         words = self._memory.view(np.int64)
         self.address: int = self._memory.ctypes.data
-        self._pthreads: list[int] = []
-        libc = ctypes.CDLL(None)
-        # Signals are Python's: a new thread has the mask of the one that makes it.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            for i in range(1, threads):
-                at = scheduler.TEAM_SHARES + (threads + i) * scheduler.LINE
-                words[at // 8] = self.address
-                words[at // 8 + 1] = i
-                pthread = ctypes.c_ulong()
-                entry, argument = ctypes.c_void_p(driver.driver().helper), ctypes.c_void_p(self.address + at)
-                if libc.pthread_create(ctypes.byref(pthread), None, entry, argument):
-                    break  # the system allows no more; those there are will do
-                self._pthreads.append(pthread.value)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self.threads = len(self._pthreads) + 1
+        self._helpers: list[int] = []
+        for i in range(1, threads):
+            at = scheduler.TEAM_SHARES + (threads + i) * scheduler.LINE
+            words[at // 8] = self.address
+            words[at // 8 + 1] = i
+            helper = system.current.start_thread(driver.driver().helper, self.address + at)
+            if helper is None:
+                break  # the system allows no more; those there are will do
+            self._helpers.append(helper)
+        self.threads = len(self._helpers) + 1
         words[scheduler.TEAM_THREADS // 8] = self.threads
 
     def close(self) -> None:
@@ -65,10 +56,9 @@ class Team:
         dismiss = driver.driver().dismiss
         assert dismiss is not None
         dismiss(self.address)
-        join = ctypes.CDLL(None).pthread_join
-        for pthread in self._pthreads:
-            join(ctypes.c_ulong(pthread), None)
-        self._pthreads.clear()
+        for helper in self._helpers:
+            system.current.join_thread(helper)
+        self._helpers.clear()
 
 
 def aligned(nbytes: int, boundary: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
@@ -137,15 +127,10 @@ def usable_cores() -> int:
 
     Two hardware threads of a core have its arithmetic in common, and count once.
     """
-    if sys.platform != "linux":
-        return os.cpu_count() or 1
-    cores = {_text(Path(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list")) or str(i) for i in _allowed()}
+    allowed = system.current.processors()
+    cores = {_text(Path(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list")) or str(i) for i in allowed}
     quota = cpu_quota()
     return max(1, len(cores) if quota is None else min(len(cores), int(quota)))
-
-
-def _allowed() -> set[int]:
-    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
 
 
 def cpu_quota() -> float | None:
