@@ -44,6 +44,14 @@ class Tensor:
 
     Tensors are values: no operation changes another tensor's numbers, slices and reshapes never
     alias. `x[i] = v` gives `x` a new version; whatever was computed from the old one keeps it.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> x.shape, x.dtype.name
+    ((3,), 'float32')
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4., 6.])
     """
 
     # `_spec` is set where there is a buffer: its absence sends an operation on abstract tensors
@@ -800,6 +808,11 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     back. With `copy=False` you promise not to write to it any more.
 
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
+
+    >>> import wengert as wg
+    >>> wg.asarray([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
     """
     if device not in (None, "cpu"):
         raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
