@@ -1,4 +1,4 @@
-"""Seeing every operation that runs, with its values and the user's line, while somebody asks.
+"""Observation of every operation that runs, with its values and the user's line, while a question is asked.
 
 Questions about values ("where was this NaN born?") need what eager execution does not keep: results,
 operations that no gradient flows through, the cotangent on every edge. Inside `observing()` the op
@@ -61,7 +61,7 @@ _holder: int | None = None  # the thread that has every thread watched
 
 @contextmanager
 def observing(leaks: bool = False) -> Iterator[Observer]:
-    """Write down what this thread runs inside the block; with `leaks`, also values that leave the graph.
+    """Observe what this thread runs inside the block; with `leaks`, also values that leave the graph.
 
     Blocks nest: the innermost sees.
     """
@@ -81,7 +81,7 @@ Replacement = tuple[
 
 @contextmanager
 def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iterator[None]:
-    """Have every thread of the program watched inside the block.
+    """Watch every thread of the program inside the block.
 
     `join` gives a thread that runs something its watcher, which has `OVER` in `quiet` when its time is
     over. `more` are further functions to stand in for. Raises GraphError inside of another such block, and while
@@ -108,13 +108,13 @@ def watch(join: Callable[[], Watcher], more: Sequence[Replacement] = ()) -> Iter
 
 
 def is_watched() -> bool:
-    """Whether a program is being recorded."""
+    """Return whether a program is being recorded."""
     return _holder is not None
 
 
 @contextmanager
 def aside() -> Iterator[None]:
-    """Inside the block this thread, and those that begin, do nothing that a recording is told of, if there is one.
+    """Hide what this thread, and those that begin, do inside the block from a recording, if there is one.
 
     What is explored by a program that is itself recorded is looked at apart from it.
     """
@@ -152,7 +152,7 @@ def _settle() -> None:
 
 
 def _end_others() -> None:
-    """In a child process, end the blocks of the threads that it does not have."""
+    """End, in a child process, the blocks of the threads that it does not have."""
     global _everyone, _holder
     me = threading.get_ident()
     if _holder not in (None, me):
@@ -167,7 +167,7 @@ locks.in_child(_end_others)
 
 
 def watching() -> Any:
-    """Who watches this thread now, or None."""
+    """Return the watcher of this thread, or None."""
     seen = _observer.get()
     if _everyone is not None and (seen is None or seen.quiet >= OVER):
         # A thread that began meanwhile, or has its watcher from an earlier time.
@@ -210,7 +210,7 @@ def _set(owner: Any, name: str, value: Any) -> None:
 
 
 def _put(owner: Any, name: str, value: Any) -> Callable[[], None]:
-    """Give an owner another value for a name; what is returned gives it the old one again."""
+    """Give an owner another value for a name, and return the function that gives it the old one again."""
     before = getattr(owner, name) if not isinstance(owner, type) else owner.__dict__[name]
     setattr(owner, name, value)
     return lambda: setattr(owner, name, before)
@@ -268,21 +268,21 @@ def _watched_function(op: Op, original: Any) -> Any:
 
 
 def as_kept(out: Any) -> Any:
-    """What a forward gives as tensors keep it, so that a value is known by its identity where it is used."""
+    """Return a forward's result as tensors keep it, so that a value is known by its identity where it is used."""
     if type(out) is np.ndarray:
         return out
     return tuple(map(as_kept, out)) if type(out) in (tuple, list) else np.asarray(out)
 
 
 def _made(node: Node) -> None:
-    """Stands in for the constructor of nodes, which does nothing otherwise."""
+    """Report a new node; stands in for the constructor of nodes, which does nothing otherwise."""
     seen = _observer.get()
     if seen is not None and not seen.quiet:
         seen.made(node)
 
 
 def _frame_of_user(depth: int) -> FrameType:
-    """A front door's caller; where that is a plain function of Wengert, the user's line that called it."""
+    """Return a front door's caller; of a plain function of Wengert, the user's line that called it."""
     frame = sys._getframe(depth + 1)
     seen = _observer.get()
     if seen is None or not seen.places or not is_internal(frame.f_code.co_filename):
@@ -294,7 +294,7 @@ def _frame_of_user(depth: int) -> FrameType:
 
 
 def _watched_node(name: str, original: Any) -> Any:
-    """Running a graph's node: what it does is shown at the line that the graph was made from."""
+    """Return a watched run of a graph's node, shown at the line that the graph was made from."""
 
     def run(node: Node, args: Any, *more: Any) -> Any:
         seen = watching()
@@ -317,7 +317,7 @@ def _watched_node(name: str, original: Any) -> Any:
 
 
 def _watched_recomputation(name: str, original: Any) -> Any:
-    """A checkpoint's node is computed again."""
+    """Return a watched recomputation of a checkpoint's node."""
 
     def run(self: Any, node: Node, *more: Any) -> None:
         seen = watching()
@@ -334,12 +334,12 @@ def _watched_recomputation(name: str, original: Any) -> Any:
 
 
 def _one_worker(name: str, original: Any) -> Any:
-    """A run on threads: while it is observed there is one, which writes down what it does."""
+    """Return a run on threads that has one worker while it is observed, which records what it does."""
     return lambda graph, feeds, workers: original(graph, feeds, workers if watching() is None else 1)
 
 
 def _watched_stack(name: str, original: Any) -> Any:
-    """The rows that a loop gave become one array."""
+    """Return a watched stacking of the rows that a loop gave into one array."""
 
     def stack(rows: list[Any], spec: Any, length: int) -> Any:
         out = original(rows, spec, length)
@@ -357,7 +357,7 @@ def _call_natively() -> None:
 
 
 def _as_written(original: Any) -> Any:
-    """A call of a compiled function: what is watched is its operations, with the lines that they stand in."""
+    """Return a call of a compiled function whose operations are watched, with the lines that they stand in."""
 
     def call(self: Jit, *args: Any, **kwargs: Any) -> Any:
         return original(self, *args, **kwargs) if watching() is None else self._fn(*args, **kwargs)
@@ -373,7 +373,7 @@ def _aside(instead: Callable[..., Any]) -> Callable[[str, Any], Any]:
 
 
 class _WatchedProducts:
-    """NumPy for the products, whose front door computes by itself: that is an operation too."""
+    """A stand-in for NumPy in products, whose front door computes by itself: that is an operation too."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(np, name)

@@ -1,4 +1,4 @@
-"""What an observer is told, and what it keeps of it: steps, pulls, values that left the graph.
+"""Observers, and what they keep: steps, pulls, values that left the graph.
 
 Who calls these is :mod:`wengert.explain.observing.observe`; what is made of them are the answers.
 """
@@ -48,7 +48,7 @@ class Step:
 
     @property
     def derived(self) -> bool:
-        """Whether it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
+        """True where it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
         scope = self.scope
         while scope is not None:
             if scope.kind == "gradient" and scope.name != RULE:
@@ -62,7 +62,9 @@ class Step:
 
     @property
     def depth(self) -> int:
-        """0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass, ..."""
+        """The order of the derivative: 0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass,
+        ...
+        """
         return gradient_depth(self.scope)
 
 
@@ -109,7 +111,7 @@ def user_place() -> tuple[CodeType | Source | None, int]:
 
 
 class Watcher(Protocol):
-    """Who is told what a thread does. `quiet` above 0 is a pause: nothing is told.
+    """A watcher of what a thread does. `quiet` above 0 is a pause: nothing is told.
 
     `places` says whether nodes are to know the user's line also where Wengert's own functions make them.
     """
@@ -122,21 +124,21 @@ class Watcher(Protocol):
         self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
         start: float, node: Node | None = None,
     ) -> None:  # fmt: skip
-        """An operation ran: `run(*inputs)` gave `out`. `start` is when, by the clock; `node` what it has recorded."""
+        """Take in an operation: `run(*inputs)` gave `out`. `start` is its time, `node` what it recorded."""
 
     def made(self, node: Node) -> None:
-        """A node came to be; it has no fields yet."""
+        """Take in a new node; it has no fields yet."""
 
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
-        """A step of a backward pass: the cotangent of a node became those of its inputs, `own`."""
+        """Take in a step of a backward pass: the cotangent of a node became those of its inputs, `own`."""
 
     def leak(self, what: str, value: Any, node: Node | None) -> None:
-        """A value left the graph, that of a node; or the tensor that has it is given another one."""
+        """Take in a value that left the graph, that of a node; or whose tensor is given another one."""
 
 
 @dataclass(eq=False)
 class Observer:
-    """What was seen, in the order of time."""
+    """The observations of one thread, in the order of time."""
 
     places: ClassVar[bool] = True
 
@@ -172,7 +174,7 @@ class Observer:
         self.nodes.setdefault(self.count, []).append(node)
 
     def is_tracked(self, step: Step, index: int) -> bool:
-        """Whether a step took an input as something that gradients flow to."""
+        """Return whether a step took an input as something that gradients flow to."""
         recorded = next((node for node in self.nodes.get(step.order, ()) if node.op is step.op), None)
         return recorded is not None and isinstance(recorded.inputs[index], Node)
 
