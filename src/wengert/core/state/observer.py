@@ -67,7 +67,7 @@ class Observer:
         """Note that a backward pass begins from these nodes with their cotangents."""
 
     def pass_ends(self, found: Mapping[Any, Any] | None) -> None:
-        """Note that a backward pass has ended, with the cotangents of the nodes that it was for; None where it failed."""
+        """Note that a backward pass has ended, with the cotangents of its targets; None where it failed."""
 
     def leak(self, what: str, value: Any, node: Any) -> None:
         """Note that a value is about to leave the graph, that of a node; or its tensor is given another one."""
