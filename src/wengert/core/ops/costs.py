@@ -50,7 +50,8 @@ MATRIX_PRODUCT = Count("2 m n k", lambda node, specs, out: 2 * out.size * specs[
 
 
 def _sorting(node: Any, specs: Sequence[Any], out: Any) -> int:
-    return round(specs[0].size * log2_of(specs[0].shape[node.attrs.get("axis", -1)]))
+    x = specs[0]
+    return round(float(x.size) * log2_of(x.shape[node.attrs.get("axis", -1)]))
 
 
 SORTING = Count("n log2 n comparisons", _sorting)

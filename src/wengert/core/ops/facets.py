@@ -14,13 +14,13 @@ Binds = Literal["compared", "or", "xor", "and", "shifted", "sum", "product", "si
 
 
 class Count(NamedTuple):
-    """A rule that counts an op's operations: what it says in words, and `count(node, specs, out)` of a node.
+    """A rule that counts an op's operations: what it says in words, and `operations(node, specs, out)` of a node.
 
     `specs` are those of the operands, `out` that of the first result; the count may be a polynomial in unknown sizes.
     """
 
     words: str
-    count: Callable[[Any, Sequence[Any], Any], Any]
+    operations: Callable[[Any, Sequence[Any], Any], Any]
 
 
 class Form(NamedTuple):

@@ -79,7 +79,7 @@ NORM = "wg.sqrt((x * x).sum() + eps), or leave the row out: the norm has no deri
 SPREAD = "add eps under the root: wg.sqrt(wg.var(x) + eps); the deviation has no derivative where all values are equal"
 FEWER = "correction=0 (the population's variance), or more than one element"
 ROW = "keep one entry of every row finite (mask with -1e9 instead of -inf, or leave rows out that are masked whole)"
-POWER = "x * x or wg.square(x) for whole powers; wg.where(x > 0, wg.where(x > 0, x, 1.0) ** p, 0.0) for others"
+WHOLE_POWER = "x * x or wg.square(x) for whole powers; wg.where(x > 0, wg.where(x > 0, x, 1.0) ** p, 0.0) for others"
 PRODUCT = "the sum of logarithms, wg.exp(wg.log(x).sum()), for positive factors; rescale between factors for others"
 INFINITIES = "bound what grows before it is subtracted: wg.logsumexp and wg.log_softmax do it for exponentials"
 ABSORB = "choose the safe value before the operation, not after it: op(wg.where(ok, x, 1.0)), then wg.where(ok, y, 0.0)"
