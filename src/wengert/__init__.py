@@ -55,6 +55,7 @@ from .core.spec import (
     uint64,
 )
 from .core.tensor import Tensor, asarray, tensor
+from .execute import composites as _composites  # noqa: F401 (registers what compiles them)
 from .execute import interpreter as _interpreter  # noqa: F401 (makes graphs callable)
 from .ops.structure.dtypes import CONSTANTS as _CONSTANTS
 from .transforms.derivatives.backward import backward as _backward

@@ -1,4 +1,4 @@
-"""Why an operation gives NaN or infinity for finite numbers, and what to write instead, by what declarations say."""
+"""The cause of a NaN or an infinity, and what to write instead, by the declarations of ops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UPDATE = Cause(
 
 
 def diagnose(op: Op | None, numbers: Sequence[Any], out: Any, backward: bool, infinite: bool = False) -> Cause:
-    """The cause for an op whose inputs at the culprit are `numbers` and whose result there is `out`.
+    """Return the cause for an op whose inputs at the culprit are `numbers` and whose result there is `out`.
 
     `infinite` says that there are infinities among its inputs; of None, an op of the user's own, nothing is known.
     """

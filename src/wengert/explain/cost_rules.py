@@ -1,4 +1,4 @@
-"""How many operations a node takes, by what its op's declaration says (:mod:`wengert.core.ops.costs`).
+"""The operations that a node takes, by its op's declaration (:mod:`wengert.core.ops.costs`).
 
 One addition, multiplication or comparison of real numbers counts 1. Other elementwise functions count
 what a good implementation takes, rounded. A product of matrices counts an addition and a multiplication
@@ -27,7 +27,7 @@ class Flops(NamedTuple):
 
 
 def flops(node: Node) -> Flops:
-    """The operations of a node that is not composite."""
+    """Return the operations of a node that is not composite."""
     out = specs_of(node)[0]
     specs = [spec_of_input(e) for e in node.inputs]
     cost = cost_of(node.op)

@@ -85,7 +85,7 @@ def _node_to_sympy(sp: Any, node: Node, args: list[Any]) -> Any:
 
 
 def sympy_of(op: Op) -> Callable[..., Any] | str:
-    """The SymPy expression of SymPy, operands and attributes, as an op's declaration says; else why there is none."""
+    """Return the maker of an op's SymPy expression, from SymPy, operands and attributes; else why there is none."""
     return op.facets.get("sympy", f"it is no function of single numbers ({op.kind})")
 
 
@@ -222,7 +222,7 @@ def _from_node(node: Any, args: list[Expr], spec: Spec) -> Expr:
 
 @cache
 def _counterparts() -> Mapping[str, Op]:
-    """SymPy's functions, by name, that are one op each: those that an op's declaration makes of its bare operands."""
+    """Return SymPy's functions, by name, that are one op each: its declaration makes them of its bare operands."""
     sp = _sympy()
     found: dict[str, Op] = {}
     for op in TABLE.values():

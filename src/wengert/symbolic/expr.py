@@ -423,7 +423,7 @@ def _never_negative(f: Expr) -> bool:
 
 
 def _is_positive(op: Op) -> bool:
-    """Whether an op of numbers gives none below 0."""
+    """Return whether an op of numbers gives none below 0."""
     return op.kind == "elementwise" and op.algebra.range.startswith(("[0", "(0", "[1"))
 
 

@@ -129,7 +129,7 @@ for _name, _op in TABLE.items():
 
 
 def _negation(name: str) -> str:
-    """The comparison that is true of numbers where this one is false; "" for what is no comparison."""
+    """Return the comparison that is true of numbers where this one is false; "" for what is no comparison."""
     return TABLE[name].algebra.negation if name in TABLE else ""
 
 
@@ -221,7 +221,7 @@ def opposite(a: Expr, b: Expr) -> bool:
 
 
 def _order(name: str) -> bool | None:
-    """Whether a comparison holds of the smaller number and the larger one; None where it holds of both or neither."""
+    """Return whether a comparison holds of the smaller number and the larger one; None where it holds of both or neither."""
     if not _negation(name):
         return None
     upward, downward = (bool(TABLE[name].forward(*pair)) for pair in ((0, 1), (1, 0)))

@@ -248,7 +248,7 @@ def _latex_bracketed(piece: Piece, least: int) -> str:
 
 
 def latex_of(op: Op) -> Latex:
-    """How an op is written in LaTeX: what its declaration says, or as a function by its name."""
+    """Return the way an op is written in LaTeX: as declared, or as a function by its name."""
     return op.facets.get("latex", Latex(rf"\operatorname{{{_escaped(op.name)}}}"))
 
 

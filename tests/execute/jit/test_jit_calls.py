@@ -15,7 +15,7 @@ import pytest
 
 import wengert as wg
 from wengert import nn, optim
-from wengert.execute.jit.dispatch.fast import MISS
+from wengert.execute.jit.dispatch.program import MISS
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
 from wengert.execute.native.dispatch import code as entry_code

@@ -1,4 +1,4 @@
-"""What declarations say of costs: operations of elementary functions, and rules that several ops share.
+"""Costs for declarations: operations of elementary functions, and rules that several ops share.
 
 One addition, multiplication or comparison of real numbers counts 1, other functions what a good implementation takes,
 rounded.
@@ -18,12 +18,12 @@ DIVISION, TRANSCENDENTAL, POWER, SPECIAL = 4, 15, 30, 60
 
 
 def cost_of(op: Op) -> int | Count | None:
-    """What an op's declaration says of its cost; None where it says nothing and is not elementwise."""
+    """Return the cost that an op declares; None where it declares none and is not elementwise."""
     return op.facets.get("cost", SPECIAL if op.kind == "elementwise" else None)
 
 
 def cube(words: str, numerator: int, denominator: int = 1) -> Count:
-    """A multiple of n^3 for every matrix, of an op whose first operand is square."""
+    """Return the rule that counts a multiple of n^3 for every matrix, of an op whose first operand is square."""
 
     def count(node: Any, specs: Sequence[Any], out: Any) -> Any:
         x = specs[0]
@@ -33,7 +33,7 @@ def cube(words: str, numerator: int, denominator: int = 1) -> Count:
 
 
 def rectangle(words: str, a: int, b: int, c: int = 1) -> Count:
-    """(a m n^2 + b n^3) / c for every matrix, n the smaller size."""
+    """Return the rule that counts (a m n^2 + b n^3) / c for every matrix, n the smaller size."""
 
     def count(node: Any, specs: Sequence[Any], out: Any) -> Any:
         x = specs[0]
@@ -58,7 +58,7 @@ SORTING = Count("n log2 n comparisons", _sorting)
 
 
 def product_of(sizes: Iterable[Any]) -> Any:
-    """The product of sizes, of which some may be unknown."""
+    """Return the product of sizes, of which some may be unknown."""
     out: Any = 1
     for n in sizes:
         out = out * n
@@ -66,5 +66,5 @@ def product_of(sizes: Iterable[Any]) -> Any:
 
 
 def log2_of(n: Any) -> float:
-    """The binary logarithm of a size, 0 of no elements; GraphError where the size is unknown."""
+    """Return the binary logarithm of a size, 0 of no elements; raise GraphError where the size is unknown."""
     return math.log2(float(n) or 1.0)

@@ -1,4 +1,4 @@
-"""Facets: what single concerns of the library know of an op, said beside its declaration.
+"""Facets: the knowledge that single concerns of the library have of an op, given beside its declaration.
 
 `Op.facets` holds what a declaration says by keyword. Most ops say nothing about most concerns: the module that reads a
 facet has one accessor with the default for each kind of op, so that what is not said is known all the same.
@@ -24,7 +24,7 @@ class Count(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How a learner reads an op: its sign in a node, its formula, its derivative in each operand, and a sentence.
+    """The way a learner reads an op: its sign in a node, its formula, its derivative in each operand, and a sentence.
 
     Formulas are templates: {0} is the first operand, {out} the result; `^` raises and `_` lowers what follows. `binds`
     is how tightly the formula binds. A `|` in `local` separates the operands. `say` tells what the op does to the
@@ -46,7 +46,7 @@ class Infix(NamedTuple):
 
 
 class Latex(NamedTuple):
-    """How an op is written in LaTeX: as a function's name, between or before its operands, or as a form of its own.
+    """The way an op is written in LaTeX: as a function's name, between or before its operands, or as a form of its own.
 
     A form has holes, {0} for the first operand, and brings its own brackets.
     """
@@ -57,14 +57,14 @@ class Latex(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """Why a number is not finite, in words, and what to write instead."""
+    """The reason why a number is not finite, in words, and what to write instead."""
 
     text: str
     rewrite: str
 
 
 class Nonfinite(NamedTuple):
-    """Why an op gives NaN or infinity: of finite numbers, in its derivative, and of infinities among its inputs.
+    """The reasons why an op gives NaN or infinity: of finite numbers, in its derivative, and of infinities among its inputs.
 
     Each `forward` cause stands behind a rule, which sees the numbers that met (None where there is no single one) and
     the result; the first that holds is the cause.
@@ -89,7 +89,7 @@ ZeroGradient = Literal[
 
 
 class Facets(TypedDict, total=False):
-    """What a declaration may say of an op beside its facts.
+    """The statements about an op that its declaration may make beside its facts.
 
     Parameters
     ----------

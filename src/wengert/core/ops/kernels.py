@@ -1,16 +1,15 @@
 """The place of compiled code in eager execution: composites, and their derivatives, as one kernel.
 
-`core` knows nothing of what compiles. Here stands what the front doors of composites and reverse mode
-ask before they run NumPy, and when compiling begins to pay. Starting a compiler takes as long as a
-short script runs, so it is rented before it is bought, as a skier rents skis (Karlin et al. 1988,
-Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is what the start
-costs; never does the sum exceed twice what the better choice would have been. What is reckoned are
-numbers of elements, not measured times: the same program does the same in every run.
+`core` knows nothing of what compiles: that registers itself (:func:`register`). Here stands what the front
+doors of composites and reverse mode ask before they run NumPy, and when compiling begins to pay. Starting a
+compiler takes as long as a short script runs, so it is rented before it is bought, as a skier rents skis
+(Karlin et al. 1988, Algorithmica 3): NumPy computes until what it is reckoned to have spent on composites is
+what the start costs; never does the sum exceed twice what the better choice would have been. What is reckoned
+are numbers of elements, not measured times: the same program does the same in every run.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +18,7 @@ from ..errors import DTypeError, fail
 from .op import TABLE, Op
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..node import Node
 
@@ -27,19 +26,17 @@ if TYPE_CHECKING:
 PER_CALL, PER_ELEMENT = 5_000, 4
 # What it costs to load LLVM and to have the first kernels made, in the same nanoseconds.
 START = 400_000_000
-# The module that computes composites by compiled code, loaded at the end of the rent.
-PROVIDER = "wengert.execute.native.eager"
 
 
 class Kernels(Protocol):
-    """What may compute composites in NumPy's stead."""
+    """A provider of compiled code for composites and their derivatives."""
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The result of a composite (a tuple where it has several) for arrays; None to have NumPy do it."""
+        """Return the result of a composite (a tuple of several) for arrays; None to have NumPy compute it."""
         ...
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """The cotangents of a composite's wanted arguments, an entry for every argument; None to have NumPy do it.
+        """Return the cotangents of a composite's wanted arguments, an entry for each; None to have NumPy compute them.
 
         `ct` is the result's cotangent: an array, or a tuple of arrays and None for several results.
         Where the fact is a mask (`Route`) the entry is None.
@@ -48,27 +45,27 @@ class Kernels(Protocol):
 
 
 class Off:
-    """NumPy does everything."""
+    """The provider without kernels: NumPy computes everything."""
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """None."""
+        """Return None: NumPy computes the result."""
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """None."""
+        """Return None: NumPy computes the cotangents."""
 
 
 class Rented:
-    """NumPy does everything, until that has cost as much as the start of a compiler."""
+    """The provider that leaves everything to NumPy until that has cost as much as starting a compiler."""
 
     def __init__(self) -> None:
         self.spent = 0
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """None before the purchase."""
+        """Return None, and add up the cost, until the compiler is brought in."""
         return kernels.forward(op, values, attrs) if self._enough(values) else None
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """None before the purchase."""
+        """Return None, and add up the cost, until the compiler is brought in."""
         return kernels.pull(node, ct, saved, wanted) if self._enough(saved) else None
 
     def _enough(self, values: Sequence[Any]) -> bool:
@@ -81,7 +78,7 @@ class Rented:
 
 
 def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """What the front door of an op computes from arrays and numbers: by a kernel where there is one."""
+    """Return an op's result for arrays and numbers: by a kernel where there is one, else by its forward."""
     if op.kind == "composite" and is_fit(op) and not any(type(v) in (bool, int, float, complex) for v in values):
         found = kernels.forward(op, values, attrs)
         if found is not None:
@@ -90,7 +87,7 @@ def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def is_fit(op: Op) -> bool:
-    """Whether kernels may compute a composite.
+    """Return whether kernels may compute a composite.
 
     A user's own rules are not: they run as Python. One that draws has its position in the stream among
     its attributes, so every call would be another kernel.
@@ -99,17 +96,26 @@ def is_fit(op: Op) -> bool:
 
 
 def price(values: Sequence[Any]) -> int:
-    """What NumPy is reckoned to need for a composite of these arrays, in nanoseconds."""
+    """Return an estimate of NumPy's time for a composite of these arrays, in nanoseconds."""
     return PER_CALL + PER_ELEMENT * sum([getattr(v, "size", 0) for v in values])
+
+
+def register(provider: Callable[[bool], Kernels]) -> None:
+    """Say what makes compiled kernels: a function that is called at the end of the rent, when a compiler may be loaded.
+
+    Its argument says whether every call is compiled at once, or when it pays for its program.
+    """
+    global _provider
+    _provider = provider
 
 
 def _buy(at_once: bool) -> None:
     global kernels
-    kernels = importlib.import_module(PROVIDER).provider(at_once)
+    kernels = _provider(at_once)
 
 
 def set_eager_kernels(on: bool | None) -> None:
-    """Say whether composites outside `wg.jit` are computed by compiled kernels.
+    """Set whether composites outside `wg.jit` are computed by compiled kernels.
 
     Parameters
     ----------
@@ -133,4 +139,6 @@ def set_eager_kernels(on: bool | None) -> None:
         kernels = Rented() if on is None else Off()
 
 
+# Until something that compiles has registered, NumPy does everything.
+_provider: Callable[[bool], Kernels] = lambda at_once: Off()
 kernels: Kernels = Rented() if os.environ.get("WENGERT_EAGER_KERNELS") != "0" else Off()

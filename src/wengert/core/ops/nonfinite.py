@@ -1,4 +1,4 @@
-"""What declarations say of NaN and infinities: rules that tell causes apart, and advice that several ops share."""
+"""NaN and infinities for declarations: rules that tell causes apart, and advice that several ops share."""
 
 from __future__ import annotations
 
@@ -12,48 +12,48 @@ Rule = Callable[[Sequence[Any], Any], bool]
 
 
 def first(test: Callable[[Any], bool]) -> Rule:
-    """A rule that holds where the first number is known and passes a test."""
+    """Return a rule that holds where the first number is known and passes a test."""
     return lambda xs, out: bool(xs) and xs[0] is not None and test(xs[0])
 
 
 def second(test: Callable[[Any], bool]) -> Rule:
-    """A rule that holds where the second number is known and passes a test."""
+    """Return a rule that holds where the second number is known and passes a test."""
     return lambda xs, out: len(xs) > 1 and xs[1] is not None and test(xs[1])
 
 
 def real_part(x: Any) -> float:
-    """The real part of a number."""
+    """Return the real part of a number."""
     return x.real if isinstance(x, complex) else float(x)
 
 
 def always(xs: Sequence[Any], out: Any) -> bool:
-    """The rule that holds always: a last, or an only, cause."""
+    """Return True: the rule of a last, or an only, cause."""
     return True
 
 
 def gives_nan(xs: Sequence[Any], out: Any) -> bool:
-    """Whether the result is NaN."""
+    """Return whether the result is NaN."""
     return bool(out != out)
 
 
 def infinity_chosen(xs: Sequence[Any], out: Any) -> bool:
-    """Whether one of the operands after the first is not finite."""
+    """Return whether one of the operands after the first is not finite."""
     return any(x is not None and not _finite(x) for x in xs[1:])
 
 
 def zero_times_infinity(xs: Sequence[Any], out: Any) -> bool:
-    """Whether there is a 0 and what is not finite."""
+    """Return whether there is a 0 and what is not finite."""
     known = [x for x in xs if x is not None]
     return any(x == 0 for x in known) and any(not _finite(x) for x in known)
 
 
 def two_infinities(xs: Sequence[Any], out: Any) -> bool:
-    """Whether neither of two operands is finite."""
+    """Return whether neither of two operands is finite."""
     return len(xs) > 1 and all(x is not None and not _finite(x) for x in xs[:2])
 
 
 def overflowed(xs: Sequence[Any], out: Any) -> bool:
-    """Whether all operands are finite: the result is beyond the range."""
+    """Return whether all operands are finite: the result is beyond the range."""
     return all(x is None or _finite(x) for x in xs)
 
 

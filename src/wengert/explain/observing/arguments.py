@@ -73,6 +73,7 @@ def tracked(x: Any) -> tuple[Tensor, Tensor]:
 
 
 def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
+    """Return the names of a function's first `count` parameters, `x0`, `x1`, ... where it has none."""
     try:
         names = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is not p.KEYWORD_ONLY]
     except (TypeError, ValueError):

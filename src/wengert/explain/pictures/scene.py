@@ -267,7 +267,7 @@ class _Words:
             return f"result {node.attrs['index']}", ""
         literals = [e for e in node.inputs if not isinstance(e, Node)]
         symbol = _sign(node.op)
-        if symbol is not None and len(literals) == 1 and len(node.inputs) == 2:
+        if symbol and len(literals) == 1 and len(node.inputs) == 2:
             text = _short(literals[0])
             return (f"{symbol} {text}" if isinstance(node.inputs[0], Node) else f"{text} {symbol}"), ""
         title = _shortened(symbol or node.op.name)
@@ -305,7 +305,7 @@ class _Words:
 
 
 def _sign(op: Op) -> str:
-    """The sign of what Python writes with an operator, where it is one character; "" of others."""
+    """Return the sign of what Python writes with an operator, where it is one character; "" of others."""
     sign = op.facets["form"].symbol if "infix" in op.facets and "form" in op.facets else ""
     return sign if len(sign) == 1 else ""
 

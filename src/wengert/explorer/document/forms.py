@@ -1,4 +1,4 @@
-"""How operations are shown and spoken of, by the op table.
+"""The way operations are shown and spoken of, by the op table.
 
 A declaration says sign, formula, local derivatives and a sentence for the ops that people write down with signs (see
 :class:`wengert.core.ops.facets.Form`). Everything else follows from the op table: the pattern of the backward step from
@@ -24,7 +24,7 @@ _BINDS: Mapping[Binds, int] = {"sum": 1, "product": 2, "sign": 3, "power": 4, "a
 
 
 def form_of(op: Op) -> Form:
-    """How a learner reads an op: what its declaration says, or its name."""
+    """Return the way a learner reads an op: as declared, or by its name."""
     return op.facets.get("form", Form(_word(op.name)))
 
 

@@ -72,7 +72,7 @@ def _einsum(*xs: Any, subscripts: str) -> Any:
 
 @lru_cache(1024)
 def _path(subscripts: str, shapes: tuple[Shape, ...]) -> list[tuple[int, ...]]:
-    """The order in which to contract, pair by pair, from NumPy's greedy search."""
+    """Return the order in which to contract, pair by pair, from NumPy's greedy search."""
     like = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
     path: list[tuple[int, ...]] = np.einsum_path(subscripts, *like, optimize="greedy")[0][1:]
     return path
@@ -95,7 +95,7 @@ def _several(xs: list[Any], terms: list[str], out: str, path: list[tuple[int, ..
 
 
 def _pair(x: Any, in_x: str, y: Any, in_y: str, out: str) -> Any:
-    """Two operands contracted as one stack of matrix products."""
+    """Return two operands contracted as one stack of matrix products."""
     x, in_x = _summed(x, in_x, in_y + out)
     y, in_y = _summed(y, in_y, in_x + out)
     stack = [a for a in in_x if a in in_y and a in out]
@@ -119,7 +119,7 @@ def _pair(x: Any, in_x: str, y: Any, in_y: str, out: str) -> Any:
 
 
 def _summed(x: Any, term: str, wanted: str) -> tuple[Any, str]:
-    """`x` summed over the letters that nothing else names."""
+    """Return `x` summed over the letters that nothing else names."""
     axes = tuple(i for i, letter in enumerate(term) if letter not in wanted)
     if not axes:
         return x, term
@@ -131,7 +131,7 @@ def _arranged(x: Any, term: str, order: tuple[str, ...]) -> Any:
 
 
 def _einsum_transpose(ct: Any, xs: Any, index: int, subscripts: str, xs_shape: Any) -> Any:
-    """The cotangent of operand `index`: an einsum of the result's and the other operands."""
+    """Return the cotangent of operand `index`: an einsum of the result's and the other operands."""
     terms, out = _terms(subscripts)
     target = terms[index]
     others = [i for i in range(len(terms)) if i != index]
@@ -148,7 +148,7 @@ def _einsum_transpose(ct: Any, xs: Any, index: int, subscripts: str, xs_shape: A
 
 
 def _canonical(terms: Sequence[str], out: str) -> str:
-    """The subscripts with letters in order of first appearance."""
+    """Return the subscripts with letters in order of first appearance."""
     names = dict(zip(dict.fromkeys("".join(terms) + out), string.ascii_letters))
     renamed = ("".join(names[letter] for letter in term) for term in (*terms, out))
     *left, right = renamed
@@ -169,7 +169,7 @@ _SAMPLES: list[tuple[str, tuple[Shape, ...]]] = [
 
 
 def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
-    """The oracle: every operand along all letters, multiplied and summed."""
+    """Return the oracle's result: every operand along all letters, multiplied and summed."""
     terms, out = _terms(subscripts)
     letters = sorted(set("".join(terms)))
     total: Any = 1.0
@@ -185,7 +185,7 @@ def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
 
 
 def _operations(node: Any, specs: Sequence[Spec], out: Spec) -> Any:
-    """Operands two at a time, in NumPy's greedy order: for each combination of letters a product, and a sum."""
+    """Count operands two at a time, in NumPy's greedy order: for each combination of letters a product, and a sum."""
     inputs, right = _terms(node.attrs["subscripts"])
     terms = list(inputs)
     sizes = {letter: n for term, spec in zip(terms, specs, strict=True) for letter, n in zip(term, spec.shape)}
@@ -235,7 +235,7 @@ def _bad(subscripts: str, why: str, mend: str = "") -> NoReturn:
 
 
 def _letters_of(term: str, x: Tensor, subscripts: str, free: Sequence[str]) -> str:
-    """An operand's letters, one for each axis, the ellipsis spelled with the last of the `free` ones."""
+    """Return an operand's letters, one for each axis, the ellipsis spelled with the last of the `free` ones."""
     plain = term.replace("...", "", 1)
     if not plain.isascii() or not all(c.isalpha() for c in plain):
         _bad(subscripts, f"the term {term!r} holds more than letters and one '...'")
@@ -248,7 +248,7 @@ def _letters_of(term: str, x: Tensor, subscripts: str, free: Sequence[str]) -> s
 
 
 def _read(subscripts: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
-    """The letters of every operand and of the result, without ellipses."""
+    """Return the letters of every operand and of the result, without ellipses."""
     text = "".join(subscripts.split())
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -288,7 +288,7 @@ def _common_sizes(terms: Sequence[str], operands: Sequence[Tensor], subscripts: 
 
 
 def _take_diagonals(x: Tensor, term: str, subscripts: str) -> tuple[Tensor, str]:
-    """Letters that stand twice in one operand replaced by its diagonal."""
+    """Return an operand with letters that stand twice in it replaced by its diagonal."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             i = term.index(letter)
@@ -303,7 +303,7 @@ def _take_diagonals(x: Tensor, term: str, subscripts: str) -> tuple[Tensor, str]
 
 
 def _squeeze_broadcast(x: Tensor, term: str, sizes: dict[str, int]) -> tuple[Tensor, str]:
-    """Axes of size 1 that stand for a larger size left out: the operand does not depend on them."""
+    """Return an operand without axes of size 1 that stand for a larger size: it does not depend on them."""
     kept = [(letter, n) for letter, n in zip(term, x.shape) if n == sizes[letter]]
     if len(kept) == len(term):
         return x, term
@@ -312,7 +312,7 @@ def _squeeze_broadcast(x: Tensor, term: str, sizes: dict[str, int]) -> tuple[Ten
 
 @public
 def einsum(subscripts: str, *operands: Any) -> Tensor:
-    """Einstein summation over index letters (NumPy).
+    """Return a sum of products over index letters, by Einstein's convention (NumPy).
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def _contract(tensors: Sequence[Tensor], terms: Sequence[str], out: str) -> Tens
 
 @public
 def tensordot(x: Any, y: Any, /, *, axes: Any = 2) -> Tensor:
-    """The sum of products over several axes of each (Array API, NumPy).
+    """Return the sum of products over several axes of each (Array API, NumPy).
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def _paired_axes(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int]]
 
 @public(method=True)
 def outer(x: Any, y: Any) -> Tensor:
-    """All products of an element of `x` and one of `y`, which are flattened (NumPy).
+    """Return all products of an element of `x` and one of `y`, which are flattened (NumPy).
 
     >>> import wengert as wg
     >>> wg.outer(wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0]))
@@ -430,7 +430,7 @@ def outer(x: Any, y: Any) -> Tensor:
 
 @public
 def kron(x: Any, y: Any) -> Tensor:
-    """The Kronecker product: every element of `x` times all of `y` (NumPy).
+    """Return the Kronecker product: every element of `x` times all of `y` (NumPy).
 
     >>> import wengert as wg
     >>> wg.kron(wg.tensor([1.0, 10.0]), wg.tensor([1.0, 2.0]))
@@ -446,7 +446,7 @@ def kron(x: Any, y: Any) -> Tensor:
 
 @public(method=True)
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
-    """The sum of a diagonal of the matrices in two axes (NumPy, PyTorch).
+    """Return the sum of a diagonal of the matrices in two axes (NumPy, PyTorch).
 
     `dtype` is that of the sum, as in :func:`wengert.sum`: else that of `x`, but booleans and small integers
     widen to 64 bits. Raises ShapeError.

@@ -73,7 +73,7 @@ tan = elementwise(
 
 
 def _asin_partial(x: Any) -> Any:
-    """1 / sqrt(1 - x*x), factored: accurate near the ends, and on the right branch in the complex plane."""
+    """Return 1 / sqrt(1 - x*x), factored: accurate near the ends, and on the right branch in the complex plane."""
     return reciprocal(sqrt(1.0 - x) * sqrt(1.0 + x))
 
 
@@ -128,7 +128,7 @@ atan = elementwise(
 
 
 def _over_square(x: Any, y: Any) -> Any:
-    """x / (x*x + y*y) without overflow on the way."""
+    """Return x / (x*x + y*y) without overflow on the way."""
     radius = hypot(x, y)
     return x / radius / radius
 

@@ -1,4 +1,4 @@
-"""Classes that do not exist, probabilities that are none: what loops take as it is, they also check.
+"""Checks of fused loops: indices out of range, classes that do not exist, numbers that are no probabilities.
 
 A loop compares an index with every place along an axis, so a wrong one would pass unseen; so would a number
 that is no probability. How many are wrong becomes one more result of the graph; where it is not 0, the
@@ -23,14 +23,14 @@ from ..plan.plan import HostCall, View
 
 
 class Check(NamedTuple):
-    """`wrong` counts the elements of `given` that the node `of` refuses."""
+    """A check: `wrong` counts the elements of `given` that the node `of` refuses."""
 
     of: Node
     given: Node
     wrong: Node
 
     def call(self, when: View) -> HostCall:
-        """The step that raises the error where one of the numbers in `when` is not 0; it reads the index."""
+        """Return the step that raises the error where one of the numbers in `when` is not 0; it reads the index."""
         if self.of.op is _PLACE:
             return range_call(self.of.attrs["name"], (_size(self.of),), self.of.attrs["axis"], when)
         return check_call(self.of, when)
@@ -53,7 +53,7 @@ _PLACE = Op(
 
 
 def place_from_start(index: Node, size: int, axis: int, like: Node) -> Node:
-    """An index that may count from the end, counted from the start, as int32; one that is no place is none there."""
+    """Return an index that may count from the end, counted from the start, as int32; no valid place if it has none."""
     if _is_checked(index, size):
         return build("cast", (index,), like, dtype=int32)
     attrs = {"name": called(like), "axis": axis}
@@ -61,7 +61,7 @@ def place_from_start(index: Node, size: int, axis: int, like: Node) -> Node:
 
 
 def called(node: Node) -> str:
-    """What the user called: the outermost composite that the node stands in, or the op itself."""
+    """Return what the user called: the outermost composite that the node stands in, or the op itself."""
     name, scope = node.op.name, node.scope
     while scope is not None:
         if scope.kind == "composite":
@@ -71,7 +71,7 @@ def called(node: Node) -> str:
 
 
 def checked(graph: Graph) -> tuple[Graph, list[Check]]:
-    """The graph with what its checks need as further outputs, and the checks."""
+    """Return the graph with what its checks need as further outputs, and the checks."""
     checks = []
     for node in graph.nodes:
         given = node.inputs[0] if node.op.name in _CHECKED else None
@@ -88,14 +88,14 @@ _LAYS_OUT = frozenset({"reshape", "broadcast", "permute", "cast"})
 
 
 def _size(node: Node) -> int:
-    """How many places or classes there are."""
+    """Return the number of places or classes."""
     names = {"one_hot": "num_classes", "class_index": "classes"}
     size: int = node.inputs[1] if node.op is _PLACE else node.attrs[names[node.op.name]]
     return size
 
 
 def _is_checked(index: Node, size: int) -> bool:
-    """Whether an index was taken from one that has a check of its own, for an axis no longer than this one."""
+    """Return whether an index was taken from one that is checked itself, for an axis no longer than this one."""
     while index.op.name in _LAYS_OUT and isinstance(index.inputs[0], Node):
         index = index.inputs[0]
     return index.op.name in ("class_index", "place") and _size(index) <= size
@@ -106,7 +106,7 @@ def _is_known(node: Node, given: Node) -> bool:
 
 
 def _outside(node: Node, index: Node) -> Node:
-    """Which elements of the index are no place, or no class; which numbers are no probabilities."""
+    """Return the mask of wrong elements: indices of no place or class, numbers that are no probabilities."""
     if node.op.name == "probability":
         return build("logical_or", (build("less", (index, 0), node), build("greater", (index, 1), node)), node)
     size = _size(node)
