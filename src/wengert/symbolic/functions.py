@@ -221,7 +221,7 @@ def opposite(a: Expr, b: Expr) -> bool:
 
 
 def _order(name: str) -> bool | None:
-    """Return whether a comparison holds of the smaller number and the larger one; None where it holds of both or neither."""
+    """Return whether a comparison holds of the smaller number and the larger; None where of both, or of neither."""
     if not _negation(name):
         return None
     upward, downward = (bool(TABLE[name].forward(*pair)) for pair in ((0, 1), (1, 0)))

@@ -64,7 +64,7 @@ class Cause(NamedTuple):
 
 
 class Nonfinite(NamedTuple):
-    """The reasons why an op gives NaN or infinity: of finite numbers, in its derivative, and of infinities among its inputs.
+    """The reasons why an op gives NaN or infinity: of finite numbers, in its derivative, of infinities that it takes.
 
     Each `forward` cause stands behind a rule, which sees the numbers that met (None where there is no single one) and
     the result; the first that holds is the cause.
