@@ -24,11 +24,8 @@ UNFINISHED = {
     "interop",
     "nn",
     "optim",
-    "passes",
     "solve",
-    "symbolic",
     "train",
-    "transforms",
 }
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

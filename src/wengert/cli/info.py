@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, dict[str, Any]]:
-    """The facts, by section."""
+    """Return the facts, by section."""
     return {
         "versions": {
             "wengert": __version__,

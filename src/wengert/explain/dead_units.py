@@ -17,8 +17,7 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from ..transforms.derivatives.reverse import backward_pass
 from .observing.arguments import tensors_of, tracked
-from .observing.observe import observing
-from .observing.observer import Observer, Pull, Step
+from .observing.events import Events, Pull, Step, observed
 
 _BAR = 20
 
@@ -68,7 +67,7 @@ class LayerUnits:
 
 @dataclass(frozen=True)
 class DeadUnits:
-    """What :func:`dead_units` found, layer by layer. True where some unit never reacts."""
+    """The result of :func:`dead_units`, layer by layer. True where some unit never reacts."""
 
     layers: tuple[LayerUnits, ...]
     samples: int
@@ -91,7 +90,7 @@ class DeadUnits:
 def dead_units(
     model: Callable[..., Any], data: Any, loss: Callable[..., Any] | None = None, *, threshold: float = 1e-3
 ) -> DeadUnits:
-    """Which units never react to the data, in every activation of a model.
+    """Find the units that never react to the data, in every activation of a model.
 
     Parameters
     ----------
@@ -144,7 +143,7 @@ def _one_batch(
 ) -> None:
     token = set_mode(get_mode().with_grad(True))
     try:
-        with observing() as seen, np.errstate(all="ignore"):
+        with observed() as seen, np.errstate(all="ignore"):
             _leaf, given = (x, x) if x.requires_grad or category(x.dtype) < 2 else tracked(x)
             out = model(given)
             target = out if loss is None else loss(out, *rest)
@@ -188,7 +187,7 @@ class _Count:
 
 
 def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """The derivative of an activation at every element, by its own rule."""
+    """Return the derivative of an activation at every element, by its own rule."""
     x, _ = tracked(np.asarray(inputs[0]))
     bounds = [asarray(v) if isinstance(v, (np.ndarray, np.generic)) else v for v in inputs[1:]]
     y = op.front(x, *bounds, **attrs)
@@ -197,8 +196,8 @@ def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) ->
     return np.zeros(y.shape) if slope is None else np.asarray(slope, np.float64)
 
 
-def _gradient(step: Step, seen: Observer) -> Any:
-    """The gradient that arrived before this activation in the backward pass."""
+def _gradient(step: Step, seen: Events) -> Any:
+    """Return the gradient that arrived before this activation in the backward pass."""
     for pull in seen.pulls:
         if pull.node.op is step.op and _is_of(pull, step):
             return next(iter(pull.grads.values()), None)

@@ -1,4 +1,4 @@
-"""Numbers that are not finite, and where in an array they are."""
+"""Tests for numbers that are not finite, and their positions in arrays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def alike(a: Any, b: Any) -> bool:
 
 
 def first_bad(value: Any) -> Index | None:
-    """The index of the first element that is not finite."""
+    """Return the index of the first element that is not finite."""
     if isinstance(value, (tuple, list)):
         return next((b for b in map(first_bad, value) if b is not None), None)
     if value is None:
@@ -63,5 +63,5 @@ def replaced(value: Any, substitute: float) -> Any:
 
 
 def aligned(shape: tuple[int, ...], at: Index) -> Index:
-    """The index, in an operand of `shape`, of what broadcasts to `at`."""
+    """Return the index, in an operand of `shape`, of the element that broadcasts to `at`."""
     return tuple(0 if size == 1 else i for size, i in zip(shape, at[len(at) - len(shape) :], strict=True))

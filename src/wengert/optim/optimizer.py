@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..core.ops.record import same_value
 from ..core.spec import DType, category, float32, real_dtype
 from ..core.standins import present
 from ..core.state.cells import ArrayCell, Cell, TensorCell
+from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
 from ..core.tensor import Tensor, asarray, wrap
 from .cells import CountCell, OptionCell, Options, changes_of
@@ -29,6 +31,7 @@ Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
 State = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Group]
+_Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 
 # What is not part of an optimiser's state, but there for compiled functions.
 _FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together")
@@ -81,6 +84,8 @@ class Optimizer:
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
+        if observers and (seen := observer()) is not None:
+            seen.optimizing(self, False)
 
     def _forget(self) -> None:
         """What compiled functions keep here, the cells of a trace at work, and what the static part was made of."""
@@ -170,7 +175,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        todo: list[tuple[Tensor, Array, Group]] = []
+        todo: list[_Update] = []
         for group in self.param_groups:
             for p in group["params"]:
                 grad = p.grad
@@ -182,14 +187,36 @@ class Optimizer:
                 else:
                     todo.append((p, _array(grad, p), group))
         if todo:
-            undisturbed(lambda: self._step_all(todo))
+            if observers and (seen := observer()) is not None:
+                self._observed_step(seen, todo)
+            else:
+                undisturbed(lambda: self._step_all(todo, self._step_one))
+        if observers and (seen := observer()) is not None:
+            seen.optimizing(self, True)
         return loss
 
-    def _step_all(self, todo: Sequence[tuple[Tensor, Array, Group]]) -> None:
+    def _step_all(self, todo: Sequence[_Update], step_one: Callable[[Tensor, Array, Group], None]) -> None:
         # Overflow and NaN are values that the parameters show, not warnings.
         with np.errstate(all="ignore"):
             for p, g, group in todo:
-                self._step_one(p, -g if group.get("maximize", False) else g, group)
+                step_one(p, -g if group.get("maximize", False) else g, group)
+
+    def _observed_step(self, seen: Observer, todo: Sequence[_Update]) -> None:
+        """Update as `_step_all` does, and tell an observer when all of it is done, whatever it makes of that."""
+        found: list[tuple[Tensor, Array, Array, Array, float, float]] = []
+
+        def step_one(p: Tensor, grad: Array, group: Group) -> None:
+            before, start = p._data, perf_counter()
+            self._step_one(p, grad, group)
+            found.append((p, before, grad, p._data, start, perf_counter()))
+
+        seen.quiet += 1
+        try:
+            undisturbed(lambda: self._step_all(todo, step_one))
+        finally:
+            seen.quiet -= 1
+        for update in found:
+            seen.updated(*update)
 
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
         owned = _is_sole_owner(p)

@@ -1,4 +1,4 @@
-"""Recording a run: what every thread of a program does, written down as it happens.
+"""The recorder of runs: it writes down what every thread of a program does, as it happens.
 
 Each thread has a `Tape`, to which it appends plain tuples and the nodes that came to be: everything
 else (values in numbers, spans, scopes) is worked out afterwards (see :mod:`wengert.explorer.recording.recording`).
@@ -23,11 +23,9 @@ from ...core.mode import Mode, get_mode
 from ...core.node import Node
 from ...core.ops.op import Op
 from ...core.state import locks
+from ...core.state.observer import OVER, Observer, observing_all
 from ...core.tensor import Tensor
-from ...explain.observing import observe
-from ...explain.observing.observer import OVER
 from ...optim.optimizer import Optimizer
-from ...transforms.derivatives import reverse
 
 # Code whose frames are entered again from other places: what calls them is looked up every time.
 _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators (inspect.CO_*)
@@ -42,7 +40,7 @@ _tuple: Any = tuple.__new__
 
 
 class Activation:
-    """One run of a piece of the user's code: a call of a function.
+    """One activation of a piece of the user's code: a call of a function.
 
     `parent` called it, at instruction `at`; None for what the recording began in. Two calls from the
     same place are two activations.
@@ -132,27 +130,25 @@ class Pass(NamedTuple):
 Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
 
 
-class Tape:
-    """What one thread did, in order."""
+class Tape(Observer):
+    """The record of one thread's operations, in order."""
 
     __slots__ = (
-        "activation", "append", "entries", "frame", "known", "made", "node", "quiet", "recorder", "stack", "thread"
+        "activation", "append", "entries", "first", "frame", "known", "recorder", "stack", "thread",
     )  # fmt: skip
 
-    places = False
-
     def __init__(self, recorder: Recorder, thread: int) -> None:
+        super().__init__()
         self.recorder = recorder
         self.thread = thread
         self.entries: list[Entry] = []
-        self.append = self.made = self.entries.append
-        self.quiet = 0
-        self.node: Node | None = None
+        self.append = self.entries.append
         # The call stack as it was: frames, the activation each is (in), and the innermost user frame there.
         self.stack: list[tuple[FrameType, Activation | None, FrameType | None]] = []
         self.known: dict[int, int] = {}
         self.frame: FrameType | None = None
         self.activation: Activation | None = None
+        self.first: list[int] = []  # where the entries of the backward passes in progress begin
 
     # -- what the engines tell
 
@@ -170,6 +166,9 @@ class Tape:
         entry = op, inputs, out, attrs, self.activation, offset, get_mode(), start, end, self.node, node
         self.append(_tuple(Ran, entry))
 
+    def made(self, node: Node) -> None:
+        self.append(node)
+
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
         self.append(_tuple(Pulled, (node, ct, saved, own, recording, start, perf_counter())))
 
@@ -184,6 +183,27 @@ class Tape:
             self.recorder.assigned = True
         self.append(Leaked(what, value, node, self.activation, offset, perf_counter()))
 
+    def pass_begins(self, roots: Sequence[tuple[Node, Any]]) -> None:
+        self.recorder.variables = _variables(self)
+        self.first.append(len(self.entries))
+        self.append(Pass(tuple(roots), perf_counter()))
+
+    def pass_ends(self, found: Mapping[Node, Any] | None) -> None:
+        first = self.first.pop()
+        self.append(Pass((), perf_counter(), _standing(found or ())))
+        if found is not None:
+            self.recorder.passed(self, first)
+
+    def optimizing(self, optimizer: Optimizer, stepped: bool) -> None:
+        parameters = [p.node for group in optimizer.param_groups for p in group["params"] if p.node is not None]
+        self.recorder.optimized.update(parameters)
+        self.append(Optimizing(parameters, stepped, perf_counter()))
+        if stepped:
+            self.recorder.updated()
+
+    def updated(self, parameter: Tensor, before: Any, gradient: Any, after: Any, start: float, end: float) -> None:
+        self.append(Updated(parameter.node, before, gradient, after, start, end))
+
     # -- the call stack
 
     def begin(self, frame: FrameType | None) -> None:
@@ -195,7 +215,7 @@ class Tape:
         self.known = {id(entry[0]): i for i, entry in enumerate(self.stack)}
 
     def close(self) -> None:
-        """The recording is over: nothing more is written, no frame is held."""
+        """End the recording: nothing more is written, no frame is held."""
         self.quiet = OVER
         self.stack.clear()
         self.known.clear()
@@ -238,7 +258,7 @@ class Moment(NamedTuple):
 
 
 class Recorder:
-    """All threads' tapes of one run. With `step` that step of a training run is kept, else the last whole one."""
+    """The tapes of all threads of one run. With `step` that step of a training run is kept, else the last whole one."""
 
     def __init__(self, step: int | None = None) -> None:
         self.wanted = step
@@ -257,7 +277,7 @@ class Recorder:
         self._updated: Moment | None = None  # the end of an optimiser's step, after which another step begins
 
     def join(self) -> Tape:
-        """A tape for this thread; one that nobody reads, where what was wanted is there."""
+        """Return a tape for this thread; one that nobody reads, where what was wanted is there."""
         with self._lock:
             tape = Tape(self, len(self.tapes))
             if self._stopped:
@@ -272,20 +292,20 @@ class Recorder:
         return self.steps if self.steps or self.wanted is not None or self._updated is not None else None
 
     def notes(self) -> list[str]:
-        """What a reader of the recording should know of the step that was kept."""
+        """Return what a reader of the recording should know of the step that was kept."""
         if self.wanted is None or self._stopped or self.steps == self.wanted:
             return []
         return [f"There is no step {self.wanted}: shown is the last one, step {self.steps}."]
 
     @property
     def has_passed(self) -> bool:
-        """Whether a backward pass has been seen that was not itself recorded."""
+        """True where a backward pass has been seen that was not itself recorded."""
         return self._passed is not None or self.steps > 0
 
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
         """Record what the program does inside the block, in all its threads."""
-        with observe.watch(self.join, _WATCHED):
+        with observing_all(self.join):
             self.tapes[0].begin(sys._getframe())
             self.began = perf_counter()
             try:
@@ -298,7 +318,7 @@ class Recorder:
     # -- steps
 
     def passed(self, tape: Tape, first: int) -> None:
-        """A backward pass has ended, whose entries begin at `first` on this tape."""
+        """Record that a backward pass has ended, whose entries begin at `first` on this tape."""
         pulled = [e for e in tape.entries[first:] if type(e) is Pulled]
         if any(p.recorded for p in pulled):
             return  # an intermediate value: what is computed from it goes on
@@ -315,21 +335,15 @@ class Recorder:
                 self._passes += 1
         self._updated, self._passed, self._pass_end, self.assigned = None, nodes, self._here(), False
 
-    def optimizing(self, tape: Tape, optimizer: Optimizer, steps: bool) -> None:
-        """An optimiser was made, or takes a step."""
-        parameters = [p.node for group in optimizer.param_groups for p in group["params"] if p.node is not None]
-        self.optimized.update(parameters)
-        tape.append(Optimizing(parameters, steps, perf_counter()))
-
     def updated(self) -> None:
-        """An optimiser's step has ended."""
+        """Record that an optimiser's step has ended."""
         if self._passed is not None:
             self._updated = self._here()
             if self.wanted == self.steps:
                 self._stop()
 
     def settle(self, failed: bool) -> None:
-        """The program has ended: what it did after its last whole step is left out, unless it failed there."""
+        """End the program: what it did after its last whole step is left out, unless it failed there."""
         if self._updated is None or self._stopped:
             return
         if failed:
@@ -341,7 +355,7 @@ class Recorder:
         return Moment(perf_counter(), [len(tape.entries) for tape in self.tapes])
 
     def _step_ends(self, moment: Moment, needed: Collection[Node] = ()) -> None:
-        """A step is whole, which ended at this moment; if it is not the one to keep it is let go.
+        """End a step, at this moment; if it is not the one to keep it is let go.
 
         What made the nodes that are `needed` stays: a generator's forward pass may be older than the critic's step.
         """
@@ -370,7 +384,7 @@ class Recorder:
 
 
 def _makers(entries: Sequence[Entry], nodes: Collection[Node]) -> list[Entry]:
-    """The operations that made these nodes, each with the node that follows it."""
+    """Return the operations that made these nodes, each with the node that follows it."""
     found: list[Entry] = []
     if not nodes:
         return found
@@ -381,7 +395,7 @@ def _makers(entries: Sequence[Entry], nodes: Collection[Node]) -> list[Entry]:
 
 
 def made_by(entries: Sequence[Entry], at: int) -> Node | None:
-    """The node that an operation made: it knows, or the tape has it next."""
+    """Return the node that an operation made: it knows, or the tape has it next."""
     entry = entries[at]
     assert isinstance(entry, Ran)
     node = entry.node
@@ -394,46 +408,19 @@ def made_by(entries: Sequence[Entry], at: int) -> Node | None:
 
 
 def _adds_up(pulled: Sequence[Pulled]) -> bool:
-    """Whether a backward pass has come to a leaf that has a gradient already: several passes make one update."""
+    """Return whether a backward pass came to a leaf that has a gradient already: several passes make one update."""
     leaves = {entry for p in pulled for entry in p.own if entry.op.kind == "leaf"}
     return any((owner := leaf.variable) is not None and owner.grad is not None for leaf in leaves)
 
 
-# -- what is watched beside operations
-
-
-def _tape() -> Tape | None:
-    seen = observe.watching()
-    return seen if isinstance(seen, Tape) else None
-
-
-def _watch_passes(name: str, original: Any) -> Any:
-    def walk(roots: Any, *more: Any) -> Any:
-        tape = _tape()
-        if tape is None:
-            return original(roots, *more)
-        tape.recorder.variables = _variables(tape)
-        first = len(tape.entries)
-        tape.append(Pass(tuple(roots), perf_counter()))
-        found: dict[Node, Any] = {}
-        try:
-            found = original(roots, *more)
-        finally:
-            tape.append(Pass((), perf_counter(), _standing(found)))
-        tape.recorder.passed(tape, first)
-        return found
-
-    return walk
-
-
 def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
-    """Those of the leaves that have a gradient other than 0, before what came to them now is added."""
+    """Return those of the leaves that have a gradient other than 0, before what came to them now is added."""
     grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
     return frozenset(leaf for leaf, grad in grads if grad is not None and grad._data is not None and grad._data.any())
 
 
 def _variables(tape: Tape) -> dict[str, Any]:
-    """What the variables of the program's functions hold that are being called; those of inner calls hide others."""
+    """Return the variables of the program's functions that are being called; inner calls hide outer ones."""
     outside = {id(frame) for frame, activation, _ in tape.stack if activation is None}
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(2)
@@ -442,50 +429,3 @@ def _variables(tape: Tape) -> dict[str, Any]:
             frames.append(frame)
         frame = frame.f_back
     return {name: value for frame in reversed(frames) for name, value in frame.f_locals.items()}
-
-
-def _watch_optimizers(name: str, original: Any) -> Any:
-    def made(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        tape = _tape()
-        if tape is not None:
-            tape.recorder.optimizing(tape, self, False)
-
-    return made
-
-
-def _watch_steps(name: str, original: Any) -> Any:
-    def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        found = original(self, *args, **kwargs)
-        tape = _tape()
-        if tape is not None:
-            tape.recorder.optimizing(tape, self, True)
-            tape.recorder.updated()
-        return found
-
-    return step
-
-
-def _watch_updates(name: str, original: Any) -> Any:
-    def update(self: Optimizer, parameter: Tensor, gradient: Any, group: Any) -> None:
-        tape = _tape()
-        if tape is None:
-            original(self, parameter, gradient, group)
-            return
-        before, start = parameter._data, perf_counter()
-        tape.quiet += 1
-        try:
-            original(self, parameter, gradient, group)
-        finally:
-            tape.quiet -= 1
-        tape.append(Updated(parameter.node, before, gradient, parameter._data, start, perf_counter()))
-
-    return update
-
-
-_WATCHED: tuple[observe.Replacement, ...] = (
-    (reverse, "_walk", _watch_passes),
-    (Optimizer, "__init__", _watch_optimizers),
-    (Optimizer, "step", _watch_steps),
-    (Optimizer, "_step_one", _watch_updates),
-)

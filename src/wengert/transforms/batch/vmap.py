@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example becomes a function of many, by a transformation of its graph.
+"""The transform `vmap`: a function of one example becomes a function of many, by a transformation of its graph.
 
 The function is traced for one example; each op then runs once for all of them. Ops count their axes
 from the right and accept leading axes, so most need nothing but aligned ranks; the others have a
@@ -24,13 +24,14 @@ from ...core.ops.op import TABLE
 from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
+from ...core.state.observer import observer, observers
 from ...core.tensor import ALIAS, LEAF, Tensor, asarray, wrap
 from ...ops.random.draws import takes_position
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp
 from ..derivatives.variables import refuse_none
 from ..tracing.open_trace import OpenTrace, open_trace
-from ..tracing.replay import plain_value, record_again
+from ..tracing.replay import at_its_line, plain_value, record_again
 from . import rules as batch_rules
 from .rules import Batched
 
@@ -50,7 +51,7 @@ def vmap(
     in_dims: Axes = _UNSAID,
     out_dims: Axes = _UNSAID,
 ) -> Callable[..., Any]:
-    """The function that maps `fn` over an axis of its arguments, all examples at once.
+    """Return the function that maps `fn` over an axis of its arguments, all examples at once.
 
     Parameters
     ----------
@@ -117,7 +118,7 @@ def vmap(
 
 
 def _run_trace(trace: OpenTrace, feeds: Sequence[tuple[Tensor, bool]], size: int, randomness: str) -> list[Batched]:
-    """The results of a traced function for mapped and shared arguments, from its recorded nodes."""
+    """Return the results of a traced function for mapped and shared arguments, from its recorded nodes."""
     values: dict[Any, Batched] = {t.node: Batched(*fed) for t, fed in zip(trace.inputs, feeds, strict=True)}
     results = trace.results
     operands = {node: trace.operands(node) for node in trace.inside if node not in values}
@@ -147,6 +148,12 @@ def run_batched(graph: Graph, feeds: Sequence[tuple[Tensor, bool]], size: int, r
 
 
 def _run_node(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
+    if observers and (seen := observer()) is not None:
+        return at_its_line(seen, node, lambda: _run_batched_node(node, args, size, randomness))
+    return _run_batched_node(node, args, size, randomness)
+
+
+def _run_batched_node(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
     op = node.op
     if op is CONSTANT:
         return Batched(wrap(node.attrs["value"]), False)
@@ -182,7 +189,7 @@ CONTROL: dict[str, Callable[[Node, list[Batched], int, str], tuple[Batched, ...]
 
 
 def _inside(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
-    """A composite by the graph inside it."""
+    """Run a composite by the graph inside it."""
     inner = batch_rules.inner_graph(node, args)
     feeds = [(a.value, a.mapped) for a in args if isinstance(a.value, Tensor)]
     found = run_batched(inner, feeds, size, randomness)
@@ -191,7 +198,7 @@ def _inside(node: Node, args: list[Batched], size: int, randomness: str) -> Batc
 
 
 def _one_by_one(node: Node, args: list[Batched], size: int) -> Any:
-    """An op that has no rule, example after example."""
+    """Run an op that has no rule, example after example."""
     runs = []
     for i in range(size):
         picked = [a.value[i] if a.mapped else a.value for a in args]
@@ -227,7 +234,7 @@ def _input_axes(in_axes: Axes, args: tuple[Any, ...], kwargs: Mapping[str, Any],
 
 
 def _prefix(entry: Axes, pytree: Any, what: str) -> list[int | None]:
-    """One axis for every leaf of a pytree, from a pytree of axes that begins like it."""
+    """Return one axis for every leaf of a pytree, from a pytree of axes that begins like it."""
     if entry is None or isinstance(entry, (int, np.integer)):
         return [None if entry is None else int(entry)] * len(tree.flatten(pytree, is_key)[0])
     if isinstance(entry, dict) and isinstance(pytree, dict):
@@ -248,7 +255,7 @@ def _prefix(entry: Axes, pytree: Any, what: str) -> list[int | None]:
 
 
 def _tensor(leaf: Any, axis: int | None, name: str) -> Tensor | None:
-    """A leaf as a tensor; None for what is passed on as it is."""
+    """Return a leaf as a tensor; None for a leaf that is passed on as it is."""
     if isinstance(leaf, Tensor):
         return leaf
     if isinstance(leaf, (np.ndarray, np.generic)):

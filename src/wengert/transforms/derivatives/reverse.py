@@ -7,22 +7,25 @@ graph is abstract, the same rules run on tensors and so record the backward grap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.errors import GradientError, GraphError, ShapeError, fail, user_location
-from ...core.mode import Scope, get_mode, reset_mode, set_mode
+from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
 from ...core.ops.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ...core.ops.record import OUTPUT
 from ...core.spec import DType, bool_, category
 from ...core.state.capture import open_variables
+from ...core.state.observer import Observer, observer, observers
 from ...core.tensor import Tensor, wrap
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
+from .custom_op import CustomOp
 
 
 def backward_pass(
@@ -34,17 +37,26 @@ def backward_pass(
     as_tensors: bool | None = None,
     known: Reachable | None = None,
 ) -> dict[Node, Any]:
-    """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
+    """Return cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
 
     `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
     that consumes it; the walk keeps its own stack. `as_tensors` without `create_graph` asks for tensors that are
     constants: a trace records how they are computed all the same. `known` is what is reachable from the roots,
     where the caller has looked already; it is used up.
     """
-    return _walk(roots, targets, create_graph, retain_graph, as_tensors, known)
+    if not observers or (seen := observer()) is None:
+        return _walk(_pull_node, roots, targets, create_graph, retain_graph, as_tensors, known)
+    seen.pass_begins(roots)
+    found: dict[Node, Any] | None = None
+    try:
+        found = _walk(partial(_observed_pull, seen), roots, targets, create_graph, retain_graph, as_tensors, known)
+    finally:
+        seen.pass_ends(found)
+    return found
 
 
 def _walk(
+    pull: Callable[..., None],
     roots: Sequence[tuple[Node, Any]],
     targets: Sequence[Node] | None,
     create_graph: bool,
@@ -94,7 +106,7 @@ def _walk(
                     if lib.recording:
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
                         set_mode(mode.within(inside))
-                    _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+                    pull(lib, node, saved, ct, mask, cts, masks, needed)
                     if freed is not None and saved:
                         if type(node.saved) is Hooked:
                             node.saved.saved = freed
@@ -116,19 +128,19 @@ def _walk(
 
 
 class Reachable(NamedTuple):
-    """What is reachable from some roots: tracked nodes with the edges that arrive there, and where all ends."""
+    """The tracked nodes reachable from some roots, with the number of edges that arrive there, and the ends."""
 
     pending: dict[Node, int]
     ends: set[Node]
 
 
 def reachable(roots: Sequence[Node]) -> dict[Node, int]:
-    """For every tracked node reachable from the roots, the edges that arrive from reachable nodes."""
+    """Return, for every tracked node reachable from the roots, the number of edges from reachable nodes."""
     return reach(roots).pending
 
 
 def reach(roots: Sequence[Node]) -> Reachable:
-    """What is reachable from the roots over tracked nodes."""
+    """Return the part of the graph that is reachable from the roots over tracked nodes."""
     pending = dict.fromkeys(roots, 0)
     ends: set[Node] = set()
     stack = list(pending)
@@ -170,7 +182,7 @@ def refuse_hooks(roots: Sequence[Node], name: str) -> None:
 
 
 def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
-    """The reachable nodes from which a target is reached: everything else need not be visited."""
+    """Return the reachable nodes from which a target is reached: no other needs to be visited."""
     consumers: dict[Node, list[Node]] = {}
     for node in pending:
         for entry in node.inputs:
@@ -218,7 +230,7 @@ def _pull_node(
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
     found: Sequence[Any] | None = None
-    if op.kind == "composite" and not lib.recording and kernels.is_fit(op):
+    if op.kind == "composite" and not lib.recording and kernels.is_fit(op) and not observers:
         wanted = [type(n) is Node and (needed is None or n in needed) for n in inputs]
         found = kernels.kernels.pull(node, ct, values, wanted)
     if op.joint is not None:
@@ -268,6 +280,46 @@ def _pull_node(
         _accumulate(lib, cts, masks, entry, g, own)
 
 
+def _observed_pull(
+    seen: Observer,
+    lib: Any,
+    node: Node,
+    saved: tuple[Any, ...],
+    ct: Any,
+    mask: Mask | None,
+    cts: dict[Node, Any],
+    masks: dict[Node, Any],
+    needed: set[Node] | None,
+) -> None:
+    """Do a step of the pass, and tell an observer what it adds to each input's cotangent by itself."""
+    start = perf_counter()
+    if node.op is OUTPUT:
+        _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+        if not seen.quiet:
+            seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
+        return
+    own: dict[Node, Any] = {}
+    own_masks: dict[Node, Any] = {}
+    # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
+    is_rule = isinstance(node.op, CustomOp) and not lib.recording
+    pause = 0 if lib.recording or is_rule else 1
+    token = set_mode(get_mode().within(Scope("gradient", RULE, node.scope))) if is_rule else None
+    seen.quiet += pause
+    try:
+        _pull_node(lib, node, saved, ct, mask, own, own_masks, needed)
+    finally:
+        seen.quiet -= pause
+        if token is not None:
+            reset_mode(token)
+    if not seen.quiet:
+        seen.pulled(node, ct, saved, own, lib.recording, start)
+    for entry, g in own.items():
+        if entry in cts or entry in own_masks:
+            _accumulate(lib, cts, masks, entry, g, own_masks.get(entry))
+        else:
+            cts[entry] = g
+
+
 def _both(lib: Any, a: Mask, b: Mask) -> Mask:
     return once(lambda: lib.both(a(), b()))
 
@@ -277,7 +329,7 @@ def _everywhere(lib: Any, mask: Mask, shape: tuple[int, ...]) -> Mask:
 
 
 def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | None:
-    """Where gradient flows in the results of an op with several: nowhere in one that was not used."""
+    """Return the mask of gradient in the results of an op with several: none in one that was not used."""
     if not masks and all(ct is not None for ct in parts):
         return None
     known = masks or {}
@@ -294,7 +346,7 @@ def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | No
 def _moved_mask(
     lib: Any, op: Op, fact: Linear, ct: Any, values: Any, node: Node, index: int, mask: Mask | None
 ) -> Mask | None:
-    """Where gradient flows in an argument of a linear op, from where it flows in its result."""
+    """Return the mask of gradient in an argument of a linear op, from that in its result."""
     if op.kind == "elementwise":
         return mask
     if not fact.selects or (mask is None and fact.covers):
@@ -344,7 +396,7 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
 
 
 def as_gradient(g: Tensor, dtype: DType) -> Tensor:
-    """A user's gradient in the dtype of what it is the gradient of."""
+    """Return a user's gradient in the dtype of the tensor that it belongs to."""
     if g.dtype == dtype:
         return g
     if category(g.dtype) == 3 and category(dtype) < 3:
@@ -353,6 +405,7 @@ def as_gradient(g: Tensor, dtype: DType) -> Tensor:
 
 
 def freed_error(what: str, node: Node, freed: Freed) -> None:
+    """Raise GradientError for a node whose saved values a backward pass has freed."""
     made = node.source
     fail(
         GradientError,
@@ -364,6 +417,7 @@ def freed_error(what: str, node: Node, freed: Freed) -> None:
 
 
 def missing_error(node: Node, index: int, fact: NoDerivative) -> None:
+    """Raise GradientError for an argument in which an op has no derivative."""
     param = node.op.params[min(index, len(node.op.params) - 1)]
     made = node.source
     fail(

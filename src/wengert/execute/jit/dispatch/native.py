@@ -16,6 +16,7 @@ from ....core.mode import get_mode
 from ....core.node import Hooked, Node
 from ....core.spec import Spec
 from ....core.state.capture import open_variables
+from ....core.state.observer import observers
 from ....core.tensor import LEAF, Tensor
 from ...native.dispatch import entry, layout
 from ...native.dispatch.assembler import Assembler, Entry, Label, Memory, Object, Operand, Word
@@ -204,7 +205,8 @@ class _NativeCall:
     def on_captured(self, captures: Captures) -> None:
         """Look at the rest: dict by dict, where a dict itself says whether it was changed."""
         by_dict: dict[int, list[Check]] = {}
-        words: list[tuple[object, int, int | Object]] = []
+        # Where anything at all is observed, Python looks who observes this call.
+        words: list[tuple[object, int, int | Object]] = [(observers, self.at.size, 0)]
         for c in captures.checks:
             if not self.is_seen(c) or c.kind in ("static", "class"):
                 continue
