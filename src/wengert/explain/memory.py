@@ -88,7 +88,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory over a forward and a backward pass, in bytes.
+    """The memory over a forward and a backward pass, in bytes.
 
     `resident` is what lives anyway: inputs, parameters, constants. Everything else counts beside it:
     `peak` is the most at one time, at `moments[peak_at]`, `saved` what is kept for the backward pass when

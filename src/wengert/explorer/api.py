@@ -183,7 +183,7 @@ def record_call(
 
 
 def _differentiate(results: Sequence[Tensor], notes: list[str]) -> None:
-    """A backward pass from what a function returned: from its first scalar, else from the sum of everything."""
+    """Run a backward pass from what a function returned: its first scalar, else the sum of everything."""
     tracked = [t for t in results if t.node is not None and t.requires_grad and category(t.dtype) >= 2]
     scalars = [t for t in tracked if t.size == 1 and category(t.dtype) == 2]
     if not tracked:

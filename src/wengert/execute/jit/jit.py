@@ -659,7 +659,7 @@ class Options:
 
 
 def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
-    """The functions that take calls like this one: native code where that can, and Python for what it gives up."""
+    """Return the functions that take calls like this one: native code where that can, Python for what it gives up."""
     dispatch = dispatch_program(call, captures, paths)
     if dispatch is None:
         return ()

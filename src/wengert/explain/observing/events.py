@@ -1,6 +1,6 @@
-"""What answers keep of what they observe: steps, pulls, values that left the graph.
+"""Events that answers keep of what they observe: steps, pulls, values that left the graph.
 
-Who tells of them are the engines, through :mod:`wengert.core.state.observer`; what is made of them are the answers.
+The engines report them, through :mod:`wengert.core.state.observer`; the answers are made of them.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Step:
 
     @property
     def derived(self) -> bool:
-        """Whether it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
+        """True where it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
         scope = self.scope
         while scope is not None:
             if scope.kind == "gradient" and scope.name != RULE:
@@ -64,7 +64,7 @@ class Step:
 
     @property
     def depth(self) -> int:
-        """0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass, ..."""
+        """The order of the derivative: 0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass."""
         return gradient_depth(self.scope)
 
 
@@ -103,7 +103,7 @@ class Leak:
 
 @dataclass(eq=False)
 class Events(Observer):
-    """What one thread did, in the order of time."""
+    """The events of one thread, in the order of time."""
 
     steps: list[Step] = field(default_factory=list)
     pulls: list[Pull] = field(default_factory=list)
@@ -143,7 +143,7 @@ class Events(Observer):
         self.nodes.setdefault(self.count, []).append(node)
 
     def is_tracked(self, step: Step, index: int) -> bool:
-        """Whether a step took an input as something that gradients flow to."""
+        """Return whether a step took an input as something that gradients flow to."""
         recorded = next((node for node in self.nodes.get(step.order, ()) if node.op is step.op), None)
         return recorded is not None and isinstance(recorded.inputs[index], Node)
 

@@ -616,7 +616,7 @@ class _Instance:
 
 
 class _Block:
-    """Memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
+    """A block of memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
 
     __slots__ = ("memory", "spared")
 
