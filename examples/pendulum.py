@@ -54,7 +54,7 @@ def main() -> None:
     measured = angles(wg.asarray(true), ts).numpy() + noise
 
     guess = np.array([np.log(1.0), np.log(0.5), measured[0]])
-    error = np.inf
+    error, normal = np.inf, np.eye(3)
     weight = 1.0  # of the damping of the steps (Levenberg 1944, Marquardt 1963)
     for i in range(50):
         residual = angles(wg.asarray(guess), ts).numpy() - measured
