@@ -29,7 +29,12 @@ INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a grap
 # A second name for a value, which a transform can differentiate with respect to apart from the
 # first. Closing a graph looks through it.
 ALIAS = Op(
-    "alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)}
+    "alias(x)",
+    "linear",
+    forward=lambda x: x,
+    infer=lambda x: x,
+    facts={"x": Linear(lambda ct: ct, True, True, True)},
+    cost=0,
 )
 
 new = object.__new__

@@ -18,7 +18,9 @@ import numpy as np
 
 from ..core.dims import Dim
 from ..core.errors import DTypeError, GraphError, ShapeError, fail
+from ..core.ops.costs import log2_of, product_of
 from ..core.ops.declare import op
+from ..core.ops.facets import Count
 from ..core.ops.op import Call, Linear, Missing, Op
 from ..core.ops.record import another, bind
 from ..core.spec import (
@@ -52,6 +54,16 @@ _LIBRARY = Missing("a library call, not a scalar expression")
 
 
 # -- the ops
+
+
+def _operations(node: Any, specs: Sequence[Spec], out: Spec) -> int:
+    x = specs[0]
+    return round(5 * x.size * log2_of(product_of(x.shape[a] for a in node.attrs["axes"])))
+
+
+def _real_operations(node: Any, real: Spec) -> int:
+    """Return half as many: of a transform from or to these real numbers."""
+    return round(2.5 * real.size * log2_of(real.shape[node.attrs["axis"]]))
 
 
 def _check_points(name: str, x: Spec, n: int) -> None:
@@ -106,6 +118,7 @@ def _spectrum(inverse: bool) -> Op:
         ],
         reference=reference,
         onnx=_PAIRS,
+        cost=Count("5 n log2 n", _operations),
     )
 
 
@@ -215,6 +228,7 @@ rfft_op: Op = op(
         _by_matrix(x, axis, norm, False), np.arange(x.shape[axis] // 2 + 1), axis=axis
     ),
     onnx=_PAIRS,
+    cost=Count("2.5 n log2 n", lambda node, specs, out: _real_operations(node, specs[0])),
 )
 
 irfft_op: Op = op(
@@ -235,6 +249,7 @@ irfft_op: Op = op(
     ],
     reference=lambda x, axis, size, norm: _by_matrix(_whole_spectrum(x, axis, size), axis, norm, True).real,
     onnx=_PAIRS,
+    cost=Count("2.5 n log2 n", lambda node, specs, out: _real_operations(node, out)),
 )
 
 

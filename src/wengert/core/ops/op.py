@@ -179,7 +179,9 @@ class Algebra:
     """The algebraic properties that the simplifier and the property tests may rely on.
 
     `unit`: op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval
-    as text, such as "(0, inf)". `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x.
+    as text, such as "(0, inf)". `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x. `at_zero`:
+    op(0), where it is not odd. `undoes`: the op whose value it takes back to the argument. `negation`:
+    the op that is true of two numbers where it is false.
     """
 
     commutes: bool = False
@@ -192,6 +194,9 @@ class Algebra:
     odd: bool = False
     involution: bool = False
     idempotent: bool = False
+    at_zero: float | None = None
+    undoes: str = ""
+    negation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.ops.costs import cube, rectangle
 from ...core.ops.declare import op
+from ...core.ops.facets import Cause, Nonfinite
+from ...core.ops.nonfinite import DISTINCT
 from ...core.ops.op import Call, Joint, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Spec, complex64, complex_dtype
@@ -124,6 +127,8 @@ eigh_op: Op = op(
     reference=_eigh_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    cost=cube("9 n^3", 9),
+    nonfinite=Nonfinite(backward=Cause("eigenvectors of eigenvalues that are equal have no derivative", DISTINCT)),
 )
 
 
@@ -149,6 +154,7 @@ eigvalsh_op: Op = op(
     reference=lambda x: _eigh_reference(x)[0],
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    cost=cube("4/3 n^3", 4, 3),
 )
 
 
@@ -272,6 +278,8 @@ eig_op: Op = op(
     reference=_eig_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results; Boeddeker et al. 2017, arXiv:1701.00392",
+    cost=cube("25 n^3", 25),
+    nonfinite=Nonfinite(backward=Cause("eigenvectors of eigenvalues that are equal have no derivative", DISTINCT)),
 )
 
 
@@ -411,6 +419,10 @@ svd_op: Op = op(
     reference=_svd_reference,
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition; Wan and Zhang 2019, arXiv:1909.02659",
+    cost=rectangle("4 m n^2 + 22 n^3", 4, 22),
+    nonfinite=Nonfinite(
+        backward=Cause("singular vectors of singular values that are equal (or 0) have no derivative", DISTINCT)
+    ),
 )
 
 
@@ -437,6 +449,7 @@ svdvals_op: Op = op(
     reference=lambda x: np.sqrt(_eigh_reference(_gram(x))[0][..., ::-1]) if x.size else np.zeros(0),
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition",
+    cost=rectangle("4 m n^2 - 4/3 n^3", 12, -4, 3),
 )
 
 

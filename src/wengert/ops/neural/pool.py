@@ -15,7 +15,9 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Count
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
@@ -271,6 +273,8 @@ def _max_present(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: 
     return pool_scatter(winners >= 0, winners, size=x.shape[-len(kernel) :], **attrs)
 
 
+_OF_WINDOW = Count("1 for each window element", lambda node, specs, out: out.size * product_of(node.attrs["kernel"]))
+
 max_pool: Op = op(
     "max_pool(x; kernel, stride, padding, dilation)",
     _max_pool,
@@ -280,6 +284,9 @@ max_pool: Op = op(
     samples=_samples_max,
     reference=definitions.max_pool,
     onnx="MaxPool",
+    cost=_OF_WINDOW,
+    pattern="route",
+    zero_gradient="not_extreme",
 )
 
 argmax_pool: Op = op(
@@ -290,6 +297,7 @@ argmax_pool: Op = op(
     samples=_samples_max,
     reference=definitions.argmax_pool,
     onnx=Missing("MaxPool's second result counts over the input, not within the window"),
+    cost=_OF_WINDOW,
 )
 
 pool_select: Op = op(
@@ -314,6 +322,7 @@ pool_select: Op = op(
     samples=_samples_select,
     reference=definitions.pool_select,
     onnx=Missing("no such operator"),
+    cost=0,
 )
 
 pool_scatter: Op = op(
@@ -333,6 +342,7 @@ pool_scatter: Op = op(
     samples=_samples_scatter,
     reference=definitions.pool_scatter,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
+    cost=1,
 )
 
 sum_pool: Op = op(
@@ -352,6 +362,8 @@ sum_pool: Op = op(
     samples=_samples_sum,
     reference=definitions.sum_pool,
     onnx=Missing("AveragePool times the window's size"),
+    cost=_OF_WINDOW,
+    pattern="accumulate",
 )
 
 spread_pool: Op = op(
@@ -369,6 +381,8 @@ spread_pool: Op = op(
     samples=_samples_spread,
     reference=definitions.spread_pool,
     onnx=Missing("no such operator"),
+    cost=1,
+    pattern="accumulate",
 )
 
 

@@ -43,6 +43,8 @@ _scaled = elementwise(
     samples=lambda rng: [Call((rng.normal(size=(2, 3)), rng.normal(size=(2, 3))), order=0)],
     reference=lambda x, scale: x,
     onnx=_NO_ONNX,
+    cost=0,
+    sympy=lambda sp, x, scale: x,
 )
 
 
@@ -133,6 +135,7 @@ _clipped = op(
     ],
     reference=lambda x, low, high: x,
     onnx=_NO_ONNX,
+    cost=0,
 )
 
 
@@ -162,6 +165,7 @@ _clipped_norm = op(
     ],
     reference=lambda x, norm, axis: x,
     onnx=_NO_ONNX,
+    cost=0,
 )
 
 
@@ -225,6 +229,7 @@ _named = op(
     samples=lambda rng: [Call((rng.normal(size=(2, 3)),), {"name": "a"})],
     reference=lambda x, name: x,
     onnx="Identity",
+    cost=0,
 )
 
 
@@ -259,6 +264,8 @@ _through = elementwise(
     samples=lambda rng: [Call((np.round(rng.normal(size=(2, 3))), rng.normal(size=(2, 3))), order=0)],
     reference=lambda hard, soft: hard,
     onnx=_NO_ONNX,
+    cost=0,
+    sympy=lambda sp, hard, soft: hard,
 )
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 from ...core.ops.operands import promote_tensors
 from ...core.tensor import Tensor
-from ..pointwise.arithmetic import atanh, exp, log, log1p, negative
+from ..pointwise.arithmetic import exp, log, log1p, negative
 from ..pointwise.selection import abs as absolute
 from ..pointwise.selection import where
+from ..pointwise.trigonometry import atanh
 from ..pointwise.xlogy import xlog1py as xlog1py_op
 from ..pointwise.xlogy import xlogy as xlogy_op
 from ..structure.shapes import as_operand

@@ -38,6 +38,8 @@ tril_op: Op = linear(
     ],
     reference=lambda x, k: x * (np.arange(x.shape[-1]) <= np.arange(x.shape[-2])[:, None] + k),
     onnx="Trilu",
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 triu_op: Op = linear(
@@ -54,6 +56,8 @@ triu_op: Op = linear(
     ],
     reference=lambda x, k: x * (np.arange(x.shape[-1]) >= np.arange(x.shape[-2])[:, None] + k),
     onnx="Trilu",
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 
@@ -152,6 +156,8 @@ diagonal_op: Op = linear(
         -1,
     ),
     onnx=Missing("no operator; GatherND does it"),
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 embed_diagonal: Op = linear(
@@ -174,6 +180,7 @@ embed_diagonal: Op = linear(
         np.eye(x.shape[-1], columns, max(0, offset)),
     ),
     onnx=Missing("no operator; ScatterND does it"),
+    cost=0,
 )
 
 
