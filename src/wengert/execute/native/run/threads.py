@@ -88,7 +88,7 @@ def get_num_threads() -> int:
 def set_num_threads(n: int) -> None:
     """Set the number of threads that a compiled program may use. Results do not depend on it.
 
-    Raises WengertError for anything but a whole number from 1 to a few hundred.
+    Raises WengertError for anything but a whole number from 1 to 1024.
 
     >>> import wengert as wg
     >>> before = wg.get_num_threads()
