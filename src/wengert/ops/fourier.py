@@ -106,6 +106,7 @@ def _spectrum(inverse: bool) -> Op:
         ],
         reference=reference,
         onnx=_PAIRS,
+        dependence="rows",
     )
 
 
@@ -215,6 +216,7 @@ rfft_op: Op = op(
         _by_matrix(x, axis, norm, False), np.arange(x.shape[axis] // 2 + 1), axis=axis
     ),
     onnx=_PAIRS,
+    dependence="rows",
 )
 
 irfft_op: Op = op(
@@ -235,6 +237,7 @@ irfft_op: Op = op(
     ],
     reference=lambda x, axis, size, norm: _by_matrix(_whole_spectrum(x, axis, size), axis, norm, True).real,
     onnx=_PAIRS,
+    dependence="rows",
 )
 
 

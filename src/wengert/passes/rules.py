@@ -270,13 +270,12 @@ def _quotient(node: Node) -> Node | None:
     return _full(node, 1) if node.inputs[0] is node.inputs[1] else None
 
 
-@_rule("inverse functions", "exp", "log", "expm1", "log1p", finite=True)
+@_rule("inverse functions", *_named("inverse"), finite=True)
 def _inverse(node: Node) -> Node | None:
-    """log(exp(x)) is x while exp(x) is finite; exp(log(x)) is x for positive x."""
+    """log(exp(x)) is x while exp(x) is finite; exp(log(x)) is x for positive x, tanh(atanh(x)) between -1 and 1."""
     inner = node.inputs[0]
-    pair = {"exp": "log", "log": "exp", "expm1": "log1p", "log1p": "expm1"}[node.op.name]
     real = node.spec.dtype.kind != "c"
-    return _replacement(node, inner.inputs[0]) if real and is_op(inner, pair) else None
+    return _replacement(node, inner.inputs[0]) if real and is_op(inner, node.op.algebra.inverse) else None
 
 
 FINITE = RuleSet(_finite)

@@ -26,7 +26,7 @@ from ..errors import GENERATED
 from ..mode import get_mode
 from ..spec import Spec, as_dtype, spec_of
 from .attributes import KIND_OF_NAME, ROLE_OF_NAME, is_kind, is_role, without_kinds
-from .facets import Facets
+from .facets import Facets, Role
 
 Rule = Callable[..., Any]
 Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "leaf"]
@@ -175,11 +175,13 @@ class Missing(NoDerivative):
 class Algebra:
     """What the simplifier and the property tests may rely on.
 
-    `unit`: op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval
-    as text, such as "(0, inf)". `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x.
+    `commutes`: op(x, y) == op(y, x) in every bit; "nearly" where it may be another zero, or another rounding. `unit`:
+    op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval as text, such as "(0, inf)".
+    `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x. `inverse` names the op with op(inverse(x)) == x for every
+    real x that it takes.
     """
 
-    commutes: bool = False
+    commutes: bool | Literal["nearly"] = False
     associates: bool = False
     unit: float | None = None
     zero: float | None = None
@@ -188,6 +190,7 @@ class Algebra:
     even: bool = False
     odd: bool = False
     involution: bool = False
+    inverse: str = ""
     idempotent: bool = False
 
 
@@ -256,6 +259,7 @@ class Op:
         "onnx",
         "bfloat16",
         "facets",
+        "role",
         "_save_plans",
     )
 
@@ -320,6 +324,7 @@ class Op:
         self.samples, self.reference = samples, reference
         self.onnx = onnx
         self.facets = facets
+        self.role = facets.get("role", Role.BY_ELEMENT if kind == "elementwise" else Role.OTHER)
         if infer is not None:
             self.infer = infer
         self.joint = facts if isinstance(facts, Joint) else None

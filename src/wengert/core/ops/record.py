@@ -19,6 +19,7 @@ from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
+from .facets import Role
 from .op import TABLE, Op
 
 SCALARS = frozenset({bool, int, float, complex})
@@ -322,6 +323,7 @@ OUTPUT = Op(
     forward=lambda x, index: x[index],
     infer=lambda x, index: x[index],
     doc="One result of an op with several.",
+    role=Role.PASS,
 )
 
 

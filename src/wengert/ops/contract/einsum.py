@@ -18,6 +18,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import another, bind
@@ -194,6 +195,8 @@ einsum_op: Op = op(
     ],
     reference=_einsum_by_product,
     onnx="Einsum",
+    role=Role.PRODUCT,
+    dependence="subscripts",
 )
 
 

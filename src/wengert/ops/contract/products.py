@@ -13,6 +13,7 @@ from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
 from ...core.ops.declare import METHODS, op, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import bind
@@ -157,6 +158,7 @@ matmul_op: Op = op(
     ),
     reference=lambda x, y: (x[..., :, :, None] * y[..., None, :, :]).sum(-2),
     onnx="MatMul",
+    role=Role.PRODUCT,
 )
 
 matvec_op: Op = op(
@@ -173,6 +175,7 @@ matvec_op: Op = op(
     samples=_pairs(((2, 3), (3,)), ((2, 2, 3), (2, 3)), ((2, 2, 3), (3,)), ((2, 3), (2, 3))),
     reference=lambda x, y: (x * y[..., None, :]).sum(-1),
     onnx="MatMul",
+    role=Role.PRODUCT,
 )
 
 vecmat_op: Op = op(
@@ -189,6 +192,7 @@ vecmat_op: Op = op(
     samples=_pairs(((2,), (2, 3)), ((2, 3), (2, 3, 2)), ((3,), (2, 3, 2)), ((2, 3), (3, 2))),
     reference=lambda x, y: (x[..., :, None] * y).sum(-2),
     onnx="MatMul",
+    role=Role.PRODUCT,
 )
 
 dot_op: Op = op(
@@ -205,6 +209,7 @@ dot_op: Op = op(
     samples=_pairs(((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1, 3), (2, 3))),
     reference=lambda x, y: (x * y).sum(-1),
     onnx="MatMul",
+    role=Role.PRODUCT,
 )
 
 

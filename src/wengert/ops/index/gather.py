@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Linear, NoDerivative, Op
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
@@ -132,6 +133,7 @@ gather_op: Op = op(
     samples=lambda rng: [Call((rng.normal(size=s), i), {"axis": axis}) for s, i, axis in _GATHERS],
     reference=_gather_by_loop,
     onnx="GatherElements",
+    role=Role.PICK,
 )
 
 gather_transpose: Op = op(
@@ -520,6 +522,7 @@ one_hot_op: Op = op(
     ],
     reference=lambda indices, num_classes, dtype: np.eye(num_classes, dtype=dtype)[indices],
     onnx="OneHot",
+    bound="num_classes",
 )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from ...core.dims import Dim, has_dims
 from ...core.errors import RangeError, ShapeError, fail
 from ...core.ops.declare import linear, op
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
 from ..pointwise.selection import where_op
@@ -146,6 +147,7 @@ slice_op: Op = linear(
     samples=lambda rng: [Call((rng.normal(size=shape),), {"entries": entries}) for shape, entries in _SLICES],
     reference=_slice_by_take,
     onnx="Slice",
+    role=Role.STRIDE,
 )
 
 
@@ -442,6 +444,8 @@ index_op: Op = op(
     samples=_index_samples,
     reference=_index_by_loop,
     onnx="GatherND",
+    dependence="indices",
+    role=Role.PICK,
 )
 
 index_transpose: Op = op(
@@ -457,6 +461,7 @@ index_transpose: Op = op(
     samples=_index_transpose_samples,
     reference=_index_transpose_by_loop,
     onnx=NO_OPERATOR,
+    dependence="indices",
 )
 
 index_is_last: Op = op(
@@ -484,4 +489,5 @@ index_update: Op = op(
     samples=_index_update_samples,
     reference=_index_update_by_loop,
     onnx="ScatterND",
+    dependence="indices",
 )

@@ -102,6 +102,7 @@ solve_op: Op = op(
     reference=_by_elimination,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    dependence="columns",
 )
 
 
@@ -177,6 +178,7 @@ solve_triangular_op: Op = op(
     reference=_solve_triangular_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    dependence="substitution",
 )
 
 inv_op: Op = op(
@@ -310,6 +312,7 @@ lstsq_op: Op = op(
     reference=lambda a, b, rtol: _pinv_reference(a, rtol) @ b,
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
+    dependence="columns",
 )
 
 # -- public functions

@@ -269,6 +269,7 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
     samples=lambda rng: [Call((rng.normal(size=(3, 4)),), {"p": 0.5, "key": (7, 0), "counter": 3})],
     reference=_dropout_reference,
     onnx="Dropout",
+    batching="body",
 )
 def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
     kept = random_bernoulli.front(key=key, counter=counter, shape=x.shape, p=1 - p)

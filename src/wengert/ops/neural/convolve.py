@@ -17,6 +17,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Role
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import bind
@@ -98,6 +99,8 @@ convolve: Op = op(
     samples=_samples_convolve,
     reference=definitions.convolve,
     onnx="Conv",
+    role=Role.PRODUCT,
+    dependence="convolution",
 )
 
 convolve_transpose: Op = op(
@@ -121,6 +124,8 @@ convolve_transpose: Op = op(
     samples=_samples_transpose,
     reference=definitions.convolve_transpose,
     onnx="ConvTranspose",
+    role=Role.PRODUCT,
+    dependence="convolution",
 )
 
 convolve_kernel: Op = op(
@@ -149,6 +154,8 @@ convolve_kernel: Op = op(
     samples=_samples_kernel,
     reference=definitions.convolve_kernel,
     onnx=Missing("no such operator"),
+    role=Role.PRODUCT,
+    dependence="convolution",
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...core.dims import Dim
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.declare import composite, op, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, category, float16, float32, show
@@ -88,6 +89,7 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
     samples=_pairs({"mean": True}, {"mean": False}),
     reference=lambda x, y, mean: math.fsum((a - b) ** 2 for a, b in zip(x.flat, y.flat)) / (x.size if mean else 1),
     onnx=Missing("ONNX writes it as Sub, Mul and ReduceMean"),
+    batching="body",
 )
 def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
     error = x - y
@@ -224,6 +226,8 @@ class_index_op: Op = op(
     ],
     reference=lambda target, classes, ignore_index, of: np.vectorize(lambda t: 0 if t == ignore_index else t)(target),
     onnx=Missing("ONNX's losses leave out targets themselves"),
+    role=Role.BY_ELEMENT,
+    bound="classes",
 )
 
 
@@ -321,6 +325,7 @@ def _class_samples(rng: Any) -> list[Call]:
     samples=_class_samples,
     reference=_class_reference,
     onnx="SoftmaxCrossEntropyLoss",
+    batching="body",
 )
 def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
     counted = target != ignore_index

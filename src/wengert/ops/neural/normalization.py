@@ -83,6 +83,7 @@ standardize_op = op(
     ],
     reference=_standardize_reference,
     onnx=Missing("ONNX has it as part of LayerNormalization"),
+    dependence="rows",
 )
 
 
@@ -338,6 +339,7 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
     samples=_batch_norm_samples,
     reference=_batch_norm_reference,
     onnx="BatchNormalization",
+    batching="body",
 )
 def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     wide = casted(x, running_dtype(x.dtype))
@@ -360,6 +362,7 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
         (x - _beside(mean, axis)) / np.sqrt(_beside(variance, axis) + eps), params, axis
     ),
     onnx="BatchNormalization",
+    batching="body",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
     wide = running_dtype(x.dtype)

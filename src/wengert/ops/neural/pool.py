@@ -280,6 +280,7 @@ max_pool: Op = op(
     samples=_samples_max,
     reference=definitions.max_pool,
     onnx="MaxPool",
+    dependence="windows",
 )
 
 argmax_pool: Op = op(
@@ -314,6 +315,7 @@ pool_select: Op = op(
     samples=_samples_select,
     reference=definitions.pool_select,
     onnx=Missing("no such operator"),
+    dependence="windows",
 )
 
 pool_scatter: Op = op(
@@ -333,6 +335,7 @@ pool_scatter: Op = op(
     samples=_samples_scatter,
     reference=definitions.pool_scatter,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
+    dependence="windows",
 )
 
 sum_pool: Op = op(
@@ -352,6 +355,7 @@ sum_pool: Op = op(
     samples=_samples_sum,
     reference=definitions.sum_pool,
     onnx=Missing("AveragePool times the window's size"),
+    dependence="windows",
 )
 
 spread_pool: Op = op(
@@ -369,6 +373,7 @@ spread_pool: Op = op(
     samples=_samples_spread,
     reference=definitions.spread_pool,
     onnx=Missing("no such operator"),
+    dependence="windows",
 )
 
 

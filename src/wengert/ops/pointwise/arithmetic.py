@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import METHODS, elementwise
+from ...core.ops.facets import Role
 from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
 from ...core.ops.record import SCALARS
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
@@ -221,7 +222,7 @@ hypot = elementwise(
     },
     accepts="real_inexact",
     doc="sqrt(x*x + y*y) without overflow on the way; its gradient at (0, 0) is 0.",
-    algebra=Algebra(commutes=True, range="[0, inf)"),
+    algebra=Algebra(commutes="nearly", range="[0, inf)"),
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.hypot),
     onnx=Missing("ONNX writes it as Sqrt(Add(Mul(x, x), Mul(y, y)))"),
@@ -234,7 +235,7 @@ exp = elementwise(
     np.exp,
     partials={"x": lambda out: out},
     doc="e to the power x.",
-    algebra=Algebra(monotone=1, range="[0, inf)"),
+    algebra=Algebra(monotone=1, range="[0, inf)", inverse="log"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.exp),
     onnx="Exp",
@@ -244,7 +245,7 @@ expm1 = elementwise(
     careful(np.expm1, complex_expm1),
     partials={"x": lambda x: exp(x)},
     doc="exp(x) - 1, accurate near 0.",
-    algebra=Algebra(monotone=1, range="[-1, inf)"),
+    algebra=Algebra(monotone=1, range="[-1, inf)", inverse="log1p"),
     samples=unary((-2.0, 2.0), (-1e-9, 1e-9)),
     reference=each(math.expm1),
     onnx=Missing("ONNX has no operator that is accurate near 0"),
@@ -254,7 +255,7 @@ log = elementwise(
     np.log,
     partials={"x": lambda x: reciprocal(x)},
     doc="The natural logarithm: -inf of 0, NaN of a negative real number.",
-    algebra=Algebra(monotone=1),
+    algebra=Algebra(monotone=1, inverse="exp"),
     samples=unary((0.2, 3.0)),
     reference=each(math.log),
     onnx="Log",
@@ -264,7 +265,7 @@ log1p = elementwise(
     careful(np.log1p, complex_log1p),
     partials={"x": lambda x: reciprocal(1.0 + x)},
     doc="log(1 + x), accurate near 0.",
-    algebra=Algebra(monotone=1),
+    algebra=Algebra(monotone=1, inverse="expm1"),
     samples=unary((-0.5, 2.0), (-1e-9, 1e-9)),
     reference=each(math.log1p),
     onnx=Missing("ONNX has no operator that is accurate near 0"),
@@ -302,7 +303,7 @@ logaddexp = elementwise(
     partials={"x": lambda x, y: _share(x, y), "y": lambda x, y: _share(y, x)},
     accepts="real_inexact",
     doc="log(exp(x) + exp(y)) without overflow on the way.",
-    algebra=Algebra(commutes=True, associates=True, unit=-math.inf),
+    algebra=Algebra(commutes="nearly", associates=True, unit=-math.inf),
     samples=apart(),
     reference=each(lambda x, y: math.log(math.exp(x) + math.exp(y))),
     onnx=Missing("ONNX writes it as ReduceLogSumExp of both"),
@@ -335,7 +336,7 @@ sin: Op = elementwise(
     np.sin,
     partials={"x": lambda x: cos(x)},
     doc="The sine of an angle in radians.",
-    algebra=Algebra(range="[-1, 1]", odd=True),
+    algebra=Algebra(range="[-1, 1]", odd=True, inverse="asin"),
     samples=unary((-3.0, 3.0)),
     reference=each(math.sin),
     onnx="Sin",
@@ -345,7 +346,7 @@ cos: Op = elementwise(
     np.cos,
     partials={"x": lambda x: -sin(x)},
     doc="The cosine of an angle in radians.",
-    algebra=Algebra(range="[-1, 1]", even=True),
+    algebra=Algebra(range="[-1, 1]", even=True, inverse="acos"),
     samples=unary((-3.0, 3.0)),
     reference=each(math.cos),
     onnx="Cos",
@@ -355,7 +356,7 @@ tan = elementwise(
     np.tan,
     partials={"x": lambda out: 1.0 + out * out},
     doc="The tangent of an angle in radians.",
-    algebra=Algebra(odd=True),
+    algebra=Algebra(odd=True, inverse="atan"),
     samples=unary((-1.2, 1.2)),
     reference=each(math.tan),
     onnx="Tan",
@@ -424,7 +425,7 @@ sinh: Op = elementwise(
     np.sinh,
     partials={"x": lambda x: cosh(x)},
     doc="The hyperbolic sine.",
-    algebra=Algebra(monotone=1, odd=True),
+    algebra=Algebra(monotone=1, odd=True, inverse="asinh"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.sinh),
     onnx="Sinh",
@@ -434,7 +435,7 @@ cosh: Op = elementwise(
     np.cosh,
     partials={"x": lambda x: sinh(x)},
     doc="The hyperbolic cosine.",
-    algebra=Algebra(range="[1, inf)", even=True),
+    algebra=Algebra(range="[1, inf)", even=True, inverse="acosh"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.cosh),
     onnx="Cosh",
@@ -444,7 +445,7 @@ tanh = elementwise(
     np.tanh,
     partials={"x": lambda out: 1.0 - out * out},
     doc="The hyperbolic tangent.",
-    algebra=Algebra(monotone=1, range="[-1, 1]", odd=True),
+    algebra=Algebra(monotone=1, range="[-1, 1]", odd=True, inverse="atanh"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.tanh),
     onnx="Tanh",
@@ -455,7 +456,7 @@ asinh = elementwise(
     # Not the root of 1 + x * x, which leaves the range of half precision from 256 on.
     partials={"x": lambda x: reciprocal(hypot(x, 1.0)) if x.dtype.kind != "c" else rsqrt(1.0 + x * x)},
     doc="The number whose hyperbolic sine is x.",
-    algebra=Algebra(monotone=1, odd=True),
+    algebra=Algebra(monotone=1, odd=True, inverse="sinh"),
     samples=unary((-3.0, 3.0)),
     reference=each(math.asinh),
     onnx="Asinh",
@@ -475,7 +476,7 @@ atanh = elementwise(
     np.arctanh,
     partials={"x": lambda x: reciprocal((1.0 - x) * (1.0 + x))},
     doc="The number whose hyperbolic tangent is x.",
-    algebra=Algebra(monotone=1, odd=True),
+    algebra=Algebra(monotone=1, odd=True, inverse="tanh"),
     samples=unary((-0.9, 0.9)),
     reference=each(math.atanh),
     onnx="Atanh",
@@ -506,6 +507,7 @@ real = elementwise(
     samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).real),
     onnx=Missing("ONNX operators take no complex numbers"),
+    role=Role.STRIDE,
 )
 
 
@@ -524,6 +526,8 @@ imag = elementwise(
     samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).imag),
     onnx=Missing("ONNX operators take no complex numbers"),
+    role=Role.STRIDE,
+    dependence="imaginary",
 )
 # NumPy and PyTorch write x.real, not x.real().
 METHODS["real"] = property(real.front)  # type: ignore[assignment]
@@ -554,6 +558,7 @@ stop_gradient = elementwise(
     samples=unary((-2.0, 2.0), order=0),
     reference=each(float),
     onnx="Identity",
+    role=Role.PASS,
 )
 
 # PyTorch's names.

@@ -193,6 +193,7 @@ random_categorical = op(
     ],
     reference=definitions.random_categorical,
     onnx=_SEEDED,
+    batching="alone",
 )
 
 random_multinomial = op(
@@ -208,6 +209,7 @@ random_multinomial = op(
     ],
     reference=definitions.random_multinomial,
     onnx=_SEEDED,
+    batching="alone",
 )
 
 for _drawing in (

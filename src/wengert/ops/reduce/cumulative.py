@@ -112,6 +112,7 @@ cumulative_sum_op: Op = linear(
     ],
     reference=_by_hand(lambda a, b: a + b),
     onnx="CumSum",
+    dependence="running",
 )
 
 
@@ -164,6 +165,7 @@ linear_recurrence: Op = op(
     reference=_recur_by_hand,
     onnx=Missing("needs Scan with a body of its own"),
     source="Blelloch, Prefix sums and their applications, 1990, section 1.4",
+    dependence="running",
 )
 
 
@@ -210,6 +212,7 @@ cumulative_prod_op: Op = op(
     ],
     reference=_by_hand(mul),
     onnx=Missing("no running product"),
+    dependence="running",
 )
 
 

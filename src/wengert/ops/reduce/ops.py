@@ -14,6 +14,7 @@ import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
 from ...core.ops.declare import composite, op
+from ...core.ops.facets import Reduction
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.spec import Shape, bool_, int64, real_dtype
 from ..pointwise.arithmetic import sqrt
@@ -69,6 +70,7 @@ sum_op: Op = op(
     samples=reductions(Call((np.zeros((2, 0)),), {"axis": (-1,), "keepdims": False})),
     reference=row_by_row(math.fsum),
     onnx="ReduceSum",
+    reduction=Reduction("add", 0),
 )
 
 
@@ -107,6 +109,7 @@ prod_op: Op = op(
     ),
     reference=row_by_row(math.prod),
     onnx="ReduceProd",
+    reduction=Reduction("multiply", 1),
 )
 
 
@@ -137,6 +140,7 @@ mean_op: Op = op(
     samples=reductions(),
     reference=row_by_row(lambda row: math.fsum(row) / len(row) if row else math.nan),
     onnx="ReduceMean",
+    dependence="axes",
 )
 
 
@@ -283,6 +287,7 @@ max_op: Op = op(
     samples=_extreme_samples,
     reference=row_by_row(lambda row: sorted(row)[-1]),
     onnx="ReduceMax",
+    reduction=Reduction("maximum", None),
 )
 min_op: Op = op(
     "min(x; axis: axes, keepdims)",
@@ -293,6 +298,7 @@ min_op: Op = op(
     samples=_extreme_samples,
     reference=row_by_row(lambda row: sorted(row)[0]),
     onnx="ReduceMin",
+    reduction=Reduction("minimum", None),
 )
 
 
@@ -344,6 +350,7 @@ any_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: True in row),
     onnx=Missing("no reduction of booleans; ReduceMax of integers says the same"),
+    reduction=Reduction("logical_or", False),
 )
 all_op: Op = op(
     "all(x; axis: axes, keepdims)",
@@ -353,6 +360,7 @@ all_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: False not in row),
     onnx=Missing("no reduction of booleans; ReduceMin of integers says the same"),
+    reduction=Reduction("logical_and", True),
 )
 count_nonzero_op: Op = op(
     "count_nonzero(x; axis: axes, keepdims)",

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import METHODS, linear, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import bind
 from ...core.spec import Shape, Spec, normalize_axes, normalize_axis, show, spec_of
@@ -62,6 +63,7 @@ permute_op: Op = linear(
     ],
     reference=lambda x, axes: np.moveaxis(x, axes, tuple(range(-len(axes), 0))),
     onnx="Transpose",
+    role=Role.STRIDE,
 )
 
 
@@ -227,6 +229,7 @@ squeeze_op: Op = linear(
     ],
     reference=lambda x, axis: x.sum(axis=axis),
     onnx="Squeeze",
+    role=Role.RESHAPE,
 )
 
 expand_dims_op: Op = linear(
@@ -246,6 +249,7 @@ expand_dims_op: Op = linear(
     ],
     reference=lambda x, axis: np.stack([x], axis),
     onnx="Unsqueeze",
+    role=Role.RESHAPE,
 )
 
 
@@ -338,6 +342,7 @@ flip_op: Op = linear(
     ],
     reference=lambda x, axis: x[tuple(slice(None, None, -1 if i in axis else 1) for i in range(-x.ndim, 0))],
     onnx=Missing("no operator; Slice with a step of -1 does it"),
+    role=Role.STRIDE,
 )
 
 

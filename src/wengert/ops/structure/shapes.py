@@ -16,6 +16,7 @@ from ...core.dims import Dim
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.ops.declare import linear, public
+from ...core.ops.facets import Role
 from ...core.ops.op import TABLE, Call, Op
 from ...core.ops.record import another, bind, record_one
 from ...core.spec import (
@@ -99,6 +100,7 @@ reshape_op: Op = linear(
     ],
     reference=lambda x, shape: np.fromiter(x.flat, x.dtype, x.size).reshape(shape),
     onnx="Reshape",
+    role=Role.RESHAPE,
 )
 
 
@@ -332,6 +334,8 @@ broadcast: Op = linear(
     ],
     reference=lambda x, shape: x * np.ones(shape),
     onnx="Expand",
+    inserted=True,
+    role=Role.STRIDE,
 )
 
 
@@ -454,6 +458,8 @@ cast: Op = linear(
     ],
     reference=lambda x, dtype: np.fromiter((dtype.type(v) for v in x.flat), dtype, x.size).reshape(x.shape),
     onnx="Cast",
+    inserted=True,
+    role=Role.BY_ELEMENT,
 )
 
 
