@@ -144,17 +144,15 @@ def _identity(node: Node) -> Node | None:
 def _negative_operand(node: Node) -> Node | None:
     """x + (-y) is x - y, x - (-y) is x + y, (-x) * (-y) is x * y."""
     left, right = node.inputs
-    name = node.op.name
     if node.spec.dtype.kind == "c":
         return None
-    if name in ("multiply", "divide"):
-        if is_op(left, "negative") and is_op(right, "negative"):
-            return build(name, (left.inputs[0], right.inputs[0]), node)
-        return None
-    if is_op(right, "negative"):
-        return build("subtract" if name == "add" else "add", (left, right.inputs[0]), node)
-    if name == "add" and is_op(left, "negative"):
-        return build("subtract", (right, left.inputs[0]), node)
+    is_sum = node.op.name == "add"
+    if is_sum or node.op.name == "subtract":
+        if is_op(right, "negative"):
+            return build("subtract" if is_sum else "add", (left, right.inputs[0]), node)
+        return build("subtract", (right, left.inputs[0]), node) if is_sum and is_op(left, "negative") else None
+    if is_op(left, "negative") and is_op(right, "negative"):
+        return build(node.op.name, (left.inputs[0], right.inputs[0]), node)
     return None
 
 

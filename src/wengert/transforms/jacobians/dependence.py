@@ -535,7 +535,7 @@ def _indexed(node: Node, index: int, values: Sequence[Any]) -> Patterns:
     shape, out = _shape(node, index), _specs(node)[0].shape
     if op.name == "index_update" and index == 0:
         return ((),)
-    first = 1 if op.name in ("index", "index_transpose") else 2
+    first = len(op.params) - 1
     many = [_shape(node, i) for i in range(first, len(node.inputs))]
     common = len(np.broadcast_shapes(*many))
     axis, axes = node.attrs["axis"], len(many)
