@@ -124,7 +124,7 @@ nan: _Float
 newaxis: None
 pi: _Float
 def __array_namespace_info__() -> NamespaceInfo:
-    """Devices, dtypes and capabilities, as the Array API has them."""
+    """Return devices, dtypes and capabilities, as the Array API has them."""
 def abs(x: TensorLike, /) -> Tensor:
     """The absolute value, a real number; its gradient at 0 is 0."""
 def acos(x: TensorLike, /) -> Tensor:
@@ -134,27 +134,27 @@ def acosh(x: TensorLike, /) -> Tensor:
 def add(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x + y."""
 def all(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """Whether all elements along axes are true, or not 0 (Array API). True for none."""
+    """Return whether all elements along axes are true, or not 0 (Array API). True for none."""
 def allclose(x: TensorLike, y: TensorLike, rtol: _Float = 1e-05, atol: _Float = 1e-08, equal_nan: _Bool = False) -> _Bool:
-    """Whether all elements are close (:func:`isclose`), as a Python bool."""
+    """Return whether all elements are close (:func:`isclose`), as a Python bool."""
 def any(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """Whether any element along axes is true, or not 0 (Array API). False for none."""
+    """Return whether any element along axes is true, or not 0 (Array API). False for none."""
 def arange(start: TensorLike, stop: TensorLike | None = None, step: TensorLike = 1, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False, end: Any = ...) -> Tensor:
-    """Evenly spaced numbers: `arange(stop)` or `arange(start, stop, step)`, without `stop`."""
+    """Return evenly spaced numbers: `arange(stop)` or `arange(start, stop, step)`, without `stop`."""
 def argmax(x: TensorLike, axis: _Int | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The index of the largest element along an axis (Array API)."""
+    """Return the index of the largest element along an axis (Array API)."""
 def argmin(x: TensorLike, axis: _Int | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The index of the smallest element along an axis (Array API); see :func:`argmax`."""
+    """Return the index of the smallest element along an axis (Array API); see :func:`argmax`."""
 def argsort(x: TensorLike, axis: _Int = -1, descending: _Bool = False, stable: _Bool = True, *, dim: Axes | None = ...) -> Tensor:
-    """The indices that put the elements in order along an axis, as int64 (Array API)."""
+    """Return the indices that put the elements in order along an axis, as int64 (Array API)."""
 def array_split(x: TensorLike, indices_or_sections: _Int | Sequence[_Int], axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-    """`x` cut along an axis as NumPy's `array_split` does."""
+    """Return `x` cut along an axis as NumPy's `array_split` does."""
 def asin(x: TensorLike, /) -> Tensor:
     """The angle in [-pi/2, pi/2] whose sine is x."""
 def asinh(x: TensorLike, /) -> Tensor:
     """The number whose hyperbolic sine is x."""
 def astype(x: TensorLike, dtype: DTypeLike, *, copy: _Bool = True, device: _Str | None = None) -> Tensor:
-    """`x` in another dtype."""
+    """Return `x` in another dtype."""
 def atan(x: TensorLike, /) -> Tensor:
     """The angle in [-pi/2, pi/2] whose tangent is x."""
 def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:
@@ -162,9 +162,9 @@ def atan2(y: TensorLike, x: TensorLike, /) -> Tensor:
 def atanh(x: TensorLike, /) -> Tensor:
     """The number whose hyperbolic tangent is x."""
 def atleast_1d(*xs: TensorLike) -> Any:
-    """A 0-d tensor as one of shape (1,), any other as it is; several give a list."""
+    """Return a 0-d tensor as one of shape (1,), any other as it is; several give a list."""
 def atleast_2d(*xs: TensorLike) -> Any:
-    """Tensors with axes of size 1 added at the left up to two dimensions; several give a list."""
+    """Return tensors with axes of size 1 added at the left up to two dimensions; several give a list."""
 def bitwise_and(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The bits set in both x and y."""
 def bitwise_invert(x: TensorLike, /) -> Tensor:
@@ -178,23 +178,23 @@ def bitwise_right_shift(x: TensorLike, y: TensorLike, /) -> Tensor:
 def bitwise_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The bits set in exactly one of x and y."""
 def broadcast_arrays(*xs: TensorLike) -> list[Tensor]:
-    """Tensors, each with its own dtype, broadcast against each other. Raises ShapeError."""
+    """Return tensors, each with its own dtype, broadcast against each other. Raises ShapeError."""
 def broadcast_shapes(*shapes: _Int | Sequence[_Int]) -> tuple[_Int, ...]:
-    """The shape that tensors of these shapes broadcast to. Raises ShapeError if there is none."""
+    """Return the shape that tensors of these shapes broadcast to. Raises ShapeError if there is none."""
 def broadcast_to(x: TensorLike, shape: _Int | Sequence[_Int]) -> Tensor:
-    """`x` repeated to a shape that it broadcasts to. Raises ShapeError if it does not."""
+    """Return `x` repeated to a shape that it broadcasts to. Raises ShapeError if it does not."""
 def can_cast(from_: Any, to: Any) -> _Bool:
-    """Whether promotion takes `from_` (a tensor or a dtype) to the dtype `to`."""
+    """Return whether promotion takes `from_` (a tensor or a dtype) to the dtype `to`."""
 def ceil(x: TensorLike, /) -> Tensor:
     """The smallest whole number that is at least x."""
 def checkpoint_name(x: TensorLike, name: _Str) -> Tensor:
-    """`x`, under a name by which a policy of :func:`wengert.checkpoint` can keep it."""
+    """Return `x`, under a name by which a policy of :func:`wengert.checkpoint` can keep it."""
 def clip(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """`x`, but at least `min` and at most `max` (`max` wins where they cross)."""
+    """Return `x`, but at least `min` and at most `max` (`max` wins where they cross)."""
 def clip_gradient(x: TensorLike, low: _Float | None = None, high: _Float | None = None, *, norm: _Float | None = None) -> Tensor:
-    """`x`, with the cotangents that come back to it clipped."""
+    """Return `x`, with the cotangents that come back to it clipped."""
 def concat(xs: Sequence[TensorLike], axis: _Int | None = 0, *, dim: Axes | None = ...) -> Tensor:
-    """Tensors one after the other along an axis that they have."""
+    """Return tensors joined along an axis that they have; `cat` and `concatenate` are the same."""
 def conj(x: TensorLike, /) -> Tensor:
     """The complex conjugate; a real number itself."""
 def copysign(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -204,55 +204,55 @@ def cos(x: TensorLike, /) -> Tensor:
 def cosh(x: TensorLike, /) -> Tensor:
     """The hyperbolic cosine."""
 def count_nonzero(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """How many elements along axes are not 0, as int64 (Array API)."""
+    """Return the number of elements along axes that are not 0, as int64 (Array API)."""
 def cumulative_prod(x: TensorLike, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-    """Running products along an axis (Array API)."""
+    """Return running products along an axis (Array API); `cumprod` is the same function."""
 def cumulative_sum(x: TensorLike, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-    """Running sums along an axis (Array API)."""
+    """Return running sums along an axis (Array API); `cumsum` is the same function."""
 def diag(x: TensorLike, k: _Int = 0, *, diagonal: _Int | None = None) -> Tensor:
-    """The k-th diagonal of a matrix; for a vector the square matrix that has it there."""
+    """Return the k-th diagonal of a matrix; for a vector the square matrix that has it there."""
 def diagonal(x: TensorLike, offset: _Int = 0, dim1: _Int = 0, dim2: _Int = 1) -> Tensor:
-    """A diagonal of the matrices in two axes, as the last axis of the result."""
+    """Return a diagonal of the matrices in two axes, as the last axis of the result."""
 def diff(x: TensorLike, n: _Int = 1, axis: _Int = -1, *, prepend: TensorLike | None = None, append: TensorLike | None = None, dim: Axes | None = ...) -> Tensor:
-    """Differences of neighbours along an axis, taken `n` times (Array API)."""
+    """Return differences of neighbours along an axis, taken `n` times (Array API)."""
 def divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x over y, a floating number also for integers. Over 0 it is an infinity or NaN."""
 def dot(x: TensorLike, y: TensorLike) -> Tensor:
-    """The sum over the last axis of `x` and the last but one of `y` (NumPy)."""
+    """Return the sum over the last axis of `x` and the last but one of `y` (NumPy)."""
 def einsum(subscripts: _Str, *operands: TensorLike) -> Tensor:
-    """Einstein summation over index letters (NumPy)."""
+    """Return a sum of products over index letters, by Einstein's convention (NumPy)."""
 def empty(*sizes: Axes, shape: Axes | None = None, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """A tensor of whatever numbers are in memory; parameters as in :func:`wengert.zeros`."""
+    """Return an uninitialised tensor; parameters as in :func:`wengert.zeros`."""
 def empty_like(x: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """Whatever is in memory, in the shape and, unless `dtype` is given, the dtype of `x`."""
+    """Return an uninitialised tensor in the shape and, unless `dtype` is given, the dtype of `x`."""
 def equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x == y, element by element."""
 def exp(x: TensorLike, /) -> Tensor:
     """e to the power x."""
 def expand_dims(x: TensorLike, axis: _Int = 0, *, dim: Axes | None = ...) -> Tensor:
-    """`x` with a new axis of size 1, which becomes axis `axis` of the result. Raises ShapeError."""
+    """Return `x` with a new axis of size 1, which becomes axis `axis` of the result. Raises ShapeError."""
 def expm1(x: TensorLike, /) -> Tensor:
     """exp(x) - 1, accurate near 0."""
 def eye(n_rows: _Int, n_cols: _Int | None = None, *, k: _Int = 0, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """A matrix with ones on its k-th diagonal and zeros elsewhere."""
+    """Return a matrix with ones on its k-th diagonal and zeros elsewhere."""
 def finfo(dtype: DTypeLike) -> FloatInfo:
-    """The limits of a floating dtype, or of a complex dtype's parts, or of a tensor's dtype."""
+    """Return the limits of a floating dtype, or of a complex dtype's parts, or of a tensor's dtype."""
 def flatten(x: TensorLike, start_dim: _Int = 0, end_dim: _Int = -1) -> Tensor:
-    """`x` with the axes from `start_dim` to `end_dim`, inclusive, made one."""
+    """Return `x` with the axes from `start_dim` to `end_dim`, inclusive, merged into one."""
 def flip(x: TensorLike, axis: Axes | None = None, *, dim: Axes | None = ..., dims: Axes | None = ...) -> Tensor:
-    """`x` in reverse order along one axis, several, or all (None). Raises ShapeError."""
+    """Return `x` in reverse order along one axis, several, or all (None). Raises ShapeError."""
 def floor(x: TensorLike, /) -> Tensor:
     """The largest whole number that is at most x."""
 def floor_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The floor of x / y, as Python's //."""
 def from_dlpack(x: TensorLike, *, device: _Str | None = None, copy: _Bool | None = None) -> Tensor:
-    """A tensor of any array on the CPU that speaks DLPack (NumPy, PyTorch, JAX, ...)."""
+    """Return a tensor of any array on the CPU that speaks DLPack (NumPy, PyTorch, JAX, ...)."""
 def full(shape: Axes, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """A tensor filled with one number."""
+    """Return a tensor filled with one number."""
 def full_like(x: TensorLike, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """One number in the shape and, unless `dtype` is given, the dtype of `x`. Raises DTypeError."""
+    """Return one number in the shape and, unless `dtype` is given, the dtype of `x`. Raises DTypeError."""
 def gather(x: TensorLike, axis: _Int, index: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-    """`out[i][j] = x[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
+    """Return `out[i][j] = x[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
 def greater(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x > y, element by element."""
 def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -260,15 +260,15 @@ def greater_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
 def hypot(x: TensorLike, y: TensorLike, /) -> Tensor:
     """sqrt(x*x + y*y) without overflow on the way; its gradient at (0, 0) is 0."""
 def iinfo(dtype: DTypeLike) -> IntInfo:
-    """The limits of an integer dtype, or of a tensor's. Raises DTypeError for other dtypes."""
+    """Return the limits of an integer dtype, or of a tensor's. Raises DTypeError for other dtypes."""
 def imag(x: TensorLike, /) -> Tensor:
     """The imaginary part; of a real number 0."""
 def index_add(x: TensorLike, axis: _Int, index: TensorLike, source: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-    """`x` with the slices of `source` added at a vector of integers along `axis` (PyTorch)."""
+    """Return `x` with the slices of `source` added at a vector of integers along `axis` (PyTorch)."""
 def isclose(x: TensorLike, y: TensorLike, rtol: _Float = 1e-05, atol: _Float = 1e-08, equal_nan: _Bool = False) -> Tensor:
-    """Whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close."""
+    """Return whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close."""
 def isdtype(dtype: DTypeLike, kind: Any) -> _Bool:
-    """Whether a dtype is of a kind."""
+    """Return whether a dtype is of a kind."""
 def isfinite(x: TensorLike, /) -> Tensor:
     """Whether x is neither NaN nor an infinity."""
 def isinf(x: TensorLike, /) -> Tensor:
@@ -276,13 +276,13 @@ def isinf(x: TensorLike, /) -> Tensor:
 def isnan(x: TensorLike, /) -> Tensor:
     """Whether x is NaN."""
 def kron(x: TensorLike, y: TensorLike) -> Tensor:
-    """The Kronecker product: every element of `x` times all of `y` (NumPy)."""
+    """Return the Kronecker product: every element of `x` times all of `y` (NumPy)."""
 def less(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x < y, element by element."""
 def less_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x <= y, element by element."""
 def linspace(start: TensorLike, stop: TensorLike, num: _Int, *, dtype: DTypeLike | None = None, device: _Str | None = None, endpoint: _Bool = True, requires_grad: _Bool = False, steps: Any = ..., end: Any = ...) -> Tensor:
-    """`num` evenly spaced numbers from `start` to `stop`."""
+    """Return `num` evenly spaced numbers from `start` to `stop`."""
 def log(x: TensorLike, /) -> Tensor:
     """The natural logarithm: -inf of 0, NaN of a negative real number."""
 def log10(x: TensorLike, /) -> Tensor:
@@ -292,7 +292,7 @@ def log1p(x: TensorLike, /) -> Tensor:
 def log2(x: TensorLike, /) -> Tensor:
     """The logarithm to the base 2."""
 def log_softmax(x: TensorLike, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-    """The logarithm of :func:`softmax`, right also where that is too small for its dtype."""
+    """Return the logarithm of :func:`softmax`, right also where that is too small for its dtype."""
 def logaddexp(x: TensorLike, y: TensorLike, /) -> Tensor:
     """log(exp(x) + exp(y)) without overflow on the way."""
 def logical_and(x: TensorLike, y: TensorLike, /) -> Tensor:
@@ -304,31 +304,31 @@ def logical_or(x: TensorLike, y: TensorLike, /) -> Tensor:
 def logical_xor(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether exactly one is true (nonzero)."""
 def logspace(start: TensorLike, stop: TensorLike, num: _Int, base: _Float = 10.0, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False, steps: Any = ..., end: Any = ...) -> Tensor:
-    """`num` numbers from `base ** start` to `base ** stop`, evenly spaced on a logarithmic scale."""
+    """Return `num` numbers from `base ** start` to `base ** stop`, evenly spaced on a logarithmic scale."""
 def logsumexp(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """log(sum(exp(x))) along axes, without overflow or underflow."""
+    """Return log(sum(exp(x))) along axes, without overflow or underflow."""
 def manual_seed(seed: _Int) -> Generator:
     """Seed the default generator. Returns it."""
 def matmul(x: TensorLike, y: TensorLike, /) -> Tensor:
-    """The matrix product, `x @ y` (Array API, NumPy)."""
+    """Return the matrix product, `x @ y` (Array API, NumPy)."""
 def matrix_transpose(x: TensorLike) -> Tensor:
-    """`x` with its last two axes exchanged; `x.mT` is the same."""
+    """Return `x` with its last two axes exchanged; `x.mT` is the same."""
 def max(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The largest elements along axes (Array API)."""
+    """Return the largest elements along axes (Array API)."""
 def maximum(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The larger of x and y; NaN if either is. Equal arguments share the gradient."""
 def mean(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dtype: DTypeLike | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The arithmetic mean of the elements along axes (Array API)."""
+    """Return the arithmetic mean of the elements along axes (Array API)."""
 def median(x: TensorLike, axis: _Int | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The middle element along an axis; the mean of the middle two where their number is even."""
+    """Return the middle element along an axis; the mean of the middle two where their number is even."""
 def meshgrid(*arrays: TensorLike, indexing: Literal['xy', 'ij'] = 'xy') -> list[Tensor]:
-    """Coordinate tensors of the grid that vectors span."""
+    """Return coordinate tensors of the grid that vectors span."""
 def min(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The smallest elements along axes (Array API)."""
+    """Return the smallest elements along axes (Array API)."""
 def minimum(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The smaller of x and y; NaN if either is. Equal arguments share the gradient."""
 def moveaxis(x: TensorLike, source: Axes, destination: Axes) -> Tensor:
-    """`x` with the `source` axes moved to the `destination` places, the others in their order."""
+    """Return `x` with the `source` axes moved to the `destination` places, the others in their order."""
 def multiply(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x times y."""
 def negative(x: TensorLike, /) -> Tensor:
@@ -336,35 +336,35 @@ def negative(x: TensorLike, /) -> Tensor:
 def nextafter(x: TensorLike, y: TensorLike, /) -> Tensor:
     """The next representable number after x toward y."""
 def nonzero(x: TensorLike) -> tuple[Tensor, ...]:
-    """The indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy)."""
+    """Return the indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy)."""
 def not_equal(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x != y, element by element."""
 def ones(*sizes: Axes, shape: Axes | None = None, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """A tensor of ones; parameters as in :func:`wengert.zeros`."""
+    """Return a tensor of ones; parameters as in :func:`wengert.zeros`."""
 def ones_like(x: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """Ones in the shape and, unless `dtype` is given, the dtype of `x`."""
+    """Return ones in the shape and, unless `dtype` is given, the dtype of `x`."""
 def outer(x: TensorLike, y: TensorLike) -> Tensor:
-    """All products of an element of `x` and one of `y`, which are flattened (NumPy)."""
+    """Return all products of an element of `x` and one of `y`, which are flattened (NumPy)."""
 def pad(x: TensorLike, pad_width: Any, mode: Literal['constant', 'reflect', 'edge', 'wrap'] = 'constant', value: _Float = 0) -> Tensor:
-    """`x` with elements put around it, as NumPy's `pad` does."""
+    """Return `x` with elements put around it, as NumPy's `pad` does."""
 def permute_dims(x: TensorLike, axes: Sequence[_Int], *, dims: Axes | None = ...) -> Tensor:
-    """`x` with its axes in another order: axis i of the result is axis `axes[i]` of `x`."""
+    """Return `x` with its axes in another order: axis i of the result is axis `axes[i]` of `x`."""
 def positive(x: TensorLike, /) -> Tensor:
     """+x, which is x."""
 def pow(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x to the power y. Integers stay integers, so their exponents must not be negative."""
 def prod(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dtype: DTypeLike | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The product of the elements along axes (Array API)."""
+    """Return the product of the elements along axes (Array API)."""
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
-    """The dtype of an operation on two dtypes. Raises DTypeError where none holds both."""
+    """Return the dtype of an operation on two dtypes. Raises DTypeError where none holds both."""
 def rand(*shape: Axes, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, key: RandomKey | None = None) -> Tensor:
-    """Uniform random numbers in [0, 1)."""
+    """Return uniform random numbers in [0, 1)."""
 def randint(*args: _Int | Axes, dtype: DTypeLike | None = None, generator: Generator | None = None, key: RandomKey | None = None, **named: Any) -> Tensor:
-    """Random integers: `randint(high, shape)` from 0, `randint(low, high, shape)` from `low`; `high` is left out."""
+    """Return random integers: `randint(high, shape)` from 0, `randint(low, high, shape)` from `low`; below `high`."""
 def randn(*shape: Axes, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, key: RandomKey | None = None) -> Tensor:
-    """Standard normal random numbers; parameters as in :func:`rand`."""
+    """Return standard normal random numbers; parameters as in :func:`rand`."""
 def ravel(x: TensorLike) -> Tensor:
-    """`x` as one axis, in row-major order."""
+    """Return `x` as one axis, in row-major order."""
 def real(x: TensorLike, /) -> Tensor:
     """The real part."""
 def reciprocal(x: TensorLike, /) -> Tensor:
@@ -374,27 +374,27 @@ def relu(x: TensorLike, /) -> Tensor:
 def remainder(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x - y * floor(x / y), as Python's %: it has the sign of y."""
 def repeat(x: TensorLike, repeats: _Int | Sequence[_Int], axis: _Int | None = None, *, dim: Axes | None = ...) -> Tensor:
-    """Each element of `x` several times in a row."""
+    """Return each element of `x` several times in a row; `repeat_interleave` is the same."""
 def reshape(x: TensorLike, shape: _Int | Sequence[_Int], *, copy: _Bool | None = None) -> Tensor:
-    """The elements of `x`, in row-major order, in another shape."""
+    """Return the elements of `x`, in row-major order, in another shape."""
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """The dtype of an operation on these tensors, dtypes and Python numbers."""
+    """Return the dtype of an operation on these tensors, dtypes and Python numbers."""
 def reverse_gradient(x: TensorLike, scale: _Float = 1.0) -> Tensor:
-    """`x`, with its derivative multiplied by `-scale`: gradient reversal."""
+    """Return `x`, with its derivative multiplied by `-scale`: gradient reversal."""
 def roll(x: TensorLike, shift: Axes, axis: Axes | None = None, *, shifts: Any = ..., dims: Axes | None = ..., dim: Axes | None = ...) -> Tensor:
-    """`x` shifted along axes; what leaves at one end comes in at the other."""
+    """Return `x` shifted along axes; what leaves at one end comes in at the other."""
 def round(x: TensorLike, /) -> Tensor:
     """The nearest whole number, halves to even."""
 def rsqrt(x: TensorLike, /) -> Tensor:
     """1 / sqrt(x)."""
 def scale_gradient(x: TensorLike, scale: TensorLike) -> Tensor:
-    """`x`, with its derivative multiplied by `scale` in every mode."""
+    """Return `x`, with its derivative multiplied by `scale` in every mode."""
 def scatter(x: TensorLike, axis: _Int, index: TensorLike, src: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-    """`x` with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
+    """Return `x` with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
 def scatter_add(x: TensorLike, axis: _Int, index: TensorLike, src: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-    """`x` with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
+    """Return `x` with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
 def searchsorted(x1: TensorLike, x2: TensorLike, *, side: Literal['left', 'right'] = 'left', sorter: Any = None, right: _Bool = False) -> Tensor:
-    """The indices at which `x2` would have to be inserted into `x1` to keep it sorted (Array API)."""
+    """Return the indices at which `x2` would have to be inserted into `x1` to keep it sorted (Array API)."""
 def sigmoid(x: TensorLike, /) -> Tensor:
     """The logistic function 1 / (1 + exp(-x))."""
 def sign(x: TensorLike, /) -> Tensor:
@@ -406,76 +406,76 @@ def sin(x: TensorLike, /) -> Tensor:
 def sinh(x: TensorLike, /) -> Tensor:
     """The hyperbolic sine."""
 def softmax(x: TensorLike, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-    """exp(x) over its sum along an axis: positive weights that sum to 1."""
+    """Return exp(x) over its sum along an axis: positive weights that sum to 1."""
 def sort(x: TensorLike, axis: _Int = -1, descending: _Bool = False, stable: _Bool = True, *, dim: Axes | None = ...) -> Tensor:
-    """The elements in order along an axis (Array API); parameters are those of :func:`argsort`."""
+    """Return the elements in order along an axis (Array API); parameters are those of :func:`argsort`."""
 def split(x: TensorLike, split_size: _Int | Sequence[_Int], axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-    """`x` cut along an axis into parts of a size, as PyTorch has it."""
+    """Return `x` cut along an axis into parts of a size, as PyTorch has it."""
 def sqrt(x: TensorLike, /) -> Tensor:
     """The square root; NaN of a negative real number."""
 def square(x: TensorLike, /) -> Tensor:
     """x times x."""
 def squeeze(x: TensorLike, axis: Axes | None = None, *, dim: Axes | None = ...) -> Tensor:
-    """`x` without the given axes, all of size 1; without any axis of size 1 when `axis` is None."""
+    """Return `x` without the given axes, all of size 1; without any axis of size 1 when `axis` is None."""
 def stack(xs: Sequence[TensorLike], axis: _Int = 0, *, dim: Axes | None = ...) -> Tensor:
-    """Tensors of one shape side by side along a new axis. Their dtypes promote."""
+    """Return tensors of one shape joined along a new axis. Their dtypes promote."""
 def std(x: TensorLike, axis: Axes | None = None, correction: _Float = 0, keepdims: _Bool = False, *, unbiased: _Bool | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The standard deviation along axes: the square root of :func:`var` (Array API)."""
+    """Return the standard deviation along axes: the square root of :func:`var` (Array API)."""
 def stop_gradient(x: TensorLike, /) -> Tensor:
     """x as a constant: gradients do not flow through it."""
 def straight_through(hard: TensorLike, soft: TensorLike | None = None) -> Any:
-    """The value of `hard` with the derivative of `soft`: the straight-through estimator."""
+    """Return the value of `hard` with the derivative of `soft`: the straight-through estimator."""
 def subtract(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x - y."""
 def sum(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dtype: DTypeLike | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The sum of the elements along axes (Array API)."""
+    """Return the sum of the elements along axes (Array API)."""
 def swapaxes(x: TensorLike, axis1: _Int, axis2: _Int) -> Tensor:
-    """`x` with two axes exchanged."""
+    """Return `x` with two axes exchanged."""
 def take(x: TensorLike, indices: TensorLike, axis: _Int | None = None, *, dim: Axes | None = ...) -> Tensor:
-    """The elements of `x` at integer `indices` along `axis` (Array API, NumPy)."""
+    """Return the elements of `x` at integer `indices` along `axis` (Array API, NumPy)."""
 def take_along_axis(x: TensorLike, indices: TensorLike, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-    """The elements that `indices` picks along `axis`, aligned with the other axes (Array API, NumPy)."""
+    """Return the elements that `indices` picks along `axis`, aligned with the other axes (Array API, NumPy)."""
 def tan(x: TensorLike, /) -> Tensor:
     """The tangent of an angle in radians."""
 def tanh(x: TensorLike, /) -> Tensor:
     """The hyperbolic tangent."""
 def tensordot(x: TensorLike, y: TensorLike, /, *, axes: Axes = 2) -> Tensor:
-    """The sum of products over several axes of each (Array API, NumPy)."""
+    """Return the sum of products over several axes of each (Array API, NumPy)."""
 def tile(x: TensorLike, repetitions: _Int | Sequence[_Int], *, dims: Axes | None = ..., reps: Any = ...) -> Tensor:
-    """`x` laid out several times along each axis, the last axis last."""
+    """Return `x` laid out several times along each axis, the last axis last."""
 def top_k(x: TensorLike, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
-    """The k largest elements along an axis, largest first, and their indices."""
+    """Return the k largest elements along an axis, largest first, and their indices."""
 def trace(x: TensorLike, offset: _Int = 0, axis1: _Int = 0, axis2: _Int = 1, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum of a diagonal of the matrices in two axes (NumPy, PyTorch)."""
+    """Return the sum of a diagonal of the matrices in two axes (NumPy, PyTorch)."""
 def tril(x: TensorLike, k: _Int = 0, *, diagonal: _Int | None = None) -> Tensor:
-    """The lower triangle of a matrix, or of each matrix in the last two axes; zeros above it."""
+    """Return the lower triangle of a matrix, or of each matrix in the last two axes; zeros above it."""
 def triu(x: TensorLike, k: _Int = 0, *, diagonal: _Int | None = None) -> Tensor:
-    """The upper triangle of a matrix, or of each matrix in the last two axes; zeros below it."""
+    """Return the upper triangle of a matrix, or of each matrix in the last two axes; zeros below it."""
 def trunc(x: TensorLike, /) -> Tensor:
     """The whole part of x, rounded toward 0."""
 def unflatten(x: TensorLike, axis: _Int, sizes: Sequence[_Int], *, dim: Axes | None = ...) -> Tensor:
-    """`x` with one axis split into several of the given sizes, one of which may be -1."""
+    """Return `x` with one axis split into several of the given sizes, one of which may be -1."""
 def unique_all(x: TensorLike) -> UniqueAll:
-    """The distinct elements in ascending order, with where and how often they occur (Array API)."""
+    """Return the distinct elements in ascending order, their first places and how often each occurs (Array API)."""
 def unique_counts(x: TensorLike) -> UniqueCounts:
-    """The distinct elements in ascending order and how often each occurs; see :func:`unique_all`."""
+    """Return the distinct elements in ascending order and how often each occurs; see :func:`unique_all`."""
 def unique_inverse(x: TensorLike) -> UniqueInverse:
-    """The distinct elements in ascending order and, in the shape of `x`, which of them each is; see :func:`unique_all`."""
+    """Return the distinct elements in ascending order and, for each element of `x`, its place among them."""
 def unique_values(x: TensorLike) -> Tensor:
-    """The distinct elements in ascending order; see :func:`unique_all`."""
+    """Return the distinct elements in ascending order; see :func:`unique_all`."""
 def unstack(x: TensorLike, axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-    """The slices of `x` along an axis, without it. Raises ShapeError."""
+    """Return the slices of `x` along an axis, without it. Raises ShapeError."""
 def var(x: TensorLike, axis: Axes | None = None, correction: _Float = 0, keepdims: _Bool = False, *, unbiased: _Bool | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The variance along axes: the mean squared distance from the mean (Array API)."""
+    """Return the variance along axes: the mean squared distance from the mean (Array API)."""
 def vecdot(x: TensorLike, y: TensorLike, /, *, axis: _Int = -1) -> Tensor:
-    """The inner product along an axis, conjugating `x`; the other axes broadcast (Array API)."""
+    """Return the inner product along an axis, conjugating `x`; the other axes broadcast (Array API)."""
 def view_as_complex(x: TensorLike) -> Tensor:
-    """Pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError."""
+    """Return pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError."""
 def view_as_real(x: TensorLike) -> Tensor:
-    """Complex numbers as pairs of real ones, real and imaginary part along a new last axis. Raises DTypeError."""
+    """Return complex numbers as pairs of real ones, real and imaginary part along a new last axis. Raises DTypeError."""
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
-    """The elements of `x` where `condition` holds and of `y` elsewhere."""
+    """Return the elements of `x` where `condition` holds and of `y` elsewhere."""
 def zeros(*sizes: Axes, shape: Axes | None = None, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """A tensor of zeros."""
+    """Return a tensor of zeros."""
 def zeros_like(x: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-    """Zeros in the shape and, unless `dtype` is given, the dtype of `x`."""
+    """Return zeros in the shape and, unless `dtype` is given, the dtype of `x`."""

@@ -12,62 +12,62 @@ from .typing import Size
 from .typing import TensorLike
 
 def beta(a: TensorLike, b: TensorLike) -> Tensor:
-    """The beta function of positive arguments: exp(betaln(a, b))."""
+    """Return the beta function of positive arguments: exp(betaln(a, b))."""
 def betainc(a: TensorLike, b: TensorLike, x: TensorLike) -> Tensor:
-    """The regularised incomplete beta function I_x(a, b), differentiable in all three arguments."""
+    """Return the regularised incomplete beta function I_x(a, b), differentiable in all three arguments."""
 def betaln(a: TensorLike, b: TensorLike) -> Tensor:
-    """The logarithm of the beta function of positive arguments, without lgamma's cancellation at large ones."""
+    """Return the logarithm of the beta function of positive arguments, without lgamma's cancellation at large ones."""
 def digamma(x: TensorLike, /) -> Tensor:
     """The derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0. Near its zeros at negative numbers, between whole ones, as accurate as numbers about 1 are."""
 def entr(x: TensorLike) -> Tensor:
-    """The elementwise entropy -x log(x), 0 at 0 and -inf below."""
+    """Return the elementwise entropy -x log(x), 0 at 0 and -inf below."""
 def erf(x: TensorLike, /) -> Tensor:
     """The error function, 2/sqrt(pi) times the integral of exp(-t*t) from 0 to x."""
 def erfc(x: TensorLike, /) -> Tensor:
     """1 - erf(x), accurate where erf(x) is near 1."""
 def erfcinv(x: TensorLike) -> Tensor:
-    """The inverse of erfc on [0, 2], accurate near 0."""
+    """Return the inverse of erfc on [0, 2], accurate near 0."""
 def erfinv(x: TensorLike, /) -> Tensor:
     """The inverse of the error function on [-1, 1]; NaN outside."""
 def expit(x: TensorLike, /) -> Tensor:
     """The logistic function 1 / (1 + exp(-x))."""
 def gammainc(a: TensorLike, x: TensorLike) -> Tensor:
-    """The regularised lower incomplete gamma function P(a, x), to about 1e-13 relative, differentiable in both."""
+    """Return the regularised lower incomplete gamma function P(a, x), to about 1e-13 relative, differentiable in both."""
 def gammaincc(a: TensorLike, x: TensorLike) -> Tensor:
-    """The regularised upper incomplete gamma function Q(a, x), accurate also where P(a, x) rounds to 1."""
+    """Return the regularised upper incomplete gamma function Q(a, x), accurate also where P(a, x) rounds to 1."""
 def gammaln(x: TensorLike, /) -> Tensor:
     """The logarithm of |Gamma(x)|; inf at 0, -1, -2, ... Near its zeros at negative numbers as accurate as numbers about 1 are."""
 def i0(x: TensorLike) -> Tensor:
-    """The modified Bessel function of the first kind of order 0."""
+    """Return the modified Bessel function of the first kind of order 0."""
 def i0e(x: TensorLike) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 0."""
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 0."""
 def i1(x: TensorLike) -> Tensor:
-    """The modified Bessel function of the first kind of order 1: the derivative of :func:`i0`."""
+    """Return the modified Bessel function of the first kind of order 1: the derivative of :func:`i0`."""
 def i1e(x: TensorLike) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 1."""
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 1."""
 def lgamma(x: TensorLike, /) -> Tensor:
     """The logarithm of |Gamma(x)|; inf at 0, -1, -2, ... Near its zeros at negative numbers as accurate as numbers about 1 are."""
 def log_ndtr(x: TensorLike) -> Tensor:
-    """log(ndtr(x)), right where ndtr(x) itself would be 0."""
+    """Return log(ndtr(x)), right where ndtr(x) itself would be 0."""
 def log_softmax(x: TensorLike, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-    """The logarithm of :func:`softmax`, right also where that is too small for its dtype."""
+    """Return the logarithm of :func:`softmax`, right also where that is too small for its dtype."""
 def logit(p: TensorLike) -> Tensor:
-    """log(p / (1 - p)), accurate about 1/2 too; infinite at 0 and 1, NaN outside."""
+    """Return log(p / (1 - p)), accurate about 1/2 too; infinite at 0 and 1, NaN outside."""
 def logsumexp(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """log(sum(exp(x))) along axes, without overflow or underflow."""
+    """Return log(sum(exp(x))) along axes, without overflow or underflow."""
 def ndtr(x: TensorLike) -> Tensor:
-    """The standard normal distribution's cumulative function, accurate in its lower tail."""
+    """Return the standard normal distribution's cumulative function, accurate in its lower tail."""
 def ndtri(p: TensorLike) -> Tensor:
-    """The standard normal distribution's quantile function: the inverse of :func:`ndtr`."""
+    """Return the standard normal distribution's quantile function: the inverse of :func:`ndtr`."""
 def polygamma(n: _Int, x: TensorLike) -> Tensor:
-    """The `n`-th derivative of digamma at each element of `x`."""
+    """Return the `n`-th derivative of digamma at each element of `x`."""
 def psi(x: TensorLike, /) -> Tensor:
     """The derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0. Near its zeros at negative numbers, between whole ones, as accurate as numbers about 1 are."""
 def softmax(x: TensorLike, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-    """exp(x) over its sum along an axis: positive weights that sum to 1."""
+    """Return exp(x) over its sum along an axis: positive weights that sum to 1."""
 def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
-    """x log(1 + y), and 0 where x is 0 (unless y is NaN)."""
+    """Return x log(1 + y), and 0 where x is 0 (unless y is NaN)."""
 def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
-    """x log(y), and 0 where x is 0 (unless y is NaN)."""
+    """Return x log(y), and 0 where x is 0 (unless y is NaN)."""
 def zeta(s: Any, q: Any = 1.0) -> Tensor:
-    """The Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; Riemann's where q is 1."""
+    """Return the Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; Riemann's where q is 1."""

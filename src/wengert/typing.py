@@ -22,10 +22,10 @@ __all__ = ["Axes", "DTypeLike", "Size", "SupportsArray", "TensorLike"]
 
 
 class SupportsArray(Protocol):
-    """Objects that NumPy takes for an array, by their method `__array__`: other libraries' arrays, data frames."""
+    """An object that NumPy takes for an array, by its method `__array__`: another library's array, a data frame."""
 
     def __array__(self) -> np.ndarray[Any, Any]:
-        """The object as a NumPy array."""
+        """Return the object as a NumPy array."""
         ...
 
 

@@ -13,8 +13,7 @@ from wengert.execute.native.codegen.builder import Builder
 from wengert.execute.native.codegen.types import F64, I64
 from wengert.execute.native.plan.lowering import Lowering
 from wengert.execute.native.plan.plan import Buffer, HostCall, View, dense
-from wengert.execute.native.run import runtime, threads
-from wengert.execute.native.run import scheduler as sharing
+from wengert.execute.native.run import runtime, scheduler, threads
 from wengert.execute.native.run.runtime import Program
 
 F = np.dtype(np.float64)
@@ -94,7 +93,7 @@ def send_for_helpers() -> None:
     team = threads.team()
     assert team is not None
     words = team._memory.view(np.int64)
-    words[sharing.TEAM_PENALTY // 8] = words[sharing.TEAM_STREAK // 8] = 0
+    words[scheduler.TEAM_PENALTY // 8] = words[scheduler.TEAM_STREAK // 8] = 0
 
 
 def with_host_call(run: Callable[..., None], when: bool = False) -> Program:

@@ -83,7 +83,7 @@ def test_batched(pair: Any) -> None:
 def test_sparse(pair: Any) -> None:
     f, _ = pair
     dense = np.asarray(wg.jacobian(f)(wg.tensor(X))).reshape(-1, X.size)
-    sparse = wg.sparse_jacobian(lambda x: f(x).reshape(-1))(wg.tensor(X))
+    sparse = wg.sparse.jacobian(lambda x: f(x).reshape(-1))(wg.tensor(X))
     close(sparse.todense() if hasattr(sparse, "todense") else sparse, dense)
     assert (dense != 0).sum() == sparse.nnz
 

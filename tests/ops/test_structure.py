@@ -345,7 +345,7 @@ def test_refuses(name: str) -> None:
 
 def test_aliased_functions_keep_signature_and_documentation() -> None:
     assert list(inspect.signature(wg.squeeze).parameters) == ["x", "axis"]
-    assert wg.squeeze.__doc__.startswith("`x` without the given axes")
+    assert wg.squeeze.__doc__.startswith("Return `x` without the given axes")
     assert wg.squeeze.__module__ == "wengert.ops.structure.axes"
 
 

@@ -13,7 +13,7 @@ from . import cache, demo, explore, info, playground
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+    """Return the command line's grammar."""
     top = argparse.ArgumentParser(
         prog="wengert",
         description="Computational graphs for NumPy-like Python: see them, differentiate them, run them.",
@@ -30,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line, and return the exit status."""
     args = parser().parse_args(argv)
     try:
         status: int = args.run(args)

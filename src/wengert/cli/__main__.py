@@ -1,4 +1,4 @@
-"""`python -m wengert.cli`."""
+"""The entry point of `python -m wengert.cli`."""
 
 import sys
 

@@ -55,7 +55,7 @@ def _count(number: int, what: str) -> str:
 
 
 def collect() -> dict[str, Any]:
-    """The facts."""
+    """Return the facts."""
     (folder, why_not), entries = cache.place(), cache.entries()
     if not cache.is_on():
         state = "off: WENGERT_CACHE is 0"

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def make_model(channels: int) -> wg.nn.Module:
-    """Images (n, 1, 8, 8) to logits (n, 10)."""
+    """Return the model, from images (n, 1, 8, 8) to logits (n, 10)."""
     nn = wg.nn
     return nn.Sequential(
         nn.Conv2d(1, channels, 3, padding=1),
@@ -121,7 +121,7 @@ def describe(model: wg.nn.Module, loss_of: Any, x: Any, y: Any, out: Path) -> No
 
 
 def show(images: Any, labels: Any, predicted: Any) -> None:
-    """A few predictions, wrong ones first, with the images as text."""
+    """Print a few predictions, wrong ones first, with the images as text."""
     wrong = np.flatnonzero(predicted != labels)[:2]
     chosen = np.concatenate([wrong, np.flatnonzero(predicted == labels)[: 6 - len(wrong)]])
     shades = " .:-=+*#%@"

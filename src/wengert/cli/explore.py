@@ -76,7 +76,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def check(found: Exploration) -> int:
-    """Print the findings as compilers print errors; the exit status."""
+    """Print the findings as compilers print errors, and return the exit status."""
     for finding in found.findings:
         _say(str(finding))
     grave = sum(finding.severity != "note" for finding in found.findings)
@@ -94,7 +94,7 @@ def check(found: Exploration) -> int:
 
 
 def _say(text: str, stream: TextIO | None = None) -> None:
-    """Print what may hold more characters than the stream has."""
+    """Print text whose characters the stream may lack."""
     to = stream or sys.stdout
     encoding = to.encoding or "utf-8"
     print(text.encode(encoding, "replace").decode(encoding), file=to)
@@ -105,7 +105,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _parts(given: str) -> tuple[Path, str | None]:
-    """`script.py:function` as its parts; a colon of a drive letter is none of them."""
+    """Return the parts of `script.py:function`; the colon of a drive letter does not count."""
     path, colon, function = given.rpartition(":")
     if colon and function.isidentifier() and path.endswith(".py"):
         return Path(path), function

@@ -1,4 +1,4 @@
-"""`wengert info`: versions, processor, threads, cache."""
+"""`wengert info`: versions, processor, threads, compiled calls, cache."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..execute.native.dispatch import entry
 from ..execute.native.run import threads
 from ..version import __version__
 from . import cache
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def collect() -> dict[str, dict[str, Any]]:
-    """The facts, by section."""
+    """Return the facts, by section."""
     return {
         "versions": {
             "wengert": __version__,
@@ -65,8 +66,16 @@ def collect() -> dict[str, dict[str, Any]]:
             "cpu limit": f"{quota:.2g}" if (quota := threads.cpu_quota()) is not None else "none",
             **{v: os.environ[v] for v in _THREAD_VARIABLES if v in os.environ},
         },
+        "compiled calls": {"dispatched by": _dispatch()},
         "cache": cache.collect(),
     }
+
+
+def _dispatch() -> str:
+    """Return which interpreter follows the dispatch programs of compiled calls, and why."""
+    if entry.entry() is not None:
+        return "native code"
+    return f"Python: {entry.lack() or 'objects are not laid out as native code takes them to be'}"
 
 
 def _version(name: str) -> str:

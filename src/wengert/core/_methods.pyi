@@ -24,9 +24,9 @@ class Methods:
     def __and__(self, y: TensorLike, /) -> Tensor:
         """The bits set in both x and y."""
     def __array_function__(self, func: Any, types: Any, args: Axes, kwargs: Any) -> Any:
-        """NumPy's functions of tensors (NEP 18)."""
+        """Run NumPy's function on tensors by Wengert's of the same meaning (NEP 18)."""
     def __array_ufunc__(self, ufunc: Any, method: _Str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's elementwise functions on tensors are Wengert's (NEP 13): `np.sin(t)` is `wg.sin(t)`."""
+        """Run NumPy's elementwise function on tensors by Wengert's (NEP 13): `np.sin(t)` is `wg.sin(t)`."""
     def __eq__(self, other: TensorLike) -> Tensor:  # type: ignore[override]
         """Whether x == y, element by element."""
     def __floordiv__(self, y: TensorLike, /) -> Tensor:
@@ -34,7 +34,7 @@ class Methods:
     def __ge__(self, other: TensorLike) -> Tensor:
         """Whether x >= y, element by element."""
     def __getitem__(self, index: Any) -> Tensor:
-        """`x[index]` with NumPy's rules. The result is a value: it never aliases `x`."""
+        """Return `x[index]` with NumPy's rules. The result is a value: it never aliases `x`."""
     def __gt__(self, other: TensorLike) -> Tensor:
         """Whether x > y, element by element."""
     def __iadd__(self, other: TensorLike) -> Tensor:
@@ -72,7 +72,7 @@ class Methods:
     def __lt__(self, other: TensorLike) -> Tensor:
         """Whether x < y, element by element."""
     def __matmul__(self, y: TensorLike, /) -> Tensor:
-        """The matrix product, `x @ y` (Array API, NumPy)."""
+        """Return the matrix product, `x @ y` (Array API, NumPy)."""
     def __mod__(self, y: TensorLike, /) -> Tensor:
         """x - y * floor(x / y), as Python's %: it has the sign of y."""
     def __mul__(self, y: TensorLike, /) -> Tensor:
@@ -103,7 +103,7 @@ class Methods:
     def __rtruediv__(self, other: TensorLike) -> Any: ...
     def __rxor__(self, other: TensorLike) -> Any: ...
     def __setitem__(self, index: Any, value: TensorLike) -> None:
-        """`x[index] = value`: gives `x` a new version, in which the elements at `index` are `value`'s."""
+        """Give `x` a new version by `x[index] = value`, in which the elements at `index` are `value`'s."""
     def __sub__(self, y: TensorLike, /) -> Tensor:
         """x - y."""
     def __truediv__(self, y: TensorLike, /) -> Tensor:
@@ -123,27 +123,27 @@ class Methods:
     def add(self, y: TensorLike, /) -> Tensor:
         """x + y."""
     def add_(self, other: TensorLike, *, alpha: TensorLike = 1) -> Tensor:
-        """Give `x` the new version `x + alpha * other`. Returns `x`."""
+        """Give `x` the new version `x + alpha * other`, and return it."""
     def addcdiv_(self, a: TensorLike, b: TensorLike, *, value: TensorLike = 1) -> Tensor:
         """Give `x` the new version `x + value * a / b`; see `add_`. Returns `x`."""
     def addcmul_(self, a: TensorLike, b: TensorLike, *, value: TensorLike = 1) -> Tensor:
         """Give `x` the new version `x + value * a * b`; see `add_`. Returns `x`."""
     def all(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """Whether all elements along axes are true, or not 0 (Array API). True for none."""
+        """Return whether all elements along axes are true, or not 0 (Array API). True for none."""
     def allclose(self, y: TensorLike, rtol: _Float = 1e-05, atol: _Float = 1e-08, equal_nan: _Bool = False) -> _Bool:
-        """Whether all elements are close (:func:`isclose`), as a Python bool."""
+        """Return whether all elements are close (:func:`isclose`), as a Python bool."""
     def amax(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The largest elements along axes (Array API)."""
+        """Return the largest elements along axes (Array API)."""
     def amin(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The smallest elements along axes (Array API)."""
+        """Return the smallest elements along axes (Array API)."""
     def any(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """Whether any element along axes is true, or not 0 (Array API). False for none."""
+        """Return whether any element along axes is true, or not 0 (Array API). False for none."""
     def argmax(self, axis: _Int | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The index of the largest element along an axis (Array API)."""
+        """Return the index of the largest element along an axis (Array API)."""
     def argmin(self, axis: _Int | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The index of the smallest element along an axis (Array API); see :func:`argmax`."""
+        """Return the index of the smallest element along an axis (Array API); see :func:`argmax`."""
     def argsort(self, axis: _Int = -1, descending: _Bool = False, stable: _Bool = True, *, dim: Axes | None = ...) -> Tensor:
-        """The indices that put the elements in order along an axis, as int64 (Array API)."""
+        """Return the indices that put the elements in order along an axis, as int64 (Array API)."""
     def asin(self) -> Tensor:
         """The angle in [-pi/2, pi/2] whose sine is x."""
     def asinh(self) -> Tensor:
@@ -151,7 +151,7 @@ class Methods:
     def assign_(self, value: TensorLike) -> Tensor:
         """Give `x` another value of its own shape, outside any graph. Returns `x`."""
     def astype(self, dtype: DTypeLike, *, copy: _Bool = True, device: _Str | None = None) -> Tensor:
-        """`x` in another dtype."""
+        """Return `x` in another dtype."""
     def atan(self) -> Tensor:
         """The angle in [-pi/2, pi/2] whose tangent is x."""
     def atan2(self, x: TensorLike, /) -> Tensor:
@@ -159,7 +159,7 @@ class Methods:
     def atanh(self) -> Tensor:
         """The number whose hyperbolic tangent is x."""
     def bernoulli_(self, p: TensorLike = 0.5, *, generator: Generator | None = None) -> Tensor:
-        """Give the tensor 0 and 1, the 1 with probability `p`, outside any graph. Returns it. Raises ShapeError."""
+        """Give the tensor 0 and 1, the 1 with probability `p`, outside any graph, and return it. Raises ShapeError."""
     def bfloat16(self) -> Tensor:
         """The tensor in the dtype that PyTorch calls `bfloat16`; see :func:`wengert.astype`."""
     def bitwise_and(self, y: TensorLike, /) -> Tensor:
@@ -177,7 +177,7 @@ class Methods:
     def bitwise_xor(self, y: TensorLike, /) -> Tensor:
         """The bits set in exactly one of x and y."""
     def bmm(self, y: TensorLike) -> Tensor:
-        """The products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch). Raises ShapeError for other ranks."""
+        """Return the products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch)."""
     def bool(self) -> Tensor:
         """The tensor in the dtype that PyTorch calls `bool`; see :func:`wengert.astype`."""
     def ceil(self) -> Tensor:
@@ -185,9 +185,9 @@ class Methods:
     def ceil_(self) -> Tensor:
         """Give `x` the new version `wg.ceil(x)`; see `add_`. Returns `x`."""
     def chunk(self, chunks: _Int, axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-        """`x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller."""
+        """Return `x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller."""
     def clamp(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-        """`x`, but at least `min` and at most `max` (`max` wins where they cross)."""
+        """Return `x`, but at least `min` and at most `max` (`max` wins where they cross)."""
     def clamp_(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
         """Give `x` the new version `wg.clip(x, min, max)`; see `add_`. Returns `x`."""
     def clamp_max_(self, max: TensorLike) -> Tensor:
@@ -195,13 +195,13 @@ class Methods:
     def clamp_min_(self, min: TensorLike) -> Tensor:
         """Give `x` the new version `wg.clip(x, min=min)`; see `add_`. Returns `x`."""
     def clip(self, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-        """`x`, but at least `min` and at most `max` (`max` wins where they cross)."""
+        """Return `x`, but at least `min` and at most `max` (`max` wins where they cross)."""
     def clone(self) -> Tensor:
         """A copy of x through which gradients flow."""
     def conj(self) -> Tensor:
         """The complex conjugate; a real number itself."""
     def contiguous(self) -> Tensor:
-        """The value of `x`. How a tensor lies in memory cannot be seen, so that nothing is to be done."""
+        """Return the value of `x`. A tensor's layout in memory cannot be seen, so nothing is copied."""
     def copy_(self, source: TensorLike) -> Tensor:
         """Give `x` the values of `source`, which broadcasts to it and is cast to its dtype. Returns `x`."""
     def copysign(self, y: TensorLike, /) -> Tensor:
@@ -211,23 +211,23 @@ class Methods:
     def cosh(self) -> Tensor:
         """The hyperbolic cosine."""
     def count_nonzero(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """How many elements along axes are not 0, as int64 (Array API)."""
+        """Return the number of elements along axes that are not 0, as int64 (Array API)."""
     def cpu(self) -> Tensor:
-        """`x` itself: every tensor lies in the memory of the processor."""
+        """Return `x` itself: every tensor lies in the memory of the processor."""
     def cumprod(self, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-        """Running products along an axis (Array API)."""
+        """Return running products along an axis (Array API); `cumprod` is the same function."""
     def cumsum(self, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-        """Running sums along an axis (Array API)."""
+        """Return running sums along an axis (Array API); `cumsum` is the same function."""
     def cumulative_prod(self, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-        """Running products along an axis (Array API)."""
+        """Return running products along an axis (Array API); `cumprod` is the same function."""
     def cumulative_sum(self, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-        """Running sums along an axis (Array API)."""
+        """Return running sums along an axis (Array API); `cumsum` is the same function."""
     def diag(self, k: _Int = 0, *, diagonal: _Int | None = None) -> Tensor:
-        """The k-th diagonal of a matrix; for a vector the square matrix that has it there."""
+        """Return the k-th diagonal of a matrix; for a vector the square matrix that has it there."""
     def diagonal(self, offset: _Int = 0, dim1: _Int = 0, dim2: _Int = 1) -> Tensor:
-        """A diagonal of the matrices in two axes, as the last axis of the result."""
+        """Return a diagonal of the matrices in two axes, as the last axis of the result."""
     def diff(self, n: _Int = 1, axis: _Int = -1, *, prepend: TensorLike | None = None, append: TensorLike | None = None, dim: Axes | None = ...) -> Tensor:
-        """Differences of neighbours along an axis, taken `n` times (Array API)."""
+        """Return differences of neighbours along an axis, taken `n` times (Array API)."""
     def digamma(self) -> Tensor:
         """The derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0. Near its zeros at negative numbers, between whole ones, as accurate as numbers about 1 are."""
     def div(self, y: TensorLike, /) -> Tensor:
@@ -237,7 +237,7 @@ class Methods:
     def divide(self, y: TensorLike, /) -> Tensor:
         """x over y, a floating number also for integers. Over 0 it is an infinity or NaN."""
     def dot(self, y: TensorLike) -> Tensor:
-        """The sum over the last axis of `x` and the last but one of `y` (NumPy)."""
+        """Return the sum over the last axis of `x` and the last but one of `y` (NumPy)."""
     def double(self) -> Tensor:
         """The tensor in the dtype that PyTorch calls `double`; see :func:`wengert.astype`."""
     def eq(self, y: TensorLike, /) -> Tensor:
@@ -253,17 +253,17 @@ class Methods:
     def exp_(self) -> Tensor:
         """Give `x` the new version `wg.exp(x)`; see `add_`. Returns `x`."""
     def expand(self, *sizes: Axes) -> Tensor:
-        """:func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
+        """Return :func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
     def expand_as(self, other: TensorLike) -> Tensor:
-        """`x` broadcast to the shape of `other`."""
+        """Return `x` broadcast to the shape of `other`."""
     def expm1(self) -> Tensor:
         """exp(x) - 1, accurate near 0."""
     def fill_(self, value: TensorLike) -> Tensor:
         """Give every element of `x` the one `value`, a number or a 0-d tensor. Returns `x`."""
     def flatten(self, start_dim: _Int = 0, end_dim: _Int = -1) -> Tensor:
-        """`x` with the axes from `start_dim` to `end_dim`, inclusive, made one."""
+        """Return `x` with the axes from `start_dim` to `end_dim`, inclusive, merged into one."""
     def flip(self, axis: Axes | None = None, *, dim: Axes | None = ..., dims: Axes | None = ...) -> Tensor:
-        """`x` in reverse order along one axis, several, or all (None). Raises ShapeError."""
+        """Return `x` in reverse order along one axis, several, or all (None). Raises ShapeError."""
     def float(self) -> Tensor:
         """The tensor in the dtype that PyTorch calls `float`; see :func:`wengert.astype`."""
     def floor(self) -> Tensor:
@@ -273,11 +273,11 @@ class Methods:
     def floor_divide(self, y: TensorLike, /) -> Tensor:
         """The floor of x / y, as Python's //."""
     def gather(self, axis: _Int, index: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-        """`out[i][j] = x[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
+        """Return `out[i][j] = x[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
     def ge(self, y: TensorLike, /) -> Tensor:
         """Whether x >= y, element by element."""
     def gelu(self, approximate: _Str = 'none') -> Tensor:
-        """The Gaussian error linear unit: x times the normal distribution function at x."""
+        """Return the Gaussian error linear unit: x times the normal distribution function at x."""
     def greater(self, y: TensorLike, /) -> Tensor:
         """Whether x > y, element by element."""
     def greater_equal(self, y: TensorLike, /) -> Tensor:
@@ -291,15 +291,15 @@ class Methods:
     @property
     def imag(self) -> Tensor: ...
     def index_add(self, axis: _Int, index: TensorLike, source: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-        """`x` with the slices of `source` added at a vector of integers along `axis` (PyTorch)."""
+        """Return `x` with the slices of `source` added at a vector of integers along `axis` (PyTorch)."""
     def index_add_(self, axis: _Int, index: TensorLike, source: TensorLike, *, dim: Axes | None = ...) -> Tensor:
         """Give `x` the new version `wg.index_add(x, axis, index, source)`. Returns `x`."""
     def index_select(self, axis: _Int, indices: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-        """The slices of `x` at a vector of integers along `axis` (PyTorch)."""
+        """Return the slices of `x` at a vector of integers along `axis` (PyTorch)."""
     def int(self) -> Tensor:
         """The tensor in the dtype that PyTorch calls `int`; see :func:`wengert.astype`."""
     def isclose(self, y: TensorLike, rtol: _Float = 1e-05, atol: _Float = 1e-08, equal_nan: _Bool = False) -> Tensor:
-        """Whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close."""
+        """Return whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close."""
     def isfinite(self) -> Tensor:
         """Whether x is neither NaN nor an infinity."""
     def isinf(self) -> Tensor:
@@ -327,7 +327,7 @@ class Methods:
     def log_(self) -> Tensor:
         """Give `x` the new version `wg.log(x)`; see `add_`. Returns `x`."""
     def log_softmax(self, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-        """The logarithm of :func:`softmax`, right also where that is too small for its dtype."""
+        """Return the logarithm of :func:`softmax`, right also where that is too small for its dtype."""
     def logaddexp(self, y: TensorLike, /) -> Tensor:
         """log(exp(x) + exp(y)) without overflow on the way."""
     def logical_and(self, y: TensorLike, /) -> Tensor:
@@ -339,7 +339,7 @@ class Methods:
     def logical_xor(self, y: TensorLike, /) -> Tensor:
         """Whether exactly one is true (nonzero)."""
     def logsumexp(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """log(sum(exp(x))) along axes, without overflow or underflow."""
+        """Return log(sum(exp(x))) along axes, without overflow or underflow."""
     def long(self) -> Tensor:
         """The tensor in the dtype that PyTorch calls `long`; see :func:`wengert.astype`."""
     def lt(self, y: TensorLike, /) -> Tensor:
@@ -347,27 +347,27 @@ class Methods:
     @property
     def mT(self) -> Tensor: ...
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
-        """`x` with `value` where the boolean `mask`, which broadcasts to it, holds."""
+        """Return `x` with `value` where the boolean `mask`, which broadcasts to it, holds."""
     def masked_fill_(self, mask: TensorLike, value: TensorLike) -> Tensor:
         """Give `x` the new version `wg.torch.masked_fill(x, mask, value)`. Returns `x`."""
     def matmul(self, y: TensorLike, /) -> Tensor:
-        """The matrix product, `x @ y` (Array API, NumPy)."""
+        """Return the matrix product, `x @ y` (Array API, NumPy)."""
     def max(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The largest elements along axes (Array API)."""
+        """Return the largest elements along axes (Array API)."""
     def maximum(self, y: TensorLike, /) -> Tensor:
         """The larger of x and y; NaN if either is. Equal arguments share the gradient."""
     def mean(self, axis: Axes | None = None, keepdims: _Bool = False, *, dtype: DTypeLike | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The arithmetic mean of the elements along axes (Array API)."""
+        """Return the arithmetic mean of the elements along axes (Array API)."""
     def median(self, axis: _Int | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The middle element along an axis; the mean of the middle two where their number is even."""
+        """Return the middle element along an axis; the mean of the middle two where their number is even."""
     def min(self, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The smallest elements along axes (Array API)."""
+        """Return the smallest elements along axes (Array API)."""
     def minimum(self, y: TensorLike, /) -> Tensor:
         """The smaller of x and y; NaN if either is. Equal arguments share the gradient."""
     def mm(self, y: TensorLike) -> Tensor:
-        """The product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
+        """Return the product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
     def moveaxis(self, source: Axes, destination: Axes) -> Tensor:
-        """`x` with the `source` axes moved to the `destination` places, the others in their order."""
+        """Return `x` with the `source` axes moved to the `destination` places, the others in their order."""
     def mul(self, y: TensorLike, /) -> Tensor:
         """x times y."""
     def mul_(self, other: TensorLike) -> Tensor:
@@ -375,7 +375,7 @@ class Methods:
     def multiply(self, y: TensorLike, /) -> Tensor:
         """x times y."""
     def mv(self, y: TensorLike) -> Tensor:
-        """The product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
+        """Return the product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
     def ne(self, y: TensorLike, /) -> Tensor:
         """Whether x != y, element by element."""
     def neg(self) -> Tensor:
@@ -385,29 +385,29 @@ class Methods:
     def negative(self) -> Tensor:
         """-x."""
     def new_empty(self, *shape: Axes, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-        """An uninitialised tensor of the given shape in the dtype of `x`."""
+        """Return an uninitialised tensor of the given shape in the dtype of `x`."""
     def new_full(self, shape: Axes, fill_value: TensorLike, *, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-        """A tensor of the given shape filled with one number, in the dtype of `x`."""
+        """Return a tensor of the given shape filled with one number, in the dtype of `x`."""
     def new_ones(self, *shape: Axes, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-        """Ones of the given shape in the dtype of `x`."""
+        """Return ones of the given shape in the dtype of `x`."""
     def new_zeros(self, *shape: Axes, dtype: DTypeLike | None = None, device: _Str | None = None, requires_grad: _Bool = False) -> Tensor:
-        """Zeros of the given shape in the dtype of `x`."""
+        """Return zeros of the given shape in the dtype of `x`."""
     def nextafter(self, y: TensorLike, /) -> Tensor:
         """The next representable number after x toward y."""
     def nonzero(self) -> tuple[Tensor, ...]:
-        """The indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy)."""
+        """Return the indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy)."""
     def norm(self, p: _Float | _Str = 2, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """:func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2."""
+        """Return :func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2."""
     def normal_(self, mean: _Float = 0.0, std: _Float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Give the tensor normal random numbers, outside any graph. Returns it. Raises ShapeError, DTypeError."""
+        """Give the tensor normal random numbers, outside any graph, and return it. Raises ShapeError, DTypeError."""
     def not_equal(self, y: TensorLike, /) -> Tensor:
         """Whether x != y, element by element."""
     def outer(self, y: TensorLike) -> Tensor:
-        """All products of an element of `x` and one of `y`, which are flattened (NumPy)."""
+        """Return all products of an element of `x` and one of `y`, which are flattened (NumPy)."""
     def permute(self, *dims: Axes) -> Tensor:
-        """:func:`wengert.permute_dims` with the axes one by one or as a tuple."""
+        """Return :func:`wengert.permute_dims` with the axes one by one or as a tuple."""
     def polygamma(self, n: _Int) -> Tensor:
-        """`wg.special.polygamma(n, self)`."""
+        """Return `wg.polygamma(n, self)`."""
     def positive(self) -> Tensor:
         """+x, which is x."""
     def pow(self, y: TensorLike, /) -> Tensor:
@@ -415,9 +415,9 @@ class Methods:
     def pow_(self, exponent: Any) -> Tensor:
         """Give `x` the new version `x ** exponent`; see `add_`. Returns `x`."""
     def prod(self, axis: Axes | None = None, keepdims: _Bool = False, *, dtype: DTypeLike | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The product of the elements along axes (Array API)."""
+        """Return the product of the elements along axes (Array API)."""
     def ravel(self) -> Tensor:
-        """`x` as one axis, in row-major order."""
+        """Return `x` as one axis, in row-major order."""
     @property
     def real(self) -> Tensor: ...
     def reciprocal(self) -> Tensor:
@@ -433,15 +433,15 @@ class Methods:
     def remainder_(self, other: TensorLike) -> Tensor:
         """Give `x` the new version `x % other`; see `add_`. Returns `x`."""
     def repeat(self, *sizes: Axes) -> Tensor:
-        """The tensor laid out several times, as PyTorch's `Tensor.repeat`: :func:`wengert.tile`."""
+        """Return the tensor laid out several times, as PyTorch's `Tensor.repeat`: :func:`wengert.tile`."""
     def repeat_interleave(self, repeats: _Int | Sequence[_Int], axis: _Int | None = None, *, dim: Axes | None = ...) -> Tensor:
-        """Each element of `x` several times in a row."""
+        """Return each element of `x` several times in a row; `repeat_interleave` is the same."""
     def reshape(self, *shape: Axes) -> Tensor:
-        """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
+        """Return :func:`wengert.reshape` to sizes given one by one or as a tuple."""
     def reshape_as(self, other: TensorLike) -> Tensor:
-        """`x` in the shape of `other`."""
+        """Return `x` in the shape of `other`."""
     def roll(self, shift: Axes, axis: Axes | None = None, *, shifts: Any = ..., dims: Axes | None = ..., dim: Axes | None = ...) -> Tensor:
-        """`x` shifted along axes; what leaves at one end comes in at the other."""
+        """Return `x` shifted along axes; what leaves at one end comes in at the other."""
     def round(self) -> Tensor:
         """The nearest whole number, halves to even."""
     def round_(self) -> Tensor:
@@ -451,11 +451,11 @@ class Methods:
     def rsqrt_(self) -> Tensor:
         """Give `x` the new version `wg.rsqrt(x)`; see `add_`. Returns `x`."""
     def scatter(self, axis: _Int, index: TensorLike, src: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-        """`x` with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
+        """Return `x` with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
     def scatter_(self, axis: _Int, index: TensorLike, src: TensorLike, *, dim: Axes | None = ...) -> Tensor:
         """Give `x` the new version `wg.scatter(x, axis, index, src)`. Returns `x`."""
     def scatter_add(self, axis: _Int, index: TensorLike, src: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-        """`x` with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
+        """Return `x` with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch)."""
     def scatter_add_(self, axis: _Int, index: TensorLike, src: TensorLike, *, dim: Axes | None = ...) -> Tensor:
         """Give `x` the new version `wg.scatter_add(x, axis, index, src)`. Returns `x`."""
     def short(self) -> Tensor:
@@ -469,19 +469,19 @@ class Methods:
     def signbit(self) -> Tensor:
         """Whether the sign bit of x is set: x is negative, -0.0 or a NaN with that sign."""
     def silu(self) -> Tensor:
-        """The sigmoid linear unit, x times its sigmoid; `swish` is its other name."""
+        """Return the sigmoid linear unit, x times its sigmoid; `swish` is its other name."""
     def sin(self) -> Tensor:
         """The sine of an angle in radians."""
     def sinh(self) -> Tensor:
         """The hyperbolic sine."""
     def softmax(self, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-        """exp(x) over its sum along an axis: positive weights that sum to 1."""
+        """Return exp(x) over its sum along an axis: positive weights that sum to 1."""
     def softplus(self, beta: _Float = 1.0) -> Tensor:
-        """log(1 + exp(beta x)) / beta: a smooth ramp, right for every size of x."""
+        """Return log(1 + exp(beta x)) / beta: a smooth ramp, right for every size of x."""
     def sort(self, axis: _Int = -1, descending: _Bool = False, stable: _Bool = True, *, dim: Axes | None = ...) -> Tensor:
-        """The elements in order along an axis (Array API); parameters are those of :func:`argsort`."""
+        """Return the elements in order along an axis (Array API); parameters are those of :func:`argsort`."""
     def split(self, split_size: _Int | Sequence[_Int], axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-        """`x` cut along an axis into parts of a size, as PyTorch has it."""
+        """Return `x` cut along an axis into parts of a size, as PyTorch has it."""
     def sqrt(self) -> Tensor:
         """The square root; NaN of a negative real number."""
     def sqrt_(self) -> Tensor:
@@ -491,9 +491,9 @@ class Methods:
     def square_(self) -> Tensor:
         """Give `x` the new version `wg.square(x)`; see `add_`. Returns `x`."""
     def squeeze(self, axis: Axes | None = None, *, dim: Axes | None = ...) -> Tensor:
-        """`x` without the given axes, all of size 1; without any axis of size 1 when `axis` is None."""
+        """Return `x` without the given axes, all of size 1; without any axis of size 1 when `axis` is None."""
     def std(self, axis: Axes | None = None, correction: _Float = 0, keepdims: _Bool = False, *, unbiased: _Bool | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The standard deviation along axes: the square root of :func:`var` (Array API)."""
+        """Return the standard deviation along axes: the square root of :func:`var` (Array API)."""
     def sub(self, y: TensorLike, /) -> Tensor:
         """x - y."""
     def sub_(self, other: TensorLike, *, alpha: TensorLike = 1) -> Tensor:
@@ -501,15 +501,15 @@ class Methods:
     def subtract(self, y: TensorLike, /) -> Tensor:
         """x - y."""
     def sum(self, axis: Axes | None = None, keepdims: _Bool = False, *, dtype: DTypeLike | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The sum of the elements along axes (Array API)."""
+        """Return the sum of the elements along axes (Array API)."""
     def swapaxes(self, axis1: _Int, axis2: _Int) -> Tensor:
-        """`x` with two axes exchanged."""
+        """Return `x` with two axes exchanged."""
     def t(self) -> Tensor:
-        """The transpose of a matrix; a vector or a scalar as it is. `x.T` is the same."""
+        """Return the transpose of a matrix; a vector or a scalar as it is. `x.T` is the same."""
     def take(self, indices: TensorLike, axis: _Int | None = None, *, dim: Axes | None = ...) -> Tensor:
-        """The elements of `x` at integer `indices` along `axis` (Array API, NumPy)."""
+        """Return the elements of `x` at integer `indices` along `axis` (Array API, NumPy)."""
     def take_along_axis(self, indices: TensorLike, axis: _Int = -1, *, dim: Axes | None = ...) -> Tensor:
-        """The elements that `indices` picks along `axis`, aligned with the other axes (Array API, NumPy)."""
+        """Return the elements that `indices` picks along `axis`, aligned with the other axes (Array API, NumPy)."""
     def tan(self) -> Tensor:
         """The tangent of an angle in radians."""
     def tanh(self) -> Tensor:
@@ -517,44 +517,44 @@ class Methods:
     def tanh_(self) -> Tensor:
         """Give `x` the new version `wg.tanh(x)`; see `add_`. Returns `x`."""
     def tensor_split(self, indices_or_sections: _Int | Sequence[_Int], axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-        """`x` cut along an axis as NumPy's `array_split` does."""
+        """Return `x` cut along an axis as NumPy's `array_split` does."""
     def to(self, *args: Any, dtype: DTypeLike | None = None, device: _Str | None = None, copy: _Bool = False) -> Tensor:
-        """`x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu"."""
+        """Return `x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu"."""
     def top_k(self, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
-        """The k largest elements along an axis, largest first, and their indices."""
+        """Return the k largest elements along an axis, largest first, and their indices."""
     def topk(self, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
-        """The k largest elements along an axis, largest first, and their indices."""
+        """Return the k largest elements along an axis, largest first, and their indices."""
     def trace(self, offset: _Int = 0, axis1: _Int = 0, axis2: _Int = 1, *, dtype: DTypeLike | None = None) -> Tensor:
-        """The sum of a diagonal of the matrices in two axes (NumPy, PyTorch)."""
+        """Return the sum of a diagonal of the matrices in two axes (NumPy, PyTorch)."""
     def transpose(self, dim0: _Int, dim1: _Int) -> Tensor:
-        """`x` with two axes exchanged, as PyTorch has it; for NumPy's, use :func:`wengert.permute_dims`."""
+        """Return `x` with two axes exchanged, as in PyTorch; for NumPy's, use :func:`wengert.permute_dims`."""
     def tril(self, k: _Int = 0, *, diagonal: _Int | None = None) -> Tensor:
-        """The lower triangle of a matrix, or of each matrix in the last two axes; zeros above it."""
+        """Return the lower triangle of a matrix, or of each matrix in the last two axes; zeros above it."""
     def triu(self, k: _Int = 0, *, diagonal: _Int | None = None) -> Tensor:
-        """The upper triangle of a matrix, or of each matrix in the last two axes; zeros below it."""
+        """Return the upper triangle of a matrix, or of each matrix in the last two axes; zeros below it."""
     def true_divide(self, y: TensorLike, /) -> Tensor:
         """x over y, a floating number also for integers. Over 0 it is an infinity or NaN."""
     def trunc(self) -> Tensor:
         """The whole part of x, rounded toward 0."""
     def type_as(self, other: TensorLike) -> Tensor:
-        """`x` in the dtype of `other`."""
+        """Return `x` in the dtype of `other`."""
     def unbind(self, axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-        """The slices of `x` along an axis, without it. Raises ShapeError."""
+        """Return the slices of `x` along an axis, without it. Raises ShapeError."""
     def unflatten(self, axis: _Int, sizes: Sequence[_Int], *, dim: Axes | None = ...) -> Tensor:
-        """`x` with one axis split into several of the given sizes, one of which may be -1."""
+        """Return `x` with one axis split into several of the given sizes, one of which may be -1."""
     def uniform_(self, a: _Float = 0.0, b: _Float = 1.0, *, generator: Generator | None = None) -> Tensor:
-        """Give the tensor uniform random numbers from `a` to `b`, outside any graph. Returns it. Raises DTypeError."""
+        """Give the tensor uniform random numbers from `a` to `b`, outside any graph, and return it. Raises DTypeError."""
     def unsqueeze(self, axis: _Int, *, dim: Axes | None = ...) -> Tensor:
-        """:func:`wengert.expand_dims` by PyTorch's name."""
+        """Return :func:`wengert.expand_dims`, under PyTorch's name."""
     def var(self, axis: Axes | None = None, correction: _Float = 0, keepdims: _Bool = False, *, unbiased: _Bool | None = None, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-        """The variance along axes: the mean squared distance from the mean (Array API)."""
+        """Return the variance along axes: the mean squared distance from the mean (Array API)."""
     def vecdot(self, y: TensorLike, /, *, axis: _Int = -1) -> Tensor:
-        """The inner product along an axis, conjugating `x`; the other axes broadcast (Array API)."""
+        """Return the inner product along an axis, conjugating `x`; the other axes broadcast (Array API)."""
     def view(self, *shape: Axes) -> Tensor:
-        """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
+        """Return :func:`wengert.reshape` to sizes given one by one or as a tuple."""
     def view_as(self, other: TensorLike) -> Tensor:
-        """`x` in the shape of `other`."""
+        """Return `x` in the shape of `other`."""
     def where(self, condition: TensorLike, y: TensorLike) -> Tensor:
-        """`wg.where(condition, self, y)`."""
+        """Return `wg.where(condition, self, y)`."""
     def zero_(self) -> Tensor:
         """Give every element of `x` the value 0, as `w.grad.zero_()` does between steps. Returns `x`."""

@@ -25,7 +25,7 @@ ARRAY_ALWAYS: Any = _array_always()
 
 
 def to_numpy(data: Any) -> Array:
-    """`data` as a NumPy array, no subclass, of whatever dtype NumPy gives it; errors name what is wrong."""
+    """Return `data` as a NumPy array, no subclass, of whatever dtype NumPy gives it; errors name what is wrong."""
     if type(data) is np.ndarray:
         return data
     _refuse_masked(data)
@@ -67,7 +67,7 @@ def refuse_subclass(x: Any, what: str) -> None:
 
 
 def is_frozen(a: Array) -> bool:
-    """Whether nobody can write to an array's memory: neither it nor an array that it is a view of is writeable."""
+    """Return whether neither an array nor an array that it is a view of can be written to."""
     base: Any = a
     while isinstance(base, np.ndarray):
         if base.flags.writeable:
@@ -88,6 +88,7 @@ def _ragged(data: Any) -> str:
 
 
 def dtype_for(data: Any, value: Array) -> DType:
+    """Return the dtype of a tensor made of `data`, whose array is `value`. Raises DTypeError where there is none."""
     if value.dtype == object or (value.dtype.kind in "SUMmV" and value.dtype.name != "bfloat16"):
         kinds = sorted({type(v).__name__ for v in np.asarray(data, dtype=object).ravel()[:1000]})
         fail(
@@ -103,7 +104,7 @@ def dtype_for(data: Any, value: Array) -> DType:
 
 
 def _has_numpy(data: Any) -> bool:
-    """Whether a pytree holds NumPy values, whose dtypes are kept, rather than Python scalars."""
+    """Return whether a pytree holds NumPy values, whose dtypes are kept, rather than Python scalars."""
     stack = [data]
     while stack:
         d = stack.pop()
@@ -118,6 +119,7 @@ def _has_numpy(data: Any) -> bool:
 
 
 def converted(value: Array, dtype: DType) -> Array:
+    """Return an array in a dtype. Raises DTypeError where that would lose an imaginary part or more."""
     if value.dtype == object or value.dtype.kind in "SUMm":
         fail(DTypeError, f"data of dtype {value.dtype} cannot become a tensor of {dtype}")
     if value.dtype.kind == "c" and dtype.kind != "c":
@@ -152,13 +154,13 @@ def converted(value: Array, dtype: DType) -> Array:
 
 
 def _bounds(dtype: DType) -> tuple[float, float]:
-    """The smallest number of an integer dtype, and the one after the largest: powers of 2, which floats hold."""
+    """Return the smallest number of an integer dtype and the one after the largest: powers of 2, which floats hold."""
     bits = 8 * dtype.itemsize
     return (0.0, 2.0**bits) if dtype.kind == "u" else (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1))
 
 
 def to_integers(x: Array, dtype: DType) -> Array:
-    """Floating numbers toward 0 as integers: what lies outside of the dtype's range as its nearest end, NaN as 0.
+    """Return floating numbers truncated toward 0; out of range is the dtype's nearest bound, NaN is 0.
 
     What C, and NumPy with it, makes of those is left open, and differs between processors and between
     the ends of an array and its middle.
@@ -195,7 +197,7 @@ def _saturated(x: Array, dtype: DType) -> Array:
 
 
 def format_tensor(x: Any) -> str:
-    """The tensor as `tensor([1., 2.], requires_grad=True)`; dtypes other than the defaults are named."""
+    """Return the text `tensor([1., 2.], requires_grad=True)`; dtypes other than the defaults are named."""
     tail = []
     if x._data is None:
         tail.append(f"shape={x.shape}")

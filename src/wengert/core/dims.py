@@ -39,11 +39,11 @@ class Dim:
 
     @classmethod
     def named(cls, name: str) -> Any:
-        """The unknown size called `name`."""
+        """Return the unknown size called `name`."""
         return cls({(Atom(name),): 1})
 
     def bind(self, sizes: Mapping[str, int]) -> int:
-        """The number that it is, given the named sizes."""
+        """Return the size as a number, given the named sizes."""
         return _value(self.terms, sizes)
 
     def __eq__(self, other: object) -> bool:
@@ -157,7 +157,7 @@ def _terms(value: Any) -> Terms:
 
 
 def _made(terms: Terms) -> int | Dim:
-    """A Dim, or the plain number that it turned out to be."""
+    """Return a Dim, or a plain number where the polynomial is constant."""
     kept = {m: k for m, k in terms.items() if k}
     if not kept:
         return 0
@@ -218,7 +218,7 @@ def _formula(terms: Terms) -> str:
 
 
 def bind_dims(value: Any, sizes: Mapping[str, int]) -> Any:
-    """An attribute with the unknown sizes in it replaced by numbers."""
+    """Return an attribute with its unknown sizes replaced by numbers."""
     if isinstance(value, Dim):
         return value.bind(sizes)
     if isinstance(value, tuple):
@@ -227,7 +227,7 @@ def bind_dims(value: Any, sizes: Mapping[str, int]) -> Any:
 
 
 def has_dims(value: Any) -> bool:
-    """Whether an attribute or shape holds an unknown size."""
+    """Return whether an attribute or shape holds an unknown size."""
     if isinstance(value, tuple):
         return any(has_dims(v) for v in value)
     return isinstance(value, Dim)

@@ -16,56 +16,56 @@ GENERATED = "<wengert "
 
 
 class WengertError(Exception):
-    """Base of every error that Wengert raises on purpose."""
+    """The base of every error that Wengert raises on purpose."""
 
 
 class ShapeError(WengertError, ValueError):
-    """Shapes that do not fit an operation, an axis that does not exist, a ragged nested list."""
+    """An error for shapes that do not fit an operation, an axis that does not exist, a ragged nested list."""
 
 
 class DTypeError(WengertError, TypeError):
-    """A dtype or a Python type that an operation does not take."""
+    """An error for a dtype or a Python type that an operation does not take."""
 
 
 class RangeError(WengertError, IndexError):
-    """An index outside a tensor, a class outside a table."""
+    """An error for an index outside a tensor, or a class outside a table."""
 
 
 class GradientError(WengertError, RuntimeError):
-    """A derivative that was asked for and cannot be given."""
+    """An error for a derivative that was asked for and cannot be given."""
 
 
 class WriteError(WengertError, RuntimeError):
-    """A write that would be lost: to a value that was taken from a tensor, which would stay as it is."""
+    """An error for a write that would be lost: to a value taken from a tensor, which would stay as it is."""
 
 
 class GraphError(WengertError, ValueError):
-    """A graph that cannot be built, parsed or run as asked."""
+    """An error for a graph that cannot be built, parsed or run as asked."""
 
 
 class FeedError(WengertError, TypeError):
-    """Inputs of a `wengert.function` that are missing, surplus or of the wrong shape."""
+    """An error for inputs of a `wengert.function` that are missing, surplus or of the wrong shape."""
 
 
 class StateError(WengertError, KeyError):
-    """A state dict that does not fit a module or an optimiser."""
+    """An error for a state dict that does not fit a module or an optimiser."""
 
     def __str__(self) -> str:  # KeyError would show the text quoted, with its line breaks escaped
         return str(self.args[0]) if self.args else ""
 
 
 class DataError(WengertError, ValueError):
-    """A data file that is missing, truncated or not what it claims to be."""
+    """An error for a data file that is missing, truncated or not what it claims to be."""
 
 
 @cache
 def is_internal(filename: str) -> bool:
-    """Whether a code object's file belongs to Wengert rather than to its user."""
+    """Return whether a code object's file belongs to Wengert rather than to its user."""
     return filename.startswith((PACKAGE_DIR, GENERATED))
 
 
 def user_frame(depth: int = 1) -> FrameType | None:
-    """The innermost frame outside Wengert, from `depth` frames above the caller."""
+    """Return the innermost frame outside Wengert, from `depth` frames above the caller."""
     frame: FrameType | None = sys._getframe(depth)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
@@ -73,7 +73,7 @@ def user_frame(depth: int = 1) -> FrameType | None:
 
 
 def user_location() -> str:
-    """`file:line` of the innermost frame outside Wengert."""
+    """Return `file:line` of the innermost frame outside Wengert."""
     frame = user_frame(2)
     if frame is None:
         return "<unknown>"
@@ -81,7 +81,7 @@ def user_location() -> str:
 
 
 def error(kind: type[WengertError], what: str, mend: str = "", where: str | None = None) -> WengertError:
-    """An error of class `kind`: `what (file:line)` on its first line, `mend` after it."""
+    """Return an error of class `kind`: `what (file:line)` on its first line, `mend` after it."""
     location = user_location() if where is None else where
     _hide_own_frames(sys._getframe(1))
     text = f"{what} ({location})"
@@ -94,7 +94,7 @@ def fail(kind: type[WengertError], what: str, mend: str = "", where: str | None 
 
 
 def warn(text: str) -> None:
-    """Warn of what runs, but not as it should: shown at the line of the user's that led here."""
+    """Warn of something that runs, but not as it should, at the user's line that led here."""
     frame = user_frame(2)
     if frame is None:
         warnings.warn(text, RuntimeWarning, stacklevel=2)
@@ -105,7 +105,7 @@ def warn(text: str) -> None:
 
 
 def first_line(e: BaseException) -> str:
-    """What a Wengert error says is wrong, without the place that ends its first line."""
+    """Return the statement of a Wengert error's first line, without the place that ends it."""
     return str(e).partition("\n")[0].rpartition(" (")[0]
 
 
@@ -122,7 +122,7 @@ def _without_internal_frames(tb: TracebackType | None) -> TracebackType | None:
 
 
 def trimmed(error: BaseException) -> BaseException:
-    """The same exception with Wengert's own frames taken out of its traceback; an exception of others as it is."""
+    """Return an exception without Wengert's own frames in its traceback; an exception of others as it is."""
     if isinstance(error, WengertError):
         error.__traceback__ = _without_internal_frames(error.__traceback__) or error.__traceback__
     return error
@@ -162,7 +162,7 @@ def _hide_own_frames(frame: FrameType | None) -> None:
 
 
 def install_warning_filter() -> None:
-    """Let NumPy's floating-point warnings out of Wengert's own arithmetic pass unseen.
+    """Suppress NumPy's floating-point warnings from Wengert's own arithmetic.
 
     log(0) and 1/0 are values here, not events. The filter names Wengert's modules only: NumPy code
     of the user warns as before. Where something makes warnings errors on top of it (pytest does),

@@ -25,7 +25,7 @@ ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint", "
 
 
 class Scope:
-    """What an operation ran inside of: a module, a composite, a checkpoint, another node's derivative, or a trace.
+    """A context that operations ran inside of: a module, composite, checkpoint, derivative of a node, or a trace.
 
     Scopes form a chain through `parent`. `name` is a module's attribute name, a composite's op
     name, a checkpointed function's name or the differentiated op's name. `code` and `offset` are
@@ -58,7 +58,7 @@ class Scope:
         self.attrs = attrs if attrs is not None else {}
 
     def within(self, kind: ScopeKind) -> bool:
-        """Whether it is, or is inside, a scope of this kind."""
+        """Return whether the scope is of this kind, or inside one that is."""
         scope: Scope | None = self
         while scope is not None and scope.kind != kind:
             scope = scope.parent
@@ -77,7 +77,7 @@ class Scope:
 
 
 class Mode:
-    """Whether gradients are recorded, the innermost scope, whether a function is being traced, and the default dtype.
+    """The recording flag, the innermost scope, the tracing flag and the default dtype of a thread.
 
     While tracing, ops without inputs (random numbers) are recorded instead of run. `floats` is the dtype of
     floating numbers that bring none of their own.
@@ -94,23 +94,23 @@ class Mode:
         self.floats = floats
 
     def with_grad(self, grad: bool) -> Mode:
-        """This mode with recording on or off."""
+        """Return this mode with recording on or off."""
         return Mode(grad, self.scope, self.tracing, self.floats)
 
     def within(self, scope: Scope | None) -> Mode:
-        """This mode inside another scope."""
+        """Return this mode inside another scope."""
         return Mode(self.grad, scope, self.tracing, self.floats)
 
     def recording(self, scope: Scope | None) -> Mode:
-        """This mode with recording on, inside another scope."""
+        """Return this mode with recording on, inside another scope."""
         return Mode(True, scope, self.tracing, self.floats)
 
     def traced(self, scope: Scope | None, grad: bool = True, tracing: bool = True) -> Mode:
-        """The mode of a trace that begins in this one, inside a scope of its own."""
+        """Return the mode of a trace that begins in this one, inside a scope of its own."""
         return Mode(grad, scope, tracing, self.floats)
 
     def with_floats(self, floats: np.dtype[Any]) -> Mode:
-        """This mode with another default dtype."""
+        """Return this mode with another default dtype."""
         return Mode(self.grad, self.scope, self.tracing, floats)
 
 
@@ -149,7 +149,7 @@ class _GradMode:
 
 
 def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Callable[..., Generator[Any, Any, Any]]:
-    """A generator function whose steps run in a mode, its caller's code between them in the caller's."""
+    """Return a generator function whose steps run in a mode; the caller's code between them runs in the caller's."""
 
     @functools.wraps(fn)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -175,7 +175,7 @@ def _in_mode(fn: Callable[..., Generator[Any, Any, Any]], enabled: bool) -> Call
 
 
 class _SetGradEnabled(_GradMode):
-    """Takes effect when made, so that it is a statement too; leaving its block restores what was before."""
+    """A switch of recording that takes effect when made; as a block, it restores the mode at the end."""
 
     __slots__ = ("_before",)
 
@@ -197,7 +197,7 @@ class _SetGradEnabled(_GradMode):
 
 
 def no_grad(fn: F | None = None) -> Any:
-    """Do not record operations for gradients: `with wg.no_grad():` or `@wg.no_grad()`.
+    """Return a context manager and decorator under which operations do not record for gradients.
 
     >>> import wengert as wg
     >>> w = wg.tensor([1.0], requires_grad=True)
@@ -209,12 +209,12 @@ def no_grad(fn: F | None = None) -> Any:
 
 
 def enable_grad(fn: F | None = None) -> Any:
-    """Record operations again inside a `no_grad` block: `with wg.enable_grad():`."""
+    """Return a context manager and decorator that records operations again inside a `no_grad` block."""
     return _GradMode(True) if fn is None else _GradMode(True)(fn)
 
 
 def set_grad_enabled(enabled: bool) -> _GradMode:
-    """`no_grad` or `enable_grad` by a flag: `with wg.set_grad_enabled(training):`, or as a statement.
+    """Return `no_grad` or `enable_grad` by a flag: `with wg.set_grad_enabled(training):`, or as a statement.
 
     >>> import wengert as wg
     >>> with wg.set_grad_enabled(False):
@@ -225,5 +225,5 @@ def set_grad_enabled(enabled: bool) -> _GradMode:
 
 
 def is_grad_enabled() -> bool:
-    """Whether operations in this thread record for gradients now."""
+    """Return whether operations in this thread record for gradients now."""
     return get_mode().grad

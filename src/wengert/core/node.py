@@ -20,7 +20,7 @@ _hook_keys = itertools.count()
 
 
 class Freed:
-    """What stands in a node's `saved` once a backward pass has used and freed its values."""
+    """The marker in a node's `saved` once a backward pass has used and freed its values."""
 
     __slots__ = ("where",)
 
@@ -29,25 +29,25 @@ class Freed:
 
 
 class Recomputed:
-    """What stands in a node's `saved` where its values are not kept but computed again on demand."""
+    """The stand-in for a node's `saved` where its values are computed again on demand."""
 
     __slots__ = ()
 
     def take(self, node: Node) -> tuple[Any, ...]:
-        """The node's saved values; they are handed over, not kept here."""
+        """Return the node's saved values; they are handed over, not kept here."""
         raise NotImplementedError
 
     def kept(self) -> tuple[Any, ...]:
-        """The values that are kept, to start from."""
+        """Return the values that are kept, from which the others are computed."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """The pass that took values is over: forget those that nobody took."""
+        """End the pass that took values: forget those that nobody took."""
         raise NotImplementedError
 
 
 class Mixed(tuple[Any, ...]):
-    """The arguments of an abstract node, where some of them have values: those values are not lost.
+    """The arguments of an abstract node of which some have values: those values are not lost.
 
     A derivative that is linear in what is abstract is then computed, not only recorded.
     """
@@ -56,7 +56,7 @@ class Mixed(tuple[Any, ...]):
 
 
 class Hooked:
-    """A node's saved values together with what wants to see its gradient.
+    """A node's saved values together with the hooks that are called with its gradient.
 
     `hooks` maps a handle's key to a function of the gradient: a leaf's own dict, whichever nodes it has in its life.
     `retain` is a weak reference to the tensor whose `.grad` is to be filled, or None.
@@ -75,7 +75,7 @@ hooks_changed: dict[str, object] = {"leaves": object()}
 
 
 class RemovableHandle:
-    """Ends a hook: `handle.remove()`."""
+    """A handle that ends a hook: `handle.remove()`."""
 
     __slots__ = ("_hooks", "_of_leaf", "key")
 
@@ -96,7 +96,7 @@ class RemovableHandle:
 
 
 class Unread:
-    """What stands for a gradient that was there before a trace, until something asks for it."""
+    """A placeholder for a gradient from before a trace, until something reads it."""
 
     __slots__ = ("read",)
 
@@ -105,7 +105,7 @@ class Unread:
 
 
 class Node:
-    """One operation: what ran, on what, where in the user's program.
+    """A recorded operation: the op, its inputs, and the user's line.
 
     `op` is the op table's entry; `inputs`, in order, holds a Node where a gradient can flow, a
     NumPy array for a constant and a Python scalar for a literal; `attrs` the op's static attributes;
@@ -152,7 +152,7 @@ class Node:
     # What PyTorch users know from `grad_fn`.
 
     def name(self) -> str:
-        """The name of the backward step, such as `MulBackward`."""
+        """Return the name of the backward step, such as `MulBackward`."""
         if self.op.kind == "leaf":
             return "AccumulateGrad"
         return "".join(part.capitalize() for part in self.op.name.split("_")) + "Backward"
@@ -182,13 +182,13 @@ class UntrackedNode(Node):
 
 
 class StoppedNode(UntrackedNode):
-    """A node that was traced under `no_grad`: no gradient is to flow here, whatever the trace is run on later."""
+    """A node that was traced under `no_grad`: no gradient flows through it, whatever the trace is run on later."""
 
     __slots__ = ()
 
 
 def is_stopped(node: Node | None) -> bool:
-    """Whether a value was traced under `no_grad`."""
+    """Return whether a value was traced under `no_grad`."""
     if type(node) is UntrackedNode and node.op.name == "output":
         node = node.inputs[0]
     return type(node) is StoppedNode
@@ -206,7 +206,7 @@ def make_node(
     tracked: bool = True,
     stopped: bool = False,
 ) -> Node:
-    """A node with all its fields; a `stopped` one was traced under `no_grad`."""
+    """Return a node with all its fields; a `stopped` one was traced under `no_grad`."""
     node = Node() if tracked else StoppedNode() if stopped else UntrackedNode()
     node.op = op
     node.inputs = inputs

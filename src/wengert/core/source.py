@@ -1,4 +1,4 @@
-"""Where in the user's program a node came from: kept as code object and offset, resolved when asked."""
+"""Source places of nodes: kept as code object and offset, resolved when asked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _CALL, _PRECALL = opmap["CALL"], opmap.get("PRECALL", -1)
 
 
 def _past(text: bytes, offset: int, skipped: frozenset[int]) -> int:
-    """The offset of the first instruction from `offset` on that is none of those."""
+    """Return the offset of the first instruction, from `offset` on, that is not one of the `skipped`."""
     while offset < len(text) and text[offset] in skipped:
         offset += 2
     return offset
@@ -43,7 +43,7 @@ def _past(text: bytes, offset: int, skipped: frozenset[int]) -> int:
 
 @lru_cache(maxsize=4096)
 def is_stored_back(code: CodeType, taken: int, offset: int) -> bool:
-    """Whether the instruction at `offset` is that of `x[i] += v`, which took `x[i]` at the instruction `taken`.
+    """Return whether the instruction at `offset` is the one of `x[i] += v` that took `x[i]` at `taken`.
 
     Python takes the element, has it add the other operand, and stores what it gives in `x[i]`. So does
     `x[i] = operator.iadd(x[i], v)`.
@@ -66,7 +66,7 @@ def is_stored_back(code: CodeType, taken: int, offset: int) -> bool:
 
 @lru_cache(maxsize=4096)
 def resolve(code: CodeType, offset: int) -> Source:
-    """The place that the instruction at byte `offset` of `code` was compiled from (PEP 657)."""
+    """Return the place that the instruction at byte `offset` of `code` was compiled from (PEP 657)."""
     start, end, left, right = next(islice(code.co_positions(), offset // 2, None), (None,) * 4)
     line = start if start is not None else code.co_firstlineno
     text = ""

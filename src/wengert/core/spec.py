@@ -29,12 +29,12 @@ default_int = int64
 
 
 def default_float() -> DType:
-    """The dtype of floating numbers that bring none of their own; see :func:`set_default_dtype`."""
+    """Return the dtype of floating numbers that bring none of their own; see :func:`set_default_dtype`."""
     return get_mode().floats
 
 
 def default_complex() -> DType:
-    """The dtype of complex numbers that bring none of their own: with parts of the default float where there is one."""
+    """Return the dtype of complex numbers that bring none of their own; its parts are of the default float."""
     return complex_dtype(get_mode().floats)
 
 
@@ -55,7 +55,7 @@ _CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 
 def bfloat16() -> DType:
-    """The bfloat16 dtype of `ml_dtypes`, imported when first asked for."""
+    """Return the bfloat16 dtype of `ml_dtypes`, imported when first asked for."""
     try:
         import ml_dtypes
     except ImportError:
@@ -65,17 +65,18 @@ def bfloat16() -> DType:
 
 
 def is_bfloat16(dtype: DType) -> bool:
+    """Return whether a dtype is bfloat16."""
     # Every other supported dtype has a kind of its own; a dtype's name is slow to ask for.
     return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def category(dtype: DType) -> int:
-    """0 bool, 1 integer, 2 real floating, 3 complex."""
+    """Return the category of a dtype: 0 bool, 1 integer, 2 real floating, 3 complex."""
     return 2 if is_bfloat16(dtype) else _CATEGORY[dtype.kind]
 
 
 def as_dtype(value: Any) -> DType:
-    """A supported, native-endian dtype from a dtype, a NumPy or Python type, or a name.
+    """Return a supported, native-endian dtype from a dtype, a NumPy or Python type, or a name.
 
     Raises DTypeError for anything that tensors cannot hold (object, str, datetime64, ...).
     """
@@ -105,45 +106,46 @@ def as_dtype(value: Any) -> DType:
 
 
 def short_name(dtype: DType) -> str:
-    """The dtype as graphs print it: f32, i64, bool, bf16, c128."""
+    """Return the dtype as graphs print it: f32, i64, bool, bf16, c128."""
     return _SHORT[dtype.name]
 
 
 def is_short_name(name: str) -> bool:
-    """Whether graphs print a dtype so."""
+    """Return whether a name is one by which graphs print a dtype."""
     return name in _LONG
 
 
 def from_short_name(name: str) -> DType:
+    """Return the dtype that graphs print by this name."""
     return as_dtype(_LONG[name])
 
 
 def from_name(name: str) -> DType:
-    """The dtype with this name and no other spelling. Raises DTypeError."""
+    """Return the dtype with this name and no other spelling. Raises DTypeError."""
     if name not in _SHORT:
         fail(DTypeError, f"{name[:100]!r} is not the name of a dtype", "Use one of: " + ", ".join(_SHORT) + ".")
     return as_dtype(name)
 
 
 def real_dtype(dtype: DType) -> DType:
-    """The dtype of a complex dtype's parts; a real dtype itself."""
+    """Return the dtype of a complex dtype's parts; a real dtype itself."""
     return {"complex64": float32, "complex128": float64}.get(dtype.name, dtype)
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """The complex dtype with parts of `dtype` (complex64 for what is narrower than float64)."""
+    """Return the complex dtype with parts of `dtype` (complex64 for what is narrower than float64)."""
     if dtype.kind == "c":
         return dtype
     return complex128 if dtype == float64 else complex64
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """The dtype itself where it is floating, else the default float."""
+    """Return the dtype itself where it is floating, else the default float."""
     return dtype if category(dtype) >= 2 else default_float()
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The dtype of an operation on both (Array API 2024.12, extended across categories).
+    """Return the dtype of an operation on both (Array API 2024.12, extended across categories).
 
     Within a category the standard's table; across categories the later of bool, integer, real,
     complex wins with its own width, so that int64 with float32 is float32.
@@ -166,7 +168,7 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
-    """The dtype of `dtype` with a weakly typed Python scalar: the scalar changes the category only."""
+    """Return the dtype of `dtype` with a weakly typed Python scalar: the scalar changes the category only."""
     have, need = category(dtype), scalar_category(value)
     if need <= have:
         return dtype
@@ -176,6 +178,7 @@ def promote_scalar(dtype: DType, value: bool | int | float | complex) -> DType:
 
 
 def scalar_category(value: bool | int | float | complex) -> int:
+    """Return the category of a Python scalar: 0 bool, 1 integer, 2 real floating, 3 complex."""
     kind = type(value)
     return 0 if kind is bool else 1 if kind is int else 2 if kind is float else 3
 
@@ -185,7 +188,7 @@ SCALAR = 2
 
 
 class Spec:
-    """Shape and dtype of a value. Interned by :func:`spec_of`, so fast paths compare by identity.
+    """The shape and dtype of a value. It is interned by :func:`spec_of`, so fast paths compare by identity.
 
     The flags say which ops take the dtype as it is (see `Op.accepts`): True, or where there are no
     axes `SCALAR`, which is true too. `boolean` and `magnitude`, the specs of a comparison's and of an
@@ -265,7 +268,7 @@ _FAMILY_LIMIT = 1 << 14
 
 
 def spec_of(shape: Shape, dtype: DType) -> Spec:
-    """The one `Spec` with this shape and dtype."""
+    """Return the one `Spec` with this shape and dtype."""
     family = _families.get(dtype)
     if family is None:
         family = _families.setdefault(dtype, {})
@@ -280,12 +283,12 @@ def spec_of(shape: Shape, dtype: DType) -> Spec:
 
 
 def show(shape: Shape, dtype: DType | None = None) -> str:
-    """A shape, and a dtype, as error messages print them: `(3, 4) float32`."""
+    """Return a shape, and a dtype, as error messages print them: `(3, 4) float32`."""
     return f"{shape}" if dtype is None else f"{shape} {dtype.name}"
 
 
 def normalize_axis(axis: int, ndim: int, what: str = "axis") -> int:
-    """`axis` counted from the right (-ndim .. -1). Raises ShapeError when it does not exist."""
+    """Return `axis` counted from the right (-ndim .. -1). Raises ShapeError when it does not exist."""
     if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)):
         fail(DTypeError, f"{what} must be an int, not {type(axis).__name__}")
     if not -ndim <= axis < ndim:
@@ -295,7 +298,7 @@ def normalize_axis(axis: int, ndim: int, what: str = "axis") -> int:
 
 
 def normalize_axes(axis: int | tuple[int, ...] | list[int] | None, ndim: int) -> tuple[int, ...]:
-    """Sorted axes counted from the right; None means all of them."""
+    """Return sorted axes counted from the right; None means all of them."""
     if axis is None:
         return tuple(range(-ndim, 0))
     axes = axis if isinstance(axis, (tuple, list)) else (axis,)
@@ -306,7 +309,7 @@ def normalize_axes(axis: int | tuple[int, ...] | list[int] | None, ndim: int) ->
 
 
 def normalize_shape(shape: Any, what: str = "shape") -> Shape:
-    """A shape given as an int or a sequence of ints, as a tuple of non-negative ints."""
+    """Return a shape given as an int or a sequence of ints, as a tuple of non-negative ints."""
     if isinstance(shape, (int, np.integer)) and not isinstance(shape, bool):
         shape = (shape,)
     try:
@@ -333,7 +336,7 @@ def check_size(shape: Shape, what: str = "shape") -> None:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape | None:
-    """The shape that all broadcast to, or None where they do not fit."""
+    """Return the shape that all broadcast to, or None where they do not fit."""
     ndim = max(map(len, shapes), default=0)
     out = [1] * ndim
     for shape in shapes:
@@ -350,7 +353,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape | None:
 
 
 class _DefaultDtype:
-    """Takes effect when made, so that it is a statement too; leaving its block restores what was before."""
+    """A setting of the default dtype that takes effect when made; as a block, it restores the former at the end."""
 
     __slots__ = ("_before", "_dtype")
 
@@ -395,7 +398,7 @@ def set_default_dtype(dtype: Any) -> _DefaultDtype:
 
 
 def get_default_dtype() -> DType:
-    """The dtype of floating numbers that bring none of their own, in this thread; see :func:`set_default_dtype`.
+    """Return the dtype of floating numbers that bring none of their own, in this thread; see :func:`set_default_dtype`.
 
     >>> import wengert as wg
     >>> wg.get_default_dtype()

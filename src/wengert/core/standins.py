@@ -1,4 +1,4 @@
-"""Tensors that stand for something else: for Python numbers, and for one value after the other in a trace.
+"""Tensors that stand for other values: weak tensors of Python numbers, and changing values in a trace.
 
 A function of Python numbers gives a number: a tensor in Python's own precision that is *weak*, that is, takes the
 dtype of what it meets, as the number does.
@@ -36,7 +36,7 @@ PYTHON_DTYPES: tuple[DType, ...] = (bool_, default_int, float64, complex128)
 
 
 class WeakTensor(Tensor):
-    """What a function of Python numbers alone gives: float64, int64 or complex128, until it meets another dtype.
+    """A function of Python numbers alone: float64, int64 or complex128, until it meets another dtype.
 
     Its slot for the spec is empty: so the fast paths of operations, which look there first, leave it to the
     general ones.
@@ -47,14 +47,14 @@ class WeakTensor(Tensor):
 
     @property
     def spec(self) -> Spec:
-        """Shape and dtype: what it has been computed in."""
+        """The shape and dtype that the value has been computed in."""
         if self._data is None:
             assert self.node is not None
             return self.node.spec
         return spec_of(self._data.shape, self._data.dtype)
 
     def wide(self) -> Tensor:
-        """The same value as a tensor of the dtype that it has been computed in."""
+        """Return the same value as a tensor of the dtype that it has been computed in."""
         if self._data is None:
             assert self.node is not None
             return abstract(self.node)
@@ -63,13 +63,13 @@ class WeakTensor(Tensor):
         return out
 
     def strong(self) -> Tensor:
-        """The tensor that the numbers would be made into, in the default dtype of their category."""
+        """Return the tensor that the numbers would be made into, in the default dtype of their category."""
         dtype = (bool_, default_int, default_float(), default_complex())[category(self.dtype)]
         out: Tensor = TABLE["cast"].front(self.wide(), dtype=dtype)
         return out
 
     def detach(self) -> Tensor:
-        """The same value without history: gradients do not flow through it."""
+        """Return the same value without history: gradients do not flow through it."""
         return weak(super().detach() if self._data is None else wrap(self._data))
 
     def __copy__(self) -> Tensor:
@@ -84,14 +84,14 @@ class WeakTensor(Tensor):
 
 
 def weak(x: Tensor) -> WeakTensor:
-    """A tensor of Python numbers' dtype as one that takes the dtype of what it meets."""
+    """Return a tensor of Python numbers' dtype as one that takes the dtype of its other operand."""
     out = new(WeakTensor)
     out._data, out.node, out._base = x._data, x.node, x._base
     return out
 
 
 def weak_number(number: Any) -> WeakTensor:
-    """A Python number (float, int, complex) as a tensor."""
+    """Return a Python number (float, int, complex) as a tensor."""
     kind = PYTHON_DTYPES[1 if type(number) is int else 3 if type(number) is complex else 2]
     return _weak_of(np.asarray(number, kind))
 
@@ -142,7 +142,7 @@ def become(t: Tensor, value: Tensor) -> None:
 
 
 def present(t: Tensor) -> Tensor:
-    """The value of a tensor as another tensor, without its history as a leaf."""
+    """Return the value of a tensor as another tensor, without its history as a leaf."""
     if t._data is not None:
         return wrap(t._data, t.spec)
     node = t.node

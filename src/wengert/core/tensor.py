@@ -78,7 +78,7 @@ class Tensor:
 
     @property
     def spec(self) -> Spec:
-        """Shape and dtype."""
+        """The shape and dtype."""
         if self._data is None:
             assert self.node is not None
             return self.node.spec
@@ -104,7 +104,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of its buffer."""
+        """The size of the tensor's buffer in bytes."""
         return self.spec.nbytes
 
     @property
@@ -113,40 +113,40 @@ class Tensor:
 
     @property
     def device(self) -> str:
-        """Always "cpu": the Array API asks for it."""
+        """The device, always "cpu": the Array API asks for it."""
         return "cpu"
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """The tensor itself (Array API). Raises ValueError for any device but "cpu"."""
+        """Return the tensor itself (Array API). Raises ValueError for any device but "cpu"."""
         if device != "cpu" or stream is not None:
             raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')
         return self
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self.spec.size
 
     def dim(self) -> int:
-        """The number of dimensions."""
+        """Return the number of dimensions."""
         return len(self.spec.shape)
 
     def is_floating_point(self) -> bool:
-        """Whether its dtype is real floating."""
+        """Return whether the dtype is real floating."""
         return category(self.dtype) == 2
 
     def is_complex(self) -> bool:
-        """Whether its dtype is complex."""
+        """Return whether the dtype is complex."""
         return category(self.dtype) == 3
 
     @property
     def is_abstract(self) -> bool:
-        """Whether it has a shape and a dtype but no value (while a function is being traced)."""
+        """True where the tensor has a shape and a dtype but no value (while a function is being traced)."""
         return self._data is None
 
     # -- its value
 
     def numpy(self) -> Array:
-        """The value as a read-only NumPy array that shares memory; `np.array(t)` copies.
+        """Return the value as a read-only NumPy array that shares memory; `np.array(t)` copies.
 
         Raises GraphError for an abstract tensor, GradientError where gradients would be lost
         silently (a tensor that requires gradients: `t.detach().numpy()`).
@@ -179,7 +179,7 @@ class Tensor:
         return self._data
 
     def _decided(self, what: str) -> Any:
-        """The value, for a decision of the program: a compiler's trace notes what it was."""
+        """Return the value for a decision of the program; a compiler's trace notes it."""
         if self._data is None:
             capture = get_capture()
             if capture is not None:
@@ -187,7 +187,7 @@ class Tensor:
         return self._value(what)
 
     def _fixed(self, what: str) -> Any:
-        """The value, on which shapes hang; None for an abstract tensor.
+        """Return the value, on which shapes depend; None for an abstract tensor.
 
         A compiler's trace begins anew with what was found outside of the function as a constant, where it depends on
         nothing else.
@@ -232,7 +232,7 @@ class Tensor:
         return sys.modules["wengert"]
 
     def item(self) -> Any:
-        """The value of a tensor with one element, as a Python scalar.
+        """Return the value of a tensor with one element, as a Python scalar.
 
         Raises ShapeError when it has more or fewer.
         """
@@ -246,7 +246,7 @@ class Tensor:
         return self._value("item()").item()
 
     def tolist(self) -> Any:
-        """The value as a Python scalar or nested lists of them."""
+        """Return the value as a Python scalar or nested lists of them."""
         refuse_cut(self, "tolist()")
         return self._value("tolist()").tolist()
 
@@ -304,7 +304,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients are computed with respect to it. Assign to change it on a leaf."""
+        """True where gradients are computed with respect to the tensor. Assign to change it on a leaf."""
         return self.node is not None and self.node.requires_grad
 
     @requires_grad.setter
@@ -348,17 +348,17 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
-        """Whether the user made it, rather than a recorded operation."""
+        """True where the user made the tensor, rather than a recorded operation."""
         return self.node is None or not self.node.requires_grad or self.node.op is LEAF
 
     @property
     def grad_fn(self) -> Node | None:
-        """The node that computed it; None for a leaf and for what was computed without recording."""
+        """The node that computed the tensor; None for a leaf and for a value computed without recording."""
         return None if self.is_leaf else self.node
 
     @property
     def grad(self) -> Tensor | None:
-        """What `backward()` accumulated for this leaf, or None."""
+        """The gradient that `backward()` accumulated for this leaf, or None."""
         try:
             found = self._grad
         except AttributeError:
@@ -380,11 +380,11 @@ class Tensor:
 
     @property
     def source(self) -> Source | None:
-        """Where in the user's program it was computed."""
+        """The place in the user's program that computed the tensor."""
         return self.node.source if self.node is not None else None
 
     def detach(self) -> Tensor:
-        """The same value without history: gradients do not flow through it."""
+        """Return the same value without history: gradients do not flow through it."""
         out = bind_detach(self) if self._data is None else wrap(self._data, self._spec)
         frame = user_frame(1)
         out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
@@ -392,7 +392,7 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        """This tensor under another name, without history: what is written to one of them is seen by the other.
+        """The tensor under another name, without history: a write to one of them is seen by the other.
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
@@ -461,7 +461,7 @@ class Tensor:
         return out
 
     def clone(self) -> Tensor:
-        """A copy through which gradients flow."""
+        """Return a copy through which gradients flow."""
         from_table: Tensor = _table("copy")(self)
         return from_table
 
@@ -509,7 +509,7 @@ tree.known_leaves.add(Tensor)
 
 
 class DataView(Tensor):
-    """What `x.data` and a state dict give: a detached tensor that has whatever value its owner has.
+    """A detached tensor with the present value of its owner: `x.data`, an entry of a state dict.
 
     It stands for the owner in reading and in writing; its slot for a gradient holds it.
     """
@@ -518,7 +518,7 @@ class DataView(Tensor):
 
     @property
     def owner(self) -> Tensor:
-        """The tensor that it stands for."""
+        """The tensor whose value this is."""
         found: Tensor = self._grad
         return found
 
@@ -530,7 +530,7 @@ class DataView(Tensor):
     node = property(lambda self: None if self.owner._data is not None else bind_detach(self.owner).node)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Make it a leaf, with the owner's value of now."""
+        """Make this a leaf, with the owner's present value."""
         if requires_grad:
             fail(
                 GradientError,
@@ -544,7 +544,7 @@ class DataView(Tensor):
 
 
 def data_view(owner: Tensor) -> DataView:
-    """A tensor's value under another name; see :class:`DataView`."""
+    """Return a tensor's value under another name; see :class:`DataView`."""
     out = new(DataView)
     out._grad = owner.owner if isinstance(owner, DataView) else owner
     out._base = base_of(out._grad, None, 0)
@@ -558,12 +558,12 @@ Base = tuple[Any, CodeType | None, int, Any]
 
 
 def base_of(x: Tensor, code: CodeType | None, offset: int) -> Base:
-    """What a value that is taken from `x` at a place keeps in `_base`."""
+    """Return the entry `_base` of a value that is taken from `x` at a place."""
     return (weakref.ref(x), code, offset, x._base)
 
 
 def taken_from(x: Tensor) -> Base | None:
-    """How `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
+    """Return how `x` was taken from a tensor that still lives: elsewhere a write to `x` would change that one too."""
     base = x._base if type(x) is not DataView else None
     while base is not None and base[0]() is None:
         base = base[3]
@@ -571,7 +571,7 @@ def taken_from(x: Tensor) -> Base | None:
 
 
 def _at(part: Tensor, whole: Tensor, place: tuple[CodeType | None, int]) -> Tensor:
-    """A value taken from a tensor, with the user's place where that is not the caller's."""
+    """Return a value taken from a tensor, with the user's place where that is not the caller's."""
     part._base = base_of(whole, *place)
     return part
 
@@ -581,7 +581,7 @@ def _table(name: str) -> Any:
 
 
 def bind_detach(x: Tensor) -> Tensor:
-    """An abstract tensor's `stop_gradient` node."""
+    """Return an abstract tensor's `stop_gradient` node."""
     out: Tensor = _table("stop_gradient").front(x)
     return out
 
@@ -600,7 +600,7 @@ def refuse_cut(x: Tensor, what: str, instead: str = NUMBER_CUT) -> None:
 
 
 def depends_on_open(x: Tensor) -> bool:
-    """Whether a value depends on a variable of a transform at work."""
+    """Return whether a value depends on a variable of a transform at work."""
     root = x.node
     if not open_variables or root is None or not root.requires_grad:
         return False
@@ -622,7 +622,7 @@ _hooks_of_frozen: dict[int, tuple[Any, dict[int, Any]]] = {}
 
 
 def leaf_node(owner: Tensor, value: Any) -> Node:
-    """A node that gradients for `owner` are collected at, with the hooks of the one that it has.
+    """Return a node at which gradients for `owner` are collected, with the hooks of the one that it has.
 
     `value` is what it stands for: an array, or in a trace a node, through which a graph looks as it does through the
     array of a leaf that is made while a whole program is traced.
@@ -639,7 +639,7 @@ def leaf_node(owner: Tensor, value: Any) -> Node:
 
 
 def wrap(data: Any, spec: Spec | None = None) -> Tensor:
-    """An untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
+    """Return an untracked tensor over `data`, native-endian values of a supported dtype, without a copy."""
     out = new(Tensor)
     if type(data) is not ndarray:  # NumPy's functions give scalars where there are no axes
         data = np.asarray(data)
@@ -650,7 +650,7 @@ def wrap(data: Any, spec: Spec | None = None) -> Tensor:
 
 
 def abstract(node: Node) -> Tensor:
-    """The abstract tensor that `node` computes."""
+    """Return the abstract tensor that `node` computes."""
     out = new(Tensor)
     out._data = out._base = None
     out.node = node
@@ -658,6 +658,7 @@ def abstract(node: Node) -> Tensor:
 
 
 def abstract_like(x: Tensor) -> Tensor:
+    """Return another abstract tensor of the same node."""
     assert x.node is not None
     return abstract(x.node)
 
@@ -678,7 +679,7 @@ def _rebuild(cls: type[Tensor], value: Array, requires_grad: bool, grad: Tensor 
 
 
 def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of `data`: a new leaf, unless it is made of tensors that require gradients.
+    """Return a tensor with a copy of `data`: a new leaf, unless it is made of tensors that require gradients.
 
     Parameters
     ----------
@@ -707,7 +708,7 @@ def tensor(data: Any, dtype: Any = None, requires_grad: bool = False) -> Tensor:
 
 
 def _holds_tensor(pytree: Any) -> bool:
-    """Whether there are tensors in a pytree of lists and tuples."""
+    """Return whether a pytree of lists and tuples holds tensors."""
     stack = [pytree]
     while stack:
         items = stack.pop()
@@ -730,7 +731,7 @@ def _leaves(pytree: Any) -> Iterator[Any]:
 
 
 def _dtype_of_nested(pytree: Any) -> DType:
-    """The common dtype of the tensors in a pytree, and of the numbers among them."""
+    """Return the common dtype of the tensors in a pytree, and of the numbers among them."""
     found: DType | None = None
     numbers = []
     for leaf in _leaves(pytree):
@@ -748,7 +749,7 @@ def _dtype_of_nested(pytree: Any) -> DType:
 
 
 def _stacked(pytree: Any, dtype: DType) -> Tensor:
-    """The tensors and numbers in nested lists side by side, as one tensor."""
+    """Return the tensors and numbers in nested lists side by side, as one tensor."""
     parts = [_stacked(x, dtype) if isinstance(x, (list, tuple)) else asarray(x, dtype=dtype) for x in pytree]
     if not parts:
         return wrap(np.zeros((0,), dtype))
@@ -764,7 +765,7 @@ def _stacked(pytree: Any, dtype: DType) -> Tensor:
 
 
 def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any = None) -> Tensor:
-    """A tensor of `data` (Array API).
+    """Return a tensor of `data` (Array API).
 
     A tensor is returned as it is where nothing has to change. Tensors in nested lists are put side by
     side as :func:`wengert.stack` does, so gradients flow to them; numbers among them take their dtype.

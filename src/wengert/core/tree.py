@@ -31,7 +31,7 @@ known_leaves: set[type] = {float, int, bool, complex, str, np.ndarray}
 
 
 def register(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
-    """Make instances of `cls` (and its subclasses) pytrees.
+    """Register `cls` (and its subclasses) as pytrees.
 
     `flatten(x)` gives `(children, aux)` with hashable-or-comparable `aux`; `unflatten(aux,
     children)` the instance again.
@@ -83,7 +83,7 @@ _LEAF = Structure(None, None, (), None)
 
 
 def _expand(x: Any) -> tuple[Any, Sequence[Any], Any, Unflatten] | None:
-    """(kind, children, aux, unflatten) of a pytree, or None for a leaf."""
+    """Return (kind, children, aux, unflatten) of a pytree, or None for a leaf."""
     kind = type(x)
     if kind in known_leaves:
         return None
@@ -118,7 +118,7 @@ def _rebuild_dataclass(kind: type, names: Sequence[str], children: Sequence[Any]
 
 
 def flatten(pytree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], Structure]:
-    """The leaves of a pytree, in order, and its structure.
+    """Return the leaves of a pytree, in order, and its structure.
 
     >>> import wengert as wg
     >>> wg.tree.flatten({"a": 1, "b": [2, 3]})
@@ -141,29 +141,29 @@ def _flatten_into(leaves: list[Any], x: Any, is_leaf: Callable[[Any], bool] | No
 
 
 def leaves(pytree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:
-    """The leaves of a pytree, in order; what `is_leaf` holds of is one whatever is in it."""
+    """Return the leaves of a pytree, in order; a value of which `is_leaf` holds is one whatever is in it."""
     return flatten(pytree, is_leaf)[0]
 
 
 def structure(pytree: Any) -> Structure:
-    """The structure of a pytree."""
+    """Return the structure of a pytree."""
     return flatten(pytree)[1]
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
-    """A pytree with this structure and these leaves. Raises GraphError when their number differs."""
+    """Return a pytree with this structure and these leaves. Raises GraphError when their number differs."""
     if len(leaves) != structure.count:
         fail(GraphError, f"{len(leaves)} leaves for a structure with {structure.count}: {structure}")
     return structure.build(iter(leaves))
 
 
 def pair(first: Structure, second: Structure) -> Structure:
-    """The structure of a tuple of two pytrees."""
+    """Return the structure of a tuple of two pytrees."""
     return Structure(tuple, None, (first, second), lambda _, c: tuple(c))
 
 
 def arranged(leaves: Sequence[Any], found: Structure, wanted: Structure) -> list[Any] | None:
-    """The leaves of a pytree of structure `found` in the order of `wanted`; None where the two differ.
+    """Return the leaves of a pytree of structure `found` in the order of `wanted`; None where the two differ.
 
     Dicts with the same keys in another order are the same pytree.
     """
@@ -172,7 +172,7 @@ def arranged(leaves: Sequence[Any], found: Structure, wanted: Structure) -> list
 
 
 def _order(found: Structure, wanted: Structure, start: int) -> list[int] | None:
-    """Where the leaves of `wanted` stand among those of `found`, which begin at `start`."""
+    """Return the positions of the leaves of `wanted` among those of `found`, which begin at `start`."""
     if found.kind is not wanted.kind or len(found.children) != len(wanted.children):
         return None
     if found.kind is None:
@@ -197,7 +197,7 @@ def _order(found: Structure, wanted: Structure, start: int) -> list[int] | None:
 
 
 def map(fn: Callable[..., Any], pytree: Any, *rest: Any) -> Any:
-    """`fn` over the leaves of one pytree, or of several with the same structure (dict keys in any order).
+    """Apply `fn` to the leaves of one pytree, or of several with the same structure (dict keys in any order).
 
     Raises GraphError when structures differ.
 

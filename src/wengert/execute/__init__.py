@@ -1,1 +1,1 @@
-"""Running graphs."""
+"""Execution of graphs: interpreter, scheduler, static functions, compiled functions and native code."""

@@ -1,4 +1,4 @@
-"""Text charts of who did what, when: what the scheduler's runs and those of native code have in common."""
+"""Text charts of runs, shared by the scheduler's traces and those of native code."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 
 class Scale(NamedTuple):
-    """So many seconds in so many columns."""
+    """A time scale: so many seconds in so many columns."""
 
     seconds: float
     width: int
 
     def column(self, time: float) -> int:
-        """Where a moment stands."""
+        """Return the column of a moment."""
         return min(self.width - 1, int(time / max(self.seconds, 1e-9) * self.width))
 
     def columns(self, start: float, end: float) -> slice:
-        """Where what happens between two moments stands: in a column at least, however short it is."""
+        """Return the columns between two moments: one at least, however short the time."""
         first = self.column(start)
         after = min(self.width, int(end / max(self.seconds, 1e-9) * self.width))
         return slice(first, max(after, first + 1))
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 def chart(what: str, rows: Sequence[Row], scale: Scale, busy: Sequence[float]) -> str:
-    """The rows, under a scale of time, then how many seconds every worker was busy; `what` the rows are."""
+    """Return the rows under a scale of time, then how many seconds every worker was busy; `what` names the rows."""
     label = max((len(row.label) for row in rows), default=4)
     left = scale.width // 2
     lines = [f"{what:<{label}} worker |{'0':<{left}}{_time(scale.seconds):>{scale.width - left}}|"]

@@ -1,4 +1,4 @@
-"""Running a graph node by node: `graph(*inputs)`."""
+"""The interpreter: runs a graph node by node, as `graph(*inputs)`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def call(graph: Graph, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def feed(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tensor]:
-    """Tensors for all of the graph's inputs, in order, checked. Raises FeedError."""
+    """Return tensors for all of the graph's inputs, in order, checked. Raises FeedError."""
     given = _given(graph, args, kwargs)
     needed = [n for n in graph.inputs if n not in graph.bound]
     if len(given) == len(graph.inputs):
@@ -62,7 +62,7 @@ def feed(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Tens
 
 
 def _given(graph: Graph, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The values given for inputs, in order, from a pytree or a flat call."""
+    """Return the values given for inputs, in order, from a pytree or a flat call."""
     if graph.in_structure is not None:
         leaves, structure = tree.flatten((tuple(args), dict(sorted(kwargs.items()))))
         if structure == graph.in_structure:
@@ -126,7 +126,7 @@ def _checked(graph: Graph, node: Node, value: Any) -> Tensor:
 
 
 def nest_outputs(graph: Graph, outputs: Sequence[Tensor]) -> Any:
-    """The results in the pytree of the traced function; else one tensor, or a tuple."""
+    """Return the results in the pytree of the traced function; else one tensor, or a tuple."""
     if graph.out_structure is not None:
         return tree.unflatten(graph.out_structure, outputs)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)

@@ -1,4 +1,4 @@
-"""Running a graph on several threads: every node waits for its parents, executes, propagates."""
+"""The scheduler: runs a graph on several threads, where every node waits for its parents."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .interpreter import feed, nest_outputs
 
 
 class Life(NamedTuple):
-    """What happened to one node of a run; times in seconds from its start.
+    """The life of one node in a run; times in seconds from its start.
 
     `waited` is when its first parent was done (0 for a node without computed parents), `ready` when
     the last was, `started` and `done` when a worker ran it, `worker` which one.
@@ -47,7 +47,7 @@ class Trace:
     seconds: float
 
     def critical_path(self) -> list[Life]:
-        """The chain of nodes that determined the run's length: from the last done, always the parent done last."""
+        """Return the chain of nodes that determined the run's length: from the last done, its latest parents."""
         by_node = {life.node: life for life in self.lives}
         path = [max(self.lives, key=lambda life: life.done)] if self.lives else []
         while path:
@@ -58,7 +58,7 @@ class Trace:
         return path[::-1]
 
     def gantt(self, width: int = 72) -> str:
-        """A text chart: a row for every node, `.` while it waits for parents, `-` ready, `#` running.
+        """Return a text chart: a row for every node, `.` while it waits for parents, `-` ready, `#` running.
 
         The last rows show how busy every worker was.
         """
@@ -112,7 +112,7 @@ def run_parallel(graph: Graph, inputs: Any = (), workers: int = 2, trace: bool =
 
 
 class _Run:
-    """One run: what the workers share, all of it under one lock."""
+    """One run: the state that its workers share, under one lock."""
 
     def __init__(self, graph: Graph, feeds: Sequence[Any], workers: int) -> None:
         self.graph = graph

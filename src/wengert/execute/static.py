@@ -27,7 +27,7 @@ _BOUND_GRAPHS = 64  # graphs with their sizes filled in that a function keeps
 
 
 class Placeholder(Tensor):
-    """A tensor without a value, to be fed: what :func:`placeholder` returns."""
+    """A tensor without a value, to be fed, as :func:`placeholder` returns it."""
 
     __slots__ = ("value",)
 
@@ -43,7 +43,7 @@ class Placeholder(Tensor):
 
 
 def placeholder(shape: Sequence[Size] | int, dtype: Any = float, name: str = "", value: Any = None) -> Placeholder:
-    """A tensor without a value, on which expressions are built before anything is computed.
+    """Return a tensor without a value, on which expressions are built before anything is computed.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def _size(n: Any) -> Any:
 def function(
     inputs: Sequence[Tensor], outputs: Any, updates: Sequence[tuple[Tensor, Any]] = (), name: str = ""
 ) -> Function:
-    """A callable that computes `outputs` from values fed for `inputs`.
+    """Return a callable that computes `outputs` from values fed for `inputs`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def function(
 
 
 class Function:
-    """A graph with feeds and updates: what :func:`function` returns.
+    """A graph with feeds and updates, as :func:`function` returns it.
 
     `graph` is what a call runs: the outputs, then the updates' new values.
     """
@@ -170,7 +170,7 @@ class Function:
         return tree.unflatten(self._structure, found[: self._count])
 
     def graph_for(self, sizes: Mapping[str, int]) -> Graph:
-        """The graph with the unknown sizes replaced by numbers: what a call with such feeds runs."""
+        """Return the graph with the unknown sizes replaced by numbers: the graph that a call with such feeds runs."""
         if not self._open:
             return self.graph
         key = tuple(sorted(sizes.items()))
@@ -182,7 +182,7 @@ class Function:
         return found
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> list[Any]:
-        """What the call feeds for each input, in order."""
+        """Return the values that the call feeds for each input, in order."""
         if len(args) > len(self.inputs):
             fail(FeedError, f"{self._name} takes {len(self.inputs)} inputs ({self._signature()}), not {len(args)}")
         given: list[Any] = [*args, *([None] * (len(self.inputs) - len(args)))]
@@ -220,7 +220,7 @@ def _shapes(node: Node) -> Any:
 
 
 def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
-    """The same graph for one choice of the unknown sizes."""
+    """Return the same graph for one choice of the unknown sizes."""
     replace: dict[Node, Node] = {}
     for node in graph.nodes:
         inputs = tuple(replace[e] if isinstance(e, Node) else e for e in node.inputs)
@@ -238,7 +238,7 @@ def _with_sizes(graph: Graph, sizes: Mapping[str, int]) -> Graph:
 def _check_sizes(
     node: Node, inputs: Sequence[Any], attrs: Mapping[str, Any], spec: Any, sizes: Mapping[str, int]
 ) -> None:
-    """Raise FeedError where the shape that was worked out without the sizes is not the one with them."""
+    """Raise FeedError where the shape inferred without the sizes is not the one with them."""
     if not hasattr(node.op, "infer"):
         return
     found = inferred(node.op, [e.spec if isinstance(e, Node) else e for e in inputs], attrs)
@@ -271,7 +271,7 @@ def _check_update(target: Any, new: Tensor) -> None:
 
 
 def _feed(x: Tensor, value: Any, sizes: dict[str, int], label: str) -> Tensor:
-    """`value` as a tensor that fits the input `x`; unknown sizes are noted in `sizes`."""
+    """Return `value` as a tensor that fits the placeholder; sizes that were unknown are recorded in `sizes`."""
     given = value if isinstance(value, Tensor) else asarray(value)
     if given.is_abstract:
         fail(FeedError, f"{label} is fed an abstract tensor, {given.spec}", "Feed a tensor or array with a value.")
@@ -298,5 +298,5 @@ def _feed(x: Tensor, value: Any, sizes: dict[str, int], label: str) -> Tensor:
 
 
 def _widens(have: DType, want: DType, is_tensor: bool) -> bool:
-    """Whether a feed may be cast silently: NumPy and Python data within a category or up from a lower one."""
+    """Return whether a feed may be cast silently: NumPy and Python data within a category or up from a lower one."""
     return category(have) < category(want) or (category(have) == category(want) and not is_tensor)

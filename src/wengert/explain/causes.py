@@ -1,4 +1,4 @@
-"""Why an operation gives NaN or infinity for finite numbers, and what to write instead: a table."""
+"""The table of causes: why an operation gives NaN or infinity for finite numbers, and what to write instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Cause(NamedTuple):
-    """What went wrong, in words, and the usual rewrite."""
+    """A cause of a number that is not finite, in words, with the usual rewrite."""
 
     text: str
     rewrite: str
@@ -249,7 +249,7 @@ UPDATE = Cause(
 
 
 def diagnose(op: str, numbers: Sequence[Any], out: Any, backward: bool, infinite: bool = False) -> Cause:
-    """The cause for an op whose inputs at the culprit are `numbers` and whose result there is `out`.
+    """Return the cause for an op whose inputs at the culprit are `numbers` and whose result there is `out`.
 
     `infinite` says that there are infinities among its inputs.
     """

@@ -1,4 +1,4 @@
-"""What a graph costs: operations, bytes moved and arithmetic intensity, by node and by module.
+"""The cost of a graph: operations, bytes moved and arithmetic intensity, by node and by module.
 
 The roofline model: Williams, Waterman and Patterson, "Roofline: an insightful visual performance model
 for multicore architectures" (2009).
@@ -47,12 +47,12 @@ class NodeCost:
 
     @property
     def bytes(self) -> Any:
-        """Bytes read and written."""
+        """The bytes read and written."""
         return self.read + self.written
 
     @property
     def intensity(self) -> float | None:
-        """Operations for each byte moved; None where nothing is moved or a size is not known."""
+        """The operations for each byte moved; None where nothing is moved or a size is not known."""
         return _intensity(self.flops, self.bytes)
 
 
@@ -97,18 +97,18 @@ class Cost:
 
     @property
     def intensity(self) -> float | None:
-        """Operations for each byte moved."""
+        """The operations for each byte moved."""
         return _intensity(self.flops, self.bytes)
 
     def seconds(self, flops_per_second: float, bytes_per_second: float) -> float:
-        """A lower bound on the run time by the roofline model: every node computes or moves, what takes longer.
+        """Return a lower bound on the run time by the roofline model: every node computes or moves, the slower counts.
 
         Raises GraphError where a size is not known.
         """
         return sum(_seconds(n, flops_per_second, bytes_per_second) for n in self.nodes)
 
     def bound_by_memory(self, flops_per_second: float, bytes_per_second: float) -> tuple[NodeCost, ...]:
-        """The nodes that would wait for memory: whose intensity is below `flops_per_second / bytes_per_second`."""
+        """Return the nodes that would wait for memory: intensity below `flops_per_second / bytes_per_second`."""
         ridge = flops_per_second / bytes_per_second
         return tuple(n for n in self.nodes if n.intensity is not None and n.intensity < ridge)
 
@@ -162,7 +162,7 @@ _PATH_HEADINGS = ("module", "nodes", "operations", "share", "moved", "per byte")
 
 
 def cost(graph: Graph | Tensor) -> Cost:
-    """Operations, bytes moved and arithmetic intensity of every node of a graph, and by module.
+    """Return operations, bytes moved and arithmetic intensity of every node of a graph, and by module.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ def _node_cost(graph: Graph, node: Node) -> NodeCost:
 
 
 def _composite(graph: Graph, node: Node) -> Flops:
-    """The operations inside a composite."""
+    """Return the operations inside a composite."""
     inside = [cost_rules.flops(n) for n in graph.inner(node).expand().computations if n.op is not OUTPUT]
     total: Any = 0
     for part in inside:
@@ -225,7 +225,7 @@ def _composite(graph: Graph, node: Node) -> Flops:
 
 
 def _compiled(graph: Graph) -> Flops:
-    """The operations of a compiled program, as they were traced."""
+    """Return the operations of a compiled program, as they were traced."""
     inside = cost(graph)
     if inside.unknown:
         return Flops(None, inside.unknown[0].rule)
@@ -233,7 +233,7 @@ def _compiled(graph: Graph) -> Flops:
 
 
 def _control(node: Node) -> Flops:
-    """The operations of a loop, in all its turns, or of the branch that has most."""
+    """Return the operations of a loop, in all its iterations, or of the branch that has most."""
     if "length" in node.attrs:
         turn, turns = cost(node.attrs["body"]), node.attrs["length"]
         if not turn.unknown:
@@ -249,7 +249,7 @@ def _control(node: Node) -> Flops:
 
 
 def _buffer(node: Node) -> Node:
-    """What is read for an operand: a broadcast one as it was before."""
+    """Return the node that is read for an operand: a broadcast one as it was before."""
     while node.op.name == "broadcast":
         (node,) = inputs_of(node)
     return node
@@ -260,7 +260,7 @@ def _nbytes(node: Node) -> Any:
 
 
 def _by_path(nodes: Sequence[NodeCost]) -> dict[str, PathCost]:
-    """Totals of every module with its submodules; "" has everything."""
+    """Return the totals of every module with its submodules; "" has everything."""
     totals: dict[str, list[Any]] = {"": [0, 0, 0]}
     for node in nodes:
         parts = node.path.split(".") if node.path else []

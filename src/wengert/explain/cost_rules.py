@@ -1,4 +1,4 @@
-"""How many operations each op takes: a table of rules, with its conventions.
+"""The table of rules that count the operations of each op, with its conventions.
 
 One addition, multiplication or comparison of real numbers counts 1. Other elementwise functions count
 what a good implementation takes, rounded: see `WEIGHTS`. A product of matrices counts an addition
@@ -99,7 +99,7 @@ Rule = Callable[[Node, Sequence[Spec], Spec], Count]
 
 
 def _cube(numerator: int, denominator: int = 1) -> Rule:
-    """A multiple of n^3 for every matrix, of an op whose first operand is square."""
+    """Return the rule of a multiple of n^3 for every matrix, of an op whose first operand is square."""
 
     def rule(node: Node, specs: Sequence[Spec], out: Spec) -> Count:
         x = specs[0]
@@ -109,7 +109,7 @@ def _cube(numerator: int, denominator: int = 1) -> Rule:
 
 
 def _rectangle(a: int, b: int, c: int = 1) -> Rule:
-    """(a m n^2 + b n^3) / c for every matrix, n the smaller size."""
+    """Return the rule (a m n^2 + b n^3) / c for every matrix, n the smaller size."""
 
     def rule(node: Node, specs: Sequence[Spec], out: Spec) -> Count:
         x = specs[0]
@@ -131,7 +131,7 @@ def _contraction(node: Node, specs: Sequence[Spec], out: Spec) -> Count:
 
 
 def _einsum(node: Node, specs: Sequence[Spec], out: Spec) -> Count:
-    """Operands two at a time, in NumPy's greedy order: for each combination of letters a product, and a sum."""
+    """Count operands two at a time, in NumPy's greedy order: for each combination of letters a product, and a sum."""
     left, _, right = node.attrs["subscripts"].partition("->")
     terms = left.split(",")
     sizes = {letter: n for term, spec in zip(terms, specs, strict=True) for letter, n in zip(term, spec.shape)}
@@ -222,7 +222,7 @@ _RULES: dict[str, tuple[str, Rule]] = {
 
 
 def flops(node: Node) -> Flops:
-    """The operations of a node that is not composite."""
+    """Return the operations of a node that is not composite."""
     out = specs_of(node)[0]
     specs = [spec_of_input(e) for e in node.inputs]
     name = node.op.name

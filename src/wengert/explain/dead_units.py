@@ -83,7 +83,7 @@ class LayerUnits:
 
 @dataclass(frozen=True)
 class DeadUnits:
-    """What :func:`dead_units` found, layer by layer. True where some unit never reacts."""
+    """The result of :func:`dead_units`, layer by layer. True where some unit never reacts."""
 
     layers: tuple[LayerUnits, ...]
     samples: int
@@ -106,7 +106,7 @@ class DeadUnits:
 def dead_units(
     model: Callable[..., Any], data: Any, loss: Callable[..., Any] | None = None, *, threshold: float = 1e-3
 ) -> DeadUnits:
-    """Which units never react to the data, in every activation of a model.
+    """Find the units that never react to the data, in every activation of a model.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ class _Count:
 
 
 def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """The derivative of an activation at every element, by its own rule."""
+    """Return the derivative of an activation at every element, by its own rule."""
     x, _ = tracked(np.asarray(inputs[0]))
     bounds = [asarray(v) if isinstance(v, (np.ndarray, np.generic)) else v for v in inputs[1:]]
     y = op.front(x, *bounds, **attrs)
@@ -212,7 +212,7 @@ def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) ->
 
 
 def _gradient(step: Step, seen: Observer) -> Any:
-    """The gradient that arrived before this activation in the backward pass."""
+    """Return the gradient that arrived before this activation in the backward pass."""
     for pull in seen.pulls:
         if pull.node.op is step.op and _is_of(pull, step):
             return next(iter(pull.grads.values()), None)

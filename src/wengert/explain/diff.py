@@ -1,4 +1,4 @@
-"""What changed between two graphs: the nodes added, removed, changed and rewired, with the users' lines.
+"""The difference of two graphs: the nodes added, removed, changed and rewired, with the users' lines.
 
 Nodes are matched as trees are by Chawathe et al. ("Change detection in hierarchically structured
 information", 1996) and Falleri et al. ("Fine-grained and accurate source code differencing", 2014):
@@ -87,7 +87,7 @@ class Diff:
 
 
 def diff(a: Graph, b: Graph) -> Diff:
-    """A short list of edits from graph `a` to graph `b`, with the users' lines.
+    """Return a short list of edits from graph `a` to graph `b`, with the users' lines.
 
     Nodes may be renumbered and inputs renamed: equal graphs have no edits, and only they. A spec that
     changed because an input's did is no edit of its own, and neither is an operand that changed because
@@ -119,7 +119,7 @@ def diff(a: Graph, b: Graph) -> Diff:
 
 
 class _Side:
-    """One graph with what its nodes are compared by, as numbers that both graphs share."""
+    """One graph, with the numbers by which its nodes are compared, which both graphs share."""
 
     def __init__(self, graph: Graph, intern: dict[Any, int]) -> None:
         self.graph = graph
@@ -139,7 +139,7 @@ class _Side:
         return self._intern.setdefault(key, len(self._intern))
 
     def _label(self, node: Node) -> Any:
-        """What a node is, apart from its operands and the spec that follows from them."""
+        """Return what a node is, apart from its operands and the spec that follows from them."""
         if node.op is CONSTANT:
             return "constant", digest(node.attrs["value"])
         if node.op in LEAVES:
@@ -149,7 +149,7 @@ class _Side:
         return node.op.name, attrs, literals
 
     def from_inputs(self, token: Mapping[Node, int]) -> dict[Node, int]:
-        """A hash of everything that a node is computed by; `token` names the inputs."""
+        """Return a hash of everything that a node is computed by; `token` names the inputs."""
         out: dict[Node, int] = {}
         for node in self.nodes:
             if node in token:
@@ -160,7 +160,7 @@ class _Side:
         return out
 
     def from_outputs(self) -> dict[Node, int]:
-        """A hash of everything that a node's value goes into."""
+        """Return a hash of everything that a node's value goes into."""
         out: dict[Node, int] = {}
         for node in reversed(self.nodes):
             users = tuple(sorted((out[u], i) for u, i in self.users[node]))
@@ -168,7 +168,7 @@ class _Side:
         return out
 
     def line(self, node: Node) -> str:
-        """A node's line, as `print(graph)` shows it."""
+        """Return a node's line, as `print(graph)` shows it."""
         name = self.graph.names[node]
         spec = ", ".join(map(repr, specs_of(node)))
         if node.op in LEAVES:
@@ -184,7 +184,7 @@ class _Side:
 
 
 class _Matching:
-    """Which node of the first graph is which of the second."""
+    """A matching of the first graph's nodes with those of the second."""
 
     def __init__(self, left: _Side, right: _Side) -> None:
         self.left, self.right = left, right
@@ -213,7 +213,7 @@ class _Matching:
         self.back[b] = a
 
     def _inputs(self) -> None:
-        """Inputs are one another by position; where some were added or removed, by name and then by spec."""
+        """Match inputs by position; where some were added or removed, by name and then by spec."""
         a, b = self.left.graph.inputs, self.right.graph.inputs
         if len(a) == len(b):
             for n, m in zip(a, b):
@@ -247,7 +247,7 @@ class _Matching:
         return groups
 
     def _spread(self, key_a: Callable[[Node], Any], key_b: Callable[[Node], Any]) -> None:
-        """From matched pairs on to their operands and to users that are alike."""
+        """Extend matched pairs to their operands and to users that are alike."""
         work = list(self.to.items())
         while work:
             a, b = work.pop()
@@ -275,7 +275,7 @@ class _Matching:
         return out
 
     def _common_subsequence(self) -> None:
-        """What is left, stretch by stretch between matched nodes that stand in the same order in both."""
+        """Match what is left, stretch by stretch between matched nodes that stand in the same order in both."""
         index_a, index_b = self.left.graph.index, self.right.graph.index
         anchors = _increasing(
             [(index_a[n], index_b[m]) for n, m in sorted(self.to.items(), key=lambda p: index_a[p[0]])]
@@ -295,7 +295,7 @@ class _Matching:
         return node not in taken and node.op is not INPUT and node.op is not PARAMETER
 
     def _replaced(self) -> None:
-        """A node with the operands, or else the users, of one that is gone took its place."""
+        """Match a node with one that took its place: with the operands, or else the users, of one that is gone."""
         by_operands: dict[Any, Node] = {}
         by_users: dict[Any, Node] = {}
         free_a = [n for n in self.left.nodes if self._is_free(n, self.to)]
@@ -319,7 +319,7 @@ class _Matching:
                 self._pair(n, same)
 
     def _uses(self, side: _Side, node: Node, to: Mapping[Node, Node] | None) -> Any:
-        """Where a node's value goes, in terms of the second graph; () where that cannot be said."""
+        """Return the uses of a node's value, in terms of the second graph; () where they are not all matched."""
         users = [(u if to is None else to.get(u), i) for u, i in side.users[node]]
         if any(u is None for u, _ in users):
             return ()
@@ -351,7 +351,7 @@ def _edits(left: _Side, right: _Side, to: Mapping[Node, Node]) -> Iterator[Edit]
 
 
 def _change(left: _Side, right: _Side, n: Node, m: Node) -> str:
-    """What a node is now and was not; "" where only its operands, or their specs, differ."""
+    """Return what a node is now and was not; "" where only its operands, or their specs, differ."""
     if n.op in (INPUT, PARAMETER):
         return "" if n.spec == m.spec else f"{n.spec!r} -> {m.spec!r}"
     if left.label[n] == right.label[m]:
@@ -379,7 +379,7 @@ def _entry(side: _Side, entry: Any) -> str:
 
 
 def _rewiring(left: _Side, right: _Side, n: Node, m: Node, to: Mapping[Node, Node], back: Mapping[Node, Node]) -> str:
-    """Operands that are other nodes now, both of which are in both graphs: else another edit says it."""
+    """Describe operands that are other nodes now, where both are in both graphs: else another edit says it."""
     parts = []
     for i, (x, y) in enumerate(zip(n.inputs, m.inputs)):
         if isinstance(x, Node) and isinstance(y, Node) and to.get(x) is not y and x in to and y in back:
@@ -405,7 +405,7 @@ def _outputs(left: _Side, right: _Side, to: Mapping[Node, Node], back: Mapping[N
 
 
 def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """A longest subsequence that increases in the second numbers, of pairs sorted by the first (Fredman 1975)."""
+    """Return a longest subsequence increasing in the second numbers, of pairs sorted by the first (Fredman 1975)."""
     ends: list[int] = []
     last: list[int] = []
     before: list[int] = []
@@ -432,7 +432,7 @@ def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _longest_common(a: Sequence[Any], b: Sequence[Any]) -> list[tuple[int, int]]:
-    """Positions of a longest common subsequence (Myers 1986); of very different sequences only a beginning."""
+    """Return positions of a longest common subsequence (Myers 1986); of very different sequences only a beginning."""
     furthest = {1: 0}
     trace: list[dict[int, int]] = []
     for d in range(min(len(a) + len(b), _EFFORT) + 1):
@@ -468,6 +468,6 @@ def _traced(
 
 
 def _common_greedily(a: Sequence[Any], b: Sequence[Any]) -> list[tuple[int, int]]:
-    """Of very different sequences: what occurs once in both, as far as it stands in the same order."""
+    """Match very different sequences by what occurs once in both, as far as the order agrees."""
     once_a, once_b = ({x: i for i, x in enumerate(s) if n[x] == 1} for s, n in ((a, Counter(a)), (b, Counter(b))))
     return _increasing([(i, once_b[x]) for x, i in once_a.items() if x in once_b])

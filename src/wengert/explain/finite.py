@@ -1,4 +1,4 @@
-"""Numbers that are not finite, and where in an array they are."""
+"""Tests for numbers that are not finite, and their positions in arrays."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ Index = tuple[int, ...]
 
 
 def is_number(v: Any) -> bool:
+    """Return whether a value is an array or a number, and no Python or NumPy boolean."""
     return isinstance(v, (np.ndarray, np.generic, float, int, complex)) and not isinstance(v, (bool, np.bool_))
 
 
 def finite(value: Any) -> Any:
+    """Return the mask of the elements that are neither infinite nor NaN."""
     array = np.asarray(value)
     if array.dtype.kind == "V":  # bfloat16
         array = array.astype(np.float32)
@@ -21,17 +23,19 @@ def finite(value: Any) -> Any:
 
 
 def all_finite(value: Any) -> bool:
+    """Return whether all elements of a value, or of each of several values, are finite."""
     if isinstance(value, (tuple, list)):
         return all(all_finite(v) for v in value)
     return value is None or bool(finite(value).all())
 
 
 def alike(a: Any, b: Any) -> bool:
+    """Return whether two values are equal, NaNs at the same places included."""
     return np.array_equal(a, b, equal_nan=np.asarray(b).dtype.kind in "fc")
 
 
 def first_bad(value: Any) -> Index | None:
-    """The index of the first element that is not finite."""
+    """Return the index of the first element that is not finite."""
     if isinstance(value, (tuple, list)):
         return next((b for b in map(first_bad, value) if b is not None), None)
     if value is None:
@@ -41,6 +45,7 @@ def first_bad(value: Any) -> Index | None:
 
 
 def number_at(value: Any, at: Index | None) -> Any:
+    """Return the element of a value at an index; of several values, of the first with a non-finite element."""
     if at is None:
         return None
     if isinstance(value, (tuple, list)):
@@ -49,6 +54,7 @@ def number_at(value: Any, at: Index | None) -> Any:
 
 
 def replaced(value: Any, substitute: float) -> Any:
+    """Return a value with its non-finite elements replaced."""
     if not isinstance(value, (np.ndarray, np.generic)):
         return substitute
     out = np.array(value)
@@ -57,5 +63,5 @@ def replaced(value: Any, substitute: float) -> Any:
 
 
 def aligned(shape: tuple[int, ...], at: Index) -> Index:
-    """The index, in an operand of `shape`, of what broadcasts to `at`."""
+    """Return the index, in an operand of `shape`, of the element that broadcasts to `at`."""
     return tuple(0 if size == 1 else i for size, i in zip(shape, at[len(at) - len(shape) :], strict=True))

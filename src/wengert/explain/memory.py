@@ -1,4 +1,4 @@
-"""Who holds memory, over the forward and the backward pass: buffers as NumPy has them.
+"""Memory over the forward and the backward pass: who holds which buffers, as NumPy has them.
 
 A view and what it is a view of are one buffer, and so is a value that several nodes keep. What an operation
 needs for itself while it runs (the columns of a convolution, a local derivative) is measured by running it
@@ -76,7 +76,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Saved:
-    """What one node keeps for the backward pass: all of it, and what no node before it keeps already."""
+    """The memory that one node keeps for the backward pass: all of it, and the part that no node before it keeps."""
 
     op: str
     text: str
@@ -111,7 +111,7 @@ class Memory:
 
     @property
     def scratch(self) -> int:
-        """Of the peak, the bytes that the operation itself needs while it runs."""
+        """The bytes of the peak that the operation itself needs while it runs."""
         return max(0, self.peak - sum(b.bytes for b in self.holders))
 
     def _rows(self, buffers: Sequence[Buffer]) -> list[list[str]]:
@@ -149,7 +149,7 @@ class Memory:
         return self.to_svg() + html_table(self._title, self._rows(self.holders), _HEADINGS, (0, 1))
 
     def to_svg(self) -> str:
-        """The timeline as an SVG picture: everything held, and below it what is saved; the peak is marked."""
+        """Return the timeline as an SVG picture: everything held, and below it what is saved; the peak is marked."""
         held = [m.during for m in self.moments]
         saved = [m.saved for m in self.moments]
         turn = sum(m.phase == "forward" for m in self.moments)
@@ -165,7 +165,7 @@ _HEADINGS = ("bytes", "of peak", "role", "made by", "expression", "module", "lin
 
 
 def memory(loss: Tensor | Graph, *, inputs: Sequence[Any] | None = None) -> Memory:
-    """Bytes held over the forward and backward pass, the peak, and who holds it.
+    """Return the bytes held over the forward and backward pass, the peak, and who holds it.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ class _Life:
 
 
 class _Ledger:
-    """Which buffers live, by the arrays' own memory. An owner is a word and a node."""
+    """A ledger of living buffers, by the arrays' own memory. An owner is a word and a node."""
 
     def __init__(self) -> None:
         self.moment = 0
@@ -252,7 +252,7 @@ class _Ledger:
         self._alive: list[Any] = []  # so that no address is used again
 
     def base(self, array: Any) -> Any:
-        """The array that owns the memory."""
+        """Return the array that owns the memory."""
         base = _base(array)
         return self._same.get(id(base), base)
 
@@ -262,7 +262,7 @@ class _Ledger:
         self._alive.append(computed_again)
 
     def give(self, array: Any, count: int) -> None:
-        """An array that lives anyway."""
+        """Add an array that lives anyway."""
         base = self.base(array)
         if id(base) not in self._resident:
             self._resident.add(id(base))
@@ -270,7 +270,7 @@ class _Ledger:
             self.resident += count
 
     def hold(self, owner: Any, array: Any, role: Role, node: Node) -> None:
-        """`owner` holds an array; a resident one costs nothing."""
+        """Let `owner` hold an array; a resident one costs nothing."""
         base = self.base(array)
         if id(base) in self._resident:
             return
@@ -281,7 +281,7 @@ class _Ledger:
         self._own(owner, life, node)
 
     def hold_bytes(self, owner: Any, count: int, node: Node) -> None:
-        """`owner` holds a gradient that is not at hand yet."""
+        """Let `owner` hold a gradient that is not at hand yet."""
         self._own(owner, self._born(None, count, "gradient", node), node)
 
     def _born(self, key: int | None, count: int, role: Role, node: Node) -> _Life:
@@ -300,7 +300,7 @@ class _Ledger:
         self.held.setdefault(owner, []).append(life)
 
     def drop(self, owner: Any) -> None:
-        """`owner` holds nothing any more."""
+        """Let `owner` hold nothing any more."""
         for life in self.held.pop(owner, ()):
             life.owners -= 1
             if owner[0] == "saved":
@@ -338,7 +338,7 @@ def _revived(roots: Sequence[Node]) -> Iterator[list[Any]]:
 
 
 def _base(array: Any) -> Any:
-    """The array that owns the memory of a view."""
+    """Return the array that owns the memory of a view."""
     array = array if isinstance(array, np.ndarray) else np.asarray(array)
     owner = array
     base = array.base
@@ -350,7 +350,7 @@ def _base(array: Any) -> Any:
 
 
 def _arrays(value: Any) -> Iterator[np.ndarray[Any, Any]]:
-    """The arrays in what a node saves, or gives."""
+    """Yield the arrays in what a node saves, or gives."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -401,7 +401,7 @@ class _Simulation:
         return saved
 
     def _given(self) -> Iterator[Any]:
-        """What lives anyway: the leaves' values and what nodes have as constants."""
+        """Yield what lives anyway: the leaves' values and what nodes have as constants."""
         made = {id(_base(a)) for s in self.steps for a in _arrays(s.out) if not _is_view(a, s.inputs)}
         for step in self.steps:
             assert step.node is not None
@@ -450,7 +450,7 @@ class _Simulation:
             self._checkpointed(step, node)
 
     def _checkpointed(self, step: Step, node: Node) -> None:
-        """What a checkpoint's nodes save goes when its function is done; what it starts from stays."""
+        """Drop what a checkpoint's nodes save when its function is done; what it starts from stays."""
         nodes = self.regions[self.region_of[node]]
         if not isinstance(node.op, CustomOp):
             tracked = tuple(isinstance(e, Node) and e.requires_grad for e in node.inputs)
@@ -463,7 +463,7 @@ class _Simulation:
                 self.ledger.hold(("saved", nodes[0]), array, "saved", nodes[0])
 
     def _recompute(self, node: Node) -> int:
-        """The first of a checkpoint's nodes that a backward pass comes to makes all of them be computed again.
+        """Compute all of a checkpoint's nodes again, when a backward pass comes to the first of them.
 
         Returns the most bytes meanwhile.
         """
@@ -527,7 +527,7 @@ class _Simulation:
         self._note("backward", node, during)
 
     def _arrive(self, node: Node, entry: Node, value: Any) -> int:
-        """Give `entry` a gradient; the most bytes meanwhile. A second one makes a third array, their sum."""
+        """Give `entry` a gradient, and return the most bytes meanwhile. A second one makes a third array, their sum."""
         ledger, owner = self.ledger, ("gradient", entry)
         if entry not in self._reached or node.op is OUTPUT:
             self._reached.add(entry)
@@ -541,7 +541,7 @@ class _Simulation:
         return most
 
     def _scratch(self, node: Node, index: int, visit: Visit) -> int:
-        """The bytes of an elementwise op's local derivative, which lives while it is multiplied."""
+        """Return the bytes of an elementwise op's local derivative, which lives while it is multiplied."""
         fact = node.op.fact(index)
         if not isinstance(fact, Partial) or node.op.joint is not None or visit.ct is None:
             return 0
@@ -553,7 +553,7 @@ class _Simulation:
 
 
 def _measured(run: Callable[[], Any]) -> int:
-    """The most bytes that `run` has at one time, its result among them; 0 where somebody traces already."""
+    """Return the most bytes that `run` has at one time, its result among them; 0 where a trace is active already."""
     if tracemalloc.is_tracing():
         return 0
     tracemalloc.start()

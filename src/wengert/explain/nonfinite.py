@@ -1,4 +1,4 @@
-"""Where the first NaN or infinity was born, in the forward pass or in a backward pass of any order."""
+"""The origin of the first NaN or infinity, in the forward pass or in a backward pass of any order."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Nonfinite:
-    """Where a NaN or an infinity came from. False where there is none.
+    """The origin of a NaN or an infinity. False where there is none.
 
     `op`, `source` and `path` (module) name the node, `phase` says whether it was born in the forward or
     in a backward pass (`order` 1, or more for derivatives of derivatives), came with an input, or with
@@ -119,7 +119,7 @@ _SHOWN_WAY = 8
 
 
 def nonfinite(loss: Any, *args: Any) -> Nonfinite:
-    """Where the first NaN or infinity was born that reached a result or a gradient.
+    """Find where the first NaN or infinity was born that reached a result or a gradient.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class _Trace:
     # -- which of the births is the answer
 
     def answer(self, results: Sequence[Any] | None) -> Nonfinite:
-        """The first birth that reaches the results (those that nothing consumed if None), else a gradient."""
+        """Return the first birth that reaches the results (those that nothing consumed if None), else a gradient."""
         if results is None:
             results = self._unused()
         for values in (results, self._gradients()):
@@ -260,7 +260,7 @@ class _Trace:
         return Nonfinite(False)
 
     def _seen_as(self, value: Any) -> Any:
-        """A result, or what it is a copy of: functions of graphs hand out copies."""
+        """Return a result, or the value that it is a copy of: functions of graphs hand out copies."""
         if self._producer(value, (0,) * np.ndim(value))[0] is not None or self.name_of(value):
             return value
         for step in reversed(self.seen.steps):
@@ -274,7 +274,7 @@ class _Trace:
         return [s.out for s in self.seen.steps if not isinstance(s.out, (tuple, list)) and id(s.out) not in used]
 
     def _gradients(self) -> list[Any]:
-        """Gradients that are not finite: pairs of a pull and the leaf it reaches, or recorded arrays."""
+        """Return gradients that are not finite: pairs of a pull and the leaf it reaches, or recorded arrays."""
         found: list[Any] = []
         for pull in self.seen.pulls:
             for entry, g in pull.grads.items():
@@ -306,7 +306,7 @@ class _Trace:
         return births
 
     def _producer(self, array: Any, at: Index) -> tuple[Step | None, int | None, Any, Index]:
-        """The step that made an array or, of a view, the array that it shows."""
+        """Return the step that made an array or, of a view, the array that it shows."""
         while id(array) not in self.made:
             base = getattr(array, "base", None)
             if not isinstance(base, np.ndarray) or base.dtype != array.dtype or not base.flags.c_contiguous:
@@ -319,7 +319,7 @@ class _Trace:
         return (*self.made[id(array)], array, at)
 
     def _from_outside(self, array: Any, at: Index, order: int, after: _Trail | None) -> list[_Birth]:
-        """No operation made it: an argument, a constant, or what an optimiser made of a gradient."""
+        """Return the births of an array that no operation made: an argument, a constant, an optimiser's update."""
         name = self.name_of(array)
         number = np.asarray(array)[at].item()
         written = after.step if after is not None and not name and isinstance(array, (float, complex)) else None
@@ -347,7 +347,7 @@ class _Trace:
         return [_Birth(0, lambda: came)]
 
     def _first_use(self) -> int:
-        """When a number that no operation made, and that is not finite, was first computed with."""
+        """Return when a number that no operation made, and that is not finite, was first computed with."""
         for step in self.seen.steps:
             for value in step.inputs:
                 if isinstance(value, (np.ndarray, np.generic)) and id(value) not in self.made and not all_finite(value):
@@ -420,7 +420,7 @@ def _summed(pull: Pull, after: _Trail) -> Nonfinite:
 
 
 def _culprits(step: Step, part: int | None, at: Index) -> list[tuple[int, Index]]:
-    """The elements of the step's inputs, not finite, without which its result at `at` would be finite."""
+    """Return the elements of the step's inputs, not finite, without which its result at `at` would be finite."""
     bad = [i for i, v in enumerate(step.inputs) if is_number(v) and not all_finite(v)]
     if not bad:
         return []
@@ -507,7 +507,7 @@ def _updated(array: Any, at: Index, number: Any, after: _Trail | None) -> Nonfin
 
 
 def _turn(trail: _Trail | None) -> _Trail | None:
-    """The first stop after the infinity at which it became NaN."""
+    """Return the first stop after the infinity at which it became NaN."""
     while trail is not None:
         if trail.step is not None and np.isnan(trail.stop.number):
             return trail

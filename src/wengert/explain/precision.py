@@ -1,4 +1,4 @@
-"""Which node loses the digits: first-order rounding-error analysis by adjoints.
+"""Loss of precision by node: first-order rounding-error analysis by adjoints.
 
 To first order, the error of a result is the sum over nodes of adjoint times local rounding error
 (Linnainmaa, "Taylor expansion of the accumulated rounding error", 1976; Iri, "Simultaneous computation
@@ -34,7 +34,7 @@ _SHORT = 1 << 8
 
 @dataclass(frozen=True)
 class Loss:
-    """What one node does to the result's error.
+    """One node's part in the result's error.
 
     `local` is the largest rounding error of its value, `adjoint` the largest derivative of the result
     in it, `error` the signed sum of their products over its elements (what it adds to the result's
@@ -63,7 +63,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Narrow:
-    """A place where values of a narrower dtype enter the computation: their further digits are not there.
+    """A place where values of a narrower dtype enter the computation, without further digits.
 
     `dtype` is theirs, `digits` how many decimal digits that has, `into` the dtype that they are taken to. Values of few
     binary digits (0.5, 3.0), which are exact in both, do not count.
@@ -99,7 +99,7 @@ def _merged(group: Sequence[Loss]) -> Loss:
 
 @dataclass(frozen=True)
 class Precision:
-    """Where a result's digits went.
+    """The loss of a result's digits, node by node.
 
     `value` is the result (the sum of its elements), `exact` that of the shadow run in a wider dtype,
     `error` their difference, `estimate` its first-order estimate (the sum over `nodes`, which stand in
@@ -127,7 +127,7 @@ class Precision:
 
     @property
     def lines(self) -> tuple[Loss, ...]:
-        """The nodes with those of one op at one place in the source as one (a loop's, say), in order."""
+        """The nodes, with those of one op at one place in the source as one (a loop's, say), in order."""
         together: dict[tuple[str, Source | None, str], list[Loss]] = {}
         for node in self.nodes:
             together.setdefault((node.op, node.source, node.path), []).append(node)
@@ -153,7 +153,7 @@ class Precision:
 
 
 def precision(fn: Callable[..., Any], *args: Any) -> Precision:
-    """Which nodes' rounding errors the result of `fn(*args)` suffers from, against a wider shadow run.
+    """Return which nodes' rounding errors the result of `fn(*args)` suffers from, against a wider shadow run.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
 
 
 def _narrow(steps: Sequence[Step], dtype: Any) -> tuple[Narrow, ...]:
-    """Where values of a narrower dtype than the result's were widened on the way, once for each line."""
+    """Return where values of a narrower dtype than the result's were widened on the way, once for each line."""
     found: dict[tuple[str, Source | None], Narrow] = {}
     for step in steps:
         if step.op.name != "cast" or step.depth:
@@ -214,7 +214,7 @@ def _real_of(array: Any) -> Any:
 
 
 def _is_short(array: Any) -> bool:
-    """Whether all numbers have so few binary digits that they are hardly rounded ones."""
+    """Return whether all numbers have so few binary digits that they are hardly rounded ones."""
     parts = (array.real, array.imag) if array.dtype.kind == "c" else (array,)
     mantissas = [np.frexp(np.asarray(part, np.float64))[0] for part in parts]
     return all(bool(np.all((m * _SHORT == np.floor(m * _SHORT)) | ~np.isfinite(m))) for m in mantissas)
@@ -250,7 +250,7 @@ def _analysed(out: Tensor) -> Precision:
 
 
 def _adjoints(out: Tensor, root: Node) -> dict[Node, Any]:
-    """The derivative of the result's sum in every node, from one backward pass."""
+    """Return the derivative of the result's sum in every node, from one backward pass."""
     ones = np.ones(out.shape, out.dtype)
     with observing() as seen:
         backward_pass([(root, ones)], None, create_graph=False, retain_graph=True)
@@ -258,7 +258,7 @@ def _adjoints(out: Tensor, root: Node) -> dict[Node, Any]:
 
 
 def _loss(step: Step, adjoint: Any, wide: Any) -> tuple[float, float, float, float, float]:
-    """Signed error, largest local error, largest adjoint, sum of magnitudes, cancellation."""
+    """Return signed error, largest local error, largest adjoint, sum of magnitudes, cancellation."""
     if adjoint is None or isinstance(step.out, (tuple, list)) or isinstance(adjoint, tuple):
         return 0.0, 0.0, 0.0, 0.0, 1.0
     value = _widened(step.out, wide)
@@ -277,7 +277,7 @@ def _loss(step: Step, adjoint: Any, wide: Any) -> tuple[float, float, float, flo
 
 
 def _rerun(step: Step, inputs: Sequence[Any]) -> Any:
-    """The operation in the wider dtype; None where NumPy does not have it there."""
+    """Run the operation in the wider dtype; None where NumPy does not have it there."""
     if step.op.name == "cast" and category(np.dtype(step.node.spec.dtype)) >= 2:  # type: ignore[union-attr]
         return inputs[0]
     try:
@@ -287,7 +287,7 @@ def _rerun(step: Step, inputs: Sequence[Any]) -> Any:
 
 
 def _shadow(steps: Sequence[Step], wide: Any) -> dict[Node, Any]:
-    """Every value, computed in the wider dtype from the leaves on."""
+    """Return every value, computed in the wider dtype from the leaves on."""
     values: dict[Node, Any] = {}
     for step in steps:
         node = step.node
@@ -302,7 +302,7 @@ def _shadow(steps: Sequence[Step], wide: Any) -> dict[Node, Any]:
 
 
 def _cancellation(step: Step) -> float:
-    """How many times larger the operands of an addition are than its result (the largest over elements)."""
+    """Return how many times larger an addition's operands are than its result (the largest over elements)."""
     if step.op.name not in ("add", "subtract"):
         return 1.0
     x, y, out = (np.abs(np.asarray(_widened(v, np.float64))) for v in (*step.inputs, step.out))

@@ -1,4 +1,4 @@
-"""How answers are written: numbers with few digits, aligned columns, tables for notebooks and LaTeX."""
+"""The writing of answers: numbers with few digits, aligned columns, tables for notebooks and LaTeX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB", "PB")
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """A number with few digits; a size that is not known as its formula."""
+    """Return a number with few digits; a size that is not known as its formula."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, complex):
@@ -28,7 +28,7 @@ def number(value: Any, digits: int = 4) -> str:
 
 
 def size(count: Any) -> str:
-    """A number of bytes, in steps of 1000: `1.23 MB`."""
+    """Return a number of bytes, in steps of 1000: `1.23 MB`."""
     if not isinstance(count, int):
         return f"{count} bytes"
     if count < 1000:
@@ -41,7 +41,7 @@ def size(count: Any) -> str:
 
 
 def magnitude(value: Any) -> float:
-    """The 2-norm of all elements, in float64."""
+    """Return the 2-norm of all elements, in float64."""
     flat = np.asarray(value).ravel()
     if flat.dtype.kind not in "fc":
         flat = flat.astype(np.float64)
@@ -51,7 +51,7 @@ def magnitude(value: Any) -> float:
 
 
 def value(array: Any) -> str:
-    """An array's numbers where they are few, else its shape, norm and range."""
+    """Return an array's numbers where they are few, else its shape, norm and range."""
     if array is None:
         return "-"
     array = np.asarray(array)
@@ -75,12 +75,12 @@ def _nested(numbers: Any) -> str:
 
 
 def place(source: Source | None) -> str:
-    """File name and line, without the folder; "" where no line of a program made it."""
+    """Return file name and line, without the folder; "" where no line of a program made it."""
     return "" if source is None else f"{os.path.basename(source.file)}:{source.line}"
 
 
 def columns(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[int] = ()) -> str:
-    """Aligned columns under their headings; the positions in `right` are aligned to the right."""
+    """Return aligned columns under their headings; the positions in `right` are aligned to the right."""
     lines = [list(headings), *(list(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(headings))]
     return "\n".join(
@@ -93,7 +93,7 @@ def columns(rows: Sequence[Sequence[str]], headings: Sequence[str], right: Seque
 
 
 def html_table(caption: str, rows: Sequence[Sequence[str]], headings: Sequence[str], right: Sequence[int] = ()) -> str:
-    """A table for notebooks."""
+    """Return a table for notebooks."""
 
     def line(cells: Sequence[str], tag: str) -> str:
         shown = (
@@ -115,12 +115,12 @@ _LATEX = {c: f"\\{c}" for c in "{}_&%#$"} | {
 
 
 def latex_text(text: str) -> str:
-    """Text as LaTeX."""
+    """Return text as LaTeX."""
     return "".join(_LATEX.get(char, char) for char in text)
 
 
 def latex_number(x: Any) -> str:
-    """A number as LaTeX writes it: `1.5 \\cdot 10^{-7}`."""
+    r"""Return a number as LaTeX writes it: `1.5 \cdot 10^{-7}`."""
     text = number(x)
     if "e" in text:
         mantissa, exponent = text.split("e")
@@ -130,7 +130,7 @@ def latex_number(x: Any) -> str:
 
 
 def latex_name(name: str) -> str:
-    """A variable's name in a formula: `v_{3}`, or upright."""
+    """Return a variable's name in a formula: `v_{3}`, or upright."""
     if name[0] == "v" and name[1:].isdigit():
         return f"v_{{{name[1:]}}}"
     return name if len(name) == 1 else rf"\mathrm{{{latex_text(name)}}}"

@@ -1,4 +1,4 @@
-"""`wg.explore`: a computation recorded, forward and backward, and what can be done with the recording."""
+"""The front door `wg.explore`: a computation recorded, forward and backward, and the uses of the recording."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Exploration:
             self._run_again()
 
     def _run_again(self) -> None:
-        """What only other ways to run it tell: the compiler's plan and its run, the scheduler's lives."""
+        """Add what other ways to run it tell: the compiler's plan and its run, the scheduler's lives."""
         run = of_recording(self.recording)
         if run is None:
             return
@@ -66,8 +66,8 @@ class Exploration:
         self.document |= {name: table for name, table in tables.items() if table is not None}
 
     def diff(self, after: Exploration) -> Exploration:
-        """This run beside another one, with the edits between them: before and after a change, two checkpoints, a
-        graph and what a pass made of it.
+        """Return this run beside another one, with the edits between them: before and after a change, two checkpoints,
+        a graph and its form after a pass.
 
         Gives an exploration whose page has a tab for it; `document["diff"]["edits"]` lists the edits.
         """
@@ -77,7 +77,7 @@ class Exploration:
         return made
 
     def to_html(self) -> str:
-        """The page that shows it, in one text: it needs no network."""
+        """Return the page that shows it, in one text: it needs no network."""
         return page(self.document)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -85,7 +85,7 @@ class Exploration:
         Path(path).write_text(self.to_html(), encoding="utf-8")
 
     def show(self, live: bool = False, height: int = notebook.HEIGHT) -> Any:
-        """What a notebook cell shows, so many pixels high: a frame with the page inside, or a live widget.
+        """Return what a notebook cell shows, so many pixels high: a frame with the page inside, or a live widget.
 
         A notebook shows the frame by itself where an exploration is a cell's last expression, also when it was saved
         or turned into HTML. The widget (`live=True`) needs the kernel, which answers for whole tensors.
@@ -196,7 +196,7 @@ def _differentiate(results: Sequence[Tensor], notes: list[str]) -> None:
 
 
 class _Inputs:
-    """A function's arguments as inputs with gradients, and what things are called."""
+    """A function's arguments as inputs with gradients, and the names of things."""
 
     def __init__(self, target: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         self.names: dict[int, str] = {}
@@ -245,13 +245,13 @@ class _Inputs:
 
 
 def _script(file: str) -> str:
-    """What a file of code is called; a prompt's and a notebook cell's (`/tmp/ipykernel_7/42.py`) are no names."""
+    """Return the name of a file of code; a prompt and a notebook cell (`/tmp/ipykernel_7/42.py`) have none."""
     folder, name = os.path.split(file)
     return "" if file.startswith("<") or os.path.basename(folder).startswith("ipykernel_") else name
 
 
 def _names_around() -> dict[int, str]:
-    """What the caller's variables, and what they lead to, are called."""
+    """Return the names of the caller's variables, and of what they lead to."""
     frame = user_frame(2)
     if frame is None:
         return {}
@@ -260,7 +260,7 @@ def _names_around() -> dict[int, str]:
 
 
 def _names(target: Any, count: int) -> list[str]:
-    """What a function calls its arguments."""
+    """Return a function's names for its arguments."""
     if isinstance(target, Graph):
         free = [target.names[n] for n in target.inputs if n not in target.bound]
         if len(free) == count:
@@ -269,7 +269,7 @@ def _names(target: Any, count: int) -> list[str]:
 
 
 def _float_dtype(used: Sequence[Tensor | Spec], arguments: Any) -> Any:
-    """The dtype for Python numbers: the one that all floating tensors have which the function uses, else float64."""
+    """Return the dtype for Python numbers: that of all floating tensors which the function uses, else float64."""
     given = [leaf for leaf in tree.leaves(arguments) if isinstance(leaf, (Tensor, np.ndarray, np.generic))]
     found = {x.dtype for x in [*used, *given] if np.dtype(x.dtype).kind == "f"}
     return found.pop() if len(found) == 1 else np.dtype(np.float64)

@@ -21,7 +21,7 @@ HEIGHT = 640
 
 
 def frame(document: dict[str, Any], height: int = HEIGHT) -> str:
-    """The page in an HTML frame, `height` pixels high."""
+    """Return the page in an HTML frame, `height` pixels high."""
     text = escape(page(document), quote=True)
     return (
         f'<iframe srcdoc="{text}" sandbox="allow-scripts allow-downloads" width="100%" height="{height}" '
@@ -41,7 +41,7 @@ class Frame:
 
 
 def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> Any:
-    """A live widget for a document whose rows are still at hand.
+    """Return a live widget for a document whose rows are still at hand.
 
     Raises StateError where anywidget is not installed.
     """
@@ -65,7 +65,7 @@ def widget(document: dict[str, Any], rows: list[Row], height: int = HEIGHT) -> A
 
 
 def _answering(rows: list[Row]) -> Callable[[Any, Any, Any], None]:
-    """What answers the page's questions about whole tensors."""
+    """Return the function that answers the page's questions about whole tensors."""
 
     def answer(view: Any, message: Any, buffers: Any) -> None:
         known = asked(message, len(rows))
@@ -78,7 +78,7 @@ def _answering(rows: list[Row]) -> Callable[[Any, Any, Any], None]:
 
 
 def asked(message: Any, rows: int) -> tuple[int, int, bool] | None:
-    """A page's question, `{id, node, gradient}`, checked; None where it is none."""
+    """Return a page's question, `{id, node, gradient}`, checked; None where it is none."""
     if not isinstance(message, dict):
         return None
     number, node, gradient = (message.get(key) for key in ("id", "node", "gradient"))

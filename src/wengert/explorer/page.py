@@ -1,4 +1,4 @@
-"""One self-contained page: the explorer's script and style, and a document, in a single HTML file.
+"""The self-contained page: the explorer's script and style, and a document, in a single HTML file.
 
 It opens from a disk with the network off: everything is inside, and its content policy lets nothing in or out.
 """
@@ -21,23 +21,23 @@ _WHOLE = "html, body, #wengert { height: 100%; margin: 0; }"
 
 @cache
 def asset(name: str) -> str:
-    """A file of the built page, such as `explorer.js`."""
+    """Return a file of the built page, such as `explorer.js`."""
     return resources.files(__package__).joinpath("static", name).read_text(encoding="utf-8")
 
 
 def packed(document: Mapping[str, Any]) -> str:
-    """A document as a page carries it: JSON, gzipped (the same bytes every time), in base64."""
+    """Return a document as a page carries it: JSON, gzipped (the same bytes every time), in base64."""
     text = json.dumps(document, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return base64.b64encode(gzip.compress(_encodable(text).encode(), 9, mtime=0)).decode("ascii")
 
 
 def _encodable(text: str) -> str:
-    """A text with signs for what UTF-8 cannot say: bytes of a file's name that are no characters."""
+    """Return a text with signs for what UTF-8 cannot say: bytes of a file's name that are no characters."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The HTML page that shows a document by itself, from a file, without a network."""
+    """Return the HTML page that shows a document by itself, from a file, without a network."""
     title = " · ".join(part for part in (document["meta"]["script"], document["meta"]["title"], "wengert") if part)
     # Inside a script element nothing may look like its end.
     script = asset("explorer.js").replace("</script", "<\\/script")

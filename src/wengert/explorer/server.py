@@ -51,7 +51,7 @@ _ASSETS = {
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Something for the page: a JSON header, and where there is a payload, bytes behind it.
+    """A message for the page: a JSON header, and where there is a payload, bytes behind it.
 
     Messages of a `kind` show how things stand, and may be dropped for a newer one of it; those without arrive, in
     order.
@@ -62,7 +62,7 @@ class Message:
     kind: str = ""
 
     def encoded(self, number: int | None = None) -> str | bytes:
-        """As it is sent: text, or 4 bytes with the header's length, the header, the payload."""
+        """Return the message as it is sent: text, or 4 bytes with the header's length, the header, the payload."""
         header = self.header if number is None else {**self.header, "frame": number}
         text = json.dumps(header, separators=(",", ":"), allow_nan=False)
         if not self.payload:
@@ -74,33 +74,33 @@ class Message:
 
 
 class Conversation(Protocol):
-    """What stands behind one open page."""
+    """The conversation with one open page."""
 
     def receive(self, message: object) -> None:
         """Take a message of the page: any JSON value, not checked. Must return at once, and not raise."""
 
     def close(self) -> None:
-        """The page has gone."""
+        """End the conversation when its page has gone."""
 
 
 Post = Callable[[Message], None]
 
 
 class Application(Protocol):
-    """What a server shows: a title, a document to begin with, and something to talk to."""
+    """An application that a server shows: a title, a document to begin with, and something to talk to."""
 
     @property
     def title(self) -> str: ...
 
     @property
     def kind(self) -> Literal["explorer", "playground"]:
-        """What the page is to be."""
+        """The kind of page."""
 
     @property
     def document(self) -> Mapping[str, Any]: ...
 
     def open(self, post: Post) -> Conversation:
-        """A page was opened. `post` sends it messages, from any thread."""
+        """Begin a conversation with a page that was opened. `post` sends it messages, from any thread."""
 
 
 class Exploring:
@@ -129,11 +129,11 @@ class _Answers:
         )
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resources are held."""
 
 
 def answer(message: object, exploration: Exploration) -> Message | None:
-    """The answer to a page's question about a whole tensor, None where it was no such question."""
+    """Return the answer to a page's question about a whole tensor, None where it was no such question."""
     rows = exploration.recording.rows
     question = asked(message, len(rows))
     if question is None:
@@ -148,7 +148,7 @@ def answer(message: object, exploration: Exploration) -> Message | None:
 
 @dataclass(eq=False)
 class _Outbox:
-    """What waits to be sent to one page: answers in order, and of each kind of picture the newest."""
+    """The messages that wait to be sent to one page: answers in order, and of each kind of picture the newest."""
 
     loop: asyncio.AbstractEventLoop
     answers: deque[Message] = field(default_factory=lambda: deque(maxlen=WAITING))
@@ -159,7 +159,7 @@ class _Outbox:
     ready: asyncio.Event = field(default_factory=asyncio.Event)
 
     def post(self, message: Message) -> None:
-        """From any thread. A server that is closing takes nothing more."""
+        """Add a message, from any thread. A server that is closing takes nothing more."""
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._take, message)
 
@@ -172,7 +172,7 @@ class _Outbox:
         self.ready.set()
 
     def seen(self, frame: int) -> None:
-        """The page has painted this frame."""
+        """Record that the page has painted this frame."""
         self.painted = max(self.painted, min(frame, self.sent))
         self.ready.set()
 
@@ -192,7 +192,7 @@ class _Outbox:
 
 
 class Server:
-    """Serves an application on one port of 127.0.0.1; port 0 takes a free one. Used as `async with`."""
+    """A server of an application on one port of 127.0.0.1; port 0 takes a free one. Used as `async with`."""
 
     def __init__(self, application: Application, port: int = 0) -> None:
         self.application = application
@@ -236,7 +236,7 @@ class Server:
     # -- plain HTTP
 
     def _request(self, connection: Any, request: Any) -> Any:
-        """The answer to a request, None where it may become a socket."""
+        """Return the answer to a request, None where it may become a socket."""
         names = request.headers.get_all("Host")
         if len(names) != 1 or names[0] not in (f"{HOST}:{self.port}", f"localhost:{self.port}"):
             return self._refused("This server answers to its own address only.")
@@ -343,7 +343,7 @@ class Server:
 
 
 def _parsed(raw: str | bytes) -> object:
-    """A message's JSON, None where it is none."""
+    """Return a message's JSON, None where it is none."""
     if isinstance(raw, bytes):
         return None
     try:
@@ -363,7 +363,7 @@ def _policy(host: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """What is used of websockets."""
+    """The part of websockets that is used."""
 
     serve: Callable[..., Any]
     closed: type[Exception]
@@ -371,7 +371,7 @@ class _Library:
 
 
 def _websockets() -> _Library:
-    """The library that speaks the protocol, which is an extra. Raises StateError where it is not installed."""
+    """Return the library that speaks the protocol, which is an extra. Raises StateError where it is not installed."""
     try:
         serving: Any = import_module("websockets.asyncio.server")
         http: Any = import_module("websockets.http11")

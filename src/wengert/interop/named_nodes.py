@@ -36,18 +36,18 @@ class NamedNode(NamedTuple):
 
 
 def named_nodes(graph: Graph) -> list[NamedNode]:
-    """The nodes of a graph, composites opened, in an order in which each comes after its inputs."""
+    """Return the nodes of a graph, composites opened, in an order in which each comes after its inputs."""
     return list(_Writer(graph.expand(), "", _Names()).nodes(None))
 
 
 class _Names:
-    """Names that are taken, whether as nodes or as folders."""
+    """The names that are taken, by nodes or by folders."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def new(self, folder: str, name: str) -> str:
-        """A name in a folder that nothing has."""
+        """Return a name in a folder that nothing has."""
         wanted = f"{folder}/{_clean(name)}".lstrip("/")
         found, count = wanted, 0
         while found in self._taken:
@@ -58,13 +58,13 @@ class _Names:
 
 
 def _clean(name: str) -> str:
-    """A name with the characters that TensorFlow allows."""
+    """Return a name with the characters that TensorFlow allows."""
     name = re.sub(r"[^A-Za-z0-9_./-]", "_", name) or "_"
     return name if name[0].isalnum() or name[0] == "." else f"n{name}"
 
 
 class _Writer:
-    """Writes one graph into a folder."""
+    """A writer of one graph into a folder."""
 
     def __init__(self, graph: Graph, folder: str, names: _Names) -> None:
         self.graph = graph
@@ -74,7 +74,7 @@ class _Writer:
         self.folders: dict[int, str] = {}
 
     def nodes(self, fed: Sequence[str] | None) -> Iterator[NamedNode]:
-        """The nodes; `fed` are the names of what its inputs come from."""
+        """Yield the nodes; `fed` are the names of the sources of its inputs."""
         constants: list[Node] = []
         for i, node in enumerate(self.graph.inputs):
             name = self.graph.names[node]
@@ -135,7 +135,7 @@ class _Writer:
         return NamedNode(self.named[node], op, inputs, tuple(map(_sizes, specs)), attributes)
 
     def _folder(self, scope: Scope | None) -> str:
-        """The folder of a scope: one for every module and every composite, checkpoint or derivative."""
+        """Return the folder of a scope: one for every module and every composite, checkpoint or derivative."""
         chain: list[Scope] = []
         while scope is not None and id(scope) not in self.folders:
             chain.append(scope)
@@ -152,7 +152,7 @@ class _Writer:
 
 
 def _graphs(value: Any) -> list[Graph]:
-    """The graphs that an attribute holds."""
+    """Return the graphs that an attribute holds."""
     if isinstance(value, (tuple, list)):
         return [g for v in value for g in _graphs(v)]
     return [value] if isinstance(value, Graph) else []

@@ -28,7 +28,7 @@ _BUCKETS = 64
 
 
 class SummaryWriter:
-    """Writes event files into a folder; `tensorboard --logdir` shows it.
+    """A writer of event files into a folder; `tensorboard --logdir` shows it.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class SummaryWriter:
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None
     ) -> None:
-        """A point of the curve `tag`. Raises ShapeError, DTypeError for anything but one real number."""
+        """Add a point of the curve `tag`. Raises ShapeError, DTypeError for anything but one real number."""
         self._add_value(self.log_dir, global_step, walltime, tag=tag, simple_value=_number(scalar_value))
 
     def add_scalars(
@@ -63,7 +63,7 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Points of several curves in one chart: each is a run of its own, in a folder inside this one's."""
+        """Add points of several curves in one chart: each is a run of its own, in a folder inside this one's."""
         values = {key: _number(value) for key, value in tag_scalar_dict.items()}
         for key, value in values.items():
             folder = os.path.join(self.log_dir, f"{main_tag}_{key}".replace("/", "_"))
@@ -77,7 +77,8 @@ class SummaryWriter:
         bins: int = _BUCKETS,
         walltime: float | None = None,
     ) -> None:
-        """How a tensor's elements are distributed, in `bins` intervals of equal width; NaN and infinities are left out.
+        """Add the distribution of a tensor's elements, in `bins` intervals of equal width; NaN and infinities are left
+        out.
 
         Raises DTypeError for complex elements.
         """
@@ -94,7 +95,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:
-        """A picture: bytes, or floats from 0 to 1, with 1, 3 or 4 channels.
+        """Add a picture: bytes, or floats from 0 to 1, with 1, 3 or 4 channels.
 
         `dataformats` names the axes: "CHW", "HWC" or "HW".
 
@@ -115,7 +116,7 @@ class SummaryWriter:
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
     ) -> None:
-        """A text in Markdown."""
+        """Add a text in Markdown."""
         from tensorboard.plugins.text import metadata
         from tensorboard.util import tensor_util
 
@@ -124,7 +125,7 @@ class SummaryWriter:
         self._add_value(self.log_dir, global_step, walltime, tag=tag, metadata=about, tensor=content)
 
     def add_hparams(self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any]) -> None:
-        """This run's hyperparameters (numbers, booleans, strings) and what came of them.
+        """Add this run's hyperparameters (numbers, booleans, strings) and its metrics.
 
         TensorBoard compares the runs in folders beside each other. Raises DTypeError for another type.
         """
@@ -141,7 +142,7 @@ class SummaryWriter:
             self.add_scalar(key, value)
 
     def add_graph(self, model: Graph | Callable[..., Any], *inputs: Any, **keywords: Any) -> None:
-        """A graph, or that of a model or function for these inputs (tensors, arrays or specs), traced.
+        """Add a graph, or that of a model or function for these inputs (tensors, arrays or specs), traced.
 
         Modules, composites and the bodies of loops are boxes to open. There is one graph in a run. Raises what
         tracing raises.
@@ -202,7 +203,7 @@ def _close_all(writers: dict[str, Any]) -> None:
 
 
 def _real(value: Any) -> Array:
-    """A tensor, array or pytree of numbers as an array of float64."""
+    """Return a tensor, array or pytree of numbers as an array of float64."""
     x = value if isinstance(value, Tensor) else asarray(value)
     if x.is_complex():
         fail(DTypeError, f"complex numbers for TensorBoard, {x.spec}", "Take wg.abs, wg.real or wg.imag of them.")
@@ -210,7 +211,7 @@ def _real(value: Any) -> Array:
 
 
 def _distribution(values: Array, bins: int) -> dict[str, Any]:
-    """The fields of a histogram: one interval where floats cannot tell `bins` of them apart."""
+    """Return the fields of a histogram: one interval where floats cannot tell `bins` of them apart."""
     flat = values[np.isfinite(values)]
     low, high = (float(flat.min()), float(flat.max())) if flat.size else (0.0, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -240,7 +241,7 @@ def _hyperparameter(key: str, value: Any) -> bool | int | float | str:
 
 
 def _pixels(value: Any, axes: str) -> Array:
-    """A picture as bytes, (height, width, channels)."""
+    """Return a picture as bytes, (height, width, channels)."""
     x = value if isinstance(value, Tensor) else asarray(value)
     if axes not in ("CHW", "HWC", "HW"):
         fail(ShapeError, f"dataformats={axes!r} of a picture", 'Give "CHW", "HWC" or "HW".')

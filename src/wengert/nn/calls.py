@@ -165,8 +165,8 @@ class Call:
             yield "", self.model
         given = zip(self.names, self.leaves, strict=True)
         inner = inspect.unwrap(self.model)
-        around = [("", inner), ("", getattr(inner, "__self__", None)), *free_variables(inner)]
-        for name, value in (*given, *around):
+        captured = [("", inner), ("", getattr(inner, "__self__", None)), *free_variables(inner)]
+        for name, value in (*given, *captured):
             if isinstance(value, Module):
                 yield name, value
             elif isinstance(value, (list, tuple, dict)):

@@ -33,7 +33,7 @@ _FILL = """if {target} is absent: {fill}"""
 
 
 def alias(**names: str) -> Callable[[F], F]:
-    """A decorator: the keyword `names[k]` of the function may also be written `k`.
+    """Return a decorator: the keyword `names[k]` of the function may also be written `k`.
 
     Names whose target the function does not have are left out, so that one decorator serves a
     family. Giving a parameter under both names is a DTypeError.

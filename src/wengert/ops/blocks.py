@@ -13,7 +13,7 @@ _BLOCK = 8192
 
 
 def blockwise(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """`kernel` of a flat array, and attributes, for arrays of any shape; half precision is computed in float32."""
+    """Return `kernel`, of a flat array and attributes, for arrays of any shape; half precision goes through float32."""
 
     def forward(x: Any, **attrs: Any) -> Any:
         flat = x.reshape(-1)

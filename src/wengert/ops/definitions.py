@@ -1,4 +1,4 @@
-"""Ops by definition, one term at a time: slow, and what they are tested against."""
+"""Reference definitions of ops, one term at a time: slow, and what the ops are tested against."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _out(size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Sha
 def _terms(
     size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
 ) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]]:
-    """Indices (into x, w, y) of every product in the sum."""
+    """Yield indices (into x, w, y) of every product in the sum."""
     for o in np.ndindex(*output_size(size, kernel, stride, padding, dilation)):
         for k in np.ndindex(*kernel):
             i = tuple(a * s + b * d - low for a, b, s, (low, _), d in zip(o, k, stride, padding, dilation))
@@ -35,6 +35,7 @@ def _split_channels(a: Array, axis: int, groups: int) -> Array:
 
 
 def convolve(x: Array, w: Array, **attrs: Any) -> Array:
+    """Return the convolution, one product at a time."""
     groups, n = attrs["groups"], w.ndim - 2
     y = np.zeros((*x.shape[: -n - 1], w.shape[0], *_out(x.shape[-n:], w.shape[2:], **attrs)), x.dtype)
     xs, ws, ys = _split_channels(x, -n - 1, groups), _split_channels(w, 0, groups), _split_channels(y, -n - 1, groups)
@@ -44,6 +45,7 @@ def convolve(x: Array, w: Array, **attrs: Any) -> Array:
 
 
 def convolve_transpose(y: Array, w: Array, *, size: Shape, **attrs: Any) -> Array:
+    """Return the transposed convolution, one product at a time."""
     groups, n = attrs["groups"], w.ndim - 2
     x = np.zeros((*y.shape[: -n - 1], w.shape[1] * groups, *size), y.dtype)
     xs, ws, ys = _split_channels(x, -n - 1, groups), _split_channels(w, 0, groups), _split_channels(y, -n - 1, groups)
@@ -53,6 +55,7 @@ def convolve_transpose(y: Array, w: Array, *, size: Shape, **attrs: Any) -> Arra
 
 
 def convolve_kernel(x: Array, y: Array, *, kernel: Shape, **attrs: Any) -> Array:
+    """Return the convolution's cotangent in its kernel, one product at a time."""
     groups, n = attrs["groups"], len(kernel)
     w = np.zeros((y.shape[-n - 1], x.shape[-n - 1] // groups, *kernel), x.dtype)
     xs, ws, ys = _split_channels(x, -n - 1, groups), _split_channels(w, 0, groups), _split_channels(y, -n - 1, groups)
@@ -68,7 +71,7 @@ def _pooled(x: Array, kernel: Shape, stride: Shape, padding: Pads, dilation: Sha
 
 
 def _window(x: Array, o: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape, fill: float) -> Array:
-    """The values seen by window `o`, (*lead, prod(kernel)); `fill` outside of the input."""
+    """Return the values seen by window `o`, (*lead, prod(kernel)); `fill` outside of the input."""
     n = len(kernel)
     seen = np.full((*x.shape[:-n], *kernel), fill, x.dtype)
     for k in np.ndindex(*kernel):
@@ -79,6 +82,7 @@ def _window(x: Array, o: Shape, kernel: Shape, stride: Shape, padding: Pads, dil
 
 
 def max_pool(x: Array, **attrs: Any) -> Array:
+    """Return the maximum of each window."""
     out = np.empty(_pooled(x, **attrs), x.dtype)
     for o in np.ndindex(*out.shape[-len(attrs["kernel"]) :]):
         out[(..., *o)] = _window(x, o, **attrs, fill=-np.inf).max(-1)
@@ -86,6 +90,7 @@ def max_pool(x: Array, **attrs: Any) -> Array:
 
 
 def argmax_pool(x: Array, **attrs: Any) -> Array:
+    """Return the number of each window's largest element."""
     out = np.empty(_pooled(x, **attrs), np.int64)
     for o in np.ndindex(*out.shape[-len(attrs["kernel"]) :]):
         out[(..., *o)] = _window(x, o, **attrs, fill=-np.inf).argmax(-1)
@@ -93,6 +98,7 @@ def argmax_pool(x: Array, **attrs: Any) -> Array:
 
 
 def pool_select(x: Array, winners: Array, **attrs: Any) -> Array:
+    """Return the element of each window that `winners` numbers."""
     out = np.empty(winners.shape, x.dtype)
     for o in np.ndindex(*out.shape[-len(attrs["kernel"]) :]):
         seen = _window(x, o, **attrs, fill=0.0)
@@ -101,6 +107,7 @@ def pool_select(x: Array, winners: Array, **attrs: Any) -> Array:
 
 
 def pool_scatter(y: Array, winners: Array, *, size: Shape, **attrs: Any) -> Array:
+    """Return the transpose of `pool_select`: each value added at the element that `winners` numbers."""
     n = len(size)
     numbers = np.arange(prod(size), dtype=float).reshape(size)
     x = np.zeros((*y.shape[:-n], prod(size)), y.dtype)
@@ -112,6 +119,7 @@ def pool_scatter(y: Array, winners: Array, *, size: Shape, **attrs: Any) -> Arra
 
 
 def sum_pool(x: Array, **attrs: Any) -> Array:
+    """Return the sum of each window."""
     out = np.empty(_pooled(x, **attrs), x.dtype)
     dilation = (1,) * len(attrs["kernel"])
     for o in np.ndindex(*out.shape[-len(dilation) :]):
@@ -120,7 +128,7 @@ def sum_pool(x: Array, **attrs: Any) -> Array:
 
 
 def spread_pool(y: Array, *, size: Shape, **attrs: Any) -> Array:
-    """The transpose, one basis vector at a time."""
+    """Return the transpose of a pooling op, one basis vector at a time."""
     n = len(size)
     x = np.empty((*y.shape[:-n], *size), y.dtype)
     for i in np.ndindex(*size):
@@ -131,6 +139,7 @@ def spread_pool(y: Array, *, size: Shape, **attrs: Any) -> Array:
 
 
 def random_categorical(logits: Array, *, key: Key, counter: int, shape: Shape) -> Array:
+    """Return class numbers by Gumbel's trick, one row of scores at a time."""
     words = iter(words64(key, counter, prod(shape) * logits.shape[-1]).tolist())
     out = np.empty(shape, np.int64)
     for i in np.ndindex(*shape):
@@ -141,7 +150,7 @@ def random_categorical(logits: Array, *, key: Key, counter: int, shape: Shape) -
 
 
 def random_multinomial(weights: Array, *, key: Key, counter: int, n: int, replacement: bool) -> Array:
-    """Races of exponential times: the class that comes first, or the first n of one race."""
+    """Return draws as races of exponential times: the class that comes first, or the first n of one race."""
     rows, classes = weights.shape[:-1], weights.shape[-1]
     races = n if replacement else 1
     words = words64(key, counter, races * prod(rows) * classes).reshape(races, *rows, classes)

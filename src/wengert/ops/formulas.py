@@ -48,7 +48,7 @@ def elementwise(
     onnx: str | Missing = _NO_ONNX,
     export: bool = False,
 ) -> Callable[..., Any]:
-    """Declare an elementwise op by its formula; returns the function.
+    """Declare an elementwise op by its formula; return the function.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ def reduction(
 
 
 def _read(signature: str) -> tuple[str, tuple[str, ...]]:
-    """The name and the arguments of a signature."""
+    """Return the name and the arguments of a signature."""
     plain = without_kinds(signature).strip()
     name, bracket, rest = plain.partition("(")
     names = tuple(n.strip() for n in rest.rstrip(")").split(","))
@@ -226,7 +226,7 @@ def _read(signature: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _make_room(name: str, export: bool) -> None:
-    """See to it that the table has no op of this name. A notebook's cell may run again."""
+    """Remove a user's op of this name from the table (a notebook's cell may run again); refuse the library's."""
     if name in TABLE and not (name in _OF_USERS and not export):
         fail(GraphError, f"{name} is an op of the library", "Choose another name.")
     TABLE.pop(name, None)
@@ -253,7 +253,7 @@ def _on_oracles(formula: Formula, values: Mapping[str, Any]) -> Any:
 
 
 def _reference(op: Op) -> Callable[..., Any]:
-    """An op's oracle; its forward where it has none."""
+    """Return an op's oracle; its forward where it has none."""
     if isinstance(op.reference, str):
         module, _, name = op.reference.rpartition(".")
         found: Callable[..., Any] = getattr(importlib.import_module(module), name)
@@ -278,7 +278,7 @@ def _tensor(value: Any, name: str) -> Tensor:
 
 
 def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
-    """The function of a composite by formula: tensors, arrays and numbers in."""
+    """Return the function of a composite by formula: tensors, arrays and numbers in."""
 
     def run(*args: Any) -> Any:
         operands = [to_operand(a, op.name) for a in args]
@@ -288,7 +288,7 @@ def _front(op: Op, names: Sequence[str]) -> Callable[..., Any]:
 
 
 def _function(run: Callable[..., Any], op: Op, parameters: str, given: Sequence[str], more: str) -> Callable[..., Any]:
-    """`run` as a function with parameters of its own names: errors, graphs and help show them."""
+    """Return `run` as a function with parameters of its own names: errors, graphs and help show them."""
     text = f"def {op.name}({parameters}):\n    return run({', '.join(given)})"
     namespace: dict[str, Any] = {"run": run}
     exec(compiled(text), namespace)
@@ -302,7 +302,7 @@ def _function(run: Callable[..., Any], op: Op, parameters: str, given: Sequence[
 
 
 class _Bare(NamedTuple):
-    """What a fact asks of a node, for a single op on arrays."""
+    """A stand-in for a node, for the facts of a single op on arrays."""
 
     inputs: Sequence[Any]
     attrs: Mapping[str, Any]

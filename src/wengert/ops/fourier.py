@@ -115,7 +115,7 @@ def _complex(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
 
 
 def _by_matrix(x: Any, axis: int, norm: Norm, inverse: bool) -> Any:
-    """The transform by its definition, with the matrix of roots of unity."""
+    """Return the transform by its definition, with the matrix of roots of unity."""
     n = x.shape[axis]
     k = np.arange(n)
     matrix = np.exp((2j if inverse else -2j) * np.pi * np.outer(k, k) / n)
@@ -160,7 +160,7 @@ def _infer_irfft(x: Spec, axis: int, size: int) -> Spec:
 
 
 def _multiplicity(ct: Any, size: int, axis: int, inner: float) -> Any:
-    """`inner` at the frequencies that stand twice in the whole spectrum of `size` points, 1 at the others."""
+    """Return `inner` at the frequencies that stand twice in the whole spectrum of `size` points, 1 at the others."""
     weights = np.full(size // 2 + 1, inner, real_dtype(complex_dtype(ct.dtype)))
     weights[0] = 1
     if size % 2 == 0:
@@ -186,7 +186,7 @@ def _irfft_transpose(ct: Any, axis: int, size: int, norm: Norm) -> Any:
 
 
 def _whole_spectrum(x: Any, axis: int, size: int) -> Any:
-    """All frequencies from the first half, with real ends."""
+    """Return all frequencies from the first half, with real ends."""
     first = np.moveaxis(x, axis, -1)
     first = np.concatenate([first[..., :1].real, first[..., 1:]], -1)
     if size % 2 == 0:
@@ -276,7 +276,7 @@ def _points(name: str, x: Tensor, n: Any) -> int:
 
 
 def _fitted(x: Tensor, axis: int, n: int) -> Tensor:
-    """`x` trimmed, or padded with zeros, to `n` elements along an axis counted from the right."""
+    """Return `x` trimmed, or padded with zeros, to `n` elements along an axis counted from the right."""
     have = x.shape[axis]
     if n == have:
         return x
@@ -288,7 +288,7 @@ def _fitted(x: Tensor, axis: int, n: int) -> Tensor:
 
 
 def _plan(name: str, x: Tensor, s: Sizes, axes: Axes) -> tuple[tuple[int, ...], tuple[int | None, ...]]:
-    """Axes counted from the right and, for each, the size that `s` names (None: as it is)."""
+    """Return axes counted from the right and, for each, the size that `s` names (None: as it is)."""
     if isinstance(axes, int):
         axes = (axes,)
     sizes = None if s is None else int_args((s,), "s")
@@ -358,7 +358,7 @@ many_axes: Callable[[Any], Any] = alias(dim="axes")
 
 @one_axis
 def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The discrete Fourier transform along an axis: X[k] = sum over j of x[j] exp(-2 pi i j k / n).
+    """Return the discrete Fourier transform along an axis: X[k] = sum over j of x[j] exp(-2 pi i j k / n).
 
     Parameters
     ----------
@@ -378,7 +378,7 @@ def fft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward"
 
 @one_axis
 def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The inverse of :func:`fft` along an axis, with the same parameters.
+    """Return the inverse of :func:`fft` along an axis, with the same parameters.
 
     `norm` "backward" scales by 1/n, "ortho" by 1/sqrt(n), "forward" by 1.
 
@@ -391,7 +391,7 @@ def ifft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward
 
 @many_axes
 def fftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Tensor:
-    """The discrete Fourier transform along several axes.
+    """Return the discrete Fourier transform along several axes.
 
     Parameters
     ----------
@@ -412,7 +412,7 @@ def fftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward")
 
 @many_axes
 def ifftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Tensor:
-    """The inverse of :func:`fftn`, with the same parameters.
+    """Return the inverse of :func:`fftn`, with the same parameters.
 
     >>> import wengert as wg
     >>> wg.real(wg.fft.ifftn(wg.ones(2, 2)))
@@ -424,7 +424,7 @@ def ifftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward"
 
 @one_axis
 def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The discrete Fourier transform of real numbers: n // 2 + 1 frequencies that are not negative.
+    """Return the discrete Fourier transform of real numbers: n // 2 + 1 frequencies that are not negative.
 
     The others are their conjugates. Parameters as in :func:`fft`; float32 gives complex64, float64
     complex128. Raises ShapeError, and DTypeError for complex numbers.
@@ -438,7 +438,7 @@ def rfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward
 
 @one_axis
 def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The inverse of :func:`rfft`: n real numbers from n // 2 + 1 frequencies.
+    """Return the inverse of :func:`rfft`: n real numbers from n // 2 + 1 frequencies.
 
     The imaginary parts at frequency 0 and, for even n, at the last one are not used. `n` None gives
     2 (m - 1) numbers from m frequencies: name an odd number. Raises ShapeError.
@@ -452,7 +452,7 @@ def irfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backwar
 
 @many_axes
 def rfftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Tensor:
-    """:func:`rfft` along the last of the axes, :func:`fftn` along the others.
+    """Return :func:`rfft` along the last of the axes, :func:`fftn` along the others.
 
     Parameters as in :func:`fftn`. Raises ShapeError, and DTypeError for complex numbers.
 
@@ -465,7 +465,7 @@ def rfftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward"
 
 @many_axes
 def irfftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward") -> Tensor:
-    """The inverse of :func:`rfftn`; `s` holds the sizes of the result (see :func:`irfft`).
+    """Return the inverse of :func:`rfftn`; `s` holds the sizes of the result (see :func:`irfft`).
 
     >>> import wengert as wg
     >>> wg.fft.irfftn(wg.fft.rfftn(wg.ones(2, 3)), s=(2, 3))
@@ -477,31 +477,31 @@ def irfftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward
 
 @many_axes
 def fft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """:func:`fftn` along the last two axes."""
+    """Return :func:`fftn` along the last two axes."""
     return _complex_transform("fft2", fft_op, x, s, axes, norm)
 
 
 @many_axes
 def ifft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """:func:`ifftn` along the last two axes."""
+    """Return :func:`ifftn` along the last two axes."""
     return _complex_transform("ifft2", ifft_op, x, s, axes, norm)
 
 
 @many_axes
 def rfft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """:func:`rfftn` along the last two axes."""
+    """Return :func:`rfftn` along the last two axes."""
     return _real_transform("rfft2", x, s, axes, norm)
 
 
 @many_axes
 def irfft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """:func:`irfftn` along the last two axes."""
+    """Return :func:`irfftn` along the last two axes."""
     return _inverse_real("irfft2", x, s, axes, norm)
 
 
 @one_axis
 def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The real spectrum of a signal with conjugate symmetry, given its first n // 2 + 1 elements.
+    """Return the real spectrum of a signal with conjugate symmetry, given its first n // 2 + 1 elements.
 
     `n` None gives 2 (m - 1) numbers from m elements. Parameters as in :func:`fft`. Raises ShapeError.
 
@@ -514,7 +514,7 @@ def hfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward
 
 @one_axis
 def ihfft(x: Any, /, n: int | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The inverse of :func:`hfft`: the first n // 2 + 1 elements of a signal with conjugate symmetry.
+    """Return the inverse of :func:`hfft`: the first n // 2 + 1 elements of a signal with conjugate symmetry.
 
     Raises ShapeError, and DTypeError for complex numbers.
 
@@ -546,7 +546,7 @@ def _number_of_points(name: str, n: Any) -> int:
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of :func:`fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (n d).
+    """Return the frequencies of :func:`fft`: [0, 1, ..., (n-1)//2, -(n//2), ..., -1] / (n d).
 
     `d` is the time between samples; `dtype` a real floating dtype, the default float if None.
     Raises ShapeError for less than one point, DTypeError.
@@ -561,7 +561,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Tensor:
-    """The frequencies of :func:`rfft`: [0, 1, ..., n//2] / (n d); parameters as in :func:`fftfreq`.
+    """Return the frequencies of :func:`rfft`: [0, 1, ..., n//2] / (n d); parameters as in :func:`fftfreq`.
 
     >>> import wengert as wg
     >>> wg.fft.rfftfreq(4)
@@ -573,7 +573,7 @@ def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None
 
 @many_axes
 def fftshift(x: Any, /, axes: Axes = None) -> Tensor:
-    """`x` with frequency 0 moved to the middle of the axes (None: all of them).
+    """Return `x` with frequency 0 moved to the middle of the axes (None: all of them).
 
     >>> import wengert as wg
     >>> wg.fft.fftshift(wg.tensor([0, 1, 2, -2, -1]))
@@ -584,7 +584,7 @@ def fftshift(x: Any, /, axes: Axes = None) -> Tensor:
 
 @many_axes
 def ifftshift(x: Any, /, axes: Axes = None) -> Tensor:
-    """The inverse of :func:`fftshift`.
+    """Return the inverse of :func:`fftshift`.
 
     >>> import wengert as wg
     >>> wg.fft.ifftshift(wg.tensor([-2, -1, 0, 1, 2]))

@@ -62,7 +62,7 @@ def _namespace() -> Any:
 
 
 def _find(path: str) -> Any:
-    """A public function of Wengert's by its dotted name; None where there is none."""
+    """Return a public function of Wengert's by its dotted name; None where there is none."""
     found = _namespace()
     for name in path.split("."):
         found = getattr(found, name, None)
@@ -224,12 +224,12 @@ def _pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: An
 
 
 class _Unlike(Exception):
-    """A call that Wengert's function does not take."""
+    """An error for a call that Wengert's function does not take."""
 
 
 @cache
 def _known(function: Any) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] | None:
-    """What runs a NumPy function by Wengert's; None where there is none. It raises `_Unlike`."""
+    """Return a runner of a NumPy function by Wengert's; None where there is none. The runner raises `_Unlike`."""
     own = _OWN.get(function)
     signature = inspect.signature(own if own is not None else function)
     target = own if own is not None else _same().get(function)
@@ -253,7 +253,7 @@ def _known(function: Any) -> Callable[[Sequence[Any], Mapping[str, Any]], Any] |
 def _arguments(
     function: Any, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """A call's arguments by position (those that have no default) and by name, but for those at their defaults."""
+    """Return a call's arguments by position (those without defaults) and by name (those that differ from them)."""
     # NumPy's own signature says what is at its default, also where the function that runs has fewer parameters.
     defaults = inspect.signature(function).parameters
     rest = {
@@ -282,7 +282,7 @@ def _arguments(
 
 @cache
 def _same() -> dict[Any, Any]:
-    """NumPy's functions with Wengert's of the same meaning."""
+    """Return NumPy's functions with Wengert's of the same meaning."""
     found = {}
     for entry in _SAME.split():
         name, _, other = entry.partition(":")
@@ -296,7 +296,7 @@ def _same() -> dict[Any, Any]:
 
 
 def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-    """NumPy's functions of tensors (NEP 18)."""
+    """Run NumPy's function on tensors by Wengert's of the same meaning (NEP 18)."""
     if not all(issubclass(t, (Tensor, np.ndarray)) for t in types):
         return NotImplemented
     module = {"numpy.linalg": "np.linalg.", "numpy.fft": "np.fft."}.get(func.__module__, "np.")
@@ -312,7 +312,7 @@ def array_function(self: Tensor, func: Any, types: Any, args: Any, kwargs: Any) 
 
 
 def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """NumPy's elementwise functions on tensors are Wengert's (NEP 13): `np.sin(t)` is `wg.sin(t)`."""
+    """Run NumPy's elementwise function on tensors by Wengert's (NEP 13): `np.sin(t)` is `wg.sin(t)`."""
     call = f"np.{ufunc.__name__}" if method == "__call__" else f"np.{ufunc.__name__}.{method}"
     function = None
     if method == "__call__":
@@ -329,7 +329,7 @@ def array_ufunc(self: Tensor, ufunc: Any, method: str, *inputs: Any, **kwargs: A
 
 
 def _as_arrays(pytree: Any, call: str, why: str) -> Any:
-    """The tensors in the arguments of a NumPy function as arrays, where nothing is lost by it."""
+    """Return the tensors in the arguments of a NumPy function as arrays, where nothing is lost by it."""
     if isinstance(pytree, Tensor):
         if pytree.is_abstract:
             fail(

@@ -1,4 +1,4 @@
-"""Numbers that are looked at before they are used: probabilities."""
+"""The check of probabilities before they are used."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EVERYWHERE.flags.writeable = False
 
 
 def check_probabilities(of: str, what: str, x: Any, mend: str) -> None:
-    """Raise ShapeError for an array with a number outside of 0..1. A NaN is none: it goes on to the result."""
+    """Raise ShapeError for an array with a number outside of 0..1. A NaN passes: it goes on to the result."""
     wrong = (x < 0) | (x > 1)
     if wrong.any():
         at = np.argwhere(wrong)[0].tolist()

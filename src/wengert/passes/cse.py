@@ -13,7 +13,7 @@ from .rewrite import moved_onto, with_outputs
 
 
 def cse(graph: Graph) -> Graph:
-    """The graph in which equal computations, and equal constants, are one node.
+    """Return the graph in which equal computations, and equal constants, are one node.
 
     Two nodes are equal when op, attributes and inputs are, for ops that commute in either order.
     Values are the same in every bit.
@@ -50,7 +50,7 @@ def _key(node: Node) -> Any:
 
 
 def _value(value: Any) -> tuple[str, str]:
-    """A literal or attribute, to be compared by."""
+    """Return a literal or attribute as a key to compare by."""
     kind = type(value)
     if kind in (int, bool, float) or (kind is tuple and all(type(v) is int for v in value)):
         return kind.__name__, repr(value)

@@ -9,7 +9,7 @@ from ..core.graph.graph import Graph
 
 
 def dce(graph: Graph, outputs: Iterable[int] | None = None, *, inputs: bool = False) -> Graph:
-    """The graph of only some outputs, and of only what these need.
+    """Return the graph of only some outputs, and of only what these need.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ FOLD_BYTES = 1 << 20
 
 
 def fold(graph: Graph, limit: int = FOLD_BYTES) -> Graph:
-    """The graph with computations on constants replaced by their results.
+    """Return the graph with computations on constants replaced by their results.
 
     Ops run by their own forward, so that values are the same in every bit. A result larger than
     both its inputs and `limit` bytes is not stored; what draws random numbers is never folded,
@@ -40,7 +40,7 @@ def fold(graph: Graph, limit: int = FOLD_BYTES) -> Graph:
 
 
 def folded(node: Node, limit: int = FOLD_BYTES) -> Node | None:
-    """The constant that a node is, or None where it is not one."""
+    """Return the constant that a node computes, or None where it depends on an input."""
     spec = node.spec
     given = [e for e in node.inputs if isinstance(e, Node)]
     if not given or not isinstance(spec, Spec) or any(e.op is not CONSTANT for e in given):

@@ -1,4 +1,4 @@
-"""Where the nodes of a rewritten graph come from.
+"""Origins: the steps by which passes made the nodes of a rewritten graph.
 
 While `recording()`, the passes note for every node that they make which nodes it replaces and why.
 """
@@ -23,21 +23,21 @@ class Origins:
         self._steps: dict[Node, list[tuple[str, tuple[Node, ...]]]] = {}
 
     def note(self, new: Node, why: str, *old: Node) -> None:
-        """`new` takes the place of `old`, by the rewrite called `why`; several notes add up."""
+        """Note that `new` takes the place of `old`, by the rewrite called `why`; several notes add up."""
         if new not in old:
             self._steps.setdefault(new, []).append((why, old))
 
     def history(self, node: Node) -> list[tuple[str, Node]]:
-        """The rewrites behind a node, the last first: (why, what was there before)."""
+        """Return the rewrites behind a node, the last first: (why, what was there before)."""
         return [(why, n) for why, n in self._behind(node) if why]
 
     def ancestors(self, node: Node) -> list[Node]:
-        """The nodes of the graph before all passes that a node comes from: the first, and those that nothing led to."""
+        """Return the nodes of the first graph that a node comes from, and those that no pass made."""
         everything = [node, *(n for _, n in self._behind(node))]
         return [n for n in everything if n in self._first or n not in self._steps]
 
     def _behind(self, node: Node) -> list[tuple[str, Node]]:
-        """Whatever led to a node, nearest first, and by which rewrite it was left ("": the same, on other inputs)."""
+        """Return the steps that led to a node, nearest first, with their rewrites ("": the same, on other inputs)."""
         found: list[tuple[str, Node]] = []
         seen = {node}
         stack = [node]
@@ -56,7 +56,7 @@ _current: ContextVar[Origins | None] = ContextVar("origins", default=None)
 
 @contextmanager
 def recording(first: Iterable[Node] = ()) -> Iterator[Origins]:
-    """Note the origins of nodes that passes make meanwhile, of the nodes `first`."""
+    """Note the origins of the nodes that passes make within the block, of the nodes `first`."""
     origins = Origins(first)
     token = _current.set(origins)
     try:
@@ -66,7 +66,7 @@ def recording(first: Iterable[Node] = ()) -> Iterator[Origins]:
 
 
 def note(new: Node, why: str, *old: Node) -> None:
-    """Tell whoever records that `new` takes the place of `old` (an empty `why`: the same, on other inputs)."""
+    """Tell the recorder, if any, that `new` takes the place of `old` (an empty `why`: the same, on other inputs)."""
     origins = _current.get()
     if origins is not None:
         origins.note(new, why, *old)

@@ -48,7 +48,7 @@ class RuleSet:
         }
 
     def of(self, op: Op) -> Sequence[Rule]:
-        """The rules that look at nodes of an op."""
+        """Return the rules that look at nodes of an op."""
         return self._by_op.get(op.name, self._everywhere)
 
     def __iter__(self) -> Any:
@@ -62,7 +62,7 @@ class RuleSet:
 
 
 def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) -> Graph:
-    """The graph with the rules applied to every node, inputs before consumers.
+    """Return the graph with the rules applied to every node, inputs before consumers.
 
     `counts`, where given, is told how often each rule fired. A rule must keep the node's spec.
     Raises GraphError where it does not, or where rules undo each other for ever.
@@ -87,7 +87,7 @@ def rewrite(graph: Graph, rules: RuleSet, counts: Counter[str] | None = None) ->
 
 
 def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> Node:
-    """What becomes of one node whose inputs are settled."""
+    """Return the replacement of one node whose inputs are settled."""
     for _ in range(_LIMIT):
         for rule in rules.of(node.op):
             found = rule.apply(node)
@@ -106,7 +106,7 @@ def settled(node: Node, rules: RuleSet, counts: Counter[str] | None = None) -> N
 
 
 def moved_onto(node: Node, replace: Mapping[Any, Node]) -> Node:
-    """The node on the inputs that take the place of its own; itself where none does."""
+    """Return the node on the inputs that replace its own; itself where none does."""
     inputs = node.inputs
     for e in inputs:
         if isinstance(e, Node) and e in replace:
@@ -115,7 +115,7 @@ def moved_onto(node: Node, replace: Mapping[Any, Node]) -> Node:
 
 
 def with_outputs(graph: Graph, outputs: Sequence[Node]) -> Graph:
-    """The graph with other nodes as its outputs; itself where they are its own."""
+    """Return the graph with other nodes as its outputs; itself where they are its own."""
     if len(outputs) == len(graph.outputs) and all(a is b for a, b in zip(outputs, graph.outputs)):
         return graph
     return Graph(
@@ -133,14 +133,14 @@ def with_outputs(graph: Graph, outputs: Sequence[Node]) -> Graph:
 
 
 def build(name: str, inputs: tuple[Any, ...], like: Node, **attrs: Any) -> Node:
-    """A node of the op called `name`, standing where `like` stands in the user's program."""
+    """Return a node of the op called `name`, standing where `like` stands in the user's program."""
     op = TABLE[name]
     spec = op.infer(*(e.spec if isinstance(e, Node) else e for e in inputs), **attrs)
     return located(op, inputs, attrs, spec, like.code, like.offset, like.scope)
 
 
 def number(entry: Any) -> Any:
-    """The one number that an input is everywhere (literal, constant, broadcast constant); None elsewhere."""
+    """Return the one number that an input is everywhere (literal, constant, broadcast constant); None elsewhere."""
     while isinstance(entry, Node) and entry.op.name == "broadcast":
         entry = entry.inputs[0]
     if not isinstance(entry, Node):
@@ -152,5 +152,5 @@ def number(entry: Any) -> Any:
 
 
 def is_op(entry: Any, *names: str) -> bool:
-    """Whether an input is a node of one of these ops."""
+    """Return whether an input is a node of one of these ops."""
     return isinstance(entry, Node) and entry.op.name in names

@@ -32,12 +32,12 @@ def _rule(name: str, *ops: str, finite: bool = False) -> Callable[[Rewrite], Rew
 
 
 def _named(fact: str) -> tuple[str, ...]:
-    """The elementwise ops whose `Algebra` states a fact."""
+    """Return the elementwise ops whose `Algebra` states a fact."""
     return tuple(name for name, op in TABLE.items() if op.kind == "elementwise" and getattr(op.algebra, fact))
 
 
 def _replacement(node: Node, entry: Any) -> Node | None:
-    """An input as what takes the node's place; None where it is of another shape or dtype."""
+    """Return an input as the node's replacement; None where it is of another shape or dtype."""
     return entry if isinstance(entry, Node) and entry.spec == node.spec else None
 
 
@@ -57,7 +57,7 @@ def _full(node: Node, value: float) -> Node:
 
 @_rule("unit", "multiply", "divide", "subtract", "add", "maximum", "minimum", "bitwise_or", "bitwise_xor")
 def _unit(node: Node) -> Node | None:
-    """x * 1, x / 1, x - 0, x + (-0.0): x. What changes a zero's sign or a NaN (x + 0.0) is not among them."""
+    """Rewrite x * 1, x / 1, x - 0, x + (-0.0) to x. x + 0.0 stays: it changes a zero's sign."""
     unit = node.op.algebra.unit
     if unit is None or node.spec.dtype.kind == "c":
         return None  # as a complex number 1.0 has an imaginary part, 0.0, that infinities meet
@@ -72,7 +72,7 @@ def _unit(node: Node) -> Node | None:
 
 
 def _is(value: Any, wanted: float) -> bool:
-    """Whether a number is the one wanted, its sign included where it is a zero."""
+    """Return whether a number is the one wanted, its sign included where it is a zero."""
     if value is None or isinstance(value, complex) or value != wanted:
         return False
     return value != 0 or math.copysign(1.0, value) == math.copysign(1.0, wanted)
@@ -85,7 +85,7 @@ def _power_of_one(node: Node) -> Node | None:
 
 @_rule("times zero", "multiply", "bitwise_and")
 def _integer_zero(node: Node) -> Node | None:
-    """x * 0 is 0 where x is an integer: NaN and infinities there are none."""
+    """Rewrite x * 0 to 0 where x is an integer: there are no NaN and infinities."""
     if _exact(node) and any(_is(number(e), 0) for e in node.inputs):
         return _full(node, 0)
     return None
@@ -101,7 +101,7 @@ def _integer_difference(node: Node) -> Node | None:
 
 @_rule("double negation", *_named("involution"))
 def _involution(node: Node) -> Node | None:
-    """op(op(x)) is x; not so of `reciprocal`, which rounds twice."""
+    """Rewrite op(op(x)) to x; not so for `reciprocal`, which rounds twice."""
     inner = node.inputs[0]
     if node.op.name == "reciprocal" or not is_op(inner, node.op.name):
         return None
@@ -110,7 +110,7 @@ def _involution(node: Node) -> Node | None:
 
 @_rule("done twice", *_named("idempotent"))
 def _idempotent(node: Node) -> Node | None:
-    """op(op(x)) is op(x); op(x, x) is x for two arguments."""
+    """Rewrite op(op(x)) to op(x), and op(x, x) to x for two arguments."""
     if len(node.inputs) == 2:
         same = node.inputs[0] is node.inputs[1] and node.op.result == "same"
         return _replacement(node, node.inputs[0]) if same else None
@@ -120,7 +120,7 @@ def _idempotent(node: Node) -> Node | None:
 
 @_rule("even of negative", *_named("even"))
 def _even(node: Node) -> Node | None:
-    """cos(-x) is cos(x)."""
+    """Rewrite cos(-x) to cos(x), and other even functions likewise."""
     inner = node.inputs[0]
     if not is_op(inner, "negative") or node.spec.dtype.kind != "f":
         return None
@@ -129,7 +129,7 @@ def _even(node: Node) -> Node | None:
 
 @_rule("identity", "positive", "copy", "stop_gradient", "alias", "conj", "real")
 def _identity(node: Node) -> Node | None:
-    """Ops that compute nothing: a graph's values are never written to."""
+    """Rewrite ops that compute nothing to their input: a graph's values are never written to."""
     inner = node.inputs[0]
     if node.op.name == "conj" and node.spec.dtype.kind == "c":
         return None
@@ -142,7 +142,7 @@ def _identity(node: Node) -> Node | None:
 
 @_rule("negative operand", "add", "subtract", "multiply", "divide")
 def _negative_operand(node: Node) -> Node | None:
-    """x + (-y) is x - y, x - (-y) is x + y, (-x) * (-y) is x * y."""
+    """Rewrite x + (-y) to x - y, x - (-y) to x + y, (-x) * (-y) to x * y."""
     left, right = node.inputs
     if node.spec.dtype.kind == "c":
         return None
@@ -158,7 +158,7 @@ def _negative_operand(node: Node) -> Node | None:
 
 @_rule("times minus one", "multiply", "divide")
 def _minus_one(node: Node) -> Node | None:
-    """x * -1 is -x."""
+    """Rewrite x * -1 to -x."""
     if node.spec.dtype.kind not in "if":
         return None
     left, right = node.inputs
@@ -174,7 +174,7 @@ def _minus_one(node: Node) -> Node | None:
 
 @_rule("choice of equals", "where")
 def _where_same(node: Node) -> Node | None:
-    """where(c, x, x) is x; where(True, x, y) is x; where(not c, x, y) is where(c, y, x)."""
+    """Rewrite where(c, x, x) to x, where(True, x, y) to x, where(not c, x, y) to where(c, y, x)."""
     condition, x, y = node.inputs
     if x is y:
         return _replacement(node, x)
@@ -191,7 +191,7 @@ def _where_same(node: Node) -> Node | None:
 
 @_rule("no change of form", "reshape", "broadcast", "cast", "permute", "expand_dims", "squeeze", "flip")
 def _same_form(node: Node) -> Node | None:
-    """A reshape to the same shape, a cast to the same dtype, axes in the order in which they are."""
+    """Remove a reshape to the same shape, a cast to the same dtype, a permutation that changes nothing."""
     inner = node.inputs[0]
     name, attrs = node.op.name, node.attrs
     if name == "permute":
@@ -208,7 +208,7 @@ def _in_order(axes: Any) -> tuple[int, ...]:
 
 @_rule("one after another", "reshape", "broadcast")
 def _merged(node: Node) -> Node | None:
-    """A reshape of a reshape, a broadcast of a broadcast: the last one alone."""
+    """Rewrite a reshape of a reshape, a broadcast of a broadcast, to the last one alone."""
     inner = node.inputs[0]
     if not is_op(inner, node.op.name):
         return None
@@ -217,7 +217,7 @@ def _merged(node: Node) -> Node | None:
 
 @_rule("there and back", "cast")
 def _cast_back(node: Node) -> Node | None:
-    """A cast to a wider dtype and back is no cast."""
+    """Remove a cast to a wider dtype and back."""
     inner = node.inputs[0]
     if not is_op(inner, "cast"):
         return None
@@ -242,7 +242,7 @@ VALUE_SAFE = RuleSet(_safe)
 
 @_rule("plus zero", "add", "subtract", finite=True)
 def _plus_zero(node: Node) -> Node | None:
-    """x + 0.0 is x but for the sign of a zero; 0 - x is -x likewise."""
+    """Rewrite x + 0.0 to x, which may change the sign of a zero, and 0 - x to -x likewise."""
     left, right = node.inputs
     if number(right) == 0:
         return _replacement(node, left)
@@ -253,7 +253,7 @@ def _plus_zero(node: Node) -> Node | None:
 
 @_rule("times zero", "multiply", finite=True)
 def _times_zero(node: Node) -> Node | None:
-    """x * 0 is 0 unless x is infinite or NaN."""
+    """Rewrite x * 0 to 0, which is wrong for an infinite x or NaN."""
     return _full(node, 0) if any(number(e) == 0 for e in node.inputs) else None
 
 
@@ -264,13 +264,13 @@ def _difference(node: Node) -> Node | None:
 
 @_rule("quotient of equals", "divide", finite=True)
 def _quotient(node: Node) -> Node | None:
-    """x / x is 1 unless x is 0, infinite or NaN."""
+    """Rewrite x / x to 1, which is wrong for 0, an infinite x or NaN."""
     return _full(node, 1) if node.inputs[0] is node.inputs[1] else None
 
 
 @_rule("inverse functions", *_named("inverse"), finite=True)
 def _inverse(node: Node) -> Node | None:
-    """log(exp(x)) is x while exp(x) is finite; exp(log(x)) is x for positive x, tanh(atanh(x)) between -1 and 1."""
+    """Rewrite log(exp(x)) to x while exp(x) is finite, exp(log(x)) to x for positive x, and so for other inverses."""
     inner = node.inputs[0]
     real = node.spec.dtype.kind != "c"
     return _replacement(node, inner.inputs[0]) if real and is_op(inner, node.op.algebra.inverse) else None

@@ -20,7 +20,7 @@ def _is_float(node: Node) -> bool:
 
 
 def _log_of_one_plus(node: Node) -> Node | None:
-    """log(1 + x) is log1p(x): nothing is lost for small x."""
+    """Rewrite log(1 + x) to log1p(x), which loses nothing for small x."""
     x = node.inputs[0]
     if not _is_float(node) or not is_op(x, "add"):
         return None
@@ -31,7 +31,7 @@ def _log_of_one_plus(node: Node) -> Node | None:
 
 
 def _exp_minus_one(node: Node) -> Node | None:
-    """exp(x) - 1 is expm1(x)."""
+    """Rewrite exp(x) - 1 to expm1(x)."""
     x, one = node.inputs
     if _is_float(node) and number(one) == 1 and is_op(x, "exp"):
         return build("expm1", (x.inputs[0],), node)
@@ -39,7 +39,7 @@ def _exp_minus_one(node: Node) -> Node | None:
 
 
 def _log_of_softmax(node: Node) -> Node | None:
-    """log(softmax(x)) is log_softmax(x), finite where softmax underflows."""
+    """Rewrite log(softmax(x)) to log_softmax(x), finite where softmax underflows."""
     x = node.inputs[0]
     return build("log_softmax", (x.inputs[0],), node, axis=x.attrs["axis"]) if is_op(x, "softmax") else None
 
@@ -50,7 +50,7 @@ def _log_of_sigmoid(node: Node) -> Node | None:
 
 
 def _log_of_sum_of_exp(node: Node) -> Node | None:
-    """log(sum(exp(x))) is logsumexp(x)."""
+    """Rewrite log(sum(exp(x))) to logsumexp(x)."""
     total = node.inputs[0]
     if not _is_float(node) or not is_op(total, "sum") or not is_op(total.inputs[0], "exp"):
         return None

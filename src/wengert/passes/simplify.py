@@ -15,7 +15,7 @@ _ROUNDS = 8
 
 
 def simplify(graph: Graph, *, exact: bool = True, counts: Counter[str] | None = None) -> Graph:
-    """The graph with simplification rules applied.
+    """Return the graph with simplification rules applied.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def simplify(graph: Graph, *, exact: bool = True, counts: Counter[str] | None = 
 
 
 def optimize(graph: Graph, *, exact: bool = True) -> Graph:
-    """Constant folding, simplification and common subexpressions, until nothing changes.
+    """Return the graph after constant folding, simplification and common subexpressions, until nothing changes.
 
     `exact` as in :func:`simplify`.
 

@@ -1,4 +1,4 @@
-"""To SymPy and back."""
+"""The conversion to SymPy and back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _sympy() -> Any:
 
 
 def to_sympy(graph: Graph, symbols: Mapping[str, Any] | None = None) -> Any:
-    """The graph as a SymPy expression (a tuple of them for several outputs).
+    """Return the graph as a SymPy expression (a tuple of them for several outputs).
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ _ATOMS: Mapping[str, Expr] = {
 
 
 def from_sympy(expr: Any, symbols: Sequence[Any] | None = None, *, dtype: Any = float64) -> Graph:
-    """The graph of a SymPy expression, or of a sequence of them.
+    """Return the graph of a SymPy expression, or of a sequence of them.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _from_node(node: Any, args: list[Expr], spec: Spec) -> Expr:
 
 
 def _piecewise(pairs: list[Expr]) -> Expr:
-    """Choices from the last to the first; NaN where no condition holds."""
+    """Return choices from the last to the first; NaN where no condition holds."""
     value = _ATOMS["NaN"]
     for pair in pairs[::-1]:
         value = call("where", pair.args[1], pair.args[0], value)

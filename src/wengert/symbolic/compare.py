@@ -1,4 +1,4 @@
-"""Whether two graphs are the same function, found out at random points."""
+"""The comparison of two graphs as functions, at random points."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SCALES = (0.3, 1.0, 3.0, 10.0)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What :func:`equal` found; true where the graphs were equal at every point.
+    """The result of :func:`equal`; true where the graphs were equal at every point.
 
     `points` were compared; at `undefined` ones at least one graph was not finite. `counterexample`
     holds the inputs, by name, of the first point where they differ, and `values` the two results.
@@ -98,7 +98,7 @@ def equal(a: Function, b: Function, *, points: int = 100, seed: int = 0) -> Verd
 
 
 def _ordered_as(first: Graph, second: Graph) -> Graph:
-    """The second graph with its inputs in the first one's order, where they have the same names."""
+    """Return the second graph with its inputs in the first one's order, where they have the same names."""
     names = [first.names[n] for n in first.inputs]
     known = {second.names[n]: n for n in second.inputs}
     if names == list(known) or set(names) != set(known):
@@ -121,7 +121,7 @@ def _comparable(a: Graph, b: Graph) -> None:
 
 
 def _value(rng: np.random.Generator, node: Node, graphs: tuple[Graph, Graph], i: int) -> Array:
-    """A value for an input: from a normal distribution, or where the ops that read it are sampled."""
+    """Return a value for an input: from a normal distribution, or where the ops that read it are sampled."""
     spec = node.spec
     assert isinstance(spec, Spec)
     if spec.dtype.kind == "b":
@@ -137,7 +137,7 @@ def _value(rng: np.random.Generator, node: Node, graphs: tuple[Graph, Graph], i:
 
 
 def _domains(graph: Graph, node: Node, rng: np.random.Generator) -> list[tuple[float, float]]:
-    """The intervals that the ops which read a node are sampled in."""
+    """Return the intervals that the ops which read a node are sampled in."""
     found = []
     for user in graph.consumers(node):
         for k, entry in enumerate(user.inputs):
@@ -160,7 +160,7 @@ def _intervals(op: Op, position: int, rng: np.random.Generator) -> list[tuple[fl
 
 
 def _noise(graph: Graph, feeds: list[Array], values: list[Array], rng: np.random.Generator) -> list[Array]:
-    """How much the results change when every operation rounds otherwise: the spread of a few runs."""
+    """Return the change of the results when every operation rounds otherwise: the spread of a few runs."""
     spread = [np.zeros(np.shape(v)) for v in values]
     for _ in range(_JITTERED_RUNS):
         again = _jittered(graph, feeds, rng)
@@ -172,7 +172,7 @@ def _noise(graph: Graph, feeds: list[Array], values: list[Array], rng: np.random
 
 
 def _jittered(graph: Graph, feeds: list[Array], rng: np.random.Generator) -> list[Array]:
-    """A run in which every result is off by an ulp or two (Vignes 1993, stochastic arithmetic)."""
+    """Return a run in which every result is off by an ulp or two (Vignes 1993, stochastic arithmetic)."""
     found: dict[Node, Any] = dict(zip(graph.inputs, feeds))
     with np.errstate(all="ignore"):
         for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""Derivatives as graphs that a person can read."""
+"""Derivatives as readable graphs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Variable = int | str
 
 
 def as_graph(f: Function, dtype: Any = float64) -> Graph:
-    """A graph as it is; a function traced on one scalar of the dtype for each of its parameters."""
+    """Return a graph as it is; a function traced on one scalar of the dtype for each of its parameters."""
     if isinstance(f, Graph):
         return f
     if not callable(f):
@@ -36,7 +36,7 @@ def as_graph(f: Function, dtype: Any = float64) -> Graph:
 
 
 def simplify(f: Function) -> Graph:
-    """The graph simplified as a person would, by the algebra of real functions.
+    """Return the graph simplified as a person would, by the algebra of real functions.
 
     Like terms and equal bases are collected, inverses cancel, common factors and denominators are
     taken out where that is shorter. Values may differ by rounding, and where the graph is not
@@ -58,7 +58,7 @@ def _written(graph: Graph, exprs: Sequence[Any], specs: Sequence[Any]) -> Graph:
 
 
 def derivative(f: Function, x: Variable | Sequence[Variable] = 0, order: int = 1) -> Graph:
-    """The derivative as a simplified graph with the same inputs.
+    """Return the derivative as a simplified graph with the same inputs.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def derivative(f: Function, x: Variable | Sequence[Variable] = 0, order: int = 1
 
 
 def gradient(f: Function) -> list[Graph]:
-    """The derivatives of a scalar in each of its inputs, each a simplified graph.
+    """Return the derivatives of a scalar in each of its inputs, each a simplified graph.
 
     Raises as :func:`derivative` does.
 
@@ -109,7 +109,7 @@ def gradient(f: Function) -> list[Graph]:
 
 
 def jacobian(f: Function) -> list[list[Graph]]:
-    """For every scalar output (rows) its derivative in every input (columns).
+    """Return, for every scalar output (rows), its derivative in every input (columns).
 
     Raises as :func:`derivative` does.
 
@@ -127,7 +127,7 @@ def jacobian(f: Function) -> list[list[Graph]]:
 
 
 def hessian(f: Function) -> list[list[Graph]]:
-    """The second derivatives of a scalar in every pair of its inputs.
+    """Return the second derivatives of a scalar in every pair of its inputs.
 
     Raises as :func:`derivative` does.
 
@@ -141,7 +141,7 @@ def hessian(f: Function) -> list[list[Graph]]:
 
 
 def _gradients(graph: Graph, output: int, positions: Sequence[int]) -> list[Graph]:
-    """The derivatives of one output in some inputs."""
+    """Return the derivatives of one output in some inputs."""
     names = [graph.names[n] for n in graph.inputs]
     for p in positions:
         spec = graph.inputs[p].spec

@@ -22,7 +22,7 @@ _LARGEST_CONTENT = 1000
 
 
 class Opaque(NamedTuple):
-    """What a call of an op with attributes or shapes is made of, besides its arguments.
+    """The parts of a call of an op with attributes or shapes, besides its arguments.
 
     `slots` holds for every input of the op the spec that its argument must have, or its literal.
     """
@@ -34,7 +34,7 @@ class Opaque(NamedTuple):
 
 
 class Expr:
-    """An expression. Make it with the functions of this module.
+    """An expression, made with the functions of this module.
 
     `kind` says what `name`, `args` and `data` hold: a number's Fraction is its data; a symbol has a
     name; a call a name, arguments, and the op's attributes as data; a power base and exponent; a
@@ -78,7 +78,7 @@ def _shown(data: Any) -> str:
 
 
 def _size(e: Expr) -> int:
-    """How many names, numbers and operators it takes to write the expression down."""
+    """Return the number of names, numbers and operators that it takes to write the expression down."""
     inner = sum(a.size for a in e.args)
     if e.kind == "call":
         return inner + 1
@@ -120,7 +120,7 @@ _HALF = Fraction(1, 2)
 
 
 def is_divisor(factor: Expr) -> bool:
-    """Whether a factor is written below the line: a power with a negative number as exponent."""
+    """Return whether a factor is written below the line: a power with a negative number as exponent."""
     return factor.kind == "power" and factor.args[1].kind == "number" and factor.args[1].data < 0
 
 
@@ -128,17 +128,17 @@ def is_divisor(factor: Expr) -> bool:
 
 
 def number(value: Fraction | int) -> Expr:
-    """A rational number."""
+    """Return a rational number."""
     return Expr("number", data=Fraction(value))
 
 
 def symbol(name: str) -> Expr:
-    """A variable."""
+    """Return a variable."""
     return Expr("symbol", name)
 
 
 def constant(name: str, value: float) -> Expr:
-    """A number with a name: pi, e, an infinity, a truth value."""
+    """Return a number with a name: pi, e, an infinity, a truth value."""
     return Expr("constant", name, data=value)
 
 
@@ -151,7 +151,7 @@ TRUE, FALSE = constant("True", 1.0), constant("False", 0.0)
 
 
 def is_number(e: Expr, value: Fraction | int | None = None) -> bool:
-    """Whether an expression is a rational number (this one, if given)."""
+    """Return whether an expression is a rational number (this one, if given)."""
     return e.kind == "number" and (value is None or e.data == value)
 
 
@@ -159,7 +159,7 @@ def is_number(e: Expr, value: Fraction | int | None = None) -> bool:
 
 
 def parts(term: Expr) -> tuple[Fraction, Expr]:
-    """A term as its coefficient and what it multiplies."""
+    """Return a term as its coefficient and the expression that it multiplies."""
     if term.kind == "number":
         return term.data, ONE
     if term.kind == "product" and term.data != 1:
@@ -168,7 +168,7 @@ def parts(term: Expr) -> tuple[Fraction, Expr]:
 
 
 def terms_of(e: Expr) -> list[tuple[Fraction, Expr]]:
-    """The terms of a sum (of anything else, that alone) as coefficients and what they multiply."""
+    """Return the terms of a sum (of another expression, that alone) as coefficients and expressions."""
     if e.kind != "sum":
         return [parts(e)]
     pairs = list(zip(e.data, e.args))
@@ -178,12 +178,12 @@ def terms_of(e: Expr) -> list[tuple[Fraction, Expr]]:
 
 
 def add(*terms: Expr) -> Expr:
-    """The sum, like terms collected."""
+    """Return the sum, like terms collected."""
     return add_terms(pair for t in terms for pair in terms_of(t))
 
 
 def add_terms(pairs: Iterable[tuple[Fraction, Expr]]) -> Expr:
-    """The sum of coefficients times expressions."""
+    """Return the sum of coefficients times expressions."""
     found: dict[Expr, Fraction] = {}
     rest = Fraction(0)
     stack = list(pairs)[::-1]
@@ -211,7 +211,7 @@ def _term_order(pair: tuple[Expr, Fraction]) -> Any:
 
 
 def scaled(c: Fraction, e: Expr) -> Expr:
-    """A number times an expression; into a sum it is multiplied term by term."""
+    """Return a number times an expression; into a sum it is multiplied term by term."""
     if c == 0:
         return ZERO
     if c == 1:
@@ -226,7 +226,7 @@ def scaled(c: Fraction, e: Expr) -> Expr:
 
 
 def negated(e: Expr) -> Expr:
-    """-e."""
+    """Return -e."""
     return scaled(Fraction(-1), e)
 
 
@@ -234,7 +234,7 @@ def negated(e: Expr) -> Expr:
 
 
 def _product(c: Fraction, factors: Sequence[Expr]) -> Expr:
-    """A product of factors that are already collected."""
+    """Return a product of factors that are already collected."""
     if not factors:
         return number(c)
     if c == -1:
@@ -258,19 +258,19 @@ def _factor_order(f: Expr) -> Any:
 
 
 def _alphabetic(label: str) -> str:
-    """A label to sort by: sines stand before cosines."""
+    """Return a label to sort by: sines stand before cosines."""
     return label.replace("cos", "sin~")
 
 
 def base_and_exponent(factor: Expr) -> tuple[Expr, Expr]:
-    """A factor as base and exponent."""
+    """Return a factor as base and exponent."""
     if factor.kind == "power":
         return factor.args[0], factor.args[1]
     return factor, ONE
 
 
 def factors_of(e: Expr) -> tuple[Fraction, tuple[Expr, ...]]:
-    """Coefficient and factors of a product; of anything else that alone."""
+    """Return the coefficient and factors of a product; of another expression that alone."""
     if e.kind == "product":
         return e.data, e.args
     if e.kind == "number":
@@ -279,7 +279,7 @@ def factors_of(e: Expr) -> tuple[Fraction, tuple[Expr, ...]]:
 
 
 def mul(*factors: Expr) -> Expr:
-    """The product, equal bases collected."""
+    """Return the product, equal bases collected."""
     c = Fraction(1)
     powers: dict[Expr, Expr] = {}
     stack = list(factors)[::-1]
@@ -314,7 +314,7 @@ def mul(*factors: Expr) -> Expr:
 
 
 def divide(a: Expr, b: Expr) -> Expr:
-    """a / b."""
+    """Return a / b."""
     return mul(a, power(b, MINUS_ONE))
 
 
@@ -322,7 +322,7 @@ def divide(a: Expr, b: Expr) -> Expr:
 
 
 def power(base: Expr, exponent: Expr) -> Expr:
-    """base ** exponent."""
+    """Return base ** exponent."""
     if is_number(exponent, 0) or is_number(base, 1):
         return ONE
     if is_number(exponent, 1):
@@ -337,7 +337,7 @@ def power(base: Expr, exponent: Expr) -> Expr:
 
 
 def _exponential(exponent: Expr) -> Expr:
-    """e ** exponent, with e ** (c log u) as u ** c."""
+    """Return e ** exponent, with e ** (c log u) as u ** c."""
     outside, inside = [], []
     for c, t in terms_of(exponent):
         logs = [f for f in factors_of(t)[1] if f.kind == "call" and f.name == "log"]
@@ -376,13 +376,13 @@ def _numeric_power(base: Expr, n: Fraction) -> Expr | None:
 
 
 def _with_content(base: Expr, n: int) -> Expr:
-    """(2 x + 2)**n as 2**n (x + 1)**n."""
+    """Return (2 x + 2)**n as 2**n (x + 1)**n."""
     k = content(base.data)
     return mul(number(k**n), Expr("power", args=(scaled(1 / k, base), number(n))))
 
 
 def content(numbers: Sequence[Fraction]) -> Fraction:
-    """The fraction that leaves coprime integers; negative where no number is positive."""
+    """Return the fraction that leaves coprime integers; negative where no number is positive."""
     shown = [c for c in numbers if c != 0]
     top, bottom = 0, 1
     for c in shown:
@@ -394,7 +394,7 @@ def content(numbers: Sequence[Fraction]) -> Fraction:
 
 
 def _power_of_product(base: Expr, n: Fraction) -> Expr | None:
-    """Every factor to the power; to a fraction only those that cannot be negative."""
+    """Return a product's factors, each to the power; to a fraction only those that cannot be negative."""
     if n.denominator == 1:
         return mul(power(number(base.data), number(n)), *(power(f, number(n)) for f in base.args))
     root = _power_of_number(abs(base.data), n)
@@ -421,7 +421,7 @@ def _never_negative(f: Expr) -> bool:
 
 
 def _power_of_number(x: Fraction, n: Fraction) -> Expr | None:
-    """A number to a power, where that is a rational number."""
+    """Return a number to a power, where that is a rational number."""
     if abs(n) > _LARGEST_POWER or (x == 0 and n < 0) or (x < 0 and n.denominator != 1):
         return None
     if n.denominator == 1:
@@ -433,7 +433,7 @@ def _power_of_number(x: Fraction, n: Fraction) -> Expr | None:
 
 
 def _root(x: int, k: int) -> int | None:
-    """The integer whose k-th power is x, if there is one."""
+    """Return the integer whose k-th power is x, if there is one."""
     if k > 8 or x.bit_length() > 1000:
         return None
     r = math.isqrt(x) if k == 2 else round(x ** (1.0 / k)) if x < 1 << 50 else 0
@@ -444,7 +444,7 @@ def _root(x: int, k: int) -> int | None:
 
 
 def call(name: str, *args: Expr, data: Any = None) -> Expr:
-    """A function's value: see :mod:`wengert.symbolic.functions` for what is known of functions."""
+    """Return a function's value; :mod:`wengert.symbolic.functions` has the rules for functions."""
     if name in COMMUTATIVE and data is None:
         args = tuple(sorted(args, key=lambda a: (a.kind == "number", a.label, a.key)))
     for rule in RULES.get(name, ()) if data is None else ():

@@ -1,4 +1,4 @@
-"""What is known of functions: values at numbers, symmetries, inverses, choices."""
+"""The rules for functions: values at numbers, symmetries, inverses, choices."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ARITHMETIC: dict[str, Callable[..., Expr]] = {
 
 
 def rule(*names: str) -> Callable[[Any], Any]:
-    """Declare what `fn(*args)` gives for calls of these names, None where it says nothing."""
+    """Declare the value of `fn(*args)` for calls of these names, None where the rule does not apply."""
 
     def register(fn: Any) -> Any:
         for name in names:
@@ -204,7 +204,7 @@ _declare_comparisons()
 
 @rule("greater")
 def _rectified(x: Expr, y: Expr) -> Expr | None:
-    """relu(u) > 0 where u > 0."""
+    """Return the condition u > 0 for relu(u) > 0."""
     return call("greater", x.args[0], y) if x.kind == "call" and x.name == "relu" and is_number(y, 0) else None
 
 
@@ -229,7 +229,7 @@ def _extreme(x: Expr, y: Expr = ZERO) -> Expr | None:
 
 
 def opposite(a: Expr, b: Expr) -> bool:
-    """Whether two conditions are each other's negation, but for where both sides are equal."""
+    """Return whether two conditions are each other's negation, but for where both sides are equal."""
     if call("logical_not", a) == b:
         return True
     if a.kind != "call" or b.kind != "call" or len(a.args) != 2 or len(b.args) != 2:

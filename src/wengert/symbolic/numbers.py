@@ -1,4 +1,4 @@
-"""Numbers: which fraction, or which well-known constant, a floating number stands for."""
+"""Numbers: the fraction, or the well-known constant, that a floating number stands for."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SHORT = 14
 
 
 def from_value(value: Any) -> Expr:
-    """The number that a literal or a constant of one element stands for.
+    """Return the number that a literal or a constant of one element stands for.
 
     A float that is the nearest one to a fraction of small denominator, or to a constant of
     :data:`KNOWN`, is that one; else it is the decimal that Python prints for it.
@@ -69,7 +69,7 @@ def from_value(value: Any) -> Expr:
 
 
 def to_float(value: Fraction) -> float:
-    """The nearest double; an infinity beyond the largest."""
+    """Return the nearest double; an infinity beyond the largest."""
     try:
         return float(value)
     except OverflowError:
@@ -77,7 +77,7 @@ def to_float(value: Fraction) -> float:
 
 
 def decimal(value: Fraction) -> bool:
-    """Whether a fraction is written as a decimal: 0.1, but 1/3 and 1/2 as fractions."""
+    """Return whether a fraction is written as a decimal: 0.1, but 1/3 and 1/2 as fractions."""
     d = value.denominator
     if d == 1:
         return True
@@ -89,7 +89,7 @@ def decimal(value: Fraction) -> bool:
 
 
 def number_text(value: float) -> str:
-    """A literal as a person writes it: 2, 0.5, 1e-06, pi/2, 3*log(2)."""
+    """Return a literal as a person writes it: 2, 0.5, 1e-06, pi/2, 3*log(2)."""
     if isinstance(value, bool):
         return str(value)
     if not math.isfinite(value):
@@ -107,7 +107,7 @@ def number_text(value: float) -> str:
 
 
 def _multiple_of_known(value: float, ulps: int) -> tuple[int, str, int, float] | None:
-    """A constant of which a number is a simple multiple: numerator, name, denominator, that multiple."""
+    """Return a constant of which a number is a simple multiple: numerator, name, denominator, that multiple."""
     for text, _, constant_value in KNOWN:
         if abs(abs(value) - constant_value) <= ulps * math.ulp(value):
             return (1 if value > 0 else -1), text, 1, math.copysign(constant_value, value)
@@ -123,7 +123,7 @@ def _multiple_of_known(value: float, ulps: int) -> tuple[int, str, int, float] |
 
 
 def snapped(value: float) -> float:
-    """A computed constant as the double nearest to what it stands for, where it is one that has a name."""
+    """Return a computed constant as the double nearest to the number that it stands for, where that has a name."""
     if not math.isfinite(value) or value == 0 or len(repr(value)) < _SHORT:
         return value
     found = _multiple_of_known(value, 2)

@@ -1,4 +1,4 @@
-"""Readable text back to a graph: what `text` prints, and what people write."""
+"""The reader of expressions: text as `text` prints it, and as people write it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _LITERALS = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)
 
 
 def parse(text: str, inputs: Sequence[str] | Mapping[str, Spec] | None = None, *, dtype: Any = float64) -> Graph:
-    """The graph of an expression.
+    """Return the graph of an expression.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def _specs(body: list[ast.stmt], inputs: Any, dtype: Any) -> dict[str, Spec]:
 
 
 def _in_order(root: ast.AST) -> list[ast.AST]:
-    """The nodes of a syntax tree from left to right."""
+    """Return the nodes of a syntax tree from left to right."""
     out = []
     stack = [root]
     while stack:
@@ -126,7 +126,7 @@ def _in_order(root: ast.AST) -> list[ast.AST]:
 
 
 def _dotted(node: ast.AST) -> str:
-    """The name that `layers[0].weight` is, `layers.0.weight`; "" for what is no name."""
+    """Return the dotted name of `layers[0].weight`, `layers.0.weight`; "" for an expression that is no name."""
     tail = ""
     while True:
         if isinstance(node, ast.Name):
@@ -141,7 +141,7 @@ def _dotted(node: ast.AST) -> str:
 
 
 class _Reader:
-    """Statements on abstract tensors, by an explicit stack."""
+    """A reader of statements on abstract tensors, by an explicit stack."""
 
     def __init__(self, names: dict[str, Any], dtype: Any) -> None:
         self.names: dict[str, Any] = {**_CONSTANTS, **names}
@@ -163,7 +163,7 @@ class _Reader:
         return [self.value(last.value)]
 
     def value(self, root: ast.expr) -> Any:
-        """The value of an expression; operands are evaluated before what needs them."""
+        """Return the value of an expression; operands are evaluated before what needs them."""
         done: dict[int, Any] = {}
         stack: list[tuple[ast.expr, bool]] = [(root, False)]
         while stack:

@@ -1,4 +1,4 @@
-"""Any graph as readable text and as LaTeX."""
+"""The printer of graphs, as readable text and as LaTeX."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _GREEK = frozenset(
 
 
 class Piece(NamedTuple):
-    """Written text, how tightly it binds, and how deep it is nested."""
+    """A written expression with its precedence and its depth of nesting."""
 
     text: str
     binds: int
@@ -45,7 +45,7 @@ Show = Callable[[Any, Sequence[Piece]], Piece]
 
 
 def text(graph: Graph, *, width: int = _WIDTH) -> str:
-    """The graph as Python expressions: infix, with as few brackets as it takes.
+    """Return the graph as Python expressions: infix, with as few brackets as it takes.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def text(graph: Graph, *, width: int = _WIDTH) -> str:
 
 
 def latex(graph: Graph, *, width: int = _WIDTH * 4) -> str:
-    r"""The graph as LaTeX, for math mode; several lines, where it is long, as an `aligned` block.
+    r"""Return the graph as LaTeX, for math mode; several lines, where it is long, as an `aligned` block.
 
     >>> import wengert as wg
     >>> g = wg.graph(lambda x: wg.sqrt(x) / (1 + x ** 2))(wg.spec(()))
@@ -82,7 +82,7 @@ def latex(graph: Graph, *, width: int = _WIDTH * 4) -> str:
 def _written(
     graph: Graph, show: Show, width: int, name_of: Callable[[int], str]
 ) -> tuple[list[tuple[str, Piece]], list[Piece]]:
-    """Named lines, and the results."""
+    """Return named lines, and the results."""
     whole = _pieces(graph, show, None, name_of, width)
     if whole is not None:
         return [], [whole[0][n] for n in graph.outputs]
@@ -96,7 +96,7 @@ def _written(
 def _pieces(
     graph: Graph, show: Show, uses: Counter[Node] | None, name_of: Callable[[int], str], width: int
 ) -> tuple[dict[Node, Piece], list[tuple[str, Piece]]] | None:
-    """Every node written; without `uses` in one line, or None where that is too long."""
+    """Return every node written; without `uses` in one line, or None where that is too long."""
     pieces: dict[Node, Piece] = {}
     lines: list[tuple[str, Piece]] = []
     taken = {graph.names[n] for n in graph.inputs}
@@ -187,7 +187,7 @@ def _infix(operator: str, binds: int, left: Piece, right: Piece) -> Piece:
 
 @cache
 def _defaults(name: str) -> dict[str, Any]:
-    """The defaults of the public function of an op's name."""
+    """Return the defaults of the public function of an op's name."""
     if name not in PUBLIC:
         return {}
     return {p.name: p.default for p in inspect.signature(PUBLIC[name]).parameters.values()}

@@ -1,4 +1,4 @@
-"""From a graph to expressions in normal form."""
+"""The conversion of a graph to expressions in normal form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHAPED = {"broadcast", "cast"}
 
 
 def read(graph: Graph, names: Sequence[str] | None = None) -> list[Expr]:
-    """The outputs as expressions in the inputs' names (or other `names` for them).
+    """Return the outputs as expressions in the inputs' names (or other `names` for them).
 
     Arithmetic on real floating numbers is taken into the normal form; whatever else there is
     (integers, reductions, ops with attributes) becomes a call with all that belongs to it.

@@ -1,4 +1,4 @@
-"""How each elementwise op is written: in LaTeX, and as a SymPy expression.
+"""The forms of elementwise ops: in LaTeX, and as a SymPy expression.
 
 The text form needs no table: an op is its operator, or a call by its name. `HOLES` holds the ops
 that SymPy has no counterpart of, with the reason.

@@ -1,4 +1,4 @@
-"""Tidying: of equal expressions in normal form, the one that is shortest to write.
+"""Tidying: the choice of the shortest among equal expressions in normal form.
 
 Sums are where there is a choice: common factors, common denominators, products multiplied out,
 squares of sine and cosine. Every candidate is made, and the smallest is taken.
@@ -39,7 +39,7 @@ _LARGEST_BRANCH = 200
 
 
 def tidy(roots: Iterable[Expr]) -> list[Expr]:
-    """The expressions, each in the shortest form found; shared parts stay shared."""
+    """Return the expressions, each in the shortest form found; shared parts stay shared."""
     # Sigmoids last: e**u in a fraction is what terms are collected by.
     return _settled(transform(_settled(list(roots)), _sigmoids))
 
@@ -54,7 +54,7 @@ def _settled(found: list[Expr]) -> list[Expr]:
 
 
 def transform(roots: list[Expr], change: Callable[[Expr], Expr]) -> list[Expr]:
-    """The expressions with `change` applied to every part, from the inside out."""
+    """Return the expressions with `change` applied to every part, from the inside out."""
     done: dict[Expr, Expr] = {}
     for e in postorder(roots):
         done[e] = change(with_args(e, [done[a] for a in e.args]))
@@ -62,7 +62,7 @@ def transform(roots: list[Expr], change: Callable[[Expr], Expr]) -> list[Expr]:
 
 
 def postorder(roots: Iterable[Expr]) -> Iterator[Expr]:
-    """Every part of the expressions once, after what it is made of."""
+    """Yield every part of the expressions once, after the parts that it is made of."""
     seen: set[Expr] = set()
     stack = [(e, False) for e in roots][::-1]
     while stack:
@@ -76,7 +76,7 @@ def postorder(roots: Iterable[Expr]) -> Iterator[Expr]:
 
 
 def with_args(e: Expr, args: list[Expr]) -> Expr:
-    """The same made of other parts, in normal form."""
+    """Return the same expression made of other parts, in normal form."""
     if all(a is b for a, b in zip(args, e.args)):
         return e
     if e.kind == "sum":
@@ -89,7 +89,7 @@ def with_args(e: Expr, args: list[Expr]) -> Expr:
 
 
 def replaced(e: Expr, old: Expr, new: Expr) -> Expr:
-    """The expression with a part replaced wherever it occurs."""
+    """Return the expression with a part replaced wherever it occurs."""
     return transform([e], lambda part: new if part == old else part)[0]
 
 
@@ -114,7 +114,7 @@ def _shortest(e: Expr) -> Expr:
 
 
 def _decided(e: Expr) -> Expr:
-    """where(c, x, y) with the choices in x and y that c decides."""
+    """Return where(c, x, y) with the choices in x and y that c decides."""
     condition = e.args[0]
     branches = []
     for branch, truth in zip(e.args[1:], (TRUE, FALSE)):
@@ -138,7 +138,7 @@ def _decided(e: Expr) -> Expr:
 
 
 def _quotients(e: Expr) -> Expr:
-    """sin/cos as tan, sinh/cosh as tanh, u/|u| as sign(u), u sign(u) as |u|."""
+    """Return sin/cos as tan, sinh/cosh as tanh, u/|u| as sign(u), u sign(u) as |u|."""
     powers = {base: exponent.data for base, exponent in map(base_and_exponent, e.args) if exponent.kind == "number"}
     for base, n in powers.items():
         if base.kind == "call" and base.data is None:
@@ -158,7 +158,7 @@ def _quotients(e: Expr) -> Expr:
 
 
 def _joined(e: Expr) -> Expr:
-    """Two sums to one power as one, where that is shorter: (1 - x)(1 + x) as 1 - x**2."""
+    """Return two sums to one power as one, where that is shorter: (1 - x)(1 + x) as 1 - x**2."""
     sums = [f for f in e.args if base_and_exponent(f)[0].kind == "sum"]
     for i, f in enumerate(sums[:_GROUPED_TERMS]):
         base, exponent = base_and_exponent(f)
@@ -171,7 +171,7 @@ def _joined(e: Expr) -> Expr:
 
 
 def _sigmoids(e: Expr) -> Expr:
-    """e**u/(1 + e**u) as sigmoid(u)."""
+    """Return e**u/(1 + e**u) as sigmoid(u)."""
     for f in e.args if e.kind == "product" else ():
         base, exponent = base_and_exponent(f)
         if base is E and power(add(ONE, f), MINUS_ONE) in e.args:
@@ -183,7 +183,7 @@ def _sigmoids(e: Expr) -> Expr:
 
 
 def _squares(e: Expr) -> Expr:
-    """sin^2 + cos^2 as 1, 1 - sin^2 as cos^2, cosh^2 - sinh^2 as 1, each with a common factor."""
+    """Return sin^2 + cos^2 as 1, 1 - sin^2 as cos^2, cosh^2 - sinh^2 as 1, each with a common factor."""
     terms = {t: c for c, t in terms_of(e)}
     for t, c in terms.items():
         for f in factors_of(t)[1]:
@@ -206,7 +206,7 @@ def _without(terms: dict[Expr, Fraction], *dropped: Expr) -> list[tuple[Fraction
 
 
 def _merged_choices(e: Expr) -> Expr:
-    """where(c, x, 0) + where(not c, y, 0) as where(c, x, y)."""
+    """Return where(c, x, 0) + where(not c, y, 0) as where(c, x, y)."""
     pairs = terms_of(e)
     choices = []
     for i, (_, t) in enumerate(pairs):
@@ -234,7 +234,7 @@ def _merged_choices(e: Expr) -> Expr:
 
 
 def _is_polynomial(e: Expr) -> bool:
-    """Whether every term is a product of variables and their positive powers: such sums stay as they are."""
+    """Return whether every term is a product of variables and their positive powers: such sums stay as they are."""
     for _, t in terms_of(e):
         for f in factors_of(t)[1]:
             base, exponent = base_and_exponent(f)
@@ -244,7 +244,7 @@ def _is_polynomial(e: Expr) -> bool:
 
 
 def _exponents(t: Expr) -> dict[tuple[Expr, Expr], Fraction]:
-    """Bases, with the symbolic part of their exponents, and the exponents' numbers."""
+    """Return bases, with the symbolic part of their exponents, and the exponents' numbers."""
     out: dict[tuple[Expr, Expr], Fraction] = {}
     for f in factors_of(t)[1]:
         base, exponent = base_and_exponent(f)
@@ -257,7 +257,7 @@ def _exponents(t: Expr) -> dict[tuple[Expr, Expr], Fraction]:
 
 
 def _factored(pairs: list[tuple[Fraction, Expr]]) -> Expr | None:
-    """The sum of terms with what they have in common before the bracket; None where that is nothing."""
+    """Return a sum with its terms' common factor before the bracket; None where there is none."""
     tables = [_exponents(t) for _, t in pairs]
     common: list[Expr] = []
     for base, rest in dict.fromkeys(key for table in tables for key in table):
@@ -285,7 +285,7 @@ def _common_factor(e: Expr) -> Expr | None:
 
 
 def _grouped(e: Expr) -> Expr | None:
-    """Some of the terms behind a common factor, where that saves the most."""
+    """Return some of the terms behind a common factor, where that saves the most."""
     pairs = terms_of(e)
     if len(pairs) > _GROUPED_TERMS or len(pairs) < 3:
         return None
@@ -312,7 +312,7 @@ def _sum_with(inside: Expr, pairs: list[tuple[Fraction, Expr]]) -> Expr:
 
 
 def _multiplied_out(e: Expr) -> Expr | None:
-    """The sum with products of polynomials multiplied out, where something may cancel."""
+    """Return the sum with products of polynomials multiplied out, where something may cancel."""
     found = False
     out: list[tuple[Fraction, Expr]] = []
     for c, t in terms_of(e):

@@ -1,4 +1,4 @@
-"""From expressions to a graph, written as a person writes them: x**2, 1/x, a - b, x/2."""
+"""The conversion of expressions to a graph, in the forms that people write: x**2, 1/x, a - b, x/2."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ON_TRUTH = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_
 
 
 def write(exprs: Sequence[Expr], like: Graph, specs: Sequence[Spec], name: str = "") -> Graph:
-    """The graph of expressions in the inputs of `like`, with outputs of these specs."""
+    """Return the graph of expressions in the inputs of `like`, with outputs of these specs."""
     given = [Given(abstract_input(n.spec, like.names[n]), like.names[n], n.op is PARAMETER) for n in like.inputs]
     symbols = {g.name: g.tensor for g in given}
     token = set_mode(get_mode().traced(None))
@@ -38,7 +38,7 @@ def write(exprs: Sequence[Expr], like: Graph, specs: Sequence[Spec], name: str =
 
 
 def _fitted(value: Any, spec: Spec) -> Tensor:
-    """A value in the shape and dtype that it must have."""
+    """Return a value in the shape and dtype that it must have."""
     if not isinstance(value, Tensor):
         value = wrap(np.asarray(value, spec.dtype))
     if value.dtype != spec.dtype:
@@ -49,7 +49,7 @@ def _fitted(value: Any, spec: Spec) -> Tensor:
 
 
 def _op(name: str, *args: Any) -> Any:
-    """An op on tensors and Python numbers; on numbers alone a number."""
+    """Return an op on tensors and Python numbers; on numbers alone a number."""
     if any(isinstance(a, Tensor) for a in args):
         return TABLE[name].front(*args)
     with np.errstate(all="ignore"):
@@ -57,7 +57,7 @@ def _op(name: str, *args: Any) -> Any:
 
 
 class _Writer:
-    """Values (tensors, or Python numbers) of expressions, each computed once."""
+    """A table of expressions' values (tensors, or Python numbers), each computed once."""
 
     def __init__(self, symbols: dict[str, Tensor], dtype: Any) -> None:
         self.values: dict[Expr, Any] = {}
@@ -71,7 +71,7 @@ class _Writer:
         return [self.values[e] for e in exprs]
 
     def op(self, name: str, *args: Any) -> Any:
-        """`_op`, once for the same arguments."""
+        """Return `_op` of the arguments, computed once for the same ones."""
         key = (name, *(id(a) if isinstance(a, Tensor) else ("number", a) for a in args))
         if key not in self.made:
             self.made[key] = (_op(name, *args), args)  # the arguments are kept, so that ids stay theirs
@@ -102,7 +102,7 @@ class _Writer:
         return self.op("pow", self.values[base], self.values[exponent])
 
     def inverse(self, f: Expr) -> Any:
-        """One over a factor that stands below the line."""
+        """Return one over a factor that stands below the line."""
         base, exponent = f.args
         n = -exponent.data
         if n == 1:
@@ -110,7 +110,7 @@ class _Writer:
         return self.op("sqrt", self.values[base]) if n == _HALF else self.op("pow", self.values[base], float(n))
 
     def _product(self, e: Expr) -> Any:
-        """(number * factors) / (number * factors)."""
+        """Return (number * factors) / (number * factors)."""
         top, bottom = to_float(e.data), 1.0
         if not decimal(e.data):
             top, bottom = to_float(Fraction(e.data.numerator)), float(e.data.denominator)
@@ -132,7 +132,7 @@ class _Writer:
         return value
 
     def _sum(self, e: Expr) -> Any:
-        """Terms in order, from the first positive one on; negative ones are subtracted."""
+        """Return terms in order, from the first positive one on; negative ones are subtracted."""
         pairs = terms_of(e)
         first = next((i for i, (c, _) in enumerate(pairs) if c > 0), 0)
         pairs = [pairs[first], *pairs[:first], *pairs[first + 1 :]]

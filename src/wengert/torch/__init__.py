@@ -115,7 +115,7 @@ long = int64
 
 
 def __getattr__(name: str) -> _Any:
-    """Whatever else `wengert` has."""
+    """Return a name that `wengert` has and this module does not define."""
     if name not in _wengert.__all__:
         raise AttributeError(f"module 'wengert.torch' has no attribute {name!r}; nor has 'wengert', whose names it has")
     return getattr(_wengert, name)

@@ -298,60 +298,60 @@ from ..ops.random.generator import Generator as Generator
 def absolute(x: TensorLike, /) -> Tensor:
     """The absolute value, a real number; its gradient at 0 is 0."""
 def amax(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The largest elements along axes (Array API)."""
+    """Return the largest elements along axes (Array API)."""
 def amin(x: TensorLike, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """The smallest elements along axes (Array API)."""
+    """Return the smallest elements along axes (Array API)."""
 def as_tensor(data: TensorLike, dtype: DTypeLike | None = None, device: _Str | None = None) -> Tensor:
-    """:func:`wengert.asarray` by PyTorch's name."""
+    """Return :func:`wengert.asarray` of `data`, under PyTorch's name."""
 def batch_norm(x: TensorLike, running_mean: Tensor | None, running_var: Tensor | None, weight: TensorLike | None = None, bias: TensorLike | None = None, training: _Bool = False, momentum: _Float = 0.1, eps: _Float = 1e-05) -> Tensor:
-    """Every channel less its mean, divided by its deviation, times a weight, plus a bias."""
+    """Return x with every channel less its mean, divided by its deviation, times a weight, plus a bias."""
 def bernoulli(p: TensorLike, generator: Generator | None = None, *, key: RandomKey | None = None) -> Tensor:
-    """0 and 1, in the dtype and shape of the probabilities `p`, 1 with that probability."""
+    """Return 0 and 1, in the dtype and shape of the probabilities `p`, 1 with that probability."""
 def bitwise_not(x: TensorLike, /) -> Tensor:
     """Every bit of x flipped; of a boolean, its negation."""
 def bmm(x: TensorLike, y: TensorLike) -> Tensor:
-    """The products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch). Raises ShapeError for other ranks."""
+    """Return the products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch)."""
 def broadcast_tensors(*xs: TensorLike) -> list[Tensor]:
-    """Tensors, each with its own dtype, broadcast against each other. Raises ShapeError."""
+    """Return tensors, each with its own dtype, broadcast against each other. Raises ShapeError."""
 def cat(xs: Sequence[TensorLike], axis: _Int | None = 0, *, dim: Axes | None = ...) -> Tensor:
-    """Tensors one after the other along an axis that they have."""
+    """Return tensors joined along an axis that they have; `cat` and `concatenate` are the same."""
 def celu(x: TensorLike, alpha: _Float = 1.0) -> Tensor:
-    """x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483."""
+    """Return x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483."""
 def chunk(x: TensorLike, chunks: _Int, axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-    """`x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller."""
+    """Return `x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller."""
 def clamp(x: TensorLike, min: TensorLike | None = None, max: TensorLike | None = None) -> Tensor:
-    """`x`, but at least `min` and at most `max` (`max` wins where they cross)."""
+    """Return `x`, but at least `min` and at most `max` (`max` wins where they cross)."""
 def clone(x: TensorLike, /) -> Tensor:
     """A copy of x through which gradients flow."""
 def concatenate(xs: Sequence[TensorLike], axis: _Int | None = 0, *, dim: Axes | None = ...) -> Tensor:
-    """Tensors one after the other along an axis that they have."""
+    """Return tensors joined along an axis that they have; `cat` and `concatenate` are the same."""
 def conv1d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Size = 1, padding: Size | _Str = 0, dilation: Size = 1, groups: _Int = 1) -> Tensor:
-    """Convolution (cross-correlation) over one dimension: :func:`conv2d` for signals."""
+    """Return the convolution (cross-correlation) over one dimension: :func:`conv2d` for signals."""
 def conv2d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Size = 1, padding: Size | _Str = 0, dilation: Size = 1, groups: _Int = 1) -> Tensor:
-    """Convolution (cross-correlation) over two dimensions."""
+    """Return the convolution (cross-correlation) over two dimensions."""
 def conv3d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Size = 1, padding: Size | _Str = 0, dilation: Size = 1, groups: _Int = 1) -> Tensor:
-    """Convolution (cross-correlation) over three dimensions: :func:`conv2d` for volumes."""
+    """Return the convolution (cross-correlation) over three dimensions: :func:`conv2d` for volumes."""
 def conv_transpose1d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: _Int = 1, dilation: Size = 1) -> Tensor:
-    """Transposed convolution over one dimension: :func:`conv_transpose2d` for signals."""
+    """Return the transposed convolution over one dimension: :func:`conv_transpose2d` for signals."""
 def conv_transpose2d(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None, stride: Size = 1, padding: Size = 0, output_padding: Size = 0, groups: _Int = 1, dilation: Size = 1) -> Tensor:
-    """Transposed convolution over two dimensions: the gradient of :func:`conv2d` in its input."""
+    """Return the transposed convolution over two dimensions: the gradient of :func:`conv2d` in its input."""
 def cosine_similarity(x: TensorLike, y: TensorLike, axis: _Int = 1, eps: _Float = 1e-08, *, dim: Axes | None = ...) -> Tensor:
-    """The cosine of the angle between x and y along an axis."""
+    """Return the cosine of the angle between x and y along an axis."""
 def cumprod(x: TensorLike, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-    """Running products along an axis (Array API)."""
+    """Return running products along an axis (Array API); `cumprod` is the same function."""
 def cumsum(x: TensorLike, axis: _Int | None = None, *, dtype: DTypeLike | None = None, include_initial: _Bool = False, dim: Axes | None = ...) -> Tensor:
-    """Running sums along an axis (Array API)."""
+    """Return running sums along an axis (Array API); `cumsum` is the same function."""
 def diag_embed(x: TensorLike, offset: _Int = 0) -> Tensor:
-    """Square matrices with the last axis of `x` on a diagonal and zeros elsewhere."""
+    """Return square matrices with the last axis of `x` on a diagonal and zeros elsewhere."""
 def digamma(x: TensorLike, /) -> Tensor:
     """The derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0. Near its zeros at negative numbers, between whole ones, as accurate as numbers about 1 are."""
 def div(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x over y, a floating number also for integers. Over 0 it is an infinity or NaN."""
 double: np.dtype[Any]
 def dropout(x: TensorLike, p: _Float = 0.5, training: _Bool = True, *, generator: Generator | None = None) -> Tensor:
-    """Elements set to 0 with probability `p`, the others divided by 1 - p."""
+    """Return elements set to 0 with probability `p`, the others divided by 1 - p."""
 def embedding(weight: TensorLike, indices: TensorLike) -> Tensor:
-    """The rows of a table that ids name: `weight[indices]`."""
+    """Return the rows of a table that ids name: `weight[indices]`."""
 def eq(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x == y, element by element."""
 def erf(x: TensorLike, /) -> Tensor:
@@ -362,25 +362,25 @@ def erfinv(x: TensorLike, /) -> Tensor:
     """The inverse of the error function on [-1, 1]; NaN outside."""
 float: np.dtype[Any]
 def from_numpy(array: Any) -> Tensor:
-    """A tensor of a NumPy array, in its dtype."""
+    """Return a tensor of a NumPy array, in its dtype."""
 def ge(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x >= y, element by element."""
 def get_rng_state() -> Tensor:
-    """The default generator's state, for :func:`set_rng_state`."""
+    """Return the default generator's state, for :func:`set_rng_state`."""
 def group_norm(x: TensorLike, num_groups: _Int, weight: TensorLike | None = None, bias: TensorLike | None = None, eps: _Float = 1e-05) -> Tensor:
-    """Groups of channels less their mean, over their deviation, times a weight, plus a bias."""
+    """Return x with groups of channels less their mean, over their deviation, times a weight, plus a bias."""
 def gt(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x > y, element by element."""
 half: np.dtype[Any]
 def index_select(x: TensorLike, axis: _Int, indices: TensorLike, *, dim: Axes | None = ...) -> Tensor:
-    """The slices of `x` at a vector of integers along `axis` (PyTorch)."""
+    """Return the slices of `x` at a vector of integers along `axis` (PyTorch)."""
 def initial_seed() -> _Int:
-    """The default generator's seed."""
+    """Return the default generator's seed."""
 int: np.dtype[Any]
 def kl_div(input: TensorLike, target: TensorLike, reduction: _Str = 'mean', log_target: _Bool = False) -> Tensor:
-    """The Kullback-Leibler divergence of `target` from exp(input), term by term."""
+    """Return the Kullback-Leibler divergence of `target` from exp(input), term by term."""
 def layer_norm(x: TensorLike, normalized_shape: _Int | Sequence[_Int], weight: TensorLike | None = None, bias: TensorLike | None = None, eps: _Float = 1e-05) -> Tensor:
-    """x less its mean over the last axes, divided by its deviation, times a weight, plus a bias."""
+    """Return x less its mean over the last axes, divided by its deviation, times a weight, plus a bias."""
 def le(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x <= y, element by element."""
 def lgamma(x: TensorLike, /) -> Tensor:
@@ -389,57 +389,57 @@ long: np.dtype[Any]
 def lt(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x < y, element by element."""
 def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
-    """`x` with `value` where the boolean `mask`, which broadcasts to it, holds."""
+    """Return `x` with `value` where the boolean `mask`, which broadcasts to it, holds."""
 def mm(x: TensorLike, y: TensorLike) -> Tensor:
-    """The product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
+    """Return the product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
 def mul(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x times y."""
 def multinomial(probs: TensorLike, num_samples: _Int, replacement: _Bool = False, *, generator: Generator | None = None, key: RandomKey | None = None) -> Tensor:
-    """Class numbers drawn by weight, as PyTorch has it."""
+    """Return class numbers drawn by weight, as in PyTorch."""
 def mv(x: TensorLike, y: TensorLike) -> Tensor:
-    """The product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
+    """Return the product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
 def ne(x: TensorLike, y: TensorLike, /) -> Tensor:
     """Whether x != y, element by element."""
 def neg(x: TensorLike, /) -> Tensor:
     """-x."""
 def norm(x: TensorLike, p: _Float | _Str = 2, axis: Axes | None = None, keepdims: _Bool = False, *, dim: Axes | None = ..., keepdim: _Bool = ...) -> Tensor:
-    """:func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2."""
+    """Return :func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2."""
 def permute(x: TensorLike, *dims: Axes) -> Tensor:
-    """:func:`wengert.permute_dims` with the axes one by one or as a tuple."""
+    """Return :func:`wengert.permute_dims` with the axes one by one or as a tuple."""
 def polygamma(n: _Int, x: TensorLike) -> Tensor:
-    """The `n`-th derivative of digamma at each element of `x`."""
+    """Return the `n`-th derivative of digamma at each element of `x`."""
 def prelu(x: TensorLike, weight: TensorLike) -> Tensor:
-    """x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852."""
+    """Return x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852."""
 def rand_like(x: TensorLike, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, *, key: RandomKey | None = None) -> Tensor:
-    """Uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
+    """Return uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
 def randn_like(x: TensorLike, dtype: DTypeLike | None = None, requires_grad: _Bool = False, generator: Generator | None = None, *, key: RandomKey | None = None) -> Tensor:
-    """Standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
+    """Return standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
 def randperm(n: _Int, dtype: DTypeLike | None = None, generator: Generator | None = None, *, key: RandomKey | None = None) -> Tensor:
-    """The integers from 0 to n - 1 in random order, int64 or the dtype given."""
+    """Return the integers from 0 to n - 1 in random order, int64 or the dtype given."""
 def repeat_interleave(x: TensorLike, repeats: _Int | Sequence[_Int], axis: _Int | None = None, *, dim: Axes | None = ...) -> Tensor:
-    """Each element of `x` several times in a row."""
+    """Return each element of `x` several times in a row; `repeat_interleave` is the same."""
 def rms_norm(x: TensorLike, normalized_shape: _Int | Sequence[_Int], weight: TensorLike | None = None, eps: _Float | None = None) -> Tensor:
-    """x over its root mean square along the last axes, times a weight."""
+    """Return x over its root mean square along the last axes, times a weight."""
 def seed() -> _Int:
     """Seed the default generator from the operating system. Returns the seed."""
 def selu(x: TensorLike) -> Tensor:
-    """The self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515."""
+    """Return the self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515."""
 def set_rng_state(state: Any) -> None:
-    """Set the default generator to what :func:`get_rng_state` gave."""
+    """Set the default generator to the state that :func:`get_rng_state` gave."""
 short: np.dtype[Any]
 def sub(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x - y."""
 def t(x: TensorLike) -> Tensor:
-    """The transpose of a matrix; a vector or a scalar as it is. `x.T` is the same."""
+    """Return the transpose of a matrix; a vector or a scalar as it is. `x.T` is the same."""
 def tensor_split(x: TensorLike, indices_or_sections: _Int | Sequence[_Int], axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-    """`x` cut along an axis as NumPy's `array_split` does."""
+    """Return `x` cut along an axis as NumPy's `array_split` does."""
 def topk(x: TensorLike, k: _Int, axis: _Int = -1, largest: _Bool = True, sorted: _Bool = True, *, dim: Axes | None = ...) -> TopK:
-    """The k largest elements along an axis, largest first, and their indices."""
+    """Return the k largest elements along an axis, largest first, and their indices."""
 def transpose(x: TensorLike, dim0: _Int, dim1: _Int) -> Tensor:
-    """`x` with two axes exchanged, as PyTorch has it; for NumPy's, use :func:`wengert.permute_dims`."""
+    """Return `x` with two axes exchanged, as in PyTorch; for NumPy's, use :func:`wengert.permute_dims`."""
 def true_divide(x: TensorLike, y: TensorLike, /) -> Tensor:
     """x over y, a floating number also for integers. Over 0 it is an infinity or NaN."""
 def unbind(x: TensorLike, axis: _Int = 0, *, dim: Axes | None = ...) -> tuple[Tensor, ...]:
-    """The slices of `x` along an axis, without it. Raises ShapeError."""
+    """Return the slices of `x` along an axis, without it. Raises ShapeError."""
 def unsqueeze(x: TensorLike, axis: _Int, *, dim: Axes | None = ...) -> Tensor:
-    """:func:`wengert.expand_dims` by PyTorch's name."""
+    """Return :func:`wengert.expand_dims`, under PyTorch's name."""

@@ -49,7 +49,7 @@ def taylor(
     series: Sequence[Any] | None = None,
     scaled: bool = False,
 ) -> list[Any]:
-    """The derivatives of `fn` along a path through `x`, from order 0 to `order`, in one pass.
+    """Return the derivatives of `fn` along a path through `x`, from order 0 to `order`, in one pass.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class _Program:
         done_with(variables, writes)
 
     def paths(self, direction: Any, series: Sequence[Any] | None, order: int, scaled: bool) -> list[list[Any]]:
-        """The Taylor coefficients of the inputs, from order 1 on."""
+        """Return the Taylor coefficients of the inputs, from order 1 on."""
         if series is None:
             if direction is None:
                 return [[Tensors.ones(v.spec)] for v in self.nest_in.variables]
@@ -123,7 +123,7 @@ class _Program:
         return rows
 
     def run(self, paths: Sequence[Sequence[Any]], order: int) -> list[list[Any]]:
-        """The results' coefficients, by order."""
+        """Return the results' coefficients, by order."""
         exprs = _Exprs()
         made: dict[Node, _Expr] = {}
         inputs = self.graph.inputs
@@ -161,7 +161,7 @@ class _Program:
 
 
 def _outer_variables(roots: Sequence[Node], own: set[Node]) -> list[Tensor]:
-    """What other transforms, still at work, differentiate in, as tensors."""
+    """Return the variables of other transforms at work, as tensors."""
     found = []
     for node in reachable(roots):
         if node.op is ALIAS and isinstance(node.inputs[0], Tensor) and node not in own:
@@ -216,7 +216,7 @@ class _Exprs:
         return self.known[key]
 
     def expr(self, node: Node, args: Sequence[Any]) -> _Expr:
-        """The value of a node on these arguments."""
+        """Return the value of a node on these arguments."""
         if node.op is CONSTANT:
             return self.constant(node.attrs["value"])
         parts = tuple(a.key if isinstance(a, _Expr) else (type(a), repr(a)) for a in args)
@@ -232,7 +232,7 @@ class _Exprs:
         return found
 
     def op(self, name: str, *args: Any) -> _Expr:
-        """An elementwise op on values of one shape."""
+        """Return an elementwise op on values of one shape."""
         spec = next(_spec(a) for a in args if isinstance(a, _Expr))
         inputs = tuple(abstract_input(spec).node if isinstance(a, _Expr) else a for a in args)
         return self.expr(make_node(TABLE[name], inputs, EMPTY_ATTRS, (), spec, None, 0, None, False), args)
@@ -246,7 +246,7 @@ class _Exprs:
     # -- coefficients
 
     def coefficient(self, x: Any, k: int) -> Any:
-        """Coefficient `k`; None is zero. Those of a node's arguments exist before its own."""
+        """Return coefficient `k`; None is zero. Those of a node's arguments exist before its own."""
         if not isinstance(x, _Expr):
             return x if k == 0 else None
         if x.derivative is not None:
@@ -293,7 +293,7 @@ class _Exprs:
         return _push_facts(Tensors, op, ts, {}, self._values(x), node)[0] if ts else None
 
     def _product(self, op: Any, node: Node, first: Sequence[int], second: Sequence[int], x: _Expr, k: int) -> Any:
-        """The convolution of two arguments' coefficients, or of two groups' of them."""
+        """Return the convolution of two arguments' coefficients, or of two groups' of them."""
         total: Any = None
         values = self._values(x)
         for j in range(k + 1):
@@ -311,7 +311,7 @@ class _Exprs:
         return total
 
     def _quotient(self, x: _Expr, k: int) -> Any:
-        """c = a / b from c b = a."""
+        """Return the coefficients of c = a / b from c b = a."""
         a, b = x.args
         total = self.coefficient(a, k)
         for j in range(1, k + 1):
@@ -332,7 +332,7 @@ class _Exprs:
         return None if all(c is None for c in scaled) else tuple(scaled)
 
     def _power(self, x: _Expr) -> list[Any] | None:
-        """y' x = p y x' for a constant power; a whole one is a product, also at 0."""
+        """Return y by y' x = p y x' for a constant power p; a whole one is a product, also at 0."""
         base, p = x.args
         if not isinstance(base, _Expr) or not base.active or (isinstance(p, _Expr) and p.active):
             return None
@@ -346,7 +346,7 @@ class _Exprs:
         return [self.op("multiply", float(whole), slope if less is None else self.op("multiply", less, slope))]
 
     def _whole_power(self, base: _Expr, n: int) -> _Expr | None:
-        """base to the power n by squaring; None for 1."""
+        """Return base to the power n by squaring; None for 1."""
         result: _Expr | None = None
         square = base
         while n:
@@ -358,7 +358,7 @@ class _Exprs:
         return result
 
     def _derivative(self, x: _Expr, node: Node, active: Sequence[int]) -> list[Any]:
-        """J(x) x' as values: the op's rule, run on abstract tensors."""
+        """Return J(x) x' as values: the op's rule, run on abstract tensors."""
         inputs = []
         places: dict[Node, Any] = {}
         tangents: dict[Node, Any] = {}
@@ -388,7 +388,7 @@ class _Exprs:
         return [None if t is None else self._read(t, places) for t in parts]
 
     def _read(self, t: Tensor, places: dict[Node, Any]) -> _Expr:
-        """A recorded tensor as a value."""
+        """Return a recorded tensor as a value."""
         if t.node is None:
             return self.constant(t._data)
         stack = [t.node]
@@ -424,14 +424,14 @@ def _spec(x: _Expr) -> Any:
 
 
 def _constant_slope(fact: Any, i: int, moving: Sequence[int]) -> bool:
-    """Whether the derivative in argument `i` does not change along the path."""
+    """Return whether the derivative in argument `i` does not change along the path."""
     if type(fact) is Route:
         return True
     return type(fact) in (Linear, Partial) and not fact.needs_out and not any(j in fact.needs for j in moving)
 
 
 def _groups(op: Any, moving: Sequence[int]) -> list[list[int]]:
-    """The arguments by what the op is jointly linear in."""
+    """Return the arguments in groups that the op is jointly linear in."""
     left = dict.fromkeys(moving)
     groups = []
     while left:
@@ -443,7 +443,7 @@ def _groups(op: Any, moving: Sequence[int]) -> list[list[int]]:
 
 
 def _whole(p: Any) -> int | None:
-    """A constant power as a whole number, where it is one everywhere."""
+    """Return a constant power as a whole number, where it is one everywhere."""
     if type(p) in SCALARS:
         number = p
     elif isinstance(p, Tensor) and p._data is not None and p.size and (p._data == np.ravel(p._data)[0]).all():

@@ -17,7 +17,7 @@ import wengert as wg
 from wengert import nn, optim
 from wengert.core.ops.facets import VIEWS
 from wengert.core.ops.op import TABLE, Op
-from wengert.execute.jit.dispatch.fast import MISS
+from wengert.execute.jit.dispatch.program import MISS
 from wengert.execute.native.codegen import machine
 from wengert.execute.native.compile import compile_graph
 from wengert.execute.native.dispatch import code as entry_code

@@ -161,7 +161,7 @@ def test_a_loop_that_is_differentiated_runs_forward_once() -> None:
     made = check(wg.value_and_grad(growing), *args)
     assert len(made.optimized.find("while_loop")) == 1
     # The rows of turns that there were not are not even cleared.
-    assert not any(step.label == "rows of no turn" for step in made.plan.steps)
+    assert not any(step.label == "rows of no iteration" for step in made.plan.steps)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -187,7 +187,7 @@ def test_room_for_turns_that_are_not_taken_costs_nothing() -> None:
         assert not any(
             300 in n.spec.shape for n in made.optimized.nodes if not isinstance(n.spec, tuple) and f is second
         )
-        assert not any(step.label == "rows of no turn" for step in made.plan.steps)
+        assert not any(step.label == "rows of no iteration" for step in made.plan.steps)
     assert len(compile_graph(wg.graph(mapped)(*args)).optimized.find("while_loop")) == 1
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import wengert as wg
+from wengert.core import system
 
 pytest.importorskip("llvmlite")
 
@@ -26,8 +27,7 @@ from wengert.execute.native.codegen import machine
 from wengert.execute.native.codegen.builder import Builder
 from wengert.execute.native.codegen.types import F64, I64
 from wengert.execute.native.plan.plan import HostCall
-from wengert.execute.native.run import driver, runtime, threads
-from wengert.execute.native.run import scheduler as sharing
+from wengert.execute.native.run import driver, runtime, scheduler, threads
 from wengert.execute.native.run.runtime import Program, chunk_of
 
 with_helpers = pytest.mark.skipif(not driver.has_threads(), reason="helpers need Linux")
@@ -262,40 +262,40 @@ def once_settled(units: int = 400) -> tuple[Program, Any, Any]:
 
 def is_shared_out(program: Program, words: Any, units: int = 400) -> bool:
     """Whether the step of the next call is."""
-    before = int(words[sharing.TEAM_EPOCH // 8])
+    before = int(words[scheduler.TEAM_EPOCH // 8])
     program.run([np.zeros(units, np.int64)])
-    return int(words[sharing.TEAM_EPOCH // 8]) != before
+    return int(words[scheduler.TEAM_EPOCH // 8]) != before
 
 
 @with_helpers
 def test_only_steps_shorter_than_a_debt_pay_it() -> None:
     program, step, words = once_settled()
     step[driver.STEP_ALONE], step[driver.STEP_TOGETHER] = 10**9, 0
-    words[sharing.TEAM_PENALTY // 8] = 10**8
+    words[scheduler.TEAM_PENALTY // 8] = 10**8
     assert is_shared_out(program, words)
-    words[sharing.TEAM_PENALTY // 8] = debt = 10**10
+    words[scheduler.TEAM_PENALTY // 8] = debt = 10**10
     assert not is_shared_out(program, words)
-    assert 0 < words[sharing.TEAM_PENALTY // 8] < debt
+    assert 0 < words[scheduler.TEAM_PENALTY // 8] < debt
 
 
 @with_helpers
 def test_a_step_goes_the_way_that_is_shorter_and_tries_the_other() -> None:
     program, step, words = once_settled()
     interval = int(step[driver.STEP_INTERVAL])
-    assert interval == sharing.INTERVAL
+    assert interval == scheduler.INTERVAL
     step[driver.STEP_RUNS] = 0
     ways = []
-    for _ in range(interval + 2 * sharing.PROBE):
+    for _ in range(interval + 2 * scheduler.PROBE):
         # However it turns out: the one thread is taken to be faster.
         step[driver.STEP_ALONE], step[driver.STEP_TOGETHER] = 1000, 10**12
-        words[sharing.TEAM_PENALTY // 8] = 0
+        words[scheduler.TEAM_PENALTY // 8] = 0
         ways.append(is_shared_out(program, words))
-    assert ways == [False] * interval + [True] * sharing.PROBE + [False] * sharing.PROBE
+    assert ways == [False] * interval + [True] * scheduler.PROBE + [False] * scheduler.PROBE
     assert step[driver.STEP_INTERVAL] == 2 * interval
 
 
 @with_helpers
-@pytest.mark.skipif(len(threads._allowed()) < 2, reason="this takes two processors")
+@pytest.mark.skipif(len(system.current.processors()) < 2, reason="this takes two processors")
 def test_a_helper_keeps_off_the_processor_of_the_thread_that_calls() -> None:
     everywhere = os.sched_getaffinity(0)
     threads.set_num_threads(1)
@@ -310,7 +310,7 @@ def test_a_helper_keeps_off_the_processor_of_the_thread_that_calls() -> None:
         end = time.monotonic() + 10
         while here in os.sched_getaffinity(helper) and time.monotonic() < end:
             step[driver.STEP_ALONE], step[driver.STEP_TOGETHER] = 10**9, 0
-            words[sharing.TEAM_PENALTY // 8] = 0
+            words[scheduler.TEAM_PENALTY // 8] = 0
             program.run([np.zeros(400, np.int64)])
             time.sleep(0.002)  # so that it sleeps
         assert os.sched_getaffinity(helper) == everywhere - {here}
@@ -323,17 +323,17 @@ def test_a_helper_keeps_off_the_processor_of_the_thread_that_calls() -> None:
 def test_a_step_learns_its_times() -> None:
     program, step, words = once_settled()
     step[driver.STEP_ALONE], step[driver.STEP_TOGETHER], step[driver.STEP_RUNS] = 10**8, 10**9, 0
-    words[sharing.TEAM_PENALTY // 8] = 0
+    words[scheduler.TEAM_PENALTY // 8] = 0
     assert not is_shared_out(program, words)
     # What is usual counts for an eighth, what is tried for a half.
     assert 0.875 * 10**8 <= step[driver.STEP_ALONE] < 0.9 * 10**8
     step[driver.STEP_RUNS] = step[driver.STEP_INTERVAL]
-    words[sharing.TEAM_PENALTY // 8] = 0
+    words[scheduler.TEAM_PENALTY // 8] = 0
     assert is_shared_out(program, words)
     assert 0.5 * 10**9 <= step[driver.STEP_TOGETHER] < 0.6 * 10**9
     # And nothing for more than twice the mean.
     step[driver.STEP_ALONE], step[driver.STEP_TOGETHER], step[driver.STEP_RUNS] = 8, 10**9, 0
-    words[sharing.TEAM_PENALTY // 8] = 0
+    words[scheduler.TEAM_PENALTY // 8] = 0
     assert not is_shared_out(program, words)
     assert step[driver.STEP_ALONE] == 9
 
@@ -468,7 +468,7 @@ def test_chunks(units: int, grain: int, time: float, count: int) -> None:
     chunk = chunk_of(units, grain, time, count)
     assert chunk % grain == 0
     if chunk:
-        assert 1 < -(-units // chunk) <= sharing.MOST_CHUNKS
+        assert 1 < -(-units // chunk) <= scheduler.MOST_CHUNKS
     else:
         assert count == 1 or units <= grain or time < runtime.SHARED_FROM
 

@@ -241,7 +241,7 @@ def test_steps_of_a_loop_are_noted_in_every_turn(count: int) -> None:
 
 
 def test_a_loop_that_python_looks_into_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runtime, "MOST_TURNS", 5)
+    monkeypatch.setattr(runtime, "MOST_ITERATIONS", 5)
     program, x = looping(37), np.ones(300, np.float32)
     trace = program.trace([x])
     could_have_happened(trace)
@@ -342,8 +342,9 @@ def test_without_helpers_one_thread_is_watched() -> None:
     """As on systems that have none: the driver then takes the time from Python's clock."""
     script = """if True:
         import numpy as np, wengert as wg
-        from wengert.execute.native.run import driver, scheduler as sharing
-        sharing.FUTEX.clear()
+        from wengert.core import system
+        from wengert.execute.native.run import driver
+        system.current = system.MacOS()
         assert not driver.has_threads()
         compiled = wg.jit(lambda x: wg.fori_loop(0, 9, lambda i, c: wg.tanh(c @ c), x))
         trace = compiled.trace(wg.ones((40, 40)))

@@ -1,4 +1,4 @@
-"""Nodes from outside: each is what its op could have recorded, or it is refused.
+"""The checks on nodes that come from outside: each is one that its op could have recorded, or it is refused.
 
 A document (a text, a JSON file, a pickled graph) says of every node what it is given and what it gives. Nothing of
 that is taken on trust: compiled code reads and writes memory by it. The same questions are asked of a
@@ -33,7 +33,7 @@ def checked_node(
     source: Source | None = None,
     scope: Scope | None = None,
 ) -> Node:
-    """A computation node from outside. Raises GraphError where it cannot be one."""
+    """Return a computation node from outside. Raises GraphError where it cannot be one."""
     op = find_op(name)
     if op is None or op.kind == "leaf":
         fail(GraphError, f"{name!r} is not an op of the table")
@@ -49,7 +49,7 @@ def checked_node(
 
 
 def _with_literals(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs with literals of the category that a front door gives them: `multiply x 2` is by 2.0 in floats."""
+    """Return inputs with literals in the category that a front door gives them: 2 is 2.0 among floats."""
     if op.kind != "elementwise" or all(isinstance(e, Node) for e in inputs):
         return inputs
     operands = [e.spec if isinstance(e, Node) else e for e in inputs]
@@ -61,13 +61,13 @@ _NUMBERS: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex)
 
 
 def _roles(op: Op) -> Iterator[str]:
-    """The role of each operand, the last one's again and again."""
+    """Return the role of each operand; the last role repeats."""
     roles = [op.roles[p] for p in op.params]
     return chain(roles, repeat(roles[-1]))
 
 
 def shortened(value: Any) -> str:
-    """What an error says of something that may be as long as a document."""
+    """Return a value's text as an error shows it, cut where it is as long as a document."""
     text = str(value)
     return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
@@ -76,7 +76,7 @@ _SHOWN = 300
 
 
 def inferred(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """What a node of an op gives: its spec, or a tuple of them. Raises where there can be no such node.
+    """Return the spec of a node's result (a tuple of specs for several). Raises where there can be no such node.
 
     `operands` are specs (a tuple of them for a node with several results) and literals.
     """
@@ -105,7 +105,7 @@ def check_attributes(op: Op, attrs: Mapping[str, Any], first: Spec | None) -> No
 
 
 def _check_operands(op: Op, operands: Sequence[Any]) -> None:
-    """Raise unless each operand is one result with a dtype that the op takes, or a literal for such a one."""
+    """Raise unless each operand is one result of a dtype that the op takes, or a literal of such a dtype."""
     common: Spec | None = None
     shape = next((x.shape for x in operands if isinstance(x, Spec)), ())
     for i, (x, role) in enumerate(zip(operands, _roles(op) if op.params else ())):

@@ -1,4 +1,4 @@
-"""What the text, the JSON and the numbers of a graph ask of it: `Graph`, which offers them, stands above."""
+"""The protocol of a closed graph, for the modules below `Graph` that read one: text, JSON, numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NodeKind = Literal["input", "parameter", "constant", "computation", "root"]
 
 
 class ClosedGraph(Protocol):
-    """A closed graph, as those see it that only read it."""
+    """A closed graph as its readers see it."""
 
     nodes: tuple[Node, ...]
     inputs: tuple[Node, ...]

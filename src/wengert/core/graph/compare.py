@@ -1,4 +1,4 @@
-"""When graphs are equal: the same computation from the same inputs, whatever things are called."""
+"""Equality of graphs: the same computation from the same inputs, under any names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Signature = tuple[int, tuple[int, ...], tuple[Any, ...]]
 
 
 def signature(nodes: Sequence[Node], inputs: int, outputs: Sequence[Node], index: Mapping[Node, int]) -> Signature:
-    """What makes graphs equal, but for the values of constants and objects without a text."""
+    """Return the part of a graph that equality compares first: all but constants and objects without a text."""
     return inputs, tuple(index[n] for n in outputs), tuple(_row(n, index) for n in nodes)
 
 
@@ -26,7 +26,7 @@ def _row(node: Node, index: Mapping[Node, int]) -> tuple[Any, ...]:
 
 
 def same_values(a: Node, b: Node) -> bool:
-    """Whether nodes of equal signature agree in what it leaves out.
+    """Return whether nodes of equal signature agree in the values that the signature leaves out.
 
     That is constants' values, ops outside the table, and objects in attributes that only identity
     compares.
@@ -42,7 +42,7 @@ def same_values(a: Node, b: Node) -> bool:
 
 
 def structural_hash(signature: Signature, nodes: Sequence[Node]) -> str:
-    """A hash of the signature and the constants, the same in every process."""
+    """Return a hash of the signature and the constants, the same in every process."""
     inputs, outputs, rows = signature
     # Importing hashlib loads OpenSSL: only when a hash is asked for.
     import hashlib

@@ -16,7 +16,7 @@ from .graph import Graph
 
 
 def run(graph: Graph, feeds: Sequence[Any]) -> list[Any]:
-    """The values of the outputs for arrays of the inputs' specs; each is freed after its last use."""
+    """Return the values of the outputs for arrays of the inputs' specs; each is freed after its last use."""
     values: dict[Node, Any] = dict(zip(graph.inputs, feeds, strict=True))
     last_uses = graph.last_uses
     with np.errstate(all="ignore"):  # infinities and NaNs are values
@@ -29,12 +29,12 @@ def run(graph: Graph, feeds: Sequence[Any]) -> list[Any]:
 
 
 def compute(node: Node, args: Sequence[Any]) -> Any:
-    """The value of one node for the values of its inputs. Raises what the op raises, in its words."""
+    """Return the value of one node for the values of its inputs. Raises what the op raises, in its words."""
     return apply(node.op, args, node.attrs)
 
 
 def apply(op: Op, args: Sequence[Any], attrs: dict[str, Any]) -> Any:
-    """The value of an op for arrays. Raises what it raises, in its words."""
+    """Return the value of an op for arrays. Raises what it raises, in its words."""
     try:
         return op.forward(*args, **attrs)
     except WengertError:

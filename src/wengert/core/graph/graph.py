@@ -88,7 +88,7 @@ class Graph(Subgraph):
     def of(
         cls, outputs: Any, inputs: Any = None, *, name: str = "", names: Mapping[str, Tensor] | None = None
     ) -> Graph:
-        """The graph that the given tensors were computed by.
+        """Return the graph that the given tensors were computed by.
 
         Parameters
         ----------
@@ -127,13 +127,13 @@ class Graph(Subgraph):
         names: Mapping[int, str] | None = None,
         **fields: Any,
     ) -> Graph:
-        """The graph between tensors and already named inputs: what `of` and tracing share."""
+        """Return the graph between tensors and inputs that have names: the common part of `of` and tracing."""
         closed = close(outputs, given, names or {})
         return cls(closed.outputs, closed.inputs, name, bound=closed.bound, **fields)
 
     @classmethod
     def parse(cls, text: str) -> Graph:
-        """The graph that `str(graph)` or `graph.text()` printed.
+        """Return the graph that `str(graph)` or `graph.text()` printed.
 
         Raises GraphError with the line and column of what is wrong.
         """
@@ -141,17 +141,17 @@ class Graph(Subgraph):
 
     @classmethod
     def from_json(cls, text: str) -> Graph:
-        """The graph that `to_json` wrote. Raises GraphError."""
+        """Return the graph that `to_json` wrote. Raises GraphError."""
         return _made(load_graph(text, _made))
 
     # -- showing
 
     def text(self, source: bool = False) -> str:
-        """The graph as text that parses back; with `source`, comments tell path, file, line and expression."""
+        """Return the graph as text that parses back; with `source`, comments tell path, file, line and expression."""
         return format_graph(self, source)
 
     def to_json(self, indent: int | None = None) -> str:
-        """The graph as a JSON document; see :mod:`wengert.core.graph.json` for its fields."""
+        """Return the graph as a JSON document; see :mod:`wengert.core.graph.json` for its fields."""
         return dump_graph(self, indent)
 
     def __str__(self) -> str:
@@ -181,7 +181,7 @@ class Graph(Subgraph):
         return name_nodes(self.nodes, self.inputs)
 
     def node(self, name: str) -> Node:
-        """The node called `name`. Raises GraphError."""
+        """Return the node called `name`. Raises GraphError."""
         found = self._by_name.get(name)
         if found is None:
             fail(GraphError, f"no node is called {name!r}", "print(graph) shows the names.")
@@ -194,7 +194,7 @@ class Graph(Subgraph):
     # -- what a node is
 
     def kind(self, node: Node) -> NodeKind:
-        """ "input", "parameter", "constant", "root" (a computation that is an output) or "computation"."""
+        """Return "input", "parameter", "constant", "root" (a computation that is an output) or "computation"."""
         leaf = _LEAF_KINDS.get(node.op)
         if leaf is not None:
             return leaf
@@ -220,7 +220,7 @@ class Graph(Subgraph):
         return tuple(n for n in self.nodes if n.op not in _LEAF_KINDS)
 
     def find(self, op: str) -> list[Node]:
-        """The nodes of the op with this name, in order."""
+        """Return the nodes of the op with this name, in order."""
         return [n for n in self.nodes if n.op.name == op]
 
     @cached_property
@@ -234,12 +234,12 @@ class Graph(Subgraph):
     # -- how nodes hang together
 
     def producers(self, node: Node) -> tuple[Node, ...]:
-        """The nodes that `node` takes its inputs from, each once, in order."""
+        """Return the nodes that `node` takes its inputs from, each once, in order."""
         self._own(node)
         return tuple(dict.fromkeys(inputs_of(node)))
 
     def consumers(self, node: Node) -> tuple[Node, ...]:
-        """The nodes that take `node` as an input, each once, in order."""
+        """Return the nodes that take `node` as an input, each once, in order."""
         self._own(node)
         return self._consumers.get(node, ())
 
@@ -253,7 +253,7 @@ class Graph(Subgraph):
 
     @cached_property
     def last_uses(self) -> Mapping[Node, tuple[Node, ...]]:
-        """For a node, those whose values nothing needs once it has run (results of the graph stay)."""
+        """For each node, the nodes whose values nothing needs once it has run (results of the graph stay)."""
         last: dict[Node, Node] = {}
         for node in self.nodes:
             last[node] = node
@@ -265,11 +265,11 @@ class Graph(Subgraph):
         return {node: tuple(done) for node, done in found.items()}
 
     def ancestors(self, node: Node) -> list[Node]:
-        """Everything that `node` depends on, in order."""
+        """Return every node that `node` depends on, in order."""
         return self._closure(node, lambda n: inputs_of(n))
 
     def descendants(self, node: Node) -> list[Node]:
-        """Everything that depends on `node`, in order."""
+        """Return every node that depends on `node`, in order."""
         return self._closure(node, lambda n: self._consumers.get(n, ()))
 
     def _closure(self, node: Node, following: Callable[[Node], Iterable[Node]]) -> list[Node]:
@@ -284,7 +284,7 @@ class Graph(Subgraph):
         return sorted(found, key=self.index.__getitem__)
 
     def levels(self) -> list[list[Node]]:
-        """The nodes by their longest distance from a leaf: those of one level may run at once."""
+        """Return the nodes by their longest distance from a leaf: nodes of one level may run at once."""
         level: dict[Node, int] = {}
         out: list[list[Node]] = []
         for node in self.nodes:
@@ -295,7 +295,7 @@ class Graph(Subgraph):
         return out
 
     def count_paths(self, a: Node, b: Node) -> int:
-        """The exact number of paths from `a` to `b`, without enumerating them.
+        """Return the exact number of paths from `a` to `b`, without enumerating them.
 
         A node that takes another one twice (`x * x`) is reached from it by two paths.
         """
@@ -309,7 +309,7 @@ class Graph(Subgraph):
         return count.get(b, 0)
 
     def paths(self, a: Node, b: Node) -> Iterator[tuple[Node, ...]]:
-        """Every path from `a` to `b` as a tuple of nodes, made one at a time.
+        """Yield every path from `a` to `b` as a tuple of nodes.
 
         As in `count_paths`, an input taken twice gives two (equal) paths.
         """
@@ -349,7 +349,7 @@ class Graph(Subgraph):
     # -- graphs from this one
 
     def subgraph(self, inputs: Sequence[Node], outputs: Sequence[Node]) -> Graph:
-        """The graph between some of this graph's nodes.
+        """Return the graph between some of this graph's nodes.
 
         Inputs that are computations become inputs named as they are here.
         Raises GraphError when the outputs depend on an input of this graph that is not given.
@@ -368,7 +368,7 @@ class Graph(Subgraph):
         return Graph([replace[n] for n in outputs], fed, self.name, bound=bound)
 
     def inner(self, node: Node) -> Graph:
-        """The graph inside a composite node. Raises GraphError for a node that is not composite."""
+        """Return the graph inside a composite node. Raises GraphError for a node that is not composite."""
         self._own(node)
         if node.op.body is None:
             fail(GraphError, f"{self.names[node]} ({node.op.name}) is not composite")
@@ -376,7 +376,7 @@ class Graph(Subgraph):
         return Graph(body.outputs, body.inputs, node.op.name, bound=body.bound)
 
     def expand(self, names: Iterable[str] | None = None, recursive: bool = True) -> Graph:
-        """The graph with composites replaced by their contents.
+        """Return the graph with composites replaced by their contents.
 
         `names` restricts it to composites of these ops; `recursive=False` opens one level only.
         """
@@ -389,7 +389,7 @@ class Graph(Subgraph):
         return graph
 
     def expand_where(self, chosen: Callable[[Node], bool]) -> Graph:
-        """The graph with the composite nodes that `chosen` picks opened by one level."""
+        """Return the graph with the composite nodes that `chosen` picks opened by one level."""
         opened = [n for n in self.nodes if n.op.body is not None and chosen(n)]
         if not opened:
             return self
@@ -409,7 +409,7 @@ class Graph(Subgraph):
         return self._with_outputs([replace[n] for n in self.outputs])
 
     def without_unused_inputs(self) -> Graph:
-        """The graph of only those inputs that something uses."""
+        """Return the graph of only those inputs that something uses."""
         used = {e for n in self.nodes for e in n.inputs if isinstance(e, Node)}.union(self.outputs)
         inputs = tuple(n for n in self.inputs if n in used)
         if len(inputs) == len(self.inputs):
@@ -435,7 +435,7 @@ class Graph(Subgraph):
     # -- numbers
 
     def saved_bytes(self, wrt: Iterable[Node] | None = None) -> int:
-        """The bytes of computed values that a backward pass in `wrt` (None: every input) would keep.
+        """Return the bytes of computed values that a backward pass in `wrt` (None: every input) would keep.
 
         Inputs, parameters and constants live anyway and are not counted; a value that several
         nodes keep is counted once.
@@ -443,7 +443,7 @@ class Graph(Subgraph):
         return saved_bytes(self, self.inputs if wrt is None else wrt)
 
     def summary(self) -> Summary:
-        """Counts and sizes; print it for a sentence."""
+        """Return counts and sizes of the graph; print it for a sentence."""
         return summarize(self)
 
     # -- equality
@@ -478,7 +478,7 @@ class Graph(Subgraph):
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as JSON and the pytrees; the tensors bound to parameters stay behind."""
+        """Return the graph's pickled form: JSON and the pytrees, without the tensors bound to parameters."""
         return _unpickle, (
             self.to_json(),
             _template(self.in_structure),
@@ -520,7 +520,7 @@ def _given(inputs: Any, names: Mapping[int, str]) -> list[Given]:
 
 
 def is_parameter(value: Any) -> bool:
-    """Whether a tensor is a module's parameter: those are of a subclass, and have a value."""
+    """Return whether a tensor is a module's parameter: an instance of a subclass, with a value."""
     return isinstance(value, Tensor) and type(value) is not Tensor and not value.is_abstract
 
 

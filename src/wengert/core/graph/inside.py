@@ -1,4 +1,4 @@
-"""What stands inside a composite node: its body's graph for the specs of its inputs."""
+"""The graph inside a composite node: its body's snapshot for the specs of its inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _INNER_LIMIT = 4096
 
 
 def inside(node: Node) -> Closed:
-    """The snapshot of a composite's body; one per op, input specs and attributes."""
+    """Return the snapshot of a composite's body; there is one per op, input specs and attributes."""
     if opaque(tuple(node.attrs.values())):
         return _trace_body(node)
     arguments = tuple(spec_of_input(e) if isinstance(e, Node) else encode(e) for e in node.inputs)
@@ -50,7 +50,7 @@ def _argument_name(node: Node, index: int) -> str:
 
 
 def splice(node: Node, arguments: Sequence[Node]) -> list[Node]:
-    """The inside of a composite on its arguments: the nodes of its results."""
+    """Return the nodes of a composite's results, with its inside on its arguments."""
     body = inside(node)
     replace = dict(zip(body.inputs, arguments, strict=True))
     entry = Scope("composite", node.op.name, node.scope, node.code, node.offset)

@@ -45,7 +45,7 @@ FORMAT, VERSION = "wengert graph", 1
 
 
 def dump_graph(graph: ClosedGraph, indent: int | None = None) -> str:
-    """The JSON document of a graph."""
+    """Return the JSON document of a graph."""
     return json.dumps(_document(graph), indent=indent, allow_nan=False)
 
 
@@ -110,7 +110,7 @@ def _value(value: Any) -> Any:
 
 
 def load_graph(text: str, make: Make) -> Parsed:
-    """The nodes that a JSON document describes. Raises GraphError."""
+    """Return the nodes that a JSON document describes. Raises GraphError."""
     if not isinstance(text, str):
         fail(GraphError, f"a graph's JSON is a string, not a {type(text).__name__}")
     try:
@@ -131,7 +131,7 @@ class _Reader:
         self.depth = 0
 
     def graph(self, document: Any, place: str) -> Parsed:
-        """The nodes of a document; `place` says where it stands, "" for the outermost."""
+        """Return the nodes of a document; `place` says where it stands, "" for the outermost."""
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             fail(GraphError, f"{place}not a JSON document of a {FORMAT}")
         if document.get("version") != VERSION or isinstance(document["version"], bool):
@@ -222,7 +222,7 @@ class _Reader:
         fail(GraphError, f"{what}: {shortened(value)} is not a value")
 
     def inner(self, document: Any, what: str) -> Any:
-        """The graph inside a node."""
+        """Return the graph inside a node."""
         self.depth += 1
         if self.depth > MOST_NESTED:
             fail(GraphError, f"{what}: nested more than {MOST_NESTED} deep")
@@ -238,7 +238,7 @@ LEAF_KINDS = frozenset({INPUT.name, PARAMETER.name, CONSTANT.name})
 
 
 def _single(entry: dict[str, Any], keys: Sequence[str], what: str) -> Any:
-    """What stands under the one key that an object has."""
+    """Return the value under the one key that an object has."""
     if len(entry) != 1 or next(iter(entry)) not in keys:
         fail(GraphError, f"{what}: {shortened(entry)} is not a value")
     return next(iter(entry.values()))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Summary:
-    """Numbers about a graph.
+    """The counts and sizes of a graph.
 
     `nodes` counts all nodes, `computations` those that compute; `parameter_elements` the numbers in
     the parameters; `value_bytes` is the size of every computed value together, `saved_bytes` of
@@ -44,12 +44,12 @@ class Summary:
 
 
 def _grouped(count: int) -> str:
-    """Digits in groups of three; a formula where sizes are unknown."""
+    """Return digits in groups of three, or the formula of an unknown size."""
     return f"{count:,}" if isinstance(count, int) else str(count)
 
 
 def summarize(graph: ClosedGraph) -> Summary:
-    """The summary of a graph."""
+    """Return the summary of a graph."""
     parameters = [n.spec for n in graph.parameters]
     values = [s for n in graph.computations for s in specs_of(n) if n.op is not OUTPUT]
     return Summary(
@@ -65,17 +65,17 @@ def summarize(graph: ClosedGraph) -> Summary:
 
 
 def _is_body_only(node: Node) -> bool:
-    """Whether a composite has no derivative of its own, so that a backward pass runs through its body."""
+    """Return whether a composite has no derivative of its own, so that a backward pass runs through its body."""
     return node.op.body is not None and not node.op.differentiable
 
 
 def saved_bytes(graph: ClosedGraph, wrt: Iterable[Node]) -> int:
-    """The bytes of computed values that the ops' facts ask to keep when `wrt` are tracked."""
+    """Return the bytes of computed values that the ops' facts ask to keep when `wrt` are tracked."""
     return sum(s.nbytes for buffer in saved_values(graph, wrt) for s in specs_of(buffer))
 
 
 def saved_values(graph: ClosedGraph, wrt: Iterable[Node]) -> dict[Node, Node]:
-    """The nodes whose computed values are kept for a backward pass when `wrt` are tracked, with what first keeps each.
+    """Return the nodes whose values are kept for a backward pass in `wrt`, with the node that first keeps each.
 
     Inputs, parameters and constants live anyway. A view is kept as what it is a view of. A checkpointed
     region keeps what comes in, whatever its policy. Composites whose backward pass runs through their body are
@@ -103,7 +103,7 @@ def saved_values(graph: ClosedGraph, wrt: Iterable[Node]) -> dict[Node, Node]:
 
 
 def _tracked(graph: ClosedGraph, wrt: Iterable[Node]) -> set[Node]:
-    """The nodes that gradients flow through, from the outputs to `wrt`."""
+    """Return the nodes that gradients flow through, from the outputs to `wrt`."""
     tracked = {n for n in wrt if n.spec.inexact}
     for node in graph.computations:
         flows = (node.op.differentiable or node.op is OUTPUT) and any(s.inexact for s in specs_of(node))
@@ -117,7 +117,7 @@ def _tracked(graph: ClosedGraph, wrt: Iterable[Node]) -> set[Node]:
 
 
 def _region(node: Node) -> Scope | None:
-    """The outermost checkpointed region that a node is in."""
+    """Return the outermost checkpointed region that a node is in."""
     found, scope = None, node.scope
     while scope is not None:
         if scope.kind == "checkpoint":
@@ -127,7 +127,7 @@ def _region(node: Node) -> Scope | None:
 
 
 def _buffers(graph: ClosedGraph) -> dict[Node, Node]:
-    """The node whose buffer each node's value lies in, as NumPy has them: its own, or that of what it is a view of."""
+    """Return, for each node, the node whose buffer holds its value: itself, or the one that it is a view of."""
     found: dict[Node, Node] = {}
     strided: set[Node] = set()  # views whose elements do not lie one after the other
     for node in graph.nodes:

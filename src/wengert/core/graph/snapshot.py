@@ -29,12 +29,12 @@ LEAVES = frozenset({INPUT, PARAMETER, CONSTANT})
 
 
 def input_node(spec: Spec, name: str = "", parameter: bool = False) -> Node:
-    """A graph's input, or a parameter."""
+    """Return a graph's input, or a parameter."""
     return make_node(PARAMETER if parameter else INPUT, (), {"name": name}, None, spec, None, 0, None, False)
 
 
 def constant_node(value: Array) -> Node:
-    """A constant; the array is not copied, and read-only from here."""
+    """Return a constant; the array is not copied, and read-only from here."""
     shown = np.asarray(value).view()
     shown.flags.writeable = False
     return make_node(CONSTANT, (), {"value": shown}, None, spec_of(shown.shape, shown.dtype), None, 0, None, False)
@@ -49,12 +49,12 @@ def located(
     offset: int = 0,
     scope: Scope | None = None,
 ) -> Node:
-    """A computation node of a snapshot."""
+    """Return a computation node of a snapshot."""
     return make_node(op, inputs, attrs, None, spec, code, offset, scope, False)
 
 
 class Closed(NamedTuple):
-    """What `close` makes: the graph's outputs and inputs, and the tensors behind its parameters.
+    """The result of `close`: the graph's outputs and inputs, and the tensors behind its parameters.
 
     `leaves` has the recorded leaf behind every input that was not given.
     """
@@ -66,7 +66,7 @@ class Closed(NamedTuple):
 
 
 class Given(NamedTuple):
-    """An input that the graph is to have: the tensor, its name, whether it is a parameter, bound to the tensor."""
+    """An input that the graph is to have: its tensor and name, and whether it is a parameter bound to the tensor."""
 
     tensor: Tensor
     name: str
@@ -75,7 +75,7 @@ class Given(NamedTuple):
 
 
 class _View(NamedTuple):
-    """A recorded node as the snapshot shows it: itself, or the composite that it is a result of."""
+    """A recorded node as the snapshot shows it: itself, or the composite of which it is a result."""
 
     key: Any
     op: Op
@@ -95,7 +95,7 @@ class _Composite(NamedTuple):
 
 
 def close(outputs: Sequence[Tensor], given: Sequence[Given] | None, names: Mapping[int, str]) -> Closed:
-    """The snapshot between `given` inputs (None: every leaf that requires gradients) and `outputs`.
+    """Return the snapshot between `given` inputs (None: every leaf that requires gradients) and `outputs`.
 
     `names` gives the names of parameters by the identity of their tensors.
     """
@@ -176,7 +176,7 @@ class _Closing:
         return found if isinstance(found, Node) else self.made[found.key]
 
     def _entry(self, entry: Any) -> Any:
-        """A snapshot node where it is already made, a view of what is still to be made, or a literal."""
+        """Return a snapshot node where it is already made, a view of what is still to be made, or a literal."""
         if not isinstance(entry, (Node, Tensor, np.ndarray, np.generic, _Composite)):
             return entry
         view = self._view(entry)
@@ -217,7 +217,7 @@ class _Closing:
         return node
 
     def _leaf(self, leaf: Node) -> Node:
-        """A leaf that was not given: a parameter, or an input of an unfinished abstract program."""
+        """Return a leaf that was not given: a parameter, or an input of an unfinished abstract program."""
         tensor = leaf.variable if leaf.op is LEAF else None
         if tensor is None:
             node = input_node(leaf.spec, leaf.attrs.get("name", ""), leaf.op is LEAF)
@@ -231,7 +231,7 @@ class _Closing:
     # -- composites
 
     def _mark(self, node: Node) -> Scope | None:
-        """The outermost composite, not opened, that `node` is a result of."""
+        """Return the outermost unopened composite of which `node` is a result."""
         scope = node.scope
         while scope is not None and scope.kind == "output":
             if id(scope.inputs) not in self.opened:
@@ -261,7 +261,7 @@ class _Closing:
         return _View(key, mark.op, mark.inputs, attrs, specs, mark.code, mark.offset, _outside(mark))
 
     def _expose(self, scope: Scope) -> None:
-        """Note the composites that something inside of which is reached from outside."""
+        """Note the composites whose inner nodes are used from outside."""
         current: Scope | None = scope
         while current is not None and current.kind != "gradient":
             if current.kind == "composite":
@@ -269,7 +269,7 @@ class _Closing:
             current = current.parent
 
     def _clean(self, scope: Scope | None) -> Scope | None:
-        """The scope's chain without the recorded nodes that composites' scopes hold."""
+        """Return the scope's chain without the recorded nodes that composites' scopes hold."""
         chain = []
         while scope is not None and id(scope) not in self._scopes:
             chain.append(scope)
@@ -283,7 +283,7 @@ class _Closing:
 
 
 def _outside(mark: Scope) -> Scope | None:
-    """The scope that the composite behind an output's mark ran in."""
+    """Return the scope that the composite behind an output's mark ran in."""
     scope = mark.parent
     while scope is not None:
         if scope.kind == "composite" and scope.inputs is mark.inputs:
@@ -296,17 +296,17 @@ def _outside(mark: Scope) -> Scope | None:
 
 
 def inputs_of(node: Node) -> Iterator[Node]:
-    """The nodes among a snapshot node's inputs, in order, with repetitions."""
+    """Return the nodes among a snapshot node's inputs, in order, with repetitions."""
     return (e for e in node.inputs if isinstance(e, Node))
 
 
 def specs_of(node: Node) -> tuple[Spec, ...]:
-    """The specs of a node's results: one, or several before `output` picks from them."""
+    """Return the specs of a node's results: one, or several before `output` picks from them."""
     return node.spec if isinstance(node.spec, tuple) else (node.spec,)
 
 
 def topological(outputs: Iterable[Node], first: Iterable[Node] = ()) -> list[Node]:
-    """Every node that the outputs need, `first` ones first, the others after all of their inputs.
+    """Return every node that the outputs need: `first` ones first, the others after all of their inputs.
 
     The order is a function of the graph alone: depth first, inputs from left to right.
     """
@@ -343,5 +343,5 @@ def rebuild(nodes: Iterable[Node], replace: dict[Node, Node], build: Callable[[N
 
 
 def with_inputs(node: Node, inputs: tuple[Any, ...]) -> Node:
-    """The same computation on other inputs."""
+    """Return the same computation on other inputs."""
     return located(node.op, inputs, node.attrs, node.spec, node.code, node.offset, node.scope)

@@ -38,7 +38,7 @@ _WIDTH = 100
 
 
 class Parsed(NamedTuple):
-    """What a graph is made from: its name, the nodes fed to it, the nodes of its results."""
+    """The parts that a graph is made from: its name, its input nodes, the nodes of its results."""
 
     name: str
     inputs: list[Node]
@@ -49,7 +49,7 @@ class Parsed(NamedTuple):
 
 
 def format_graph(graph: ClosedGraph, source: bool = False) -> str:
-    """The text of a graph; with `source`, comments say where each node came from."""
+    """Return the text of a graph; with `source`, comments say where each node came from."""
     names = graph.names
     lines = [_header(graph)]
     for node in graph.nodes[len(graph.inputs) :]:
@@ -103,7 +103,7 @@ _RESERVED = frozenset({"graph", "return", "parameter", "constant", "inf", "nan",
 
 
 def name_nodes(nodes: Sequence[Node], inputs: Sequence[Node]) -> dict[Node, str]:
-    """A name for every node: inputs keep theirs, the others are called a, b, ..., z, aa, ..."""
+    """Return a name for every node: inputs keep theirs, the others are called a, b, ..., z, aa, ..."""
     names: dict[Node, str] = {}
     used = set(_RESERVED)
     for i, node in enumerate(inputs):
@@ -131,7 +131,7 @@ def _unique(name: str, used: set[str]) -> str:
 
 
 def _letters() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ..."""
+    """Yield a, b, ..., z, aa, ab, ..."""
     width = 0
     alphabet = "abcdefghijklmnopqrstuvwxyz"
     names = [""]
@@ -193,7 +193,7 @@ MOST_NESTED = 50
 
 
 def parse_graph(text: str, make: Make) -> Parsed:
-    """The nodes that a graph's text describes. Raises GraphError with line and column."""
+    """Return the nodes that a graph's text describes. Raises GraphError with line and column."""
     if not isinstance(text, str):
         fail(GraphError, f"a graph's text is a string, not a {type(text).__name__}")
     parser = _Parser(text, make)
@@ -204,7 +204,7 @@ def parse_graph(text: str, make: Make) -> Parsed:
 
 
 def parse_size(text: str) -> Any:
-    """A size from its formula. Raises GraphError."""
+    """Return a size from its formula. Raises GraphError."""
     parser = _Parser(text, lambda parsed: parsed)
     found = parser.size()
     if parser.token.kind != "end":
@@ -213,7 +213,7 @@ def parse_size(text: str) -> Any:
 
 
 class _Parser:
-    """Recursive descent over the tokens; only tuples, lists of numbers and graphs within attributes nest."""
+    """A recursive-descent parser over the tokens; only tuples, lists of numbers and graphs within attributes nest."""
 
     def __init__(self, text: str, make: Make) -> None:
         self.text = text
@@ -254,7 +254,7 @@ class _Parser:
         return self.advance()
 
     def enter(self) -> None:
-        """Go inside one more pair of brackets; `leave` ends it."""
+        """Enter one more pair of brackets; `leave` ends it."""
         self.depth += 1
         if self.depth > MOST_NESTED:
             self.fail(f"nested more than {MOST_NESTED} deep")
@@ -275,7 +275,7 @@ class _Parser:
         return self.made(parsed, start)
 
     def made(self, parsed: Parsed, start: _Token) -> Any:
-        """A graph that stands inside this one."""
+        """Return a graph that stands inside this one."""
         try:
             return self.make(parsed)
         except GraphError as e:
@@ -410,7 +410,7 @@ class _Parser:
     # values
 
     def size(self) -> Any:
-        """A size: a number, or a formula of unknown sizes."""
+        """Return a size: a number, or a formula of unknown sizes."""
         token = self.token
         found = self.value()
         if (type(found) is not int and not isinstance(found, Dim)) or (type(found) is int and found < 0):
@@ -418,7 +418,7 @@ class _Parser:
         return found
 
     def value(self) -> Any:
-        """A value; unknown sizes may be added, multiplied and divided."""
+        """Return a value; unknown sizes may be added, multiplied and divided."""
         out = self.product()
         while self.at("+") or self.at("-"):
             sign = self.advance()
@@ -466,7 +466,7 @@ class _Parser:
         return from_short_name(token.text) if is_short_name(token.text) else Dim.named(token.text)
 
     def tuple_or_group(self) -> Any:
-        """`(a, b)`, `(a,)`, `()` or the formula `(a)`."""
+        """Return `(a, b)`, `(a,)`, `()` or the formula `(a)`."""
         out: list[Any] = []
         group = False
         self.enter()

@@ -1,4 +1,4 @@
-"""Attributes, literals and constants as text: exact, canonical, the same in every process."""
+"""The text of attributes, literals and constants: exact, canonical, the same in every process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ INLINE_ELEMENTS = 16
 
 
 class Subgraph:
-    """What a graph is to a node that holds one among its attributes: the body of a loop, a branch."""
+    """A graph among a node's attributes, as the node sees it: the body of a loop, a branch."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class Subgraph:
 
 
 def encode(value: Any) -> str:
-    """An attribute or literal as text that `graph_text` parses back, exactly.
+    """Return an attribute or literal as text that `graph_text` parses back, exactly.
 
     What has no such text (a user's function) is shown as `<module.name>`.
     """
@@ -65,12 +65,12 @@ def encode(value: Any) -> str:
 
 
 def is_too_large(value: Any) -> bool:
-    """Whether an integer has more digits than a document can hold."""
+    """Return whether an integer has more digits than a document can hold."""
     return type(value) is int and abs(value) >= _TOO_LARGE
 
 
 def identity(value: Any) -> str:
-    """Like `encode`, but what things are called in a graph within it makes no difference."""
+    """Return an attribute's text like `encode`, in which names within a graph make no difference."""
     if isinstance(value, Subgraph):
         return f"graph {value.structural_hash}"
     if isinstance(value, (tuple, list)):
@@ -79,13 +79,13 @@ def identity(value: Any) -> str:
 
 
 def opaque_name(value: Any) -> str:
-    """How a value that has no exact text is shown."""
+    """Return the name by which a value without an exact text is shown."""
     kind = value if hasattr(value, "__qualname__") else type(value)
     return f"<{kind.__module__}.{kind.__qualname__}>"
 
 
 def opaque(value: Any) -> tuple[Any, ...]:
-    """The objects within an attribute that only identity compares."""
+    """Return the objects within an attribute that are compared by identity alone."""
     if isinstance(value, (tuple, list)):
         return tuple(o for v in value for o in opaque(v))
     plain = value is None or isinstance(value, (bool, int, float, complex, str, np.dtype, np.generic, Dim, Subgraph))
@@ -93,12 +93,12 @@ def opaque(value: Any) -> tuple[Any, ...]:
 
 
 def array_bytes(value: Array) -> bytes:
-    """The elements in C order, little-endian."""
+    """Return the elements in C order, little-endian."""
     return np.ascontiguousarray(value).astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def digest(value: Array) -> str:
-    """A hash of a constant's shape, dtype and bytes."""
+    """Return a hash of a constant's shape, dtype and bytes."""
     header = f"{value.dtype.name}{value.shape}".encode()
     # Importing hashlib loads OpenSSL: only when a hash is asked for.
     import hashlib
@@ -107,7 +107,7 @@ def digest(value: Array) -> str:
 
 
 def same_array(a: Array, b: Array) -> bool:
-    """Whether two constants hold the same bytes: NaN is equal to itself, 0.0 is not -0.0."""
+    """Return whether two constants hold the same bytes: NaN is equal to itself, 0.0 is not -0.0."""
     if a is b:
         return True
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -116,7 +116,7 @@ def same_array(a: Array, b: Array) -> bool:
 
 
 def pack(value: Array) -> str:
-    """A constant's bytes, compressed, as base64."""
+    """Return a constant's bytes, compressed, as base64."""
     raw = array_bytes(value)
     packed = zlib.compress(raw, 6)
     if len(raw) > _most_bytes(4 * len(packed) // 3):
@@ -136,7 +136,7 @@ def _most_bytes(characters: int) -> int:
 
 
 def _packed_less(raw: bytes) -> bytes:
-    """Bytes compressed by so much that a reader takes them: after each stretch the stream has a mark of five bytes."""
+    """Return bytes compressed by no more than readers accept: each stretch ends in a mark of five bytes."""
     stream = zlib.compressobj(6)
     parts = []
     for start in range(0, len(raw), _STRETCH):
@@ -145,7 +145,7 @@ def _packed_less(raw: bytes) -> bytes:
 
 
 def unpack(text: str, spec: Spec) -> Array:
-    """The inverse of `pack`. Raises ValueError when the text is not `spec.nbytes` packed bytes."""
+    """Return the array that `pack` wrote. Raises ValueError when the text is not `spec.nbytes` packed bytes."""
     if spec.nbytes > _most_bytes(len(text)):
         raise ValueError(f"{len(text)} characters of data for {spec.nbytes} bytes")
     stream = zlib.decompressobj()
@@ -159,7 +159,7 @@ def unpack(text: str, spec: Spec) -> Array:
 
 
 def from_numbers(numbers: Any, spec: Spec) -> Array:
-    """A constant from nested tuples of Python numbers. Raises ValueError unless each is one of the dtype."""
+    """Return a constant from nested tuples of Python numbers. Raises ValueError unless each is one of the dtype."""
     flat = [numbers]
     while any(type(n) is tuple for n in flat):
         flat = [m for n in flat for m in (n if type(n) is tuple else (n,))]
@@ -182,7 +182,7 @@ def _little(spec: Spec) -> np.dtype[Any]:
 
 
 def encode_array(value: Array) -> str:
-    """A constant as nested lists of numbers where it is small and that is exact, else packed."""
+    """Return a constant as nested lists of numbers where it is small and they are exact, else packed."""
     if value.size <= INLINE_ELEMENTS:
         numbers = _shortest(value.astype(np.float32 if value.dtype.name == "bfloat16" else value.dtype).tolist(), value)
         back = np.array(numbers, value.dtype).reshape(value.shape)
@@ -192,7 +192,7 @@ def encode_array(value: Array) -> str:
 
 
 def _shortest(numbers: Any, value: Array) -> Any:
-    """The numbers with the fewest digits that still give a narrow dtype's values; NaNs lose their payload."""
+    """Return the numbers with the fewest digits that still give a narrow dtype's values; NaNs lose their payload."""
     if isinstance(numbers, list):
         return [_shortest(n, value) for n in numbers]
     if isinstance(numbers, complex):

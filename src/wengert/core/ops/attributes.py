@@ -1,4 +1,4 @@
-"""What an op's attributes and operands may be: the vocabulary by which the nodes of documents are checked.
+"""The kinds of ops' attributes and operands: the vocabulary by which the nodes of documents are checked.
 
 A front door normalises what a user gives it, so that rules and lowerings may rely on the form: axes count from the
 right, sizes are not negative, a flag is True or False, operands have one dtype. What comes from outside has no
@@ -74,7 +74,7 @@ def _is_new_axis(value: Any, x: Spec | None) -> bool:
 
 
 def _are_axes(value: Any, x: Spec | None) -> bool:
-    """Different axes, from left to right."""
+    """Return whether a tuple holds different axes, from left to right."""
     return _are_listed_axes(value, x) and all(a < b for a, b in zip(value, value[1:]))
 
 
@@ -87,7 +87,7 @@ def _is_permutation(value: Any, x: Spec | None) -> bool:
 
 
 def _is_shape(value: Any, _: Spec | None = None) -> bool:
-    """Sizes of as many elements as memory can address."""
+    """Return whether a tuple holds sizes of as many elements as memory can address."""
     if type(value) is not tuple or len(value) > MOST_AXES or not all(map(_is_size, value)):
         return False
     return bool(math.prod(n for n in value if not isinstance(n, Dim)) <= MOST_ELEMENTS)
@@ -102,7 +102,7 @@ def _is_width(value: Any) -> bool:
 
 
 def _is_entry(value: Any) -> bool:
-    """An integer, (start, stop, step), or None for a new axis."""
+    """Return whether an entry is an integer, (start, stop, step), or None for a new axis."""
     if type(value) is not tuple:
         return value is None or _is_offset(value)
     return len(value) == 3 and all(v is None or _is_offset(v) for v in value) and value[2] != 0
@@ -256,17 +256,17 @@ _CHOICES = re.compile(r'"\w+"(\|"\w+")*')
 
 
 def without_kinds(signature: str) -> str:
-    """A signature as it is shown, without the kinds of its arguments and attributes."""
+    """Return a signature as it is shown, without the kinds of its arguments and attributes."""
     return _ANNOTATION.sub("", signature)
 
 
 def is_role(role: str) -> bool:
-    """Whether a signature may say that an operand has this role."""
+    """Return whether a signature may say that an operand has this role."""
     return role in ("same", "value") or role in ROLES
 
 
 def is_kind(kind: str) -> bool:
-    """Whether a signature may say that an attribute is of this kind."""
+    """Return whether a signature may say that an attribute is of this kind."""
     return kind.removesuffix("?") in KINDS or _CHOICES.fullmatch(kind) is not None
 
 

@@ -1,4 +1,4 @@
-"""Declarations: what the op modules write, and the front doors that are made from it.
+"""The declarations that op modules write, and the front doors that are made from them.
 
 The front door of an elementwise op is a generated function whose fast path handles tensors of one
 interned spec with a handful of bytecodes; anything else (Python scalars, NumPy arrays, other dtypes,
@@ -78,7 +78,7 @@ _RECORD = """frame = getframe(1)
 
 
 def _fast_front(op: Op) -> Callable[..., Tensor]:
-    """The generated front door of an elementwise op with one, two or three arguments."""
+    """Return the generated front door of an elementwise op with one, two or three arguments."""
     params = op.params
     nodes = [f"n_{p}" for p in params]
     values = [f"v_{p}" for p in params]
@@ -148,7 +148,7 @@ def _when(value: str, users: list[str], nodes: list[str]) -> str:
 
 
 def _with_result_spec(op: Op, args: Sequence[Any]) -> Tensor:
-    """The general path of ops whose result has another dtype: also equips the spec for the fast path."""
+    """Run the general path of an op whose result has another dtype, and equip the spec for the fast path."""
     for a in args:
         if isinstance(a, Tensor):
             spec = a.spec
@@ -279,13 +279,13 @@ def _broadcast(name: str, specs: Sequence[Spec]) -> Shape:
 
 
 def broadcasting(*specs: Any, **attrs: Any) -> Spec:
-    """The shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
+    """Return the shape rule of an elementwise op with attributes, whose operands have one dtype, the result's."""
     real = [s for s in specs if isinstance(s, Spec)]
     return spec_of(_broadcast("the operands", real), real[0].dtype)
 
 
 def _taking(op: Op, infer: Rule) -> Rule:
-    """A shape rule that also says which dtypes the op takes."""
+    """Return a shape rule that also checks which dtypes the op takes."""
 
     def checked(*args: Any, **attrs: Any) -> Any:
         check_dtypes(op, args)
@@ -447,7 +447,7 @@ def _infer_body(body: Callable[..., Any], args: Sequence[Any], attrs: Mapping[st
 
 
 def _raw_body(body: Callable[..., Any]) -> Callable[..., Any]:
-    """The body on NumPy values: what the interpreter and the derivative rules call."""
+    """Return the body on NumPy values, which the interpreter and the derivative rules call."""
 
     def forward(*values: Any, **attrs: Any) -> Any:
         token = set_mode(get_mode().with_grad(False))

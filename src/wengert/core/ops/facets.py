@@ -1,4 +1,4 @@
-"""Facets: what single concerns of the library know of an op, said beside its declaration.
+"""Facets: the knowledge that single concerns of the library have of an op, given beside its declaration.
 
 `Op.facets` holds what a declaration says by keyword. Most ops say nothing about most concerns: the module that reads a
 facet has one accessor with the default for each kind of op, so that what is not said is known all the same.
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypedDict
 
 
 class Role(Enum):
-    """What an op does with its operands' elements, for whoever treats all ops of a role alike.
+    """The use that an op makes of its operands' elements, for whoever treats all ops of a role alike.
 
     `PASS`: its value is its first operand's; it is there for derivatives, for names, or to pick one of several results.
     `RESHAPE`: the first operand's elements in the same order, in another shape.
@@ -47,14 +47,14 @@ Dependence = Literal[
 
 
 class Reduction(NamedTuple):
-    """The op that combines two elements, and what the reduction of none is (None: an error)."""
+    """A reduction: the op that combines two elements, and the result for none (None: an error)."""
 
     combine: str
     empty: float | None
 
 
 class Facets(TypedDict, total=False):
-    """What a declaration may say of an op beside its facts.
+    """The statements about an op that its declaration may make beside its facts.
 
     `role`: see :class:`Role`; read as `Op.role`.
     `inserted`: whether it comes into graphs by itself, between an operand and the op that takes it.

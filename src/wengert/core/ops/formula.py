@@ -45,7 +45,7 @@ Operand = int | str | tuple[float]
 
 
 class Part(NamedTuple):
-    """A step of a formula: an op, and where its operands come from."""
+    """A step of a formula: an op and the origins of its operands."""
 
     op: Op
     operands: tuple[Operand, ...]
@@ -56,7 +56,7 @@ Compute = Callable[[Op, Sequence[Any]], Any]
 
 
 class Formula:
-    """A function of named arguments and attributes, as the parts that it is made of, each after those that it takes.
+    """A function of named arguments and attributes, as a list of parts, each after its operands.
 
     `read()` gives the parts; it raises GraphError for text that is no formula of these arguments.
     """
@@ -71,7 +71,7 @@ class Formula:
         self.read = cache(partial(_Reader, self.text, (*self.names, *self.attrs)))
 
     def evaluate(self, values: Mapping[str, Any], compute: Compute) -> Any:
-        """The formula's value where its arguments are these."""
+        """Return the formula's value at these arguments."""
         found: list[Any] = []
         reader = self.read()
         for op, operands in reader.parts:
@@ -79,18 +79,18 @@ class Formula:
         return _operand(reader.result, found, values)
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        """The formula of tensors: what a composite's body does."""
+        """Return the formula of tensors: the body of a composite."""
         values = dict(zip(self.names, args, strict=True))
         return self.evaluate(values | attrs, lambda op, operands: op.front(*operands))
 
     def after(self, inner: Formula) -> Formula:
-        """This formula, of one argument, of another formula's result."""
+        """Return this formula, of one argument, composed with another: of that one's result."""
         whole = ast.parse(self.text, mode="eval")
         text = ast.unparse(_Substituted(self.names[0], ast.parse(inner.text, mode="eval").body).visit(whole))
         return Formula(text, inner.names)
 
     def described(self) -> dict[str, Any]:
-        """The formula as data, of ops that have no formula themselves.
+        """Return the formula as data, of ops that have no formula themselves.
 
         `parts` lists name and operands of each step, `result` is an operand: a step's number, -1 - i for argument i,
         an attribute's name, or a list of one number.
@@ -119,7 +119,7 @@ class _Reference(int):
 
 
 def _told(operand: Any) -> Any:
-    """An operand as data: numbers in a list, so that they are no steps."""
+    """Return an operand as data: numbers in a list, so that they are not taken for steps."""
     return int(operand) if type(operand) is _Reference else operand if type(operand) is str else [operand]
 
 
@@ -130,7 +130,7 @@ def _operand(operand: Operand, found: Sequence[Any], values: Mapping[str, Any]) 
 
 
 class _Substituted(ast.NodeTransformer):
-    """A formula with something in the place of an argument."""
+    """A formula with an expression in the place of an argument."""
 
     def __init__(self, name: str, by: ast.expr) -> None:
         self.name, self.by = name, by
@@ -140,7 +140,7 @@ class _Substituted(ast.NodeTransformer):
 
 
 class _Reader:
-    """Reads a formula's text into parts."""
+    """A reader of a formula's text."""
 
     def __init__(self, text: str, names: tuple[str, ...]) -> None:
         self.text, self.names = text, names

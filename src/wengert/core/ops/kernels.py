@@ -29,14 +29,14 @@ START = 400_000_000
 
 
 class Kernels(Protocol):
-    """What may compute composites in NumPy's stead."""
+    """A provider of compiled code for composites and their derivatives."""
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The result of a composite (a tuple where it has several) for arrays; None to have NumPy do it."""
+        """Return the result of a composite (a tuple of several) for arrays; None to have NumPy compute it."""
         ...
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """The cotangents of a composite's wanted arguments, an entry for every argument; None to have NumPy do it.
+        """Return the cotangents of a composite's wanted arguments, an entry for each; None to have NumPy compute them.
 
         `ct` is the result's cotangent: an array, or a tuple of arrays and None for several results.
         Where the fact is a mask (`Route`) the entry is None.
@@ -45,27 +45,27 @@ class Kernels(Protocol):
 
 
 class Off:
-    """NumPy does everything."""
+    """The provider without kernels: NumPy computes everything."""
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """None."""
+        """Return None: NumPy computes the result."""
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """None."""
+        """Return None: NumPy computes the cotangents."""
 
 
 class Rented:
-    """NumPy does everything, until that has cost as much as the start of a compiler."""
+    """The provider that leaves everything to NumPy until that has cost as much as starting a compiler."""
 
     def __init__(self) -> None:
         self.spent = 0
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """None before the purchase."""
+        """Return None, and add up the cost, until the compiler is brought in."""
         return kernels.forward(op, values, attrs) if self._enough(values) else None
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """None before the purchase."""
+        """Return None, and add up the cost, until the compiler is brought in."""
         return kernels.pull(node, ct, saved, wanted) if self._enough(saved) else None
 
     def _enough(self, values: Sequence[Any]) -> bool:
@@ -78,7 +78,7 @@ class Rented:
 
 
 def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-    """What the front door of an op computes from arrays and numbers: by a kernel where there is one."""
+    """Return an op's result for arrays and numbers: by a kernel where there is one, else by its forward."""
     if op.kind == "composite" and is_fit(op) and not any(type(v) in (bool, int, float, complex) for v in values):
         found = kernels.forward(op, values, attrs)
         if found is not None:
@@ -87,7 +87,7 @@ def compute(op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
 
 
 def is_fit(op: Op) -> bool:
-    """Whether kernels may compute a composite.
+    """Return whether kernels may compute a composite.
 
     A user's own rules are not: they run as Python. One that draws has its position in the stream among
     its attributes, so every call would be another kernel.
@@ -96,7 +96,7 @@ def is_fit(op: Op) -> bool:
 
 
 def price(values: Sequence[Any]) -> int:
-    """What NumPy is reckoned to need for a composite of these arrays, in nanoseconds."""
+    """Return an estimate of NumPy's time for a composite of these arrays, in nanoseconds."""
     return PER_CALL + PER_ELEMENT * sum([getattr(v, "size", 0) for v in values])
 
 
@@ -115,7 +115,7 @@ def _buy(at_once: bool) -> None:
 
 
 def set_eager_kernels(on: bool | None) -> None:
-    """Say whether composites outside `wg.jit` are computed by compiled kernels.
+    """Set whether composites outside `wg.jit` are computed by compiled kernels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""An op is one declaration: all that the library knows about it, as facts about its arguments.
+"""The op: one declaration of all that the library knows about it, as facts about its arguments.
 
 A fact is a plain function whose parameter names say what it needs: names of arguments and
 attributes, `out` for the result, `ct` for the cotangent, and `x_shape`, `x_dtype` (any argument,
@@ -35,7 +35,7 @@ Result = Literal["same", "boolean", "magnitude"]
 
 
 class Fact:
-    """What is known of an op's derivative in one argument.
+    """A statement about an op's derivative in one argument.
 
     `pull(ct, saved, node, index)` evaluates `fn` for a node: see the subclasses for what it gives.
     """
@@ -62,7 +62,7 @@ class Partial(Fact):
 
 
 class Route(Fact):
-    """The argument passes through where the mask `fn(...)` holds and is absent elsewhere.
+    """A fact: the argument passes through where the mask `fn(...)` holds and is absent elsewhere.
 
     `weight` scales what passes (ties share); the mask broadcasts to the result's shape.
     """
@@ -84,7 +84,7 @@ class Route(Fact):
 
 
 class Linear(Fact):
-    """The op is linear in the argument; `fn(ct, ...)` is the transpose.
+    """A fact: the op is linear in the argument; `fn(ct, ...)` is the transpose.
 
     `selects` marks transposes with coefficients 0 and 1 (reshape, index, sum): applied to a mask
     of where gradient flows they give the argument's mask. `covers` says that every element of the
@@ -125,7 +125,7 @@ class Vjp(Fact):
 
 
 class Joint:
-    """One rule for several arguments: `fn(ct, ...)` returns a cotangent (or None) for every argument.
+    """A rule for several arguments at once: `fn(ct, ...)` returns a cotangent (or None) for every argument.
 
     `push(ts, ...)` is the same derivative the other way: from a tuple of tangents, one for every
     argument and None where there is none, to the results' (one, or a tuple). Where it is not given
@@ -155,7 +155,7 @@ class Joint:
 
 
 class NoDerivative(Fact):
-    """The op does not depend differentiably on the argument; `why` is shown to who asks."""
+    """A fact: the op does not depend differentiably on the argument; `why` is shown to whoever asks."""
 
     __slots__ = ("why",)
     differentiable = False
@@ -166,14 +166,14 @@ class NoDerivative(Fact):
 
 
 class Missing(NoDerivative):
-    """A fact that exists and is not declared: reaching it is an error that says `why`."""
+    """A gap: a derivative exists and is not declared; reaching it is an error that says `why`."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Algebra:
-    """What the simplifier and the property tests may rely on.
+    """The algebraic properties that the simplifier and the property tests may rely on.
 
     `commutes`: op(x, y) == op(y, x) in every bit; "nearly" where it may be another zero, or another rounding. `unit`:
     op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval as text, such as "(0, inf)".
@@ -215,7 +215,7 @@ _SIGNATURE = re.compile(r"(\w+)\(([^;)]*)(?:;([^)]*))?\)")
 
 
 def _declared(text: str, known: Mapping[str, str], default: str) -> tuple[str, str]:
-    """The name of an argument or attribute, and what its signature or, without a word there, its name says it is."""
+    """Return the name of an argument or attribute, and its kind: the signature's word, else by the name."""
     name, _, said = (part.strip() for part in text.partition(":"))
     return name, said or known.get(name, default)
 
@@ -356,15 +356,15 @@ class Op:
 
     @property
     def draws(self) -> bool:
-        """Whether it draws random numbers: it has a position in a stream, as an attribute or as an argument."""
+        """True where the op draws random numbers: it has a position in a stream, as an attribute or as an argument."""
         return "counter" in self.attr_names or "counter" in self.params
 
     def fact(self, index: int) -> Fact:
-        """The fact about argument `index` (the last declared one for a variadic op)."""
+        """Return the fact about argument `index` (the last declared one for a variadic op)."""
         return self.facts[min(index, len(self.facts) - 1)]
 
     def save_plan(self, tracked: tuple[bool, ...]) -> tuple[frozenset[int], bool]:
-        """Which inputs, and whether the result, must be kept when these arguments are tracked."""
+        """Return which inputs, and whether the result, must be kept when these arguments are tracked."""
         plan = self._save_plans.get(tracked)
         if plan is None:
             facts: list[Fact | Joint] = [self.fact(i) for i, t in enumerate(tracked) if t]
@@ -381,7 +381,7 @@ class Op:
         return plan
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
-        """Run on what a derivative rule holds: arrays in, arrays out; a tensor in, tensors out."""
+        """Run the op on the values that a derivative rule holds: arrays give arrays, a tensor gives a tensor."""
         for a in args:
             if hasattr(a, "node"):
                 return self.front(*args, **attrs)
@@ -402,7 +402,7 @@ DEFERRED: dict[str, str] = {}
 
 
 def find_op(name: str) -> Op | None:
-    """The op table's entry of this name, or None."""
+    """Return the op table's entry of this name, or None."""
     if name not in TABLE and name in DEFERRED:
         importlib.import_module(DEFERRED[name])
     return TABLE.get(name)
@@ -416,7 +416,7 @@ def _lookup(name: str) -> Op:
 
 
 def _resolve(fn: Rule, op: Op, holder: Any, name: str) -> tuple[frozenset[int], bool]:
-    """Make `fn` the holder's function of (ct, saved, node, index); returns what it needs saved."""
+    """Make `fn` the holder's function of (ct, saved, node, index); return the values that it needs saved."""
     needs: set[int] = set()
     needs_out = False
     parts: list[str] = []
@@ -470,12 +470,12 @@ def _parameter_names(fn: Rule) -> tuple[str, ...]:
 
 @cache
 def compiled(source: str, mode: str = "exec") -> CodeType:
-    """Code for generated source. Few texts serve many ops, so that import stays quick."""
+    """Return code for generated source. Few texts serve many ops, so that import stays quick."""
     return compile(source, f"{GENERATED}generated>", mode)
 
 
 def spec_of_input(entry: Any) -> Spec:
-    """The spec of what stands in `Node.inputs`: a node's, a constant's or a literal's."""
+    """Return the spec of an entry of `Node.inputs`: a node, a constant or a literal."""
     if isinstance(entry, (np.ndarray, np.generic)):
         return spec_of(entry.shape, entry.dtype)
     if isinstance(entry, (bool, int, float, complex)):

@@ -1,4 +1,4 @@
-"""Elementwise operands: promotion and broadcasting made explicit as nodes, and the run itself."""
+"""Elementwise operands: promotion and broadcasting made explicit as nodes, and the run on them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .record import (
 
 
 def to_operand(value: Any, op: str) -> Any:
-    """A tensor, or a weak Python scalar as it is."""
+    """Return a tensor, or a weak Python scalar as it is."""
     if isinstance(value, Tensor):
         if type(value) is WeakTensor and value.node is None and value._data.shape == ():
             return value._data.item()  # the Python number itself: a literal of the graph
@@ -92,7 +92,7 @@ _TAKEN = {
 
 
 def check_dtypes(op: Op, args: Sequence[Any]) -> None:
-    """Raise DTypeError for specs of dtypes that an op does not compute in: its forward would give another one.
+    """Raise DTypeError for specs of dtypes that an op does not compute in: its forward would give another.
 
     Meant are the first argument and all that it has derivatives in; others are indices, keys, masks.
     """
@@ -122,7 +122,7 @@ def check_operands(op: Op, args: Sequence[Any]) -> None:
 
 
 def common_dtype(op: Op, args: Sequence[Any]) -> DType:
-    """The dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
+    """Return the dtype that an elementwise op computes in. Raises DTypeError where it does not take the operands."""
     dtype: DType | None = None
     for a in args:
         if isinstance(a, Tensor) and type(a) is not WeakTensor:
@@ -138,7 +138,7 @@ def common_dtype(op: Op, args: Sequence[Any]) -> DType:
 
 
 def accepted_dtype(op: Op, dtype: DType, args: Sequence[Any], floats: DType) -> DType:
-    """The dtype in which an elementwise op takes `dtype`; integers become `floats` where it takes no others."""
+    """Return the dtype in which an elementwise op takes `dtype`; integers become `floats` where it takes no others."""
     kind, accepts = category(dtype), op.accepts
     if accepts == "anything":
         return dtype
@@ -165,7 +165,7 @@ _AS_KIND: tuple[Callable[[Any], Any], ...] = (bool, int, float, complex)
 
 
 def literal(value: Any, dtype: DType) -> Any:
-    """A weak scalar in the category of the dtype that it meets, so that `x * 2` and `x * 2.0` are one graph."""
+    """Return a weak scalar in the category of the dtype that it meets: `x * 2` and `x * 2.0` are one graph."""
     out = _AS_KIND[category(dtype)](value)
     if type(out) is int and dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -175,7 +175,7 @@ def literal(value: Any, dtype: DType) -> Any:
 
 
 def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
-    """The general path of every elementwise front door."""
+    """Run the general path of every elementwise front door."""
     dtype: DType | None = None
     for a in args:
         if not isinstance(a, Tensor) or type(a) is WeakTensor or (dtype is not None and a.dtype is not dtype):
@@ -191,17 +191,17 @@ def elementwise_general(op: Op, args: Sequence[Any]) -> Tensor:
 
 
 def are_numbers(operands: Sequence[Any]) -> bool:
-    """Whether all operands are Python numbers, or stand for such."""
+    """Return whether all operands are Python numbers, or weak tensors of such."""
     return not any(isinstance(a, Tensor) and type(a) is not WeakTensor for a in operands)
 
 
 def max_category(operands: Sequence[Any]) -> int:
-    """The category that Python numbers, and what stands for them, have together."""
+    """Return the highest category among Python numbers and weak tensors."""
     return max(category(a.dtype) if isinstance(a, Tensor) else scalar_category(a) for a in operands)
 
 
 def of_numbers(op: Op, operands: Sequence[Any], before: Sequence[Tensor] = ()) -> Tensor:
-    """An elementwise op on Python numbers: a number, but for comparisons and the like.
+    """Run an elementwise op on Python numbers: the result is a number too, except of comparisons and the like.
 
     `before` are operands of a dtype of their own that stand before them.
     """
@@ -219,7 +219,7 @@ def _in_dtype(x: Tensor, dtype: DType) -> Tensor:
 
 
 def promote_operands(op: Op, args: Sequence[Any]) -> list[Any]:
-    """The operands as tensors of the op's common dtype (by `cast` nodes) and literals of its category."""
+    """Return the operands as tensors of the op's common dtype (by `cast` nodes) and literals of its category."""
     operands = [to_operand(a, op.name) for a in args]
     dtype = common_dtype(op, operands)
     if not any(isinstance(a, Tensor) for a in operands):
@@ -306,7 +306,7 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
 
 
 def _abstract_result(op: Op, specs: Sequence[Any], attrs: Mapping[str, Any]) -> Spec:
-    """The result's spec; at once where all operands have the one that it has too."""
+    """Return the result's spec; at once where all operands have the one that it has too."""
     first = next(s for s in specs if isinstance(s, Spec))
     if op.result == "same" and all(s is first or not isinstance(s, Spec) for s in specs):
         return first
@@ -324,7 +324,7 @@ def _broadcast_input(
 
 
 def binary_general(op: Op, args: tuple[Any, Any]) -> Tensor:
-    """The general path of a binary front door: a tensor with a Python number first, it is so common."""
+    """Run the general path of a binary front door; a tensor with a Python number is tried first, as the commonest."""
     x, y = args
     if type(y) is float or type(y) is int:
         found = _with_number(op, x, y, False)
@@ -339,7 +339,7 @@ _LEFT, _RIGHT = (True, False), (False, True)
 
 
 def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
-    """`x op number` where the number changes neither dtype nor shape; None where it might."""
+    """Return `x op number` where the number changes neither dtype nor shape; None where it might."""
     if not isinstance(x, Tensor) or x._data is None or type(x) is WeakTensor:
         return None
     spec = x._spec
@@ -389,13 +389,14 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
 
 
 def result_dtype(op: Op, dtype: DType) -> DType:
+    """Return the dtype of an elementwise op's result for operands of this dtype."""
     if op.result == "boolean":
         return np.dtype(np.bool_)
     return real_dtype(dtype) if op.result == "magnitude" else dtype
 
 
 def promote_tensors(op: str, *args: Any) -> list[Tensor]:
-    """Operands as tensors of their common dtype (for concat, where, matmul, ...)."""
+    """Return operands as tensors of their common dtype (for concat, where, matmul, ...)."""
     operands = [to_operand(a, op) for a in args]
     dtype: DType | None = None
     for a in operands:
@@ -415,7 +416,7 @@ def promote_tensors(op: str, *args: Any) -> list[Tensor]:
 
 
 def _promote_numbers(operands: Sequence[Any]) -> list[Tensor]:
-    """Python numbers, and what stands for them, as tensors that do."""
+    """Return Python numbers and weak tensors as tensors of their common dtype."""
     kind = max_category(operands)
     dtype = PYTHON_DTYPES[kind]
     wide = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else wrap(np.asarray(a, dtype)) for a in operands]

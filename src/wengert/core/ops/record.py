@@ -1,4 +1,4 @@
-"""How an operation runs and is recorded: `bind`, the general path behind every front door."""
+"""Running and recording an operation: `bind`, the general path behind every front door."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EXAMPLES: tuple[Any, ...] = (False, 0, 0.0, 0j)
 
 
 def caller() -> tuple[CodeType | None, int]:
-    """Code object and offset of the innermost frame outside Wengert."""
+    """Return the code object and offset of the innermost frame outside Wengert."""
     frame = user_frame(2)
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 
@@ -74,7 +74,7 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
 
 
 def run_weak(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], run: Callable[..., Any]) -> Any:
-    """Run an op by `run(op, args, attrs)` where some arguments stand for Python numbers.
+    """Run an op by `run(op, args, attrs)` where some arguments are weak tensors of Python numbers.
 
     Where all floating arguments do, so does the result; else they take the dtype that the others have together.
     """
@@ -92,7 +92,7 @@ def run_weak(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], run: Callabl
 
 
 def in_dtype_of(dtype: DType, x: Any) -> Any:
-    """An argument that stands for Python numbers in the dtype in which these meet `dtype`; any other as it is."""
+    """Return a weak tensor in the dtype in which its numbers meet `dtype`; any other argument as it is."""
     if type(x) is not WeakTensor:
         return x
     return TABLE["cast"].front(x.wide(), dtype=promote_scalar(dtype, EXAMPLES[category(x.dtype)]))
@@ -105,7 +105,7 @@ def _as_weak(out: Tensor, op: Op, before: set[DType]) -> Tensor:
 
 
 def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Mapping[str, Any], tracked: bool) -> Any:
-    """The result `data` of an op, already computed, as a tensor (or a tuple of them); recorded where `tracked`."""
+    """Return the result `data` of an op, already computed, as a tensor (or several); recorded where `tracked`."""
     if op.results != 1:
         specs = tuple(spec_of(d.shape, d.dtype) for d in data)
         if not tracked:
@@ -120,7 +120,7 @@ def record(op: Op, args: Sequence[Any], values: list[Any], data: Any, attrs: Map
 
 
 def _based(op: Op, args: Sequence[Any], outs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """The results of an op, which are marked where they are elements of its argument."""
+    """Return the results of an op, marked as taken from its argument where they are elements of it."""
     if op.view:
         base = base_of(args[0], *caller())
         for out in outs:
@@ -132,7 +132,7 @@ _ONE_TRACKED = (True,)
 
 
 def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
-    """`bind` for one tensor with a value and one result (a reduction, a reshape): the same, sooner done."""
+    """Run `bind` for one tensor with a value and one result (a reduction, a reshape): the same, in less time."""
     try:
         data = op.forward(x._data, **attrs)
     except WengertError:
@@ -145,7 +145,7 @@ def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
 
 
 def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
-    """The result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
+    """Return the result `data`, already computed, of an op on one tensor; recorded where `x` is tracked."""
     if type(data) is not ndarray:
         data = np.asarray(data)
     out = new(Tensor)
@@ -179,6 +179,7 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
 
 
 def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any]) -> Any:
+    """Return the op's forward of these values; what NumPy raises becomes an error in the library's words."""
     try:
         return op.forward(*values, **attrs)
     except WengertError:
@@ -223,21 +224,21 @@ def _bind_abstract(op: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any
 
 
 def resumed(x: Any) -> Any:
-    """A value traced under `no_grad`, where it is used outside: an op of the graph stops its gradient there."""
+    """Return a value traced under `no_grad`, as used outside: an op of the graph stops its gradient there."""
     if isinstance(x, Tensor) and x._data is None and is_stopped(x.node) and x.spec.inexact:
         return stopped(x)
     return x
 
 
 def stopped(x: Tensor) -> Tensor:
-    """An abstract value behind `stop_gradient`."""
+    """Return an abstract value behind `stop_gradient`."""
     stop = TABLE["stop_gradient"]
     node = make_node(stop, (x.node,), EMPTY_ATTRS, (), x.spec, *caller(), get_mode().scope, tracked=False)
     return abstract(node)
 
 
 def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
-    """What an abstract node saves: its arguments, where one has a value that its inputs do not hold."""
+    """Return the saved arguments of an abstract node, where one has a value that its inputs do not hold."""
     for a, entry in zip(args, inputs, strict=True):
         if isinstance(entry, Node) and a._data is not None:
             return Mixed([same_value(a) if isinstance(a, Tensor) else a for a in args])
@@ -245,7 +246,7 @@ def mixed(args: Sequence[Any], inputs: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def same_value(x: Tensor) -> Tensor:
-    """A tensor of the same value and node: writing to `x` does not change it."""
+    """Return a tensor of the same value and node: writing to `x` does not change it."""
     if type(x) is WeakTensor:
         return weak(x)
     if x._data is None:
@@ -256,14 +257,14 @@ def same_value(x: Tensor) -> Tensor:
 
 
 def filled(number: Any, spec: Spec) -> Tensor:
-    """A tensor of one number; a broadcast of it where a size is not known."""
+    """Return a tensor of one number; a broadcast of it where a size is not known."""
     if has_dims(spec.shape):
         return TABLE["broadcast"].front(wrap(np.asarray(number, spec.dtype)), shape=spec.shape)  # type: ignore[no-any-return]
     return wrap(np.full(spec.shape, number, spec.dtype))
 
 
 def another(x: Tensor) -> Tensor:
-    """`x` as another tensor object: writing to one of them leaves the other."""
+    """Return `x` as another tensor object: writing to one of them leaves the other."""
     node = x.node
     is_recorded = node is not None and node.requires_grad and get_mode().grad
     if is_recorded and node.op.kind == "leaf":  # type: ignore[union-attr]
@@ -275,7 +276,7 @@ def another(x: Tensor) -> Tensor:
 
 
 def graph_input(arg: Any) -> Any:
-    """What stands in `Node.inputs` for an argument: its node, a constant's array, or a literal.
+    """Return the entry of `Node.inputs` for an argument: its node, a constant's array, or a literal.
 
     An array, not its tensor: the tensor may be given another value later, its array never changes.
     """
@@ -285,6 +286,7 @@ def graph_input(arg: Any) -> Any:
 
 
 def argument_spec(arg: Any) -> Any:
+    """Return a tensor's spec; a literal as it is."""
     return arg.spec if isinstance(arg, Tensor) else arg
 
 
@@ -304,11 +306,12 @@ def _record(op: Op, args: Sequence[Any], attrs: Mapping[str, Any], values: list[
 
 
 def _saved(op: Op, args: Sequence[Any], values: list[Any], data: Any) -> tuple[Any, ...]:
-    """The values that the derivative needs, aligned with the inputs, the result last."""
+    """Return the values that the derivative needs, aligned with the inputs, the result last."""
     return kept_values(op, tuple([isinstance(a, Tensor) and a.requires_grad for a in args]), values, data)
 
 
 def kept_values(op: Op, tracked: tuple[bool, ...], values: list[Any], data: Any) -> tuple[Any, ...]:
+    """Return the values that a node keeps when these arguments are tracked, the result last."""
     needs, needs_out = op.save_plan(tracked)
     if not needs and not needs_out:
         return ()
@@ -328,7 +331,7 @@ OUTPUT = Op(
 
 
 def pick(node: Node, index: int, data: Any) -> Tensor:
-    """Result `index` of a node with several; `data` is its value, None while tracing."""
+    """Return result `index` of a node with several; `data` is its value, None while tracing."""
     spec: Spec = node.spec[index]  # type: ignore[index]
     if not node.requires_grad or not spec.inexact:
         if data is not None:
@@ -342,13 +345,13 @@ def pick(node: Node, index: int, data: Any) -> Tensor:
 
 
 def describe(args: Sequence[Any]) -> str:
-    """Arguments as errors show them: `(3, 4) float32 and (5,) float32`."""
+    """Return arguments as errors show them: `(3, 4) float32 and (5,) float32`."""
     parts = [show(a.shape, a.dtype) if isinstance(a, Tensor) else repr(a) for a in args]
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 2 else parts)
 
 
 def abstract_input(spec: Spec, name: str = "", requires_grad: bool = False) -> Tensor:
-    """An abstract tensor that stands for a graph's input."""
+    """Return an abstract tensor that stands for a graph's input."""
     node = make_node(
         TABLE["input"], (), {"name": name} if name else EMPTY_ATTRS, None, spec, None, 0, None, requires_grad
     )

@@ -14,7 +14,7 @@ SHAPES = ((3,), (2, 3), ())
 
 
 def unary(*intervals: Interval, order: int = 3) -> Samples:
-    """Float64 samples of a function of one argument, drawn from each interval."""
+    """Return float64 samples of a function of one argument, drawn from each interval."""
 
     def samples(rng: Any) -> Iterable[Call]:
         return [
@@ -27,7 +27,7 @@ def unary(*intervals: Interval, order: int = 3) -> Samples:
 
 
 def and_complex(samples: Samples) -> Samples:
-    """The samples, and one of complex numbers away from 0."""
+    """Return the samples, and one of complex numbers away from 0."""
 
     def drawn(rng: Any) -> Iterable[Call]:
         yield from samples(rng)
@@ -38,7 +38,7 @@ def and_complex(samples: Samples) -> Samples:
 
 
 def binary(x: Interval, y: Interval, order: int = 3) -> Samples:
-    """Float64 samples of a function of two arguments."""
+    """Return float64 samples of a function of two arguments."""
 
     def samples(rng: Any) -> Iterable[Call]:
         return [Call((_draw(rng, x, s), _draw(rng, y, s)), order=order) for s in SHAPES]
@@ -47,7 +47,7 @@ def binary(x: Interval, y: Interval, order: int = 3) -> Samples:
 
 
 def apart(order: int = 3) -> Samples:
-    """Pairs of arguments that differ by at least 0.2, either of them the larger."""
+    """Return pairs of arguments that differ by at least 0.2, either of them the larger."""
 
     def samples(rng: Any) -> Iterable[Call]:
         calls = []
@@ -61,7 +61,7 @@ def apart(order: int = 3) -> Samples:
 
 
 def integers(arguments: int, low: int, high: int) -> Samples:
-    """Int64 samples."""
+    """Return int64 samples."""
 
     def samples(rng: Any) -> Iterable[Call]:
         return [Call(tuple(np.asarray(rng.integers(low, high, s)) for _ in range(arguments)), order=0) for s in SHAPES]
@@ -70,7 +70,7 @@ def integers(arguments: int, low: int, high: int) -> Samples:
 
 
 def booleans(arguments: int) -> Samples:
-    """Boolean samples."""
+    """Return boolean samples."""
 
     def samples(rng: Any) -> Iterable[Call]:
         return [
@@ -85,5 +85,5 @@ def _draw(rng: Any, interval: Interval, shape: tuple[int, ...]) -> Any:
 
 
 def each(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A scalar function (Python's own `math`, `operator`) on every element: an oracle without NumPy's loops."""
+    """Return a scalar function (Python's own `math`, `operator`) on every element: an oracle without NumPy's loops."""
     return np.vectorize(fn)

@@ -1,1 +1,1 @@
-"""State outside of functions: cells, turns, locks, and changes made at once."""
+"""State outside of functions: cells, turns, locks, and atomic changes."""

@@ -1,4 +1,4 @@
-"""Changes that are made as a whole or not at all, whatever signal arrives.
+"""Atomic changes: made as a whole or not at all, whatever signal arrives.
 
 The handlers of signals (Ctrl-C raises KeyboardInterrupt in one) run between instructions of Python's, never inside of
 a function that is written in C. So what several places are to have together is worked out first, which may be
@@ -23,7 +23,7 @@ Call = tuple[Any, ...]
 
 
 def at_once(calls: Iterable[Call]) -> Callable[[], object]:
-    """What makes the calls, one after the other, with nothing in between. They are looked at when it is called.
+    """Return a function that makes the calls, one after the other, with nothing in between.
 
     >>> table = {}
     >>> _ = at_once([(table.update, {"a": 1}), (table.setdefault, "b", 2)])()
@@ -34,12 +34,12 @@ def at_once(calls: Iterable[Call]) -> Callable[[], object]:
 
 
 def later(function: Callable[[], T]) -> Iterator[T]:
-    """One value, which `function` (written in C) gives when the iterator is asked for it."""
+    """Return an iterator of one value, which `function` (written in C) gives when it is asked for."""
     return map(call, (function,))
 
 
 def undoing(calls: list[Call]) -> Callable[[], object]:
-    """What makes the calls that stand in the list by the time that it is called, the last one first.
+    """Return a function that makes the calls in the list by the time that it is called, the last one first.
 
     A change is undone whatever happens where the call that undoes it is put there before the change is made, and
     this is called in a `finally`.
@@ -48,12 +48,12 @@ def undoing(calls: list[Call]) -> Callable[[], object]:
 
 
 def for_all(objects: list[Any], function: Callable[..., object], *arguments: Any) -> list[Call]:
-    """The call that makes `function(x, *arguments)` for each of the objects that stand in the list when it is made."""
+    """Return the call that makes `function(x, *arguments)` for each object in the list when the call is made."""
     return [(_consume, map(function, objects, *map(repeat, arguments)))]
 
 
 class StoredWhereAlive:
-    """Values for slots of objects that may be gone by the time that they are put back; `calls` puts them there."""
+    """Values for slots of objects that may be gone when they are put back; `calls` puts them there."""
 
     def __init__(self, store: Callable[[Any, Any], object]) -> None:
         self._objects: list[weakref.ref[Any]] = []
@@ -63,7 +63,7 @@ class StoredWhereAlive:
         self.calls: list[Call] = [(_consume, starmap(store, pairs))]
 
     def add(self, x: Any, value: Any) -> None:
-        """Have the value put into the slot of `x`, if `x` is still there."""
+        """Add a value for the slot of `x`, to be stored if `x` is still there."""
         self._values.append(value)
         self._objects.append(weakref.ref(x))
 

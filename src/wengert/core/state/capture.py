@@ -1,4 +1,4 @@
-"""What looks on while a function is traced for compilation.
+"""The protocol of a trace for compilation: what the program does beyond its graph.
 
 Tracing a function for its graph refuses whatever needs a value. A compiler that has the arguments of
 a call at hand can do better: a decision of the program (`if x > 0`) is taken by the value that it has
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 
 class Capture:
-    """One trace of a compiler, told of what the graph alone would not show."""
+    """A compiler's trace, told of what the graph alone would not show."""
 
     __slots__ = ()
 
     def decide(self, x: Any, what: str) -> Any:
-        """The value of an abstract tensor with one element, on which the program's path depends from here."""
+        """Return the value of an abstract tensor with one element, on which the program's path depends from here."""
         raise NotImplementedError
 
     def fix(self, x: Any, what: str) -> None:
-        """An abstract tensor by whose value shapes go: raise for a trace in which it has one, if it may have one."""
+        """Raise to begin a trace in which `x` has a value, since shapes depend on it, if it may have one."""
         raise NotImplementedError
 
     def refuse(self, x: Any, what: str) -> None:
@@ -38,19 +38,19 @@ class Capture:
         raise NotImplementedError
 
     def meet(self, operands: Sequence[Any]) -> None:
-        """Tensors with values among operands, which become constants of the graph."""
+        """Note tensors with values among operands, which become constants of the graph."""
         raise NotImplementedError
 
     def effect(self, x: Any) -> None:
-        """A result that is to be computed at every run, whether anything uses it or not."""
+        """Note a result that is computed at every run, whether anything uses it or not."""
         raise NotImplementedError
 
     def consume(self, roots: Sequence[Node]) -> None:
-        """Results that a backward pass started from, and whose graph it would have freed."""
+        """Note results that a backward pass started from, and whose graph it would have freed."""
         raise NotImplementedError
 
     def write(self, x: Any) -> None:
-        """A tensor that is about to be given an abstract value."""
+        """Note a tensor that is about to be given an abstract value."""
         raise NotImplementedError
 
 
@@ -65,7 +65,7 @@ _fresh_leaves: ContextVar[list[Node] | None] = ContextVar("wengert_fresh_leaves"
 
 
 class FreshLeaves:
-    """A trace of a whole program, in which new leaves are part of it; afterwards they are leaves like others."""
+    """A trace of a whole program, in which new leaves are part of it; afterwards they are ordinary leaves."""
 
     __slots__ = ("_found", "_token")
 
@@ -90,7 +90,7 @@ open_variables: weakref.WeakKeyDictionary[Node, Any] = weakref.WeakKeyDictionary
 
 
 class Written(NamedTuple):
-    """A tensor that was written to: a weak reference, its data and node before, and in traces where that stands."""
+    """A tensor that was written to: a weak reference, its data and node before, and its place in traces."""
 
     tensor: weakref.ref[Any]
     data: Any
@@ -99,7 +99,7 @@ class Written(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """A leaf whose `.grad` was given a value in a trace: a weak reference, its node and gradient before, where."""
+    """A leaf whose `.grad` was given a value in a trace: a weak reference, its node and gradient before, its place."""
 
     tensor: weakref.ref[Any]
     node: Node | None
@@ -135,7 +135,7 @@ _writes: ContextVar[Writes | None] = ContextVar("wengert_writes", default=None)
 
 
 def note_write(x: Any, gives_abstract: bool) -> bool:
-    """Tell whoever looks on that a tensor is about to be given another value, perhaps an abstract one.
+    """Tell the trace or transform at work that a tensor is about to be given another value, perhaps an abstract one.
 
     Returns whether there is anyone who sees to it that no abstract value outlives its trace.
     """
@@ -154,7 +154,7 @@ def note_write(x: Any, gives_abstract: bool) -> bool:
 
 
 def note_gradient(x: Any) -> None:
-    """Tell the trace around, if any, that a tensor is about to be given another gradient."""
+    """Tell the enclosing trace, if any, that a tensor is about to be given another gradient."""
     writes = _writes.get()
     while writes is not None and not writes.is_trace:
         writes = writes.outer

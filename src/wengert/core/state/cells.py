@@ -51,20 +51,20 @@ class Cell:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells this place from others, hashable."""
+        """The hashable identity of the place."""
         raise NotImplementedError
 
     @property
     def spec(self) -> Spec:
-        """Shape and dtype of the present value."""
+        """The shape and dtype of the present value."""
         raise NotImplementedError
 
     def get(self) -> Array:
-        """The present value; nobody writes into it."""
+        """Return the present value; nobody writes into it."""
         raise NotImplementedError
 
     def writes(self, array: Array) -> Iterable[Call]:
-        """The calls that give the place another value, an array of its spec that is the place's own from then on.
+        """Return the calls that store another value, an array of the cell's spec that is the place's own from then on.
 
         All writes of a program are made at once (see :mod:`wengert.core.state.at_once`), by calls that are iterated
         over then: what is in the array may be computed just before. No code of Python's runs in between.
@@ -72,29 +72,29 @@ class Cell:
         raise NotImplementedError
 
     def put(self, array: Array) -> None:
-        """Give the place another value: make the calls of `writes`."""
+        """Store another value: make the calls of `writes`."""
         at_once(self.writes(array))()
 
     @property
     def turn(self) -> Turn | None:
-        """Whose turn it is to read and write the place, where its owner has a say in it; None: it goes by the key."""
+        """The turn to read and write the place, where its owner has a say in it; None: it goes by the key."""
         return None
 
     @property
     def numbers(self) -> Sequence[tuple[MutableMapping[str, Any], str]]:
-        """The items of dicts whose numbers make up the value, one for each element; empty where it is not made so."""
+        """The items of dicts whose numbers make up the value, one for each element; empty where there are none."""
         return ()
 
     def undo(self) -> Sequence[Call]:
-        """The calls by which all stands in the place again that stands there now, made at once with others."""
+        """Return the calls that restore the present contents of the place, to be made at once with others."""
         raise NotImplementedError
 
     def hold(self, tensor: Tensor) -> None:
-        """Let an abstract tensor stand in the place."""
+        """Put an abstract tensor in the place."""
         raise NotImplementedError
 
     def held(self) -> Tensor:
-        """The value that stands in the place in a trace: abstract, or concrete where one was put there."""
+        """Return the value in the place during a trace: abstract, or concrete where one was put there."""
         raise NotImplementedError
 
 
@@ -115,7 +115,7 @@ set_base: Callable[[Tensor, Any], None] = Tensor.__dict__["_base"].__set__
 
 
 class TensorCell(Cell):
-    """A tensor. One that collects gradients stays a leaf, whatever value it holds."""
+    """A cell of a tensor. One that collects gradients stays a leaf, whatever value it holds."""
 
     __slots__ = ("tensor",)
 
@@ -152,7 +152,7 @@ class TensorCell(Cell):
 
 
 class ItemCell(Cell):
-    """A Python number in a dict (an optimiser's option, an object's attribute by its `__dict__`).
+    """A cell of a Python number in a dict (an optimiser's option, an object's attribute by its `__dict__`).
 
     In a trace a weak scalar stands there: it takes the dtype of what it meets, as the number does.
     """
@@ -194,7 +194,7 @@ class ItemCell(Cell):
 
 
 class ArrayCell(Cell):
-    """A NumPy array in a dict, which only its owner writes to (an optimiser's buffer).
+    """A cell of a NumPy array in a dict, which only its owner writes to (an optimiser's buffer).
 
     In a trace a tensor stands in its place.
     """

@@ -1,4 +1,4 @@
-"""Locks, and what a child process finds of them.
+"""Locks, and their state in a child process.
 
 A process that forks copies all of its memory, but of its threads only the one that forks. A lock that another thread
 held would never be given back in the child, and what it guards would stay as that thread left it. So all locks of the
@@ -14,11 +14,12 @@ The thread that forks goes on in the child, with what it holds itself.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
+
+from .. import system
 
 # What `threading.RLock` makes; its type has no name of its own there.
 RLock = Any
@@ -34,7 +35,7 @@ _taken: list[RLock] = []
 
 
 def lock(awaited: bool = False) -> RLock:
-    """A lock that its thread may take again; see above for what a child process finds."""
+    """Return a re-entrant lock; the module says what a child process finds of it."""
     made = threading.RLock()
     if awaited:
         _awaited.append(made)
@@ -82,5 +83,4 @@ def _reset() -> None:
         do()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_prepare, after_in_parent=_release, after_in_child=_reset)
+system.current.at_fork(_prepare, _release, _reset)

@@ -1,4 +1,4 @@
-"""Whose turn it is: state that a program reads, and writes when it is done, belongs to it meanwhile.
+"""Turns: exclusive access of a running program to the state that it reads and writes.
 
 Two compiled programs that write to one place would lose one of the two updates, and two that draw from one generator
 would draw the same numbers. So each place belongs to a `Turn`, and a program holds the turns of all that it writes to
@@ -66,12 +66,12 @@ class Turn:
 
     @property
     def address(self) -> int:
-        """Where the words are."""
+        """The address of the words in memory."""
         return self.words.buffer_info()[0]
 
 
 def turns_of(places: Iterable[tuple[Hashable, Turn | None]]) -> tuple[Turn, ...]:
-    """The turns of places, each given by what identifies it and, where it has one, a turn of its own.
+    """Return the turns of places, each given by its identity and, where it has one, a turn of its own.
 
     They are the places' as long as somebody refers to them.
     """
@@ -88,7 +88,7 @@ def turns_of(places: Iterable[tuple[Hashable, Turn | None]]) -> tuple[Turn, ...]
 
 
 def holding(turns: Sequence[Turn], run: Callable[[], T]) -> T:
-    """What `run` returns, called while this thread holds the turns.
+    """Return `run()`, called while this thread holds the turns.
 
     Raises GraphError where it holds one of them already, for a program that is not done, and where it would wait for
     a thread that waits for it, or for its trace.
@@ -116,7 +116,7 @@ def holding(turns: Sequence[Turn], run: Callable[[], T]) -> T:
 
 
 def _held(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
-    """The same, with the lock of the first turn."""
+    """Return `run()` under the turns, with the lock of the first of them."""
     me = get_ident()
     outer = _holding.get(me, 0)
     try:
@@ -128,7 +128,7 @@ def _held(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
 
 
 def _at_once(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
-    """The same in a trace, for which programs of other threads wait: it does not wait for them."""
+    """Return `run()` under the turns in a trace, for which other threads' programs wait: it does not wait for them."""
     got: list[bool] = []
     try:
         at_once(zip((got.append,), later(partial(turn.lock.acquire, False))))()
@@ -145,13 +145,13 @@ def _at_once(turn: Turn, others: Sequence[Turn], run: Callable[[], T]) -> T:
 
 
 def is_held_here(turn: Turn) -> bool:
-    """Whether a program that is in progress in this thread holds a turn."""
+    """Return whether a program in progress in this thread holds a turn."""
     words = turn.words
     return bool(words[BY_PYTHON] or words[BY_NATIVE]) and get_ident() in words
 
 
 def wait_for_native(turn: Turn, end: float = math.inf) -> None:
-    """Wait until no other thread's native call holds a turn, which Python's word already keeps for this thread."""
+    """Wait until no other thread's native call holds a turn, which Python's word already reserves for this thread."""
     wait = _FIRST_WAIT
     while turn.words[BY_NATIVE] not in (0, get_ident()) and time.monotonic() < end:
         time.sleep(wait)
@@ -159,7 +159,7 @@ def wait_for_native(turn: Turn, end: float = math.inf) -> None:
 
 
 def _announce(me: int, turn: Turn) -> None:
-    """Note that a thread that holds turns waits for another one. Raises GraphError where that would be for ever."""
+    """Note that a thread that holds turns waits for another one. Raises GraphError for a deadlock."""
     with _registry:
         _waiting[me] = turn
         wanted: Turn | None = turn
@@ -182,7 +182,7 @@ _stopped: list[tuple[Turn, int]] = []
 
 
 def _stop() -> None:
-    """Before a fork: let programs that write into arrays come to their end, and none begin."""
+    """Let programs that write into arrays end, and none begin, before a fork."""
     end = time.monotonic() + _FORK_WAIT
     for turn in sorted((t for t in _all if t.is_written_in_place), key=lambda t: t.number):
         if turn.lock.acquire(timeout=max(0.0, end - time.monotonic())):
@@ -199,7 +199,7 @@ def _go_on() -> None:
 
 
 def _forget_others() -> None:
-    """In a child: no other thread holds a turn, or waits for one."""
+    """Clear the turns of all other threads in a child process, where none of them runs."""
     me = get_ident()
     for turn in list(_all):
         for word in (BY_PYTHON, BY_NATIVE):

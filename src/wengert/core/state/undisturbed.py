@@ -1,4 +1,4 @@
-"""Work that is done as a whole, whatever signal arrives: handlers are called when it is over.
+"""Uninterrupted work: handlers of signals are called when it is over.
 
 Where results can be put in place by one call (:mod:`wengert.core.state.at_once`) that is the better way. This is for
 what Python does in many steps, writing into memory that nobody wants to have twice.
@@ -23,7 +23,7 @@ _in_c: Any = importlib.import_module("_signal")
 
 
 def undisturbed(run: Callable[[], T]) -> T:
-    """What `run` returns; handlers of signals that arrive meanwhile are called when it is done, with what they raise.
+    """Return `run()`; handlers of signals that arrive meanwhile are called when it is done, and may raise.
 
     Handlers run in the main thread alone: in others this is a plain call.
     """

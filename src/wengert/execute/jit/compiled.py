@@ -1,4 +1,4 @@
-"""What there is to see of a compiled function: `compiled.graph`, `.plan`, `.ir`, ..."""
+"""Inspection of compiled functions: `compiled.graph`, `.plan`, `.ir`, and programs made ahead of time."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class UnpicklableError(GraphError, pickle.PicklingError):
-    """A compiled function that Python cannot pickle, or a program."""
+    """An error: Python cannot pickle a compiled function, or a program."""
 
 
 def is_found_by_name(value: Any, module: str | None, name: str) -> bool:
-    """Whether a module has this very value under a name, where pickle would look for it."""
+    """Return whether a module has this very value under a name, where pickle would look for it."""
     found: Any = sys.modules.get(module or "")
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -33,7 +33,7 @@ def is_found_by_name(value: Any, module: str | None, name: str) -> bool:
 
 
 class CacheInfo(NamedTuple):
-    """How many programs a function has, how many paths through decisions in all, how often it was traced."""
+    """The number of programs that a function has, of paths through decisions in all, and of its traces."""
 
     programs: int
     paths: int
@@ -41,7 +41,7 @@ class CacheInfo(NamedTuple):
 
 
 class Inspected:
-    """What shows a program: a compiled function the one that ran last, `lower(...).compile()` its own."""
+    """A base of what shows a program: of a compiled function the last that ran, else that of `compile()`."""
 
     __slots__ = ()
 
@@ -84,7 +84,7 @@ class Inspected:
         return self._native("cost")
 
     def trace(self, *args: Any, **kwargs: Any) -> NativeTrace:
-        """Run the program for these arguments, and say which thread ran which part of it, when.
+        """Run the program for these arguments, and return which thread ran which part of it, and when.
 
         It changes nothing: what the function writes to (parameters, generators, donated arguments) is written by
         calls alone. What prints or calls back does so here too. A program that is new runs a few times before it is
@@ -104,16 +104,16 @@ class Inspected:
         return found
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Path, list[Any]]:
-        """The program that a call with these arguments would run, and what it would be given."""
+        """Return the program that a call with these arguments would run, and its feeds."""
         raise NotImplementedError
 
     @property
     def optimized(self) -> Any:
-        """The graph that the plan was made from: what became of `graph`."""
+        """The graph that the plan was made from: `graph` after all rewrites."""
         return self._native("optimized")
 
     def why_not_fused(self, a: Any, b: Any) -> str | None:
-        """Why two nodes of `optimized` are not computed in one kernel; None where they are."""
+        """Return why two nodes of `optimized` are not computed in one kernel; None where they are."""
         found: str | None = self._native("why_not_fused")(a, b)
         return found
 

@@ -1,4 +1,4 @@
-"""Memory that a program may write its results into: whose arrays those are, and who else may see them.
+"""Donation: memory that a program may write its results into, and the counts of references that allow it.
 
 State that a program reads and writes (parameters, an optimiser's buffers, gradients) is *donated* to it:
 the new values are written where the old ones stood, and a step allocates nothing. An array that
@@ -31,7 +31,7 @@ OWNED = PLAIN | _WRITEABLE | _OWNS_DATA
 
 
 def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...]:
-    """Which inputs' memory results may take; `arguments` are the donated ones, by their numbers.
+    """Return for each input whether results may take its memory; `arguments` are the donated ones, by number.
 
     None where a run may yet turn out to be of no use: what it writes to must then be as before.
     """
@@ -48,7 +48,7 @@ def donated_inputs(traced: Traced, arguments: Container[int]) -> tuple[bool, ...
 
 
 def fails_after_writing(executor: Executor) -> bool:
-    """Whether a step of Python's, which may raise, comes after one that writes into an input."""
+    """Return whether a step of Python's, which may raise, comes after one that writes into an input."""
     if not isinstance(executor, Compiled):
         return False
     written = False
@@ -80,28 +80,28 @@ def _is_free(a: Any) -> bool:
 
 
 def of_tensor(t: Tensor) -> Any:
-    """A tensor's array where nothing but the tensor refers to it, else a copy."""
+    """Return a tensor's array where nothing but the tensor refers to it, else a copy."""
     if _COUNTS_ARE_EXACT and sys.getrefcount(t._data) == _ALONE and _is_free(t._data):
         return t._data
     return np.array(t._data, order="C")
 
 
 def of_gradient(t: Tensor) -> Any:
-    """The same for the array of a leaf's gradient."""
+    """Return the array of a leaf's gradient where nothing else refers to it, else a copy."""
     if _COUNTS_ARE_EXACT and sys.getrefcount(t._grad) == _ALONE:
         return of_tensor(t._grad)
     return np.array(t._grad._data, order="C")
 
 
 def of_item(items: MutableMapping[str, Any], name: str) -> Any:
-    """The same for an array in a dict."""
+    """Return an array in a dict where nothing else refers to it, else a copy."""
     if _COUNTS_ARE_EXACT and sys.getrefcount(items[name]) == _ALONE and _is_free(items[name]):
         return items[name]
     return np.array(items[name], order="C")
 
 
 def of_cell(cell: Cell) -> Any:
-    """The same for whatever stands in a cell."""
+    """Return a cell's array where nothing else refers to it, else a copy."""
     if isinstance(cell, TensorCell):
         return of_tensor(cell.tensor)
     if isinstance(cell, ArrayCell):
@@ -110,7 +110,7 @@ def of_cell(cell: Cell) -> Any:
 
 
 class Donated(Tensor):
-    """What becomes of a donated argument: a tensor without a value, which says so however it is used."""
+    """The state of a donated argument: a tensor without a value, which says so however it is used."""
 
     __slots__ = ()
 
@@ -132,5 +132,5 @@ _set_where = Tensor.__dict__["_data"].__set__
 
 
 def killing(t: Tensor, where: str) -> tuple[Call, ...]:
-    """The calls that make a donated tensor say that it was donated, and where, to whoever uses it."""
+    """Return the calls that make a donated tensor report, to whoever uses it, where it was donated."""
     return (setattr, t, "__class__", Donated), (_set_where, t, where), (set_node, t, None)

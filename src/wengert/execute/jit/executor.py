@@ -1,4 +1,4 @@
-"""What runs a traced graph: native code, or the interpreter where there is none."""
+"""Executors of traced graphs: native code, or the interpreter where there is none."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Executor(Protocol):
     """A graph made ready: `run` takes arrays for its inputs and gives new arrays for its outputs."""
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs' values, which share memory with nothing else."""
+        """Return the outputs' values, which share memory with nothing else."""
         ...
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
-        """The same, and `commit` is called with them and with calls that it makes at once, before its own.
+        """Run, and call `commit` with the values and with the calls to be made at once, before its own.
 
         Results may be there, and donated inputs written to, only after these calls.
         """
@@ -36,25 +36,25 @@ CompileGraph = Callable[[Graph, Sequence[bool] | None], Executor]
 
 
 class Interpreted:
-    """A graph run node by node."""
+    """An executor that runs a graph node by node."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The outputs' values, which share memory with nothing else."""
+        """Return the outputs' values, which share memory with nothing else."""
         outputs = [np.asarray(v) for v in run(self.graph, arrays)]
         return [v.copy() if any(np.may_share_memory(v, a) for a in arrays) else v for v in outputs]
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
-        """The same, given to `commit` when they are there."""
+        """Run, and give the values to `commit` when they are there."""
         outputs = self.run(arrays)
         commit(outputs, ())
         return outputs
 
 
 def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:
-    """The graph as native code where that is possible; results may take the memory of `donated` inputs."""
+    """Return the graph as native code where that is possible; results may take the memory of `donated` inputs."""
     if has_native():
         return compile_graph(graph, donated)
     return Interpreted(graph)
@@ -62,7 +62,7 @@ def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:
 
 @cache
 def has_native() -> bool:
-    """Whether there is a code generator; where there is none a warning says why, once."""
+    """Return whether there is a code generator; where there is none a warning says why, once."""
     lack = machine.lack()
     if lack:
         warnings.warn(f"wg.jit runs through the interpreter: {lack}", RuntimeWarning, stacklevel=2)

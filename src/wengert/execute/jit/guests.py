@@ -1,4 +1,4 @@
-"""What a compiled function keeps for calls with certain objects (modules, optimisers, functions) among the arguments.
+"""Per-object caches of compiled functions, for the modules, optimisers and functions among the arguments.
 
 It must not keep those objects alive. What is known of an object leads back to it, though: its dict, tensors in it,
 a part that knows the whole. So an object that lets compiled functions do so, by an item `_compiled` of its dict, keeps
@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from .capture.captured import Captures
 from .capture.reading import Reads
-from .dispatch.fast import MISS
+from .dispatch.program import MISS
 from .program import Path
 from .variants import Program
 
@@ -31,7 +31,7 @@ Name = tuple[int, ...]
 
 
 class Short(NamedTuple):
-    """The fast paths for calls of one kind, and what they are made of."""
+    """The fast paths for calls of one kind, with the program and the paths that they were made from."""
 
     ways: tuple[Way, ...]
     captures: Captures
@@ -40,7 +40,7 @@ class Short(NamedTuple):
 
 
 def parts_of(objects: Sequence[Any]) -> list[Any]:
-    """The objects that stay the same where one of them is a method, made anew whenever it is asked for."""
+    """Return the objects that identify a call: the parts of a method, which is made anew whenever it is asked for."""
     found: list[Any] = []
     for x in objects:
         found += (x.__self__, x.__func__) if isinstance(x, types.MethodType) else (x,)
@@ -48,14 +48,14 @@ def parts_of(objects: Sequence[Any]) -> list[Any]:
 
 
 def origin(way: Way) -> Way | None:
-    """The fast path that a function is, or stands for."""
+    """Return the fast path that a function is, or stands for."""
     stands_for = getattr(way, "stands_for", None)
     found: Way | None = way if stands_for is None else stands_for()
     return found
 
 
 class Guest:
-    """What is known of one set of such objects; `name` is empty where there are none."""
+    """The cache for one set of such objects; `name` is empty where there are none."""
 
     def __init__(self, name: Name = ()) -> None:
         self.name = name
@@ -67,12 +67,12 @@ class Guest:
         self._kept: dict[int, tuple[weakref.ref[Any], dict[Any, Any]]] = {}
 
     def captures(self, reads: Reads | None) -> Captures | None:
-        """A captured state that still is what it was."""
+        """Return a captured state whose checks still hold."""
         known = self.captures_of.get(reads, ())
         return next((a for a in known if a.holds()), None)
 
     def learn(self, reads: Reads | None, captures: Captures) -> list[Way]:
-        """Know another captured state; the fast paths that are of no use any more.
+        """Add a captured state; return the fast paths that are of no use any more.
 
         Those of other cells are forgotten: nobody else may have these.
         """
@@ -83,7 +83,7 @@ class Guest:
         return self.forget(lambda short: short.captures in gone)
 
     def keep(self, mark: tuple[Any, ...], short: Short) -> list[Way]:
-        """Know other fast paths; those that have to make room for them."""
+        """Add fast paths; return those that have to make room for them."""
         old = self.shorts.get(mark)
         if old is None and len(self.shorts) >= _SHORTS:
             old = next(iter(self.shorts.values()))
@@ -107,14 +107,14 @@ class Guest:
         return [way for short in gone.values() for way in short.ways]
 
     def _give_back(self, number: int) -> None:
-        """Give a native way what it needs again: it may be under way."""
+        """Let a native fast path keep what it needs: it may be running."""
         ref, kept = self._kept.pop(number, (lambda: None, {}))
         words = ref()
         if words is not None:
             words.kept = kept
 
     def offered(self, short: Short) -> tuple[Way, ...]:
-        """Fast paths for a function to try, which are not kept alive by that where they are kept elsewhere."""
+        """Return fast paths for a function to try, weakly referenced where an object keeps them."""
         return tuple(map(self._loose, short.ways)) if self.name else short.ways
 
     def _loose(self, way: Way) -> Way:
@@ -129,13 +129,13 @@ class Guest:
         return call
 
     def clear(self) -> list[Way]:
-        """Forget everything."""
+        """Forget everything, and return the fast paths."""
         self.captures_of.clear()
         return self.forget(lambda _: True)
 
 
 class Keeper:
-    """What an object keeps for compiled functions: nothing of it is in copies of the object."""
+    """The cache that an object keeps for compiled functions; copies of the object have none of it."""
 
     def __init__(self) -> None:
         self.guests: WeakKeyDictionary[Guests, dict[Name, Guest]] = WeakKeyDictionary()
@@ -145,7 +145,7 @@ class Keeper:
 
 
 class _Known(NamedTuple):
-    """Where a guest is, weak references to its objects, and who keeps it."""
+    """The location of a guest, weak references to its objects, and its keeper."""
 
     find: Callable[[], Guest | None]
     refs: list[Any]
@@ -153,7 +153,7 @@ class _Known(NamedTuple):
 
 
 def _keeper_of(objects: Sequence[Any]) -> Keeper | None:
-    """What keeps a guest: the last of its modules and optimisers, else of its functions.
+    """Return the keeper of a guest: of the last of its modules and optimisers, else of its functions.
 
     An optimiser comes after its model, and is nothing without it.
     """
@@ -177,7 +177,7 @@ class Guests:
         self._known: dict[Name, _Known] = {}
 
     def of(self, objects: Sequence[Any]) -> Guest:
-        """The guest of some objects."""
+        """Return the guest of some objects."""
         name = tuple(map(id, parts_of(objects)))
         known = self._known.pop(name, None)
         guest = known.find() if known is not None else None
@@ -213,7 +213,7 @@ class Guests:
         return _Known(weakref.ref(guest), refs, weakref.ref(keeper))
 
     def _forget(self, name: Name) -> None:
-        """Forget a guest that may be needed still: a native way of it may be under way."""
+        """Forget a guest once its native fast paths have ended, which may still be running."""
         known = self._known.get(name)
         guest = known.find() if known is not None else None
         if guest is not None:

@@ -1,4 +1,4 @@
-"""Why a function was traced again: what is different from the trace before, and what to do where that goes on."""
+"""The history of traces: why a function was traced again, and what to do where that goes on."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DRAWS = "draws of "
 
 
 class Record(NamedTuple):
-    """One trace: where the call stands, and what its program depends on, each fact by a name.
+    """One trace: the place of the call, and the facts that its program depends on, each by a name.
 
     `reads` is what was known of what traces read: facts are only of that. `inputs` are the names of facts that are
     about arguments.
@@ -38,7 +38,7 @@ class Record(NamedTuple):
 
 
 class History:
-    """The traces of one function, the last ones."""
+    """The last traces of one function."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -47,7 +47,7 @@ class History:
         self._reasons: dict[str, int] = {}
 
     def add(self, record: Record) -> str | None:
-        """Note a trace. A warning, where it was one more for a reason that there were traces for too often."""
+        """Record a trace; return a warning where it was one more for a reason that there were too many traces for."""
         found = self._reason(record) if self.records else None
         self.count += 1
         self.records.append(record)
@@ -82,7 +82,7 @@ class History:
         return warned
 
     def text(self) -> str:
-        """A sentence for every trace, with what differs from the most alike one before it."""
+        """Return a sentence for every trace, with what differs from the most alike one before it."""
         if not self.records:
             return f"{self.name} has not been traced yet"
         times = "once" if self.count == 1 else f"{self.count} times"
@@ -129,7 +129,7 @@ _FOR_OBJECTS = (
 
 
 def changes(old: Record, new: Record) -> list[str]:
-    """The names of the facts that differ between two traces."""
+    """Return the names of the facts that differ between two traces."""
     found = []
     for name in [*new.facts, *(n for n in old.facts if n not in new.facts)]:
         if name not in old.facts or name not in new.facts:
@@ -141,7 +141,7 @@ def changes(old: Record, new: Record) -> list[str]:
 
 
 def difference(old: Record, new: Record, name: str) -> str:
-    """How a fact differs between two traces."""
+    """Return how a fact differs between two traces."""
     a, b = old.facts.get(name), new.facts.get(name)
     if name not in old.facts:
         return f"{name}: {_shown(b)} is new"
@@ -151,7 +151,7 @@ def difference(old: Record, new: Record, name: str) -> str:
 
 
 def differences(old: Record, new: Record) -> list[str]:
-    """What differs between two traces, a line each."""
+    """Return the differences between two traces, a line each."""
     found = [difference(old, new, name) for name in changes(old, new)]
     if not found and old.decisions != new.decisions:
         same = next((i for i, (a, b) in enumerate(zip(old.decisions, new.decisions)) if a != b), None)
@@ -161,7 +161,7 @@ def differences(old: Record, new: Record) -> list[str]:
 
 
 def is_plain_fact(fact: tuple[str, str, Any]) -> bool:
-    """Whether an entry of the captured state's key is about a plain value or what is in a container of such.
+    """Return whether an entry of the captured state's key is about a plain value or a container of such.
 
     Modes of modules are not: every module reads its own.
     """
@@ -181,7 +181,7 @@ def _shown(value: Any) -> str:
 
 
 def facts_of(names: Sequence[str], call_key: Sequence[Any]) -> dict[str, Any]:
-    """The facts that a program depends on of the arguments' leaves, by name."""
+    """Return the facts that a program depends on of the arguments' leaves, by name."""
     facts: dict[str, Any] = {"the structure of the arguments": call_key[0]}
     for name, entry in zip(names, call_key[1:], strict=True):
         if isinstance(entry, tuple) and len(entry) == 5:

@@ -29,8 +29,9 @@ from .capture.outside import Outside
 from .capture.reading import Mentioned, Ran, Reads, recording
 from .capture.search import explore
 from .compiled import CacheInfo, Compiled, Inspected, Lowered, UnpicklableError, is_found_by_name
-from .dispatch.entry import compiled_call
-from .dispatch.fast import MISS, shortcut
+from .dispatch import native, python
+from .dispatch.program import MISS
+from .dispatch.writer import dispatch_program
 from .executor import executor
 from .guests import Guest, Guests, Short, Way, origin
 from .guests import Name as GuestName
@@ -74,7 +75,7 @@ Taken = tuple[tuple[bytes, ...], list[Any], list[Tensor] | None]
 
 
 class Found(NamedTuple):
-    """What a call runs, by the function's captured state."""
+    """The program of a call, found by the function's captured state."""
 
     program: Program
     captures: Captures
@@ -82,7 +83,7 @@ class Found(NamedTuple):
 
 
 class Jit(Inspected, Native):
-    """A compiled function: what :func:`jit` returns."""
+    """A compiled function, as :func:`jit` returns it."""
 
     __slots__ = ("__dict__", "__weakref__")
 
@@ -121,14 +122,14 @@ class Jit(Inspected, Native):
         return Jit(self._fn, self._options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jit:
-        """The same of a copy of what it is bound to; programs are made anew."""
+        """Return a compiled function of a copy of what it is bound to; programs are made anew."""
         made: Jit = Jit.__new__(Jit)
         memo[id(self)] = made  # which the function may lead to
         Jit.__init__(made, copy.deepcopy(self._fn, memo), self._options)
         return made
 
     def __reduce__(self) -> Any:
-        """By its name where it is found under that, else as what it is made of; programs are made anew."""
+        """Pickle by name where it is found under that, else by its parts; programs are made anew."""
         named = self.__dict__.get("__qualname__", "")
         if is_found_by_name(self, self.__dict__.get("__module__"), named):
             return named
@@ -166,7 +167,7 @@ class Jit(Inspected, Native):
         return self._run_as_written(error, args, kwargs)
 
     def _run_as_written(self, error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call without a program, after its trace raised an error: what it does before that is done as it stands."""
+        """Run a call without a program, after its trace raised: what it does before the error is done."""
         result = self._fn(*args, **kwargs)
         warn(
             f"{self._name} raised {type(error).__name__} while it was traced, and nothing when it ran: {error}\n"
@@ -177,7 +178,7 @@ class Jit(Inspected, Native):
     # -- finding the program (while no other thread traces)
 
     def _find(self, call: Call) -> Found:
-        """The program for a call; a new one, which is not kept yet, where there is none."""
+        """Return the program for a call; a new one, which is not kept yet, where there is none."""
         guest = self._guests.of([x for _, x in call.owners]) if call.owners else self._home
         first = None
         for reads in self._reads:
@@ -240,7 +241,7 @@ class Jit(Inspected, Native):
         stood: Mapping[tuple[int, Any], Any] | None = None,
         done: list[bool] | None = None,
     ) -> Taken:
-        """Run a path, in its turn, and give all that it writes to its new value if it is the one to be taken.
+        """Run a path while holding its turns, and write all that it writes if it is the path to be taken.
 
         Raises CallAgain where others have put something else where it reads: `stood` says what it was, by holder and
         name, for a path that was just traced. See `_taken` for `done`.
@@ -271,7 +272,7 @@ class Jit(Inspected, Native):
         done: list[bool] | None = None,
         is_known: bool = False,
     ) -> Taken:
-        """The path that its decisions, where they are not known, turn out to take; all outputs, also as tensors.
+        """Return the path that its decisions, where not known, turn out to take; all outputs, also as tensors.
 
         What stood where it writes to is put into `old`. `done` is for the run of a new path: it is filled when
         everything is written. Others have fast paths made for the next calls.
@@ -305,7 +306,7 @@ class Jit(Inspected, Native):
     def _outputs(
         self, path: Path, feeds: list[Any], call: Call, captures: Captures
     ) -> tuple[list[Any], list[Tensor] | None]:
-        """The values of all outputs, and as tensors that carry gradients on where there are such."""
+        """Return the values of all outputs, and as tensors that carry gradients on where there are such."""
         if not path.carries:
             return path.executor.run(feeds), None
         inputs = path.tensors(feeds, call.leaves, call.positions, captures)
@@ -335,7 +336,7 @@ class Jit(Inspected, Native):
     def _trace_and_run(
         self, call: Call, found: Found, run: Callable[[Path, Mapping[tuple[int, Any], Any], list[bool]], Taken]
     ) -> tuple[Path, Taken]:
-        """Trace, and run what that gave.
+        """Trace, and run the path that was traced.
 
         Where it is interrupted, or comes to nothing, what Python's code has changed outside is undone.
         """
@@ -358,7 +359,7 @@ class Jit(Inspected, Native):
         return path, taken
 
     def _new_path(self, call: Call, found: Found) -> tuple[Path, Outside]:
-        """The path that this call takes, found by tracing it, and what stood outside before."""
+        """Trace the path that this call takes; return it, and the values outside before."""
         program, captures, _ = found
         traced, outside = self._trace(call, found)
         decisions = tuple(g.value for g in traced.guards)
@@ -395,9 +396,7 @@ class Jit(Inspected, Native):
             self._made += 1
             others = (p for p in reversed(program.paths) if p is not path and p.decisions and p.is_settled)
             paths = [path, *(p for p in others if p.traced.grads_read == reads)][:_COURSES]
-            native = compiled_call(call, captures, paths, MISS)
-            made = tuple(f for f in (native, shortcut(call, captures, path)) if f is not None)
-            known = Short(made, captures, program, paths)
+            known = Short(_fast_paths(call, captures, paths), captures, program, paths)
             # What marks it stays alive with it, so that no other object has the identity of one of these.
             self._drop(guest.keep(mark, known))
         self._prefer(known, guest)
@@ -408,9 +407,9 @@ class Jit(Inspected, Native):
             return
         rest = (w for w in self._short if origin(w) not in short.ways)
         self._short = (*guest.offered(short), *rest)[:_SHORT]
-        native = next((w for w in short.ways if isinstance(w, types.BuiltinFunctionType)), None)
-        if native is not None and calls_natively(type(self)):
-            self.call_by(native)
+        called = next((w for w in short.ways if isinstance(w, types.BuiltinFunctionType)), None)
+        if called is not None and calls_natively(type(self)):
+            self.call_by(called)
             self._called_for = guest.name
 
     def _drop(self, ways: Collection[Way]) -> None:
@@ -422,7 +421,7 @@ class Jit(Inspected, Native):
                 self.call_by(None)
 
     def _left(self, name: GuestName) -> None:
-        """Objects that calls were given are gone: so are the fast paths for them."""
+        """Drop the fast paths of calls whose objects are gone."""
         self._short = tuple(w for w in self._short if getattr(w, "guest", ()) != name)
         if self._called_for == name:
             self.call_by(None)
@@ -443,7 +442,7 @@ class Jit(Inspected, Native):
             )
 
     def _in_use(self) -> list[Path]:
-        """The paths of the fast paths that calls try."""
+        """Return the paths of the fast paths that calls try."""
         ways = set(map(origin, self._short))
         shorts = (s for guest in (self._home, *self._guests) for s in guest.shorts.values())
         return [p for s in shorts if not ways.isdisjoint(s.ways) for p in s.paths]
@@ -500,11 +499,11 @@ class Jit(Inspected, Native):
             return path, path.feeds(call.leaves, call.positions, captures)
 
     def why_recompiled(self) -> str:
-        """What every trace of the function was made for, and how it differs from the one most like it before."""
+        """Return what every trace of the function was made for, and how it differs from the one most like it before."""
         return self._history.text()
 
     def cache_info(self) -> CacheInfo:
-        """How many programs and paths are kept, and how often the function was traced."""
+        """Return how many programs and paths are kept, and how often the function was traced."""
         return CacheInfo(*self._programs.count(), self._history.count)
 
     def clear_cache(self) -> None:
@@ -520,7 +519,7 @@ class Jit(Inspected, Native):
     # -- tracing
 
     def _trace(self, call: Call, found: Found) -> tuple[Traced, Outside]:
-        """Trace a call; the trace, and what stood outside before.
+        """Trace a call; return the trace, and the values outside before.
 
         Raises CallAgain where that showed what a search had missed, or what need not be looked at.
         """
@@ -563,7 +562,7 @@ class Jit(Inspected, Native):
             return traced, outside
 
     def _traced(self, call: Call, arguments: Sequence[Argument], outside: Outside) -> Traced:
-        """A trace. Raises CallAgain where it met tensors from outside that it has to know of beforehand."""
+        """Trace. Raises CallAgain where the trace met tensors from outside that it has to know of beforehand."""
         fixed = _alive(self._fixed)
         before = [t._data for t in fixed]
         try:
@@ -602,7 +601,7 @@ class Jit(Inspected, Native):
         self._guests.clear()
 
     def _may_be_idle(self, call: Call, captures: Captures) -> bool:
-        """Whether there is a program for such a call but for captured plain values, which it perhaps does not read."""
+        """Return whether such a call has a program but for captured plain values, which it perhaps does not read."""
         mode = get_mode()
         for program in self._programs:
             known, in_mode = program.key[1], program.key[-1] == (mode.grad, mode.floats)
@@ -611,7 +610,7 @@ class Jit(Inspected, Native):
         return False
 
     def _learn(self, reads: Reads | None, ran: Ran | None) -> None:
-        """Let what ran in a trace decide what counts. Raises CallAgain where that was not known."""
+        """Let the code that ran in a trace decide what counts. Raises CallAgain where that was not known."""
         if ran is not None and reads is not None and reads.cover(ran):
             return
         if ran is not None and len(self._reads) <= _READS:
@@ -625,7 +624,7 @@ class Jit(Inspected, Native):
         raise CallAgain
 
     def _path(self, traced: Traced, call: Call) -> Path:
-        """The program for a trace of a call."""
+        """Return the program for a trace of a call."""
         given = {}
         if self._donated:
             numbers = argument_numbers(call.structure, self._statics.parameters)
@@ -644,7 +643,7 @@ class Jit(Inspected, Native):
 
 @dataclass(frozen=True)
 class Options:
-    """What `jit` was told."""
+    """The options of `jit`."""
 
     static_argnums: int | Sequence[int] | None
     static_argnames: str | Sequence[str] | None
@@ -652,6 +651,16 @@ class Options:
     verify: bool
     reproducible: bool
     name: str | None
+
+
+def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
+    """The functions that take calls like this one: native code where that can, and Python for what it gives up."""
+    dispatch = dispatch_program(call, captures, paths)
+    if dispatch is None:
+        return ()
+    called = native.function(dispatch)
+    by_python = python.function(dispatch, is_awaited=called is None)
+    return (by_python,) if called is None else (called, by_python)
 
 
 def _alive(refs: Sequence[weakref.ref[Tensor]]) -> list[Tensor]:
@@ -681,7 +690,7 @@ def jit(
     reproducible: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The function, compiled: traced once for every kind of call, then run as native code.
+    """Compile a function: it is traced once for every kind of call, then runs as native code.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A traced function ready to run: where its inputs come from, where its outputs go."""
+"""Paths of programs: a traced function ready to run, with the sources of its inputs and the targets of its outputs."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ class Path:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known how the program runs, so that calls may be made to measure."""
+        """True where it is known how the program runs, so that calls may be made to measure."""
         return not isinstance(self.executor, Compiled) or self.executor.program.is_settled
 
     def feeds(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> list[Any]:
-        """The values of the inputs now: arrays, in the graph's order. Raises WriteError for an argument that it may
-        not write to.
+        """Return the present values of the inputs: arrays, in the graph's order. Raises WriteError for an argument that
+        it may not write to.
         """
         if not self.decisions:  # else it is not known yet whether the call takes this path
             self._check_writes(leaves, positions)
@@ -116,7 +116,7 @@ class Path:
     def tensors(
         self, feeds: Sequence[Any], leaves: Sequence[Any], positions: Sequence[int], captures: Captures
     ) -> list[Tensor]:
-        """The inputs as tensors that carry gradients, where they do."""
+        """Return the inputs as tensors that carry gradients, where they do."""
         out = []
         for feed, (kind, i) in zip(feeds, self.traced.sources, strict=True):
             owner = None
@@ -132,7 +132,7 @@ class Path:
         return out
 
     def grads_fit(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> bool:
-        """Whether there are gradients where, and only where, the trace looked and found some."""
+        """Return whether there are gradients where, and only where, the trace looked and found some."""
         for (kind, i), there in self.traced.grads_read:
             owner = self._tensor(kind.removesuffix(" gradient"), i, leaves, positions, captures)
             if (owner.grad is not None) is not there:
@@ -140,7 +140,7 @@ class Path:
         return True
 
     def recorded(self, compile_graph: CompileGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The outputs, recorded as results of one operation."""
+        """Return the outputs, recorded as results of one operation."""
         tracked = tuple(i for i, t in enumerate(inputs) if t.requires_grad)
         found = self.records.get(tracked)
         if found is None:
@@ -148,11 +148,11 @@ class Path:
         return found(inputs)
 
     def found(self, outputs: Sequence[Any]) -> tuple[bytes, ...]:
-        """The values of the decisions among the outputs, up to the first that this path does not take."""
+        """Return the values of the decisions among the outputs, up to the first that this path does not take."""
         return _until([outputs[g.output] for g in self.traced.guards], self.decisions)
 
     def found_first(self, feeds: Sequence[Any]) -> tuple[bytes, ...]:
-        """The same before anything else is run."""
+        """Return the values of the decisions before anything else is run."""
         return self.decisions if self.first is None else _until(self.first.run(feeds), self.decisions)
 
     def commit(
@@ -191,7 +191,7 @@ class Path:
         captures: Captures,
         old: list[Any],
     ) -> Iterator[Iterable[Call]]:
-        """The calls that give everything outside that the program writes to its new value, place by place."""
+        """Yield the calls that give everything outside that the program writes to its new value, place by place."""
         traced = self.traced
         for i, k, has_past in traced.cell_writes:
             old.append(captures.cells[i].get())
@@ -222,7 +222,7 @@ class Path:
             yield (write.write(captures, [self.shown(r, outputs, carried) for r in write.leaves]),)
 
     def turns(self, leaves: Sequence[Any], positions: Sequence[int], captures: Captures) -> tuple[Turn, ...]:
-        """What a run holds: the turns of all that it reads to write it."""
+        """Return the turns that a run holds: those of all that it reads in order to write it."""
         traced = self.traced
         arguments = sorted({*(w.number for w in traced.argument_writes), *(g.number for g in traced.argument_grads)})
         known = self._turns.get(captures)
@@ -238,12 +238,12 @@ class Path:
         return turns_of([*((turn.number, turn) for turn in known), *(((id(x),), None) for x in owners)])
 
     def stands(self, captures: Captures, stood: Mapping[tuple[int, Any], Any]) -> bool:
-        """Whether where a run writes there is what `stood` there, by holder and name, if somebody had looked."""
+        """Return whether the places that a run writes to still hold what `stood` there, by holder and name."""
         found = [write.place(captures) for write in self.traced.place_writes]
         return all(stood.get((id(p.holder), p.name), now) is now for p in found for now in (p.read(),))
 
     def _past(self, k: int, carried: Sequence[Tensor] | None) -> Any:
-        """The node of an output, where gradients flow back from it."""
+        """Return the node of an output, where gradients flow back from it."""
         return carried[k].node if carried is not None and k in self.traced.tracked else None
 
     def _check_writes(self, leaves: Sequence[Any], positions: Sequence[int]) -> None:
@@ -267,13 +267,13 @@ class Path:
         return leaf.owner if isinstance(leaf, DataView) else leaf
 
     def results(self, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
-        """What the function returns."""
+        """Return what the function returns."""
         found = [self.shown(r, outputs, carried) for r in self.traced.results]
         structure = self.traced.structure
         return found[0] if structure.kind is None else tree.unflatten(structure, found)
 
     def shown(self, result: Any, outputs: Sequence[Any], carried: Sequence[Tensor] | None) -> Any:
-        """A leaf of what is returned or kept; of `carried` tensors those that carry gradients are taken as they are."""
+        """Return a leaf of what is returned or kept; `carried` tensors that carry gradients are taken as they are."""
         if type(result) is Constant:
             # The caller may write into an array.
             return result.value.copy() if isinstance(result.value, np.ndarray) else result.value
@@ -288,7 +288,7 @@ class Path:
 
 
 def _are_looked_at(traced: Traced) -> bool:
-    """Whether pytrees are made of results by code of users', which is given them before they are there."""
+    """Return whether code of users' makes pytrees of results, which it is given before they are there."""
     waiting = [write.structure for write in traced.place_writes]
     while waiting:
         structure = waiting.pop()

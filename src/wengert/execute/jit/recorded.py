@@ -24,7 +24,7 @@ from .signature import as_array
 
 
 class CompiledOp(Op):
-    """The operation of a compiled program: `graph` is what it computes, node by node."""
+    """The operation of a compiled program; `graph` computes it node by node."""
 
     __slots__ = ("graph",)
 
@@ -59,7 +59,7 @@ class Recorded:
         self.op.graph = graph
 
     def __call__(self, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """Run on tensors; the outputs, recorded."""
+        """Run on tensors, and return the outputs, recorded."""
         outs = bind(self.op, inputs)
         return list(outs) if isinstance(outs, tuple) else [outs]
 
@@ -83,7 +83,7 @@ class Recorded:
         return grads
 
     def _derivative(self, present: Sequence[bool]) -> Callable[[list[Any], list[Any]], tuple[Any, ...]]:
-        """The function from inputs and present cotangents to gradients."""
+        """Return the function from inputs and present cotangents to gradients."""
 
         def derivative(xs: list[Any], cts: list[Any]) -> tuple[Any, ...]:
             def forward(*variables: Any) -> tuple[Any, ...]:

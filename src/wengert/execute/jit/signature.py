@@ -1,4 +1,4 @@
-"""What a call looks like: the arguments' leaves, which of them are inputs, and the key of the program that fits."""
+"""Signatures of calls: the arguments' leaves, which of them are inputs, and the key of the program that fits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAIN = 0x0001 | 0x0100
 
 
 def as_array(leaf: Any) -> Any:
-    """An argument as an array of a native dtype, aligned; a Python number in what Python computes in."""
+    """Return an argument as an aligned array of a native dtype; a Python number in Python's own dtype."""
     dtype = _PYTHON.get(type(leaf))
     if dtype is not None:
         return np.asarray(leaf, dtype)
@@ -59,40 +59,40 @@ class Call(NamedTuple):
 
 
 class CallAgain(BaseException):
-    """What is known of the function changed, so that the call is to be looked at again from the beginning.
+    """A signal: what is known of the function changed, so that the call is examined again from the beginning.
 
     No error: what catches errors in the traced function lets it pass.
     """
 
 
 class Raised(CallAgain):
-    """The function raised an error while it was traced: what it does before that is to be done."""
+    """A signal: the function raised an error while it was traced, and its effects before that are to be made."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 class Fix(CallAgain):
-    """Tensors from outside the function by whose values the program's shapes go: they are to be constants of it."""
+    """A signal: shapes depend on values of tensors from outside the function, which become constants."""
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self.tensors = tensors
 
 
 def is_owner(x: Any) -> bool:
-    """Whether an argument is an object that the function reads and writes, not a pytree of values."""
+    """Return whether an argument is an object that the function reads and writes, not a pytree of values."""
     kind = type(x)
     return hasattr(kind, "named_parameters") or hasattr(kind, "__jit_cells__")
 
 
 def is_searched(x: Any) -> bool:
-    """Whether an argument is an object that is only equal to itself: it is what can be reached from it."""
+    """Return whether an argument is an object equal only to itself: what it reaches is what it is."""
     own = getattr(type(x), "__hash__", None)
     return isinstance(x, FUNCTIONS) or (own == object.__hash__ and not isinstance(x, SCALARS))
 
 
 class Numbers:
-    """Which Python numbers among the arguments are inputs, by the leaf's index in a structure.
+    """The Python numbers among the arguments that are inputs, by the leaf's index in a structure.
 
     Floats and complex numbers are, unless tracing with them failed; an int is once it was seen to change.
     """
@@ -108,7 +108,7 @@ class Numbers:
         return (kind is float or kind is complex) and where not in self.fixed
 
     def notice(self, call: Call, others: Sequence[Call]) -> bool:
-        """Note ints that are not what they were in another call; whether any became an input."""
+        """Record ints that are not what they were in another call; return whether any became an input."""
         text = call.key[0]
         found = False
         for i, leaf in enumerate(call.leaves):
@@ -121,7 +121,7 @@ class Numbers:
         return found
 
     def failed(self, call: Call) -> bool:
-        """Tracing failed: whether to try again with the numbers that were inputs as parts of the program."""
+        """Record that tracing failed; return whether to try again with those numbers as parts of the program."""
         inputs = {(call.key[0], i) for i in call.positions if type(call.leaves[i]) in (int, float, complex)}
         if not inputs:  # they are not to blame
             self.fixed -= self._trial
@@ -130,12 +130,12 @@ class Numbers:
         return bool(inputs)
 
     def succeeded(self) -> None:
-        """Tracing went well: what was tried stays."""
+        """Record that tracing went well: what was tried stays."""
         self._trial = set()
 
 
 def take_apart(args: tuple[Any, ...], kwargs: dict[str, Any], static: Statics, numbers: Numbers, name: str) -> Call:
-    """A call's leaves and key. Raises DTypeError."""
+    """Return a call's leaves and key. Raises DTypeError."""
     args, kwargs = static.split(args, kwargs)
     leaves, structure = tree.flatten((args, kwargs), is_owner)
     text = repr(structure)
@@ -221,7 +221,7 @@ class Statics:
         return [p.name for p in (self._signature or {}).values() if p.kind in kinds]
 
     def split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments with the static ones wrapped."""
+        """Return the arguments with the static ones wrapped."""
         if not self.numbers and not self.names:
             return args, kwargs
         numbers = {n % len(args) if args and n < 0 else n for n in self.numbers}
@@ -254,7 +254,7 @@ class Static:
 
 
 def argument_numbers(structure: Structure, parameters: Sequence[str]) -> list[int]:
-    """For every leaf of a call, the number of the argument that it is part of; -1 for keywords without a number."""
+    """Return for every leaf of a call the number of its argument; -1 for keywords without a number."""
     positional, keywords = structure.children
     numbers = {name: i for i, name in enumerate(parameters)}
     found = [i for i, child in enumerate(positional.children) for _ in range(child.count)]
@@ -264,6 +264,7 @@ def argument_numbers(structure: Structure, parameters: Sequence[str]) -> list[in
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:
+    """Return an index or name, several of them, or None, as a tuple."""
     if value is None:
         return ()
     return (value,) if isinstance(value, (int, str)) else tuple(value)
@@ -274,7 +275,7 @@ def _name(fn: Any) -> str:
 
 
 def arrangement(call: Call) -> Callable[[dict[int, Any]], tuple[tuple[Any, ...], dict[str, Any]]]:
-    """The call's arguments again, with some leaves replaced."""
+    """Return the function that arranges the call's arguments again, with some leaves replaced."""
 
     def arrange(found: dict[int, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         filled: Sequence[Any] = [

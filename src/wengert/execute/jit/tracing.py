@@ -50,7 +50,7 @@ _open: list[tuple[int, Callable[[], object], Outside]] = []
 
 
 class Argument(NamedTuple):
-    """A leaf of the arguments that becomes an input: its value, and what it is to the program.
+    """A leaf of the arguments that becomes an input: its value, and its role in the program.
 
     `value` is an array, or None where only the spec is known. `owner` is the tensor itself.
     """
@@ -89,7 +89,7 @@ class Write(NamedTuple):
 
 
 class GradientWrite(NamedTuple):
-    """The same for its gradient; None: it has none afterwards."""
+    """A cell or an argument whose gradient a run writes: the output that has it, or None for no gradient."""
 
     number: int
     output: int | None
@@ -103,7 +103,7 @@ class FlagWrite(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where an input of the graph comes from: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
+    """A source of an input of the graph: `kind` "argument", "cell", "argument gradient" or "cell gradient"."""
 
     kind: str
     number: int
@@ -136,7 +136,7 @@ class Traced(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether a run only reads its arguments, and writes at most the values and gradients of cells."""
+        """True where a run only reads its arguments, and writes at most the values and gradients of cells."""
         writes = self.argument_writes or self.argument_grads or self.place_writes or self.flag_writes
         pasts = any(w.has_past for w in self.cell_writes)
         return not (writes or pasts or any(type(r) is NewLeaf for r in self.results))
@@ -162,12 +162,12 @@ class NewLeaf(NamedTuple):
 
 
 def output_of(result: Any) -> int | None:
-    """The number of the output that a result is, None for a constant."""
+    """Return the number of the output that a result is, None for a constant."""
     return None if type(result) is Constant else result if type(result) is int else result.output
 
 
 class Recorder(Capture):
-    """What looks on during a trace: takes decisions by value, notes tensors from outside."""
+    """An observer of a trace: it takes decisions by value and records tensors from outside."""
 
     __slots__ = (
         "name", "captures", "values", "decisions", "asked", "met", "written", "consumed", "effects", "undo", "stores"
@@ -189,7 +189,7 @@ class Recorder(Capture):
         self.effects: list[Tensor] = []
 
     def hold(self, input: Tensor, owner: Tensor | None, value: Any) -> None:
-        """An input that stands for a value, or for one that is not known; of a transform's variable it is one too."""
+        """Record an input that stands for a value, known or not; of a transform's variable it is one too."""
         assert input.node is not None
         if value is not None:
             self.values.known[input.node] = value
@@ -260,11 +260,11 @@ class Recorder(Capture):
         self.written[id(x)] = weakref.ref(x)
 
     def stored(self) -> list[Call]:
-        """The calls that give such tensors their values again, those too that are written to later."""
+        """Return the calls that give such tensors their values again, those too that are written to later."""
         return [call for store in self.stores for call in store.calls]
 
     def untracked(self, captures: Captures) -> list[Tensor]:
-        """Tensors that the program met, that outlive it, and that the search had not found: state all the same.
+        """Return untracked captures: tensors that the program met, that outlive it, and that the search had not found.
 
         What the trace itself made and kept does not outlive it: the record lets go of it first, then the garbage
         collector does, which nothing waits for where no such tensor is left.
@@ -279,7 +279,7 @@ class Recorder(Capture):
 
 
 class _Held(NamedTuple):
-    """A cell or an argument during a trace: the input that stands there; its tensor and that one's gradient, if any.
+    """A cell or an argument during a trace: the input in its place, its tensor, and that tensor's gradient, if any.
 
     `collects` says whether the tensor collected gradients on entry.
     """
@@ -315,7 +315,7 @@ def run_trace(
     arguments: Sequence[Argument],
     outside: Outside,
 ) -> tuple[Traced, list[Tensor]]:
-    """Run `fn` on abstract tensors, with abstract tensors in all cells around it; those are put back after.
+    """Run `fn` on abstract tensors, with abstract tensors in all captured cells; those are put back after.
 
     `outside` is what stood around it before. `arrange` gives the call's arguments, with those of some positions
     replaced. Returns the trace, and tensors with values that turned up in it although nothing leads to them from the
@@ -379,7 +379,7 @@ def _hold_cell(cell: Cell, captures: Captures, recorder: Recorder) -> _Held:
 def _hold_arguments(
     arguments: Sequence[Argument], captures: Captures, held_cells: Sequence[_Held], recorder: Recorder
 ) -> list[_Held]:
-    """What stands for each argument: one thing for a tensor that is given twice, or also found outside."""
+    """Return the stand-in for each argument: one for a tensor that is given twice, or also found outside."""
     same = {id(h.tensor): h for h in held_cells if h.tensor is not None}
     # Other names of tensors come last: the tensor itself is what collects gradients, if it is there.
     order = sorted(range(len(arguments)), key=lambda i: isinstance(arguments[i].owner, DataView))
@@ -397,7 +397,7 @@ def _hold_arguments(
 
 
 def _given(a: Argument, held: _Held) -> Tensor | None:
-    """What the function is given for an argument."""
+    """Return what the function is given for an argument."""
     return data_view(held.tensor) if isinstance(a.owner, DataView) and held.tensor is not None else held.tensor
 
 
@@ -579,7 +579,7 @@ def _collects(t: Tensor | None) -> bool:
 
 
 def _check_tracked(name: str, tracked: Iterable[Node], own: set[int]) -> None:
-    """Refuse results that gradients flow back from over what the compiled gradient would not know of."""
+    """Refuse results whose gradients would flow through nodes that the compiled gradient does not know."""
     nodes = list(tracked)
     refuse_hooks(nodes, name)
     for node in reachable(nodes):
@@ -600,7 +600,7 @@ def _cast(t: Tensor, dtype: Any) -> Tensor:
 
 
 def _gradients(held_all: Sequence[_Held], outs: _Outputs) -> tuple[GradientWrite, ...]:
-    """What backward passes left in the `.grad` of leaves."""
+    """Return what backward passes left in the `.grad` of leaves."""
     found = []
     for i, held in enumerate(held_all):
         gradient = held.grad

@@ -1,4 +1,4 @@
-"""The value of an abstract tensor, computed on demand from the values of a trace's inputs."""
+"""Values of abstract tensors, computed on demand from the values of a trace's inputs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ...core.tensor import ALIAS, LEAF, Tensor
 
 
 class Unknown(Exception):
-    """A value that depends on something that has none (the argument of an inner trace)."""
+    """An error: a value depends on something that has none (the argument of an inner trace)."""
 
 
 class Values:
-    """Values of recorded nodes, each computed once."""
+    """The values of recorded nodes, each computed once."""
 
     def __init__(self) -> None:
         self.known: dict[Node, Any] = {}
 
     def of(self, root: Node) -> Any:
-        """The value of a node. Raises Unknown."""
+        """Return the value of a node. Raises Unknown."""
         stack = [root]
         known = self.known
         while stack:
@@ -40,7 +40,7 @@ class Values:
         return known[root]
 
     def can_be_known(self, root: Node) -> bool:
-        """Whether a node depends on nothing but what has a value."""
+        """Return whether a node depends only on nodes that have values."""
         seen = {root}
         stack = [root]
         while stack:
@@ -55,7 +55,7 @@ class Values:
         return True
 
     def ends(self, root: Node) -> set[Node]:
-        """The inputs that a node's value depends on."""
+        """Return the inputs that a node's value depends on."""
         ends: set[Node] = set()
         seen = {root}
         stack = [root]
@@ -98,7 +98,7 @@ class Values:
 
 
 def _needed(node: Node) -> list[Node]:
-    """The nodes whose values a node's own is computed from."""
+    """Return the nodes whose values a node's own is computed from."""
     values = node.saved if type(node.saved) is Mixed else ()
     found = []
     for i, entry in enumerate(node.inputs):

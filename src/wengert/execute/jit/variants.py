@@ -1,4 +1,4 @@
-"""The programs of one function: found by what a call looks like, kept as long as they are used."""
+"""The programs of one function: found by the signature of a call, kept as long as they are used."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ MOST = 1 << 20
 _REMEMBERED = 1 << 14
 
 # What kind of call a program is for: what traces read (None: all that could be reached), the call's key, that of its
-# surroundings, ...
+# captured state, ...
 Key = tuple[Any, ...]
 
 
 class _Fork:
-    """Where the paths of a program part: by the value of the next decision. `path` is the longest from here on."""
+    """A fork of a program's paths: by the value of the next decision. `path` is the longest from here on."""
 
     __slots__ = ("after", "path")
 
@@ -44,7 +44,7 @@ class _Fork:
 
 
 class Program:
-    """What calls of one kind run: a path for every path that their decisions have taken so far."""
+    """The program of calls of one kind: a path for every sequence of decisions that they have taken so far."""
 
     __slots__ = ("key", "call", "paths", "_forks", "warned")
 
@@ -57,7 +57,7 @@ class Program:
 
     @property
     def reads(self) -> Reads | None:
-        """What the traces that it is made of have read, where that is known."""
+        """The reads of the traces that it is made of, where they are known."""
         found: Reads | None = self.key[0]
         return found
 
@@ -76,16 +76,16 @@ class Program:
             self._forks.setdefault(other.traced.grads_read, _Fork()).add(other)
 
     def fitting(self, call: Call, captures: Captures) -> list[_Fork]:
-        """The paths that find gradients where, and only where, there are some now."""
+        """Return the paths that find gradients where, and only where, there are some now."""
         return [f for f in self._forks.values() if f.path and f.path.grads_fit(call.leaves, call.positions, captures)]
 
     def latest(self, forks: Sequence[_Fork]) -> Path | None:
-        """The path of these that was taken last."""
+        """Return the path of these that was taken last."""
         kinds = [f.path.traced.grads_read for f in forks if f.path]
         return next((p for p in reversed(self.paths) if p.traced.grads_read in kinds), None)
 
     def along(self, forks: Iterable[_Fork], decisions: Sequence[bytes]) -> Path | None:
-        """A path of these whose decisions begin so: the longest, which shows where it ends."""
+        """Return the longest path of these whose decisions begin so; its decisions show where it ends."""
         found = []
         for start in forks:
             fork: _Fork | None = start
@@ -121,14 +121,14 @@ class Programs:
         return None
 
     def use(self, program: Program, path: Path) -> None:
-        """Note that a path was taken, if it is still kept."""
+        """Record that a path was taken, if it is still kept."""
         program = self._order.get(path, program)
         if path in self._order and next(reversed(self._order)) is not path:
             self._order[path] = self._order.pop(path)
             program.use(path)
 
     def add(self, program: Program, path: Path, in_use: Callable[[], Iterable[Path]] = tuple) -> set[Path]:
-        """Keep a path; those that are forgotten for it. What is `in_use` counts as just used."""
+        """Keep a path, and return those that are forgotten for it. What is `in_use` counts as just used."""
         known = self.find(program.key, program.call)
         if known is None:
             self._by_key.setdefault(program.key, []).append(program)
@@ -169,12 +169,12 @@ class Programs:
                 del self._by_key[program.key]
 
     def keep_reads(self, kept: Sequence[Reads | None]) -> None:
-        """Forget all that is not of these."""
+        """Forget all programs that are not of these reads."""
         for path in [p for p, program in self._order.items() if program.reads not in kept]:
             self.forget(path)
 
     def count(self) -> tuple[int, int]:
-        """How many programs and paths there are."""
+        """Return how many programs and paths there are."""
         return sum(map(len, self._by_key.values())), len(self._order)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""Native code and the interpreter side by side: `wg.jit(f, verify=True)`."""
+"""Verification: native code and the interpreter side by side, as `wg.jit(f, verify=True)`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEP_LIMIT = 16.0
 
 
 def verified(graph: Graph, donated: Sequence[bool] | None = None) -> Verified:
-    """The graph as native code that is looked after; what is computed twice needs its inputs twice."""
+    """Return the graph as native code that is verified; it computes everything twice, on inputs of its own."""
     return Verified(graph)
 
 
@@ -40,7 +40,7 @@ class Verified:
         return getattr(self.native, name)
 
     def run(self, arrays: Sequence[Any]) -> list[Any]:
-        """The native outputs, compared. Raises GraphError naming the first node that differs."""
+        """Return the native outputs, compared. Raises GraphError naming the first node that differs."""
         found = self.native.run(arrays)
         expected = run(self.graph, arrays)
         for node, a, b in zip(self.graph.outputs, found, expected, strict=True):
@@ -49,7 +49,7 @@ class Verified:
         return found
 
     def run_at_once(self, arrays: Sequence[Any], commit: Commit) -> list[Any]:
-        """The same, given to `commit` when they have been compared."""
+        """Run, and give the outputs to `commit` when they have been compared."""
         found = self.run(arrays)
         commit(found, ())
         return found
@@ -89,7 +89,7 @@ def _differ(graph: Graph, node: Node, apart: float, mend: str) -> None:
 
 
 def distance(a: Any, b: Any) -> float:
-    """How far two arrays lie apart: in ulp of the largest element of the second; infinite where one is not finite."""
+    """Return how far two arrays differ, in ulp of the second's largest element; infinite where one is not finite."""
     a, b = np.asarray(a), np.asarray(b)
     if a.size == 0:
         return 0.0

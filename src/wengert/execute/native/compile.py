@@ -1,4 +1,4 @@
-"""From a graph to a program that runs."""
+"""Compilation of a graph to a program that runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .run.timeline import NativeTrace
 
 
 class _Made(NamedTuple):
-    """A plan, and how it was made."""
+    """A plan, together with the graph and the grouping that it was made from."""
 
     optimized: Graph
     origins: Origins
@@ -59,14 +59,14 @@ class Compiled:
         self._plan = found if found is not None else self._made.plan
 
     def _kept(self) -> Plan | None:
-        """The plan that is kept on disk."""
+        """Return the plan that is kept on disk."""
         contents = cache.load_plan(self._name.name) if self._name is not None else None
         if self._name is None or contents is None:
             return None
         return load(contents, self._name.constants, lambda keys: kept_kernels(keys, self.target))
 
     def _keep(self, plan: Plan) -> None:
-        """Keep the plan on disk, its buffers having their places."""
+        """Keep the plan on disk once its buffers have their places."""
         if self._name is not None and not self.is_kept:
             with suppress(Unwritable):
                 cache.keep_plan(self._name.name, dump(plan, self._name.constants))
@@ -81,7 +81,7 @@ class Compiled:
 
     @cached_property
     def plan(self) -> Plan:
-        """The steps; every buffer has its place."""
+        """The steps, in which every buffer has its place."""
         if self.is_kept:
             for step, made in zip(self._plan.steps, self._made.plan.steps, strict=True):
                 step.nodes = made.nodes
@@ -96,7 +96,7 @@ class Compiled:
 
     @property
     def _placed(self) -> Plan:
-        """The plan as it is run; of another processor's nothing has a place."""
+        """The plan as it is run; a plan for another processor has no places."""
         return self.program.plan if self.target == machine.host() else self._plan
 
     @property
@@ -106,22 +106,22 @@ class Compiled:
 
     @property
     def grouping(self) -> Grouping:
-        """Which nodes of `optimized` share a kernel."""
+        """The groups of nodes of `optimized` that share a kernel."""
         return self._made.grouping
 
     def __str__(self) -> str:
         return str(self.plan)
 
     def run(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> list[Any]:
-        """The outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
+        """Return the outputs for arrays of the inputs' shapes and dtypes, contiguous and in native byte order."""
         return self.program.run(inputs, outputs)
 
     def run_at_once(self, inputs: Sequence[Any], commit: Commit) -> list[Any]:
-        """Run as in `run`, and have `commit` do what is done with the results, as a whole or not at all."""
+        """Run as `run` does, and let `commit` consume the results, as a whole or not at all."""
         return self.program.run_at_once(inputs, commit)
 
     def trace(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> NativeTrace:
-        """Run once more as in `run`, and say who ran which part of it, when; no input is written into."""
+        """Run as `run` does and return which thread ran which part, and when; no input is written to."""
         return self.program.trace(inputs, outputs)
 
     @property
@@ -131,24 +131,24 @@ class Compiled:
 
     @property
     def memory(self) -> report.Memory:
-        """Bytes of a run, known before it."""
+        """The bytes that a run needs, known before it."""
         return report.memory(self._placed, threads.get_num_threads())
 
     @property
     def cost(self) -> report.Cost:
-        """The plan's work."""
+        """The operations and the bytes moved of the whole plan."""
         return report.cost(self._plan)
 
     def history(self, node: Node) -> list[tuple[str, Node]]:
-        """The rewrites behind a node of `optimized`, the last first: (which, the node before it)."""
+        """Return the rewrites behind a node of `optimized`, the last first: (rule, the node before it)."""
         return self._made.origins.history(node)
 
     def ancestors(self, node: Node) -> list[Node]:
-        """The nodes of `graph` that a node of `optimized` comes from."""
+        """Return the nodes of `graph` that a node of `optimized` comes from."""
         return self._made.origins.ancestors(node)
 
     def why_not_fused(self, a: Node, b: Node) -> str | None:
-        """Why two nodes of `optimized` are not computed in one kernel; None where they are."""
+        """Return why two nodes of `optimized` are not computed in one kernel; None where they are."""
         return self.grouping.why_not_fused(a, b)
 
     @property

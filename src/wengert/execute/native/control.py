@@ -1,13 +1,13 @@
-"""Control flow inside plans: loops and branches, whose graphs become steps of the program around them.
+"""Control flow inside plans: loops and branches whose bodies become steps of the enclosing program.
 
-The driver jumps (:class:`~wengert.execute.native.plan.plan.Jump`), so that no turn of a loop goes through
+The driver jumps (:class:`~wengert.execute.native.plan.plan.Jump`), so that no iteration of a loop goes through
 Python, and the steps of a body are shared out as any others are. The memory of a body is used again
-in every turn.
+in every iteration.
 
 - The state of a loop lies in memory of its own. What a body computes is written there in place
   where the old value is read no more (as donated inputs are), and copied there otherwise.
 - The rows of sequences that a scan takes and gives are *windows*: entries of the table of addresses
-  that a small kernel moves on by a row each turn. Nothing is copied for them, and a body's last
+  that a small kernel moves on by a row each iteration. Nothing is copied for them, and a body's last
   kernel writes its row where it belongs.
 """
 
@@ -34,7 +34,7 @@ from .rewrite.canonical import canonical
 from .rewrite.checks import checked
 from .rewrite.small_products import TINY
 
-# More turns than any loop has.
+# More iterations than any loop has.
 _ENDLESS = np.iinfo(np.int64).max
 
 
@@ -42,14 +42,14 @@ _ENDLESS = np.iinfo(np.int64).max
 
 
 def _entry(b: Builder, at: Value) -> Value:
-    """Where the table keeps the address that the record's word `at` names."""
+    """Return the place in the table of addresses of the entry that the record's word `at` names."""
     return b.offset(b.ptrs, b.load(I64, b.offset(b.rec, at, I64)), PTR)
 
 
 def _begin(b: Builder) -> None:
-    """Before a scan: turns left, and windows at their first rows.
+    """Write the kernel before a scan: set the iterations left, and move windows to their first rows.
 
-    Record: the counter, the turns, the number of windows; for each its buffer and where it begins.
+    Record: the counter, the iterations, the number of windows; for each its buffer and where it begins.
     """
     b.store(b.word(2), b.buffer(0))
     with b.loop(0, b.word(3)) as loop:
@@ -59,8 +59,8 @@ def _begin(b: Builder) -> None:
         b.store(b.offset(source, start, I8), _entry(b, at))
 
 
-def _turn(b: Builder) -> None:
-    """After a turn of a scan: one less is left, and windows move on.
+def _iterate(b: Builder) -> None:
+    """Write the kernel after an iteration of a scan: count it, and move the windows on.
 
     Record: the counter, the number of windows; for each its buffer and the bytes of a row.
     """
@@ -74,16 +74,16 @@ def _turn(b: Builder) -> None:
 
 
 def _begin_some(b: Builder) -> None:
-    """Before a scan over the first rows: turns left, windows at the rows to begin with, whether there is no turn.
+    """Write the kernel before a scan over the first rows: set the iterations, the windows, and the flag of none.
 
-    Record: the counter, the turns that are asked for, the rows that there are, the word that is 1 where
+    Record: the counter, the iterations that are asked for, the rows that there are, the word that is 1 where
     none is asked for, the number of windows; for each its buffer, where the first row is, and by how
-    many bytes the row to begin with is further on for every turn after the first.
+    many bytes the row to begin with is further on for every iteration after the first.
     """
-    turns = b.imax(b.imin(b.load(I64, b.buffer(2)), b.word(4)), b.index(0))
-    b.store(turns, b.buffer(0))
-    b.store(b.cast("zext", b.icmp("eq", turns, b.index(0)), I64), b.buffer(5))
-    others = b.sub(turns, b.index(1))
+    iterations = b.imax(b.imin(b.load(I64, b.buffer(2)), b.word(4)), b.index(0))
+    b.store(iterations, b.buffer(0))
+    b.store(b.cast("zext", b.icmp("eq", iterations, b.index(0)), I64), b.buffer(5))
+    others = b.sub(iterations, b.index(1))
     with b.loop(0, b.word(7)) as loop:
         at = b.add(b.mul(loop.index, b.index(5)), b.index(8))
         source = b.load(PTR, _entry(b, b.add(at, b.index(2))))
@@ -92,13 +92,13 @@ def _begin_some(b: Builder) -> None:
         b.store(b.offset(source, b.add(start, b.mul(others, by)), I8), _entry(b, at))
 
 
-def _turns(b: Builder) -> None:
-    """After a loop: how many turns it took. Record: the turns, the counter, the turns at most."""
+def _count_iterations(b: Builder) -> None:
+    """Write the kernel after a loop that counts its iterations. Record: the count, the counter, the maximum."""
     b.store(b.sub(b.word(4), b.load(I64, b.buffer(2))), b.buffer(0))
 
 
 def _clear(b: Builder) -> None:
-    """Zeros for rows that no turn wrote. Record: rows, their number, a row's bytes, how many are written and read."""
+    """Zero the rows that no iteration wrote. Record: rows, their number, a row's bytes, those written and read."""
     rows, count, size = b.buffer(0), b.word(2), b.word(3)
     written = b.imax(b.imin(b.load(I64, b.buffer(4)), count), b.index(0))
     read = b.imin(b.load(I64, b.buffer(6)), count)
@@ -107,13 +107,13 @@ def _clear(b: Builder) -> None:
 
 
 def _negated(b: Builder) -> None:
-    """Record: a boolean, and the word that is 1 where it is false."""
+    """Write the kernel of a negation. Record: a boolean, and the word that becomes 1 where it is false."""
     false = b.icmp("eq", b.load(I8, b.buffer(0)), b.const(I8, 0))
     b.store(b.cast("zext", false, I64), b.buffer(2))
 
 
 def _others(b: Builder) -> None:
-    """Record: an index, words, their number; every word is 1 but the one of the index (or the nearest), 0."""
+    """Mark the branches that are not taken: every word becomes 1 but the index's. Record: an index, words, count."""
     last = b.sub(b.word(4), b.index(1))
     index = b.imin(b.imax(b.load(I64, b.buffer(0)), b.index(0)), last)
     words = b.buffer(2)
@@ -132,14 +132,14 @@ def _kernel(low: Lowering, build: Any) -> Kernel:
 def _body(
     low: Lowering, graph: Graph, given: Sequence[View], overwritten: int = 0, places: Sequence[View | None] = ()
 ) -> list[View]:
-    """Add the steps of a graph inside; its first inputs' memory, `overwritten` of them, may be written to."""
+    """Add the steps of an inner graph; the memory of its first `overwritten` inputs may be written to."""
     donated = [i < overwritten for i in range(len(graph.inputs))]
     extended, checks = checked(canonical(graph))
     return GraphLowering(extended, low.target, donated, low, given, places, checks).results()
 
 
 def _put(low: Lowering, values: Sequence[View], targets: Sequence[View], node: Node) -> None:
-    """All values into their places at once: one that lies in another's place is copied out of there first."""
+    """Copy values to their places at once: one that lies in another's place is copied out of there first."""
     buffers = {t.buffer for t in targets}
     moves = [(v, t) for v, t in zip(values, targets, strict=True) if v != t]
     safe = [(low.copy(v) if v.buffer in buffers else v, t) for v, t in moves]
@@ -148,17 +148,17 @@ def _put(low: Lowering, values: Sequence[View], targets: Sequence[View], node: N
 
 
 def _operands(low: Lowering, node: Node, graph: Graph, first: int = 0) -> list[View]:
-    """The arrays of a node's inputs from `first` on, which are those of its graph."""
+    """Return the arrays of a node's inputs from `first` on, which are those of its graph."""
     return [operand(low, e, n.spec.dtype) for e, n in zip(node.inputs[first:], graph.inputs, strict=True)]
 
 
 def _fresh(low: Lowering, graph: Graph, count: int) -> list[View]:
-    """Memory for the first `count` results of a graph."""
+    """Return new memory for the first `count` results of a graph."""
     return [low.temp(n.spec.shape, n.spec.dtype) for n in graph.outputs[:count]]
 
 
 def _window(low: Lowering, rows: View, reverse: bool) -> tuple[View, View, int]:
-    """A window of one row of an array: it, the row where it begins, and the bytes to the next one."""
+    """Return a window of one row of an array, the row where it begins, and the bytes to the next row."""
     length, *shape = rows.shape
     step = rows.strides[0]
     first = rows._replace(
@@ -171,7 +171,7 @@ def _window(low: Lowering, rows: View, reverse: bool) -> tuple[View, View, int]:
 
 
 def _well_laid(low: Lowering, x: View) -> View:
-    """What every turn reads: a matrix laid as kernels read it from where it lies, which costs one copy for all turns.
+    """Return an array that every iteration reads, laid out as kernels read it best: one copy for all iterations.
 
     Those of products take rows; loops run along the columns where these are few.
     """
@@ -183,7 +183,7 @@ def _well_laid(low: Lowering, x: View) -> View:
 
 
 class _Windows:
-    """The windows of a loop: those of the arrays whose rows it takes, and of those that it makes."""
+    """The windows of a loop: onto the arrays whose rows it reads, and onto those whose rows it makes."""
 
     def __init__(self, low: Lowering, taken: Sequence[View], made: Sequence[View], reverse: bool = False) -> None:
         self._reverse = reverse
@@ -192,32 +192,32 @@ class _Windows:
         self.made = [w for w, _, _ in self._all[len(taken) :]]
         self.whole = [first for _, first, _ in self._all]
 
-    def begin(self, low: Lowering, node: Node, left: View, turns: int) -> None:
-        """A step that sets them, and the turns that are left."""
-        words: list[int | View] = [left, turns, len(self._all)]
+    def begin(self, low: Lowering, node: Node, left: View, iterations: int) -> None:
+        """Add the step that sets the windows, and the iterations that are left."""
+        words: list[int | View] = [left, iterations, len(self._all)]
         for window, first, _ in self._all:
             words += [window, first]
         label = f"begin {node.op.name}"
         low.step(_kernel(low, _begin), words, reads=[], writes=[left, *self.whole], nodes=[node], label=label)
 
-    def begin_some(self, low: Lowering, node: Node, left: View, turns: View, length: int, none: View) -> None:
-        """A step that sets them for the first rows, and the turns that are left."""
-        words: list[int | View] = [left, turns, length, none, len(self._all)]
+    def begin_some(self, low: Lowering, node: Node, left: View, iterations: View, length: int, none: View) -> None:
+        """Add the step that sets the windows to the first rows, and the iterations that are left."""
+        words: list[int | View] = [left, iterations, length, none, len(self._all)]
         for window, first, move in self._all:
             if self._reverse:
                 first = first._replace(offset=first.offset + move // first.dtype.itemsize * (length - 1))
             words += [window, first, -move if self._reverse else 0]
         writes = [left, none, *self.whole]
         label = f"begin {node.op.name}"
-        low.step(_kernel(low, _begin_some), words, reads=[turns], writes=writes, nodes=[node], label=label)
+        low.step(_kernel(low, _begin_some), words, reads=[iterations], writes=writes, nodes=[node], label=label)
 
-    def turn(self, low: Lowering, node: Node, left: View) -> None:
-        """A step that moves them on, and counts the turn."""
+    def advance(self, low: Lowering, node: Node, left: View) -> None:
+        """Add the step that moves the windows on, and counts the iteration."""
         words: list[int | View] = [left, len(self._all)]
         for window, _, move in self._all:
             words += [window, move]
-        label = f"turn of {node.op.name}"
-        low.step(_kernel(low, _turn), words, reads=self.whole, writes=[left], nodes=[node], label=label)
+        label = f"iteration of {node.op.name}"
+        low.step(_kernel(low, _iterate), words, reads=self.whole, writes=[left], nodes=[node], label=label)
 
 
 @lowers("scan", "partial_scan")
@@ -225,7 +225,7 @@ def _scan(low: Lowering, node: Node) -> tuple[View, ...]:
     body, carries, sequences = (node.attrs[k] for k in ("body", "carries", "sequences"))
     length, reverse = node.attrs["length"], node.attrs["reverse"]
     is_partial = node.op.name == "partial_scan"
-    turns = operand(low, node.inputs[0], np.int64) if is_partial else None
+    iterations = operand(low, node.inputs[0], np.int64) if is_partial else None
     inputs = node.inputs[1:] if is_partial else node.inputs
     # Rows are taken from what a node's inputs are, not from what the body's are.
     given = [low.view(e) if isinstance(e, Node) else operand(low, e, n.spec.dtype) for e, n in zip(inputs, body.inputs)]
@@ -238,24 +238,24 @@ def _scan(low: Lowering, node: Node) -> tuple[View, ...]:
     shared = [_well_laid(low, x) for x in given[carries + sequences :]]
     left = low.temp((), np.int64)
     stop = low.temp((), np.int64)
-    none = Jump("no turn of partial_scan", stop)
-    if turns is None:
+    none = Jump("no iteration of partial_scan", stop)
+    if iterations is None:
         windows.begin(low, node, left, length)
     else:
         for e in inputs[carries : carries + sequences]:
-            _clear_before(low, e, turns, node)
-        windows.begin_some(low, node, left, turns, length, stop)
+            _clear_before(low, e, iterations, node)
+        windows.begin_some(low, node, left, iterations, length, stop)
         low.step(none, [], reads=[stop], writes=[], nodes=[node])
     first_step = len(low.plan.steps)
     found = _body(low, body, [*state, *windows.taken, *shared], carries, [*[None] * carries, *windows.made])
     _put(low, found[carries:], windows.made, node)
     _put(low, found[:carries], state, node)
-    windows.turn(low, node, left)
-    low.step(Jump(f"next turn of {node.op.name}", left, first_step), [], reads=[left], writes=[], nodes=[node])
+    windows.advance(low, node, left)
+    low.step(Jump(f"next iteration of {node.op.name}", left, first_step), [], reads=[left], writes=[], nodes=[node])
     low.plan.loops.append((first_step, len(low.plan.steps) - 1))
     none.target = len(low.plan.steps)
-    if turns is not None:
-        _clear_after(low, node, results, turns, length)
+    if iterations is not None:
+        _clear_after(low, node, results, iterations, length)
     return (*state, *results)
 
 
@@ -270,12 +270,12 @@ def _while(low: Lowering, node: Node) -> tuple[View, ...] | None:
     state = _fresh(low, body, carries)
     results = [low.temp(s.shape, s.dtype) for s in specs_of(node)[carries : len(body.outputs)]]
     _put(low, given[:carries], state, node)
-    turns = low.temp((), np.int64)
+    iterations = low.temp((), np.int64)
     left, stop = low.temp((), np.int64), low.temp((), np.int64)
     end = Jump("end of while_loop", stop)
     if most is not None and most <= 0:
-        copy_step(low, low.number(0, np.int64), turns, nodes=[node])
-        return (*state, *results, turns) if len(body.outputs) > carries else tuple(state)
+        copy_step(low, low.number(0, np.int64), iterations, nodes=[node])
+        return (*state, *results, iterations) if len(body.outputs) > carries else tuple(state)
     windows = _Windows(low, [], results if most is not None else [])
     if most is not None:
         windows.begin(low, node, left, most)
@@ -288,28 +288,35 @@ def _while(low: Lowering, node: Node) -> tuple[View, ...] | None:
     _put(low, found[carries:], windows.made, node)
     _put(low, found[:carries], state, node)
     if most is None:
-        low.step(Jump("next turn of while_loop", None, first_step), [], reads=[], writes=[], nodes=[node])
+        low.step(Jump("next iteration of while_loop", None, first_step), [], reads=[], writes=[], nodes=[node])
     else:
-        windows.turn(low, node, left)
-        low.step(Jump("next turn of while_loop", left, first_step), [], reads=[left], writes=[], nodes=[node])
+        windows.advance(low, node, left)
+        low.step(Jump("next iteration of while_loop", left, first_step), [], reads=[left], writes=[], nodes=[node])
     low.plan.loops.append((first_step, len(low.plan.steps) - 1))
     end.target = len(low.plan.steps)
     if not results or most is None:
         return tuple(state)
-    low.step(_kernel(low, _turns), [turns, left, most], reads=[left], writes=[turns], nodes=[node], label="turns")
-    _clear_after(low, node, results, turns, most)
-    return (*state, *results, turns)
+    low.step(
+        _kernel(low, _count_iterations),
+        [iterations, left, most],
+        reads=[left],
+        writes=[iterations],
+        nodes=[node],
+        label="iterations",
+    )
+    _clear_after(low, node, results, iterations, most)
+    return (*state, *results, iterations)
 
 
-# -- rows of turns that there were not
+# -- rows of iterations that there were not
 #
-# They are zeros. A loop has room for many turns and mostly takes few, so zeros are only written where
+# They are zeros. A loop has room for many iterations and mostly takes few, so zeros are only written where
 # something looks: before a scan over the first rows those that it is going to read, after the loop
 # where anything else reads the array.
 
 
 def _is_read_in_full(low: Lowering, rows: Node, axis: int = 0) -> bool:
-    """Whether anything but scans over first rows reads what a loop made; the rows are along `axis`."""
+    """Return whether anything but scans over first rows reads what a loop made; the rows are along `axis`."""
     assert isinstance(low, GraphLowering)
     if rows in low.graph.outputs:
         return True
@@ -332,7 +339,7 @@ def _takes_first_rows(reader: Node, rows: Node) -> bool:
 
 
 def _maker(rows: Any) -> Node | None:
-    """The result of a loop whose rows these are, in whatever order the axes after the first."""
+    """Return the loop's result that these rows are, whatever the order of the axes after the first; else None."""
     axis = 0
     while isinstance(rows, Node) and rows.op.name == "permute":
         axis = rows.attrs["axes"][axis] % rows.spec.ndim
@@ -347,18 +354,18 @@ def _add_clear(low: Lowering, rows: View, written: View, read: View, node: Node,
     low.step(_kernel(low, _clear), words, reads=[written, read], writes=[rows], nodes=[node], label=label)
 
 
-def _clear_after(low: Lowering, node: Node, results: Sequence[View], turns: View, length: int) -> None:
-    """Where what a loop made is read in full, zeros for the turns that there were not."""
+def _clear_after(low: Lowering, node: Node, results: Sequence[View], iterations: View, length: int) -> None:
+    """Add zeros for the iterations that did not happen, where what a loop made is read in full."""
     assert isinstance(low, GraphLowering)
     first = node.attrs["carries"]
     for made in low.graph.consumers(node):
         at = made.attrs["index"] - first if made.op is OUTPUT else -1
         if 0 <= at < len(results) and _is_read_in_full(low, made):
-            _add_clear(low, results[at], turns, low.number(length, np.int64), node, "rows of no turn")
+            _add_clear(low, results[at], iterations, low.number(length, np.int64), node, "rows of no iteration")
 
 
-def _clear_before(low: Lowering, rows: Any, turns: View, node: Node) -> None:
-    """Zeros for those rows that a scan over the first ones reads, and the loop that made them had no turns for."""
+def _clear_before(low: Lowering, rows: Any, iterations: View, node: Node) -> None:
+    """Add zeros for rows that a scan over first rows reads, and that the loop before it did not reach."""
     result = _maker(rows)
     if result is None or _is_read_in_full(low, result):
         return
@@ -371,8 +378,8 @@ def _clear_before(low: Lowering, rows: Any, turns: View, node: Node) -> None:
         written = operand(low, loop.inputs[0], np.int64)
     else:
         return
-    if written != turns:
-        _add_clear(low, made[result.attrs["index"]], written, turns, node, "rows beyond the turns")
+    if written != iterations:
+        _add_clear(low, made[result.attrs["index"]], written, iterations, node, "rows beyond the iterations")
 
 
 @lowers("switch")

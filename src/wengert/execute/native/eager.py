@@ -1,4 +1,4 @@
-"""Composites outside `wg.jit`, by compiled programs: one for the forward pass, one for the derivative.
+"""Composites outside `wg.jit` as compiled programs: one for the forward pass, one for the derivative.
 
 A program is made for an op with its attributes, for the shapes and dtypes of its arguments, and for
 how they lie in memory. It replaces what NumPy would compute, nothing else: nodes, and what they save,
@@ -49,7 +49,7 @@ PLAIN = 0x0001 | 0x0100
 
 
 class _Entry:
-    """A program, or what was spent for want of it. `fit` is False where there will never be one.
+    """A compiled program, or what was spent without one. `fit` is False where there can be none.
 
     `places` are the arguments, by number, whose cotangents a derivative's program computes.
     """
@@ -64,14 +64,14 @@ class _Entry:
 
 
 class Programs:
-    """The programs there are. `cost` is what one costs: 0 makes them at the first call."""
+    """The table of compiled composites. `cost` is what making one costs: 0 makes them at the first call."""
 
     def __init__(self, cost: int) -> None:
         self._cost = cost
         self._known: dict[tuple[Any, ...], _Entry] = {}
 
     def forward(self, op: Op, values: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
-        """The result of a composite for arrays; None to have NumPy do it."""
+        """Return the result of a composite for arrays; None to have NumPy do it."""
         key: list[Any] = [op]
         for name in op.attr_names:
             value = attrs[name]
@@ -89,7 +89,7 @@ class Programs:
         return found[0] if op.results == 1 else tuple(found)
 
     def pull(self, node: Node, ct: Any, saved: Sequence[Any], wanted: Sequence[bool]) -> Sequence[Any] | None:
-        """The cotangents of a composite's wanted arguments; None to have NumPy do it."""
+        """Return the cotangents of a composite's wanted arguments; None to have NumPy do it."""
         op, attrs = node.op, node.attrs
         key: list[Any] = [op, "pull", *wanted]
         for name in op.attr_names:
@@ -126,7 +126,7 @@ class Programs:
         return entry
 
     def _pays(self, entry: _Entry, arrays: Sequence[Array]) -> bool:
-        """Whether the next call is worth a program, counting what it would cost without."""
+        """Return whether the next call is worth a program, counting what it would cost without."""
         entry.spent += price(arrays)
         return entry.fit and entry.spent >= self._cost
 
@@ -152,21 +152,21 @@ def _run(entry: _Entry, arrays: Sequence[Array]) -> Sequence[Any] | None:
 
 
 def _flat(ct: Any, saved: Sequence[Any]) -> tuple[Any, ...]:
-    """The cotangents of several results, and what is saved: the arguments, then the results."""
+    """Return the cotangents of several results and the saved values, one after another: arguments, then results."""
     if saved and saved[-1] is not None:
         return (*ct, *saved[:-1], *saved[-1])
     return (*ct, *saved)
 
 
 def _has_rules(node: Node, wanted: Sequence[bool], values: Sequence[Any]) -> bool:
-    """Whether the facts about the wanted arguments say what their cotangents are, for arrays alone."""
+    """Return whether the facts about the wanted arguments give their cotangents for arrays alone."""
     op = node.op
     facts = [op.fact(i) for i, w in enumerate(wanted) if w and op.joint is None]
     return all(isinstance(f, (Partial, Linear, Vjp)) for f in facts) and all(type(v) not in SCALARS for v in values)
 
 
 def _derivative(node: Node, values: Sequence[Any], wanted: Sequence[bool], places: list[int]) -> Callable[..., Any]:
-    """The function of tensors, of those `values` that are there, to the cotangents of wanted arguments.
+    """Return the function from the tensors among `values` to the cotangents of the wanted arguments.
 
     When it runs it notes in `places` which these are: to some nothing flows.
     """
@@ -192,18 +192,18 @@ def _derivative(node: Node, values: Sequence[Any], wanted: Sequence[bool], place
 
 
 def provider(at_once: bool) -> Kernels:
-    """What computes composites from now on."""
+    """Return the object that computes composites from now on."""
     return Programs(0 if at_once else PROGRAM) if is_supported() else Off()
 
 
 def _product(fact: Any, ct: Any, saved: tuple[Any, ...], node: Node, index: int) -> Any:
-    """An argument's cotangent, by the op's fact about it."""
+    """Return an argument's cotangent, by the op's fact about it."""
     found = fact.pull(ct, saved, node, index)
     return Tensors.scale(ct, found) if isinstance(fact, Partial) else found
 
 
 def _has_kernels(arrays: Sequence[Array]) -> bool:
-    """Whether kernels compute what NumPy does; where there are no elements there is nothing to compute."""
+    """Return whether kernels compute what NumPy does; arrays without elements have none."""
     chars = {a.dtype.char for a in arrays}
     return bool(chars & FLOATS) and chars <= FLOATS | OTHERS and all(a.size for a in arrays)
 
@@ -212,7 +212,7 @@ def _has_kernels(arrays: Sequence[Array]) -> bool:
 
 
 class _Layout:
-    """An array as its elements in the order of memory: `order` are the axes from the outermost, `shape` the array's.
+    """An array's layout in memory: `order` are the axes from the outermost, `shape` the array's.
 
     Axes along which it is repeated have size 1 in memory.
     """
@@ -224,14 +224,14 @@ class _Layout:
         self.shape = shape
 
     def restored(self, x: Tensor) -> Tensor:
-        """The array, from a tensor of its elements as they lie."""
+        """Return the array, from a tensor of its elements in the order of memory."""
         n = len(self.order)
         out: Tensor = permute_op.front(x, axes=tuple(self.order.index(i) - n for i in range(n)))
         return out if out.shape == self.shape else broadcast.front(out, shape=self.shape)
 
 
 def _taken(values: Sequence[Any], key: list[Any]) -> tuple[list[Array], list[_Layout | None]]:
-    """Those values that are there, as arrays that programs take, and how they lie; what tells them apart, to `key`."""
+    """Return the values that are arrays for programs, with their layouts, and append what identifies them to `key`."""
     arrays: list[Array] = []
     layouts: list[_Layout | None] = []
     for v in values:
@@ -255,7 +255,7 @@ def _taken(values: Sequence[Any], key: list[Any]) -> tuple[list[Array], list[_La
 
 
 def _as_it_lies(a: Array) -> tuple[Array, _Layout | None]:
-    """An array dense in another order of its axes, or repeated along some, as what lies there; else a copy."""
+    """Return an array dense in another order of its axes, or repeated along some, as its memory; else a copy."""
     once = a[tuple([slice(0, 1) if s == 0 and n > 1 else slice(None) for n, s in zip(a.shape, a.strides)])]
     order = tuple(sorted(range(a.ndim), key=lambda i: -once.strides[i]))
     dense = once.transpose(order)
@@ -268,7 +268,7 @@ def _as_it_lies(a: Array) -> tuple[Array, _Layout | None]:
 
 
 def _program(compute: Callable[..., Any], arrays: Sequence[Array], layouts: Sequence[_Layout | None]) -> Program | None:
-    """The program of a function of arrays that lie so; None where it would come back to NumPy."""
+    """Return the program of a function of arrays with these layouts; None where it would come back to NumPy."""
 
     def fn(*tensors: Tensor) -> Any:
         return compute(*(t if how is None else how.restored(t) for t, how in zip(tensors, layouts)))

@@ -1,4 +1,4 @@
-"""From a canonical graph to a plan: groups and single nodes in order, epilogues into the products that they follow."""
+"""Lowering of a canonical graph to a plan: groups and single nodes in order, with epilogues in their products."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORT, _LONG = 16, 64
 
 
 def _is_view(node: Node) -> bool:
-    """Whether a node's array may be its first operand's, seen in another way."""
+    """Return whether a node's array may be a view of its first operand's."""
     op = node.inputs[0].op if node.op is OUTPUT else node.op
     # A slice put back among zeros may be seen in a window, and what an einsum does to one operand by strides.
     other = op.name == "slice_transpose" or (op.name == "einsum" and len(node.inputs) == 1)
@@ -34,7 +34,7 @@ def _is_view(node: Node) -> bool:
 
 
 class GraphLowering(Lowering):
-    """Lowers one graph; `donated` says which inputs' memory may be written to.
+    """The lowering of one graph; `donated` says which inputs' memory may be written to.
 
     A graph inside another is `given` the arrays of its inputs, and may be told where results should
     be written (`places`, by position among its outputs): that is a wish.
@@ -78,12 +78,12 @@ class GraphLowering(Lowering):
             self.plan.inputs.append(self.view(node))
 
     def lower(self) -> Plan:
-        """The plan, its buffers not arranged yet."""
+        """Return the plan, whose buffers have no places yet."""
         self.plan.outputs = self.results()
         return self.plan
 
     def results(self) -> list[View]:
-        """Add all steps; the arrays of the graph's outputs."""
+        """Add all steps, and return the arrays of the graph's outputs."""
         order = self._order()
         self._last_readers(order)
         for self._now, node in enumerate(order):
@@ -101,7 +101,7 @@ class GraphLowering(Lowering):
     # -- the order of steps
 
     def _order(self) -> list[Any]:
-        """Groups and single nodes, each after what it needs; a product's group stands with the product.
+        """Return groups and single nodes, each after what it needs; a product's group stands with the product.
 
         What may overwrite a donated input comes, where that is possible, after everything else that reads it.
         """
@@ -138,7 +138,7 @@ class GraphLowering(Lowering):
         return order
 
     def _reads(self, unit: Any) -> set[Node]:
-        """The nodes whose arrays a unit reads, seen through views."""
+        """Return the nodes whose arrays a unit reads, seen through views."""
         if isinstance(unit, Group):
             return {self._source(n) for n in unit.operands}
         read = {self._source(e) for e in unit.inputs if isinstance(e, Node)}
@@ -151,7 +151,7 @@ class GraphLowering(Lowering):
         return node
 
     def _overwrites(self, unit: Any, donated: dict[Node, list[Any]]) -> list[Node]:
-        """The donated inputs that a group, or what follows a product, could write its results to."""
+        """Return the donated inputs that a group, or an epilogue, could write its results to."""
         group = unit if isinstance(unit, Group) else self.grouping.following.get(unit)
         if group is None or not donated:
             return []
@@ -159,7 +159,7 @@ class GraphLowering(Lowering):
         return [n for n in group.operands if n in donated and (n.spec.shape, n.spec.dtype) in shapes]
 
     def _last_readers(self, order: Sequence[Any]) -> None:
-        """When each donated input is read for the last time."""
+        """Find when each donated input is read for the last time."""
         self._last: dict[Node, int] = {}
         for i, unit in enumerate(order):
             for base in self._reads(unit):
@@ -169,7 +169,7 @@ class GraphLowering(Lowering):
             self._last[self._source(node)] = len(order)
 
     def _nearest(self, node: Node, group: Group) -> list[Node]:
-        """A group's operands that a member is made of, the nearest first: `p - lr * g` takes the memory of p."""
+        """Return a group's operands that a member is made of, the nearest first: `p - lr * g` takes the memory of p."""
         found: dict[Node, None] = {}
         level, seen = [node], {node}
         while level:
@@ -186,7 +186,7 @@ class GraphLowering(Lowering):
         return list(found)
 
     def _in_place(self, node: Node, group: Group) -> View | None:
-        """The donated input whose memory the result of a group's member may take, or None."""
+        """Return the donated input whose memory the result of a group's member may take, or None."""
         # Nothing is overwritten while an error may still come.
         if node not in self._outputs or node in group.reductions or self._checks:
             return None
@@ -209,7 +209,7 @@ class GraphLowering(Lowering):
         return None
 
     def _is_read_only_for(self, base: Node, node: Node, group: Group) -> bool:
-        """Whether an array is read for one result of a group alone, which no later pass along a row computes again."""
+        """Return whether an array is read for one result of a group alone, and by no later pass along a row."""
         edges = self.grouping.edges
         readers = {n for n in group.nodes for e in edges[n] if e is not None and e.base is base}
         return readers == {node} and not any(e is not None and e.base is node for n in group.nodes for e in edges[n])
@@ -217,7 +217,7 @@ class GraphLowering(Lowering):
     # -- results that are pieces of another array
 
     def _find_pieces(self) -> None:
-        """Results that are only to be laid side by side are stored where they belong at once."""
+        """Find results that are only to be laid side by side: they are stored where they belong at once."""
         for node in self.graph.nodes:
             if node.op.role is not Role.JOIN:
                 continue
@@ -228,7 +228,7 @@ class GraphLowering(Lowering):
                     self._pieces[piece] = (node, i)
 
     def _container(self, node: Node) -> View:
-        """The array that a stack or a concatenation fills."""
+        """Return the array that a stack or a concatenation fills."""
         found = self._containers.get(node)
         if found is None:
             found = self._destination(node)
@@ -240,12 +240,12 @@ class GraphLowering(Lowering):
         return found
 
     def _destination(self, node: Node) -> View | None:
-        """Where a result belongs, if it is a piece of another array."""
+        """Return the place of a result that is a piece of another array; None for other results."""
         place = self._pieces.get(node)
         return None if place is None else self._piece(*place)
 
     def _piece(self, node: Node, index: int) -> View:
-        """The part of a stack's or concatenation's array that its operand `index` fills."""
+        """Return the part of a stack's or concatenation's array that its operand `index` fills."""
         whole, axis = self._container(node), node.attrs["axis"] % node.spec.ndim
         if node.op.name == "stack":
             keep = [a for a in range(node.spec.ndim) if a != axis]
@@ -258,7 +258,7 @@ class GraphLowering(Lowering):
         return part._replace(shape=node.inputs[index].spec.shape)
 
     def _side_by_side(self, node: Node) -> View:
-        """A stack or a concatenation: what is not there yet is copied."""
+        """Lower a stack or a concatenation: pieces that are not stored in place yet are copied."""
         for i, piece in enumerate(node.inputs):
             target, source = self._piece(node, i), self.base_view(piece)
             if (source.buffer, source.offset, source.strides) != (target.buffer, target.offset, target.strides):
@@ -345,7 +345,7 @@ class GraphLowering(Lowering):
         return Epilogue(key, operands, kinds, outputs, emit, nodes)
 
     def is_better_turned(self, node: Node, rows: int) -> bool:
-        """Whether loops reduce along the last axis, a short one: with columns side by side, they do so for vectors."""
+        """Return whether loops reduce along a short last axis: by vectors, where columns lie side by side."""
         if rows < _LONG:
             return False
         pieces = [c for c in self.graph.consumers(node) if c.op.name == "reshape"]
@@ -363,7 +363,7 @@ class GraphLowering(Lowering):
         return found
 
     def _reduces_pieces(self, group: Group, reader: Node, base: Node) -> bool:
-        """Whether a group reduces along the last axis of what a member reads, a short one, and not along all others."""
+        """Return whether a group reduces along the short last axis of what a member reads, but not along all others."""
         for e in self.grouping.edges[reader]:
             if e is not None and e.base is base:
                 d = group.seen(reader, e)[-1]
@@ -379,11 +379,11 @@ class GraphLowering(Lowering):
     # -- what must be in memory
 
     def _stored(self, group: Group) -> list[Node]:
-        """The members that something outside reads from memory, where this is the group that stores them."""
+        """Return the members that something outside reads from memory, where this is the group that stores them."""
         return [n for n in group.nodes if self.grouping.computing(n)[0] is group and self.grouping.takers(n) != []]
 
     def base_view(self, base: Node) -> View:
-        """The view of what an edge leads to: a node that is computed, or one that is a view of one."""
+        """Return the view of what an edge leads to: a node that is computed, or a view of one."""
         if base not in self.views:
             self._node(base)
         return self.view(base)
@@ -396,7 +396,7 @@ class GraphLowering(Lowering):
         self.views.update(builder.steps())
 
     def _place(self, node: Node, order: Sequence[int]) -> View:
-        """New memory for a result, its axes in memory in `order`; results of the graph in their own."""
+        """Return new memory for a result, its axes in memory in `order`; results of the graph have their own."""
         shape = node.spec.shape
         given = self._in_place(node, self.grouping.group[node])
         if given is None:
@@ -451,7 +451,7 @@ class GraphLowering(Lowering):
             self._group(late)
 
     def _as_window(self, node: Node) -> bool:
-        """A slice put back among zeros, where only loops read it: they see the slice in a window, nothing is stored."""
+        """Return whether a slice put back among zeros, read by loops alone, was made a window instead of an array."""
         entries, ct = node.attrs["entries"], node.inputs[0]
         first = node.spec.ndim - len(entries)
         if node in self._outputs or None in entries or not isinstance(ct, Node) or node.spec.size == 0:
@@ -529,7 +529,7 @@ class GraphLowering(Lowering):
         return out
 
     def _host(self, node: Node) -> Any:
-        """The results of a step in Python."""
+        """Add a step in Python, and return its results."""
         writes = [self.temp(s.shape, s.dtype) for s in specs_of(node)]
         self.forward(node, writes)
         return tuple(writes) if isinstance(node.spec, tuple) else writes[0]

@@ -1,4 +1,4 @@
-"""A backward pass edge by edge: what each operand of each node receives, apart from the others.
+"""A backward pass edge by edge: the cotangent of each operand of each node, apart from the others.
 
 The backward pass adds what arrives at a node along several edges as it goes. Answers about paths and
 about the flow of gradients need the summands. Each node is therefore pulled through a twin of it whose
@@ -27,19 +27,19 @@ from ...transforms.tracing.replay import record_again
 
 @dataclass(slots=True)
 class Cotangent:
-    """What arrives at a node: an array and a mask of where it flows; lists of them for several results."""
+    """A cotangent at a node: an array and a mask of where it flows; lists of them for several results."""
 
     value: Any
     mask: Any = None
 
     @property
     def absent(self) -> bool:
-        """Whether nothing at all flows here (a `where` chose the other branch): that is not a 0 that flows."""
+        """True where nothing at all flows (a `where` chose the other branch), which is not a 0 that flows."""
         return self.mask is not None and type(self.value) is not list and not np.any(self.mask())
 
 
 class Puller:
-    """Pulls cotangents through nodes, for each of their edges alone.
+    """A pull of cotangents through nodes, for each of their edges alone.
 
     With `needed`, only edges to these nodes are followed.
     """
@@ -51,13 +51,13 @@ class Puller:
         self._regions: set[Recomputed] = set()
 
     def edges(self, node: Node) -> list[tuple[int, Node]]:
-        """The operands, by position, that gradients flow to."""
+        """Return the operands, by position, that gradients flow to."""
         return [
             (i, e) for i, e in enumerate(node.inputs) if type(e) is Node and (self.needed is None or e in self.needed)
         ]
 
     def pull(self, node: Node, ct: Cotangent) -> dict[int, Cotangent]:
-        """The cotangents of a node's operands, by position; operands that get none are left out."""
+        """Return the cotangents of a node's operands, by position; operands that get none are left out."""
         if node.op.kind == "leaf":
             return {}
         saved = self.saved(node)
@@ -69,7 +69,7 @@ class Puller:
         return {positions[e]: Cotangent(g, masks.get(e)) for e, g in cts.items()}
 
     def saved(self, node: Node) -> Any:
-        """What a node keeps for its derivative; in a checkpoint it is computed again, once for all questions."""
+        """Return what a node keeps for its derivative; a checkpoint computes it again, once for all questions."""
         saved = node.saved.saved if type(node.saved) is Hooked else node.saved
         if type(saved) is Freed:
             reverse.freed_error(self.what, node, saved)
@@ -111,7 +111,7 @@ class Puller:
 
 @dataclass(slots=True, eq=False)
 class Visit:
-    """A node as a backward pass sees it: what arrives along every edge, their sum, what leaves to every operand."""
+    """A node as a backward pass sees it: a cotangent along every edge, their sum, and those of all operands."""
 
     node: Node
     ct: Cotangent | None
@@ -148,7 +148,7 @@ def _arrive(visit: Visit, user: Node, index: int, ct: Cotangent) -> None:
 
 
 def added(node: Node, a: Cotangent, b: Cotangent) -> Cotangent:
-    """Two cotangents of a node in one, as a backward pass adds them."""
+    """Return two cotangents of a node as one, as a backward pass adds them."""
     with np.errstate(all="ignore"):
         if type(a.value) is not list:
             cts: dict[Node, Any] = {}
@@ -172,14 +172,14 @@ def added(node: Node, a: Cotangent, b: Cotangent) -> Cotangent:
 
 
 def nothing(node: Node) -> Cotangent:
-    """What an operand gets that a rule gives nothing: there is a path, and nothing flows along it."""
+    """Return the cotangent of an operand that a rule gives nothing: there is a path, and nothing flows along it."""
     if isinstance(node.spec, tuple):
         return Cotangent([None] * len(node.spec))
     return Cotangent(np.zeros(node.spec.shape, node.spec.dtype), lambda: np.False_)
 
 
 def loss_seed(loss: Tensor, what: str) -> Any:
-    """The cotangent of a loss, 1. Raises GradientError where there is no recorded graph or no one gradient."""
+    """Return the cotangent of a loss, 1. Raises GradientError without a recorded graph or for no single gradient."""
     if loss._data is None:
         fail(
             GraphError,
@@ -232,7 +232,7 @@ def run_recorded(
 
 
 def graph_node(graph: Graph, which: Node | str, what: str) -> Node:
-    """A graph's node by itself or by its name. Raises GraphError."""
+    """Return a graph's node by itself or by its name. Raises GraphError."""
     node = graph.node(which) if isinstance(which, str) else which
     if not isinstance(node, Node) or node not in graph:
         fail(GraphError, f"{what}: {which!r} is not a node of this graph", "Give a name as print(graph) shows it.")
@@ -240,19 +240,19 @@ def graph_node(graph: Graph, which: Node | str, what: str) -> Node:
 
 
 def graph_loss(graph: Graph, what: str) -> Node:
-    """The one output of a graph that is a loss. Raises GraphError for several."""
+    """Return the one output of a graph that is a loss. Raises GraphError for several."""
     if len(graph.outputs) != 1:
         fail(GraphError, f"{what} of a graph with {len(graph.outputs)} outputs", "Choose one with graph.subgraph(...).")
     return graph.outputs[0]
 
 
 def is_start(node: Node) -> bool:
-    """Whether a recorded node has nothing before it that gradients flow to: a leaf, or a transform's variable."""
+    """Return whether gradients flow to nothing before a recorded node: it is a leaf, or a transform's variable."""
     return node.op.kind == "leaf" or not any(type(e) is Node for e in node.inputs)
 
 
 def expression(node: Node) -> str:
-    """The sub-expression of the user's program that made a node; else the op's name."""
+    """Return the sub-expression of the user's program that made a node; else the op's name."""
     if node.op.kind == "leaf":
         return "a leaf tensor" if node.op is LEAF else f"the graph's {node.op.name}"
     source = node.source
@@ -260,7 +260,7 @@ def expression(node: Node) -> str:
 
 
 def operand_name(node: Node, index: int) -> str:
-    """What an op calls an operand."""
+    """Return an op's name for an operand."""
     params = node.op.params
     if node.op.variadic and index >= len(params) - 1:
         return f"{params[-1]}[{index - len(params) + 1}]"

@@ -1,4 +1,4 @@
-"""How a gradient flows: what arrives at every node, what leaves to each operand, and by which pattern.
+"""The flow of a gradient: what arrives at every node, what leaves to each operand, and by which pattern.
 
 The patterns are those of Johnson and Li's course notes (CS231n, "Backpropagation, intuitions"): addition
 distributes, multiplication swaps, a maximum routes; here they follow from the declared facts.
@@ -43,7 +43,7 @@ _KEPT = 64
 
 @dataclass(frozen=True)
 class Amount:
-    """A gradient: its spec, 2-norm and range, and its numbers where they are few (else None).
+    """A gradient in numbers: its spec, 2-norm and range, and its elements where they are few (else None).
 
     `flows` is False where a selection lets nothing through: that is not a gradient of 0.
     """
@@ -62,7 +62,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Share:
-    """What flows along one edge: the names of the nodes at its ends, the operand's name, the gradient."""
+    """The flow along one edge: the names of the nodes at its ends, the operand's name, the gradient."""
 
     user: str
     operand: str
@@ -124,7 +124,8 @@ class Flow:
         return html_table(f"the gradient of {self.loss}", self._rows(), _HEADINGS)
 
     def to_svg(self, *, direction: Direction = "TB") -> str:
-        """The graph as an SVG picture with pattern and gradient on every node; pointing at one tells its sentence.
+        """Return the graph as an SVG picture with pattern and gradient on every node; pointing at one tells its
+        sentence.
 
         Raises GraphError for more than 400 nodes.
         """
@@ -160,7 +161,7 @@ _LEAVES = ("leaf", "parameter", "input")
 
 
 def flow(loss: Tensor | Graph, *, inputs: Sequence[Any] = ()) -> Flow:
-    """What the backward pass of `loss` does at every node: pattern, gradient arriving and leaving, in a sentence.
+    """Return what the backward pass of `loss` does at every node: pattern, gradients in and out, and a sentence.
 
     Parameters
     ----------
@@ -213,7 +214,7 @@ def flow(loss: Tensor | Graph, *, inputs: Sequence[Any] = ()) -> Flow:
 
 
 def pattern_of(node: Node, puller: Puller | None = None) -> Pattern:
-    """The pattern of a node's backward step, from its op's facts."""
+    """Return the pattern of a node's backward step, from its op's facts."""
     puller = puller or Puller(_WHAT)
     if is_start(node):
         return "accumulate"
@@ -235,7 +236,7 @@ def pattern_of(node: Node, puller: Puller | None = None) -> Pattern:
 
 
 def _selection(node: Node, facts: Sequence[Any], puller: Puller) -> Pattern:
-    """Of ops that move elements with coefficients 0 and 1: whether elements are merged, copied or moved."""
+    """Return, for an op that moves elements by coefficients 0 and 1, whether it merges, copies or moves them."""
     if len(facts) > 1 or isinstance(node.spec, tuple) or node.op is OUTPUT:
         return "route"
     pulled = puller.pull(node, Cotangent(np.ones(node.spec.shape, node.spec.dtype)))
@@ -246,7 +247,7 @@ def _selection(node: Node, facts: Sequence[Any], puller: Puller) -> Pattern:
 
 
 def _keeps_all(node: Node, facts: Sequence[Any], puller: Puller) -> bool:
-    """Whether a general rule picks elements (a maximum): everything that arrives is handed on, only to them."""
+    """Return whether a general rule picks elements (a maximum): everything that arrives is handed on, only to them."""
     if len(facts) != 1 or not isinstance(facts[0], Vjp) or facts[0].present is None or isinstance(node.spec, tuple):
         return False
     ones = np.ones(node.spec.shape, node.spec.dtype)
@@ -368,7 +369,7 @@ class _Writer:
         return ", ".join(parts)
 
     def _slopes(self, node: Node) -> dict[int, str]:
-        """The local derivatives of a node whose value is a single number."""
+        """Return the local derivatives of a node whose value is a single number."""
         if isinstance(node.spec, tuple) or node.spec.size != 1:
             return {}
         pulled = self.puller.pull(node, Cotangent(np.ones(node.spec.shape, node.spec.dtype)))
@@ -380,7 +381,7 @@ def _spec(node: Node) -> str:
 
 
 def amount(ct: Cotangent) -> Amount:
-    """A cotangent in numbers. Of a node with several results, of all of them together."""
+    """Return a cotangent in numbers; of a node with several results, all of them together."""
     if type(ct.value) is list:
         parts = [np.asarray(p) for p in ct.value if p is not None]
         text = "; ".join("-" if p is None else value(p) for p in ct.value)

@@ -1,4 +1,4 @@
-"""Checking derivatives against numerical ones. Never a way to differentiate."""
+"""Checks of derivatives against numerical ones, which are never a way to differentiate."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _check_level(
     atol: float,
     max_elements: int,
 ) -> Callable[..., list[Tensor]]:
-    """Check one order at `values`; returns the gradient as a function, for the next order."""
+    """Check one order at `values`, and return the gradient as a function, for the next order."""
     outs = flat(*map(_tensor, values))
     weights = [_random_like(o, rng) for o in outs]
 
@@ -160,7 +160,7 @@ def _moved(values: list[Array], k: int, index: tuple[int, ...], step: complex) -
 def _difference(
     projected: Callable[..., float], values: list[Array], k: int, index: tuple[int, ...], unit: complex
 ) -> float:
-    """Central differences at three steps, extrapolated to step 0 (Richardson 1911)."""
+    """Return central differences at three steps, extrapolated to step 0 (Richardson 1911)."""
     scale = max(1.0, float(abs(values[k][index])))
     table = []
     for step in _STEPS:
@@ -174,7 +174,7 @@ def _difference(
 def _complex_step(
     flat: Callable[..., list[Tensor]], weights: list[Array], values: list[Array], k: int, index: tuple[int, ...]
 ) -> float | None:
-    """The derivative by one evaluation at a complex point; None where `fn` does not take one.
+    """Return the derivative by one evaluation at a complex point; None where `fn` does not take one.
 
     A function with a real result at a complex point (an absolute value, a norm) is not analytic: its
     step says nothing.
@@ -197,7 +197,7 @@ def _close(a: float, b: float, rtol: float, atol: float) -> bool:
 
 
 def _leaf_names(pytree: tuple[Any, ...]) -> list[str]:
-    """Names such as `args[0]['w']` for the leaves of the arguments."""
+    """Return names such as `args[0]['w']` for the leaves of the arguments."""
     names: list[str] = []
 
     def visit(x: Any, name: str) -> None:

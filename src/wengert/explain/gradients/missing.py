@@ -1,4 +1,4 @@
-"""Why a gradient is None or zero: the cause, the user's line, and how to mend it."""
+"""The answer to why a gradient is None or zero: the cause, the user's line, and how to mend it."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ _LEAVES_GRAPH = ("item", "tolist", "numpy", "__array__", "__float__", "__int__",
 
 @dataclass(frozen=True)
 class Missing:
-    """Why a gradient is missing. False where one arrives.
+    """The reason why a gradient is missing. False where one arrives.
 
     `cause` is one of the words that docs/debugging.md lists; `text` says it, `source` is the user's line,
     `op` the operation there, `mend` what to write instead. `zero` tells a gradient that is 0 everywhere
@@ -161,7 +161,7 @@ class Missing:
 
 
 def missing(param: Tensor, loss: Any = None, *args: Any, optimizer: Any = None) -> Missing:
-    """Why `param` has no gradient, or a gradient of 0.
+    """Return why `param` has no gradient, or a gradient of 0.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def _of_tensor(param: Tensor, loss: Tensor) -> Missing:
 
 
 def _outside(param: Tensor, nodes: dict[Node, int]) -> Missing:
-    """A parameter that the loss's graph does not hold: does its value stand there all the same?"""
+    """Explain a parameter that the loss's graph does not hold: its value may stand there all the same."""
     copied = None
     for node in nodes:
         for entry in node.inputs:
@@ -257,7 +257,7 @@ def _outside(param: Tensor, nodes: dict[Node, int]) -> Missing:
 
 
 def _detached_before(source: Source | None, op: str) -> Missing:
-    """It was detached where nobody looked: the line is that of the operation that took what came of it."""
+    """Explain a detach that nobody observed, by the operation that took what came of it."""
     return Missing("detached", *_DETACHED_BEFORE, source, op)
 
 
@@ -266,7 +266,7 @@ def _same_buffer(a: Any, b: Any) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
-    """Whether two arrays hold the same numbers, by no accident: not those that are one number throughout."""
+    """Return whether two arrays hold the same numbers, by no accident: not those of one number throughout."""
     same = a.shape == b.shape and a.dtype == b.dtype and a.size > 1 and bool(np.array_equal(a, b))
     return same and bool((a != a.reshape(-1)[0]).any())
 
@@ -311,7 +311,7 @@ def _of_function(param: Tensor, fn: Callable[..., Any], args: Sequence[Any]) -> 
 
 
 class _Flow:
-    """Where a tensor's value went: what it influences, and up to where gradients could follow."""
+    """The flow of a tensor's value: what it influences, and up to where gradients could follow."""
 
     def __init__(self, seen: Observer, start: Any) -> None:
         self.seen, self.start = seen, start
@@ -343,7 +343,7 @@ class _Flow:
         return False
 
     def broken(self, results: Sequence[Tensor]) -> Missing:
-        """Where the connection to the loss broke."""
+        """Explain where the connection to the loss broke."""
         losses = [t._data for t in results]
         if not losses:  # the function returned nothing: its loss is what backward() was called on
             losses = [s.out for s in self.seen.steps[-1:]]
@@ -360,7 +360,7 @@ class _Flow:
         return _detached_before(None, "") if user is None else _detached_before(user.source, user.op.name)
 
     def _apart(self) -> Missing:
-        """The loss's numbers do not come from the tensor by any operation."""
+        """Explain a loss whose numbers do not come from the tensor by any operation."""
         left = [k for k in self.seen.leaks if self._holds(k.value, self.tainted) and k.what in _LEAVES_GRAPH]
         if left:
             return _because("left_graph", left[0].source, left[0].what)
@@ -381,7 +381,7 @@ class _Flow:
         return _because("unused")
 
     def _taken_anew(self) -> Missing | None:
-        """Something computed from the tensor that was made a leaf of its own: `Parameter(w * 2.0)`."""
+        """Explain a value computed from the tensor that was made a leaf of its own: `Parameter(w * 2.0)`."""
         computed = [part for step in self.users for part in _parts(step.out) if isinstance(part, np.ndarray)]
         for step in self.seen.steps:
             for value in step.inputs:
@@ -414,7 +414,7 @@ def _parts(out: Any) -> tuple[Any, ...]:
 
 
 def _why_not(step: Step, carrying: Sequence[int]) -> str:
-    """Why no gradient follows through a step from these arguments; "" where one does."""
+    """Return why no gradient follows through a step from these arguments; "" where one does."""
     if step.op is TABLE["stop_gradient"]:
         return "stop_gradient"
     if step.op.joint is None and not any(_differentiable(step.op, i) for i in carrying):
@@ -434,7 +434,7 @@ def _differentiable(op: Op, index: int) -> bool:
 
 
 def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = None) -> Missing | None:
-    """Where, on its way from the loss, the gradient became 0 everywhere; None where it did not."""
+    """Explain where, on its way from the loss, the gradient became 0 everywhere; None where it did not."""
     target = node if node is not None else param.node
     assert target is not None
     onto: dict[Node, list[Pull]] = {}
@@ -475,7 +475,7 @@ def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = 
 
 
 def _without_rule(target: Node, root: Node, seen: Observer) -> Missing | None:
-    """The operation that a gradient arrived at and whose rule gave none to what depends on the target."""
+    """Explain an operation whose rule gave an arriving gradient nothing for what depends on the target."""
     below = leading_to([target], reachable([root]))
     for pull in seen.pulls:
         for entry in pull.node.inputs:
@@ -489,7 +489,7 @@ def _several(node: Node) -> bool:
 
 
 def _reached(node: Node, entry: Node, mine: Any) -> Any:
-    """Which elements of a result these elements of an input reach, where the op tells; else None."""
+    """Return which elements of a result these elements of an input reach, where the op tells; else None."""
     if mine is None or _several(node):
         return None
     if node.op.kind == "elementwise":

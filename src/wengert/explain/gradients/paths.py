@@ -34,7 +34,7 @@ _WHAT = "the paths"
 
 @dataclass(frozen=True)
 class Place:
-    """What a name in the table stands for: a node, its spec and the user's sub-expression."""
+    """A name in the table: its node, its spec and the user's sub-expression."""
 
     name: str
     op: str
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Path:
-    """One way from the variable to the loss.
+    """A path from the variable to the loss.
 
     `nodes` are names, the variable's first; `operands` say as which operand each node takes the one
     before it. `factors` are the local derivatives along the way (None between tensors), `contribution`
@@ -69,7 +69,7 @@ class Path:
         return " -> ".join(self.nodes)
 
     def to_latex(self) -> str:
-        r"""The product of local derivatives, as LaTeX: `\frac{\partial L}{\partial v_{1}} ...`."""
+        r"""Return the product of local derivatives as LaTeX: `\frac{\partial L}{\partial v_{1}} ...`."""
         names = [latex_name(n) for n in self.nodes]
         pairs = [rf"\frac{{\partial {b}}}{{\partial {a}}}" for a, b in zip(names, names[1:])]
         return r" \, ".join(reversed(pairs)) or "1"
@@ -107,7 +107,7 @@ class Paths:
         return float(np.max(np.abs(a - b), where=both, initial=0.0))
 
     def check(self) -> float:
-        """The difference between the sum over paths and the gradient.
+        """Return the difference between the sum over paths and the gradient.
 
         Raises GradientError when it is more than rounding explains.
         """
@@ -153,7 +153,7 @@ class Paths:
         return html_table(self._title, self._rows(), _HEADINGS, right=(2, 3)) + places
 
     def to_latex(self) -> str:
-        """The sum over paths as an aligned equation, a table of what the names mean below it (LaTeX, amsmath)."""
+        """Return the sum over paths as an aligned equation, with a table of the names below it (LaTeX, amsmath)."""
         left = rf"\frac{{\partial {latex_name(self.loss)}}}{{\partial {latex_name(self.variable)}}}"
         lines = [rf"{left} &= {_terms([p.to_latex() for p in self.paths], len(self.paths) < self.count)}"]
         if all(np.ndim(p.contribution) == 0 for p in self.paths):
@@ -193,7 +193,7 @@ def _indent(text: str) -> str:
 
 
 def paths(loss: Tensor | Graph, w: Any, k: int | None = None, *, inputs: Sequence[Any] = ()) -> Paths:
-    """Every path from `w` to `loss`, with its product of local derivatives; their sum is the gradient.
+    """Return every path from `w` to `loss`, with its product of local derivatives; their sum is the gradient.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def _of_graph(graph: Graph, w: Any, inputs: Sequence[Any]) -> _Finder:
 
 @dataclass(slots=True, eq=False)
 class _Edge:
-    """From a node to one that takes it as operand `index`; `local` is the derivative, None where nothing flows."""
+    """An edge from a node to one that takes it as operand `index`; `local` is None where nothing flows."""
 
     source: Node
     user: Node
@@ -265,7 +265,7 @@ class _Edge:
 
 @dataclass(slots=True, eq=False)
 class _Best:
-    """One of the largest products from the loss to a node: how it goes on, towards the loss."""
+    """One of the largest products from the loss to a node, with the step by which it goes on towards the loss."""
 
     rank: float
     product: Any
@@ -293,7 +293,7 @@ class _Finder:
         self.names = self._named(names)
 
     def _ordered(self) -> list[Node]:
-        """The nodes between, those near the loss first."""
+        """Return the nodes between, those near the loss first."""
         if not self.needed:
             return []
         count = dict.fromkeys(self.needed, 0)
@@ -358,7 +358,7 @@ class _Finder:
         return found
 
     def _path(self, edges: Sequence[_Edge], contribution: Any, absent: bool, numbers: bool) -> Path:
-        """`edges` from the variable to the loss; second names for a value are left out."""
+        """Return the path of `edges` from the variable to the loss; second names for a value are left out."""
         shown = [e for e in edges if e.user.op is not ALIAS]
         return Path(
             (self.names[self.start], *(self.names[e.user] for e in shown)),
@@ -427,14 +427,14 @@ class _Finder:
         return found, total, self._tolerance(float(np.max(mass, initial=0.0)))
 
     def _steps(self) -> int:
-        """How many edges a walk over all paths goes along: one for every beginning of a path at the loss."""
+        """Return the edges that a walk over all paths goes along: one for every beginning of a path at the loss."""
         counts = {self.root: 1}
         for node in self.order[1:]:
             counts[node] = sum(counts[e.user] for e in self.onto[node])
         return sum(counts.values())
 
     def _walk(self) -> Iterator[tuple[list[_Edge], Cotangent]]:
-        """The edges of every path from the variable on, and the cotangent that is pulled along it."""
+        """Yield the edges of every path from the variable on, and the cotangent that is pulled along it."""
         trail: list[_Edge] = []
         stack: list[Iterator[tuple[_Edge, Cotangent]]] = []
         node, ct = self.root, Cotangent(self.seed)
@@ -470,7 +470,7 @@ def _extended(ranked: Sequence[_Best], edge: _Edge) -> Iterator[_Best]:
 
 
 def rank_of(size: float) -> float:
-    """The place of a contribution among others: one that is NaN is as large as an infinite one."""
+    """Return the rank of a contribution among others: one that is NaN is as large as an infinite one."""
     return float("inf") if size != size else size
 
 
@@ -487,7 +487,7 @@ def _is_number(node: Node) -> bool:
 
 
 def rounding(specs: Sequence[Any], largest: float) -> float:
-    """How far a sum over paths may be from the gradient.
+    """Return how far a sum over paths may be from the gradient.
 
     `specs` are those of the values on the way, `largest` is the largest sum of sizes of contributions to an element.
     """

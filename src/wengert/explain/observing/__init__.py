@@ -1,1 +1,1 @@
-"""Observing operations while they run, and afterwards."""
+"""Observation of operations while they run, and afterwards."""

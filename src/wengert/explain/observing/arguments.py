@@ -1,4 +1,4 @@
-"""The arguments of a function that is asked about: what is tracked, and what it is called."""
+"""The arguments of an observed function: its tracked leaves, and their names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from ...transforms.derivatives.variables import differentiable
 
 @dataclass
 class Arguments:
-    """A function's arguments with floating leaves tracked, and what they are called."""
+    """A function's arguments with floating leaves tracked, and their names."""
 
     args: tuple[Any, ...]
     tensors: list[tuple[str, Tensor]]
 
     def name_of(self, array: Any) -> str:
-        """The name of the argument with this buffer; "" for another."""
+        """Return the name of the argument with this buffer; "" for another."""
         return next((name for name, t in self.tensors if t._data is array), "")
 
 
@@ -57,7 +57,7 @@ def arguments(fn: Callable[..., Any], args: Sequence[Any]) -> Arguments:
 
 
 def tracked(x: Any) -> tuple[Tensor, Tensor]:
-    """A leaf with the value of a floating `x`, and a tensor of that value that is computed from it.
+    """Return a leaf with the value of a floating `x`, and a tensor of that value that is computed from it.
 
     The latter is for what is asked about, which runs as it would by itself: it may write to its argument, read it as
     a number, and take gradients inside.
@@ -73,6 +73,7 @@ def tracked(x: Any) -> tuple[Tensor, Tensor]:
 
 
 def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
+    """Return the names of a function's first `count` parameters, `x0`, `x1`, ... where it has none."""
     try:
         names = [p.name for p in inspect.signature(fn).parameters.values() if p.kind is not p.KEYWORD_ONLY]
     except (TypeError, ValueError):
@@ -81,7 +82,7 @@ def parameter_names(fn: Callable[..., Any], count: int) -> list[str]:
 
 
 def tensors_of(result: Any) -> list[Tensor]:
-    """The tensors that a function returned, however nested."""
+    """Return the tensors that a function returned, however nested."""
     if result is None:
         return []
     return [leaf for leaf in tree.flatten(result)[0] if isinstance(leaf, Tensor) and leaf._data is not None]

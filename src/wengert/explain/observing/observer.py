@@ -103,6 +103,7 @@ OVER = 1 << 30  # a pause that does not end
 
 
 def user_place() -> tuple[CodeType | Source | None, int]:
+    """Return the code object and the instruction offset of the user's frame."""
     frame = user_frame(2)
     return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
 

@@ -1,4 +1,4 @@
-"""Whose an operation is: the line that the user wrote, and of which derivative it is a part."""
+"""Origins of operations: the line that the user wrote, and the derivative of which an operation is a part."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _CONTROL = ("switch", "while_loop", "scan", "partial_scan")
 
 
 def place(code: CodeType | Source | None, offset: int) -> Source | None:
-    """A place in the user's program; None for one inside Wengert."""
+    """Return a place in the user's program; None for one inside Wengert."""
     if code is None or isinstance(code, Source):
         return code
     return None if is_internal(code.co_filename) else resolve(code, offset)
 
 
 def origin(op: Op, code: CodeType | Source | None, offset: int, scope: Scope | None) -> tuple[str, Source | None]:
-    """The op that the user wrote, and its place: of a part of a derivative, those of what is differentiated."""
+    """Return the op that the user wrote, and its place: of a part of a derivative, those of what is differentiated."""
     name, found, inner = op.name, place(code, offset), False
     while scope is not None:
         if scope.kind == "gradient" and not (inner and scope.name in _CONTROL):
@@ -35,7 +35,7 @@ def origin(op: Op, code: CodeType | Source | None, offset: int, scope: Scope | N
 
 
 def gradient_depth(scope: Scope | None) -> int:
-    """In the derivative of which order something ran: a gradient of what is in a loop is one of order 1."""
+    """Return the order of the derivative in which something ran; a gradient of what is in a loop has order 1."""
     depth, control = 0, False
     while scope is not None:
         if scope.kind == "gradient":

@@ -1,4 +1,4 @@
-"""A graph that was recorded without being observed: its steps with their values, and what it had saved, anew."""
+"""Replay of a graph that was recorded without being observed: its steps with their values, and what it had saved."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .observer import Step
 
 
 def replay(roots: Sequence[Node]) -> list[Step]:
-    """Steps for every tracked node that the roots were computed by, with values.
+    """Return steps for every tracked node that the roots were computed by, with values.
 
     A value that a node saved is taken as it is; any other is computed again from the inputs, leaves
     having the value that they have now.
@@ -48,7 +48,7 @@ def replay(roots: Sequence[Node]) -> list[Step]:
 
 
 def opened(target: Tensor, what: str) -> Tensor:
-    """The tensor recorded anew, with the operations of compiled programs where each was one node.
+    """Return the tensor recorded anew, with the operations of compiled programs where each was one node.
 
     Itself where no compiled program had a part in it. What was computed before the first one stays as it is, the leaves
     among it; what comes after is computed again. Raises GradientError where values for that are gone.
@@ -95,7 +95,7 @@ def opened(target: Tensor, what: str) -> Tensor:
 
 
 def _as_recorded(node: Node, value: Any) -> Tensor:
-    """A tensor of a value that is the result of a node."""
+    """Return a tensor of a value that is the result of a node."""
     tensor = wrap(value, node.spec)
     tensor.node = node
     return tensor
@@ -147,13 +147,13 @@ def _topological(roots: Sequence[Node]) -> list[Node]:
 
 
 def is_freed(root: Node) -> bool:
-    """Whether a backward pass has freed something that another one from here needs."""
+    """Return whether a backward pass has freed something that another one from here needs."""
     saved = (n.saved.saved if type(n.saved) is Hooked else n.saved for n in reachable([root]))
     return any(type(s) is Freed for s in saved)
 
 
 class restored:
-    """Gives nodes whose saved values were freed new ones, from their replayed values, for a while."""
+    """A context in which nodes whose saved values were freed have new ones, from their replayed values."""
 
     def __init__(self, steps: Sequence[Step], loss: Tensor, what: str) -> None:
         self.steps, self.loss, self.what = steps, loss, what

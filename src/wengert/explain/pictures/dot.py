@@ -1,4 +1,4 @@
-"""A graph in the DOT language of Graphviz: `graph.to_dot()`."""
+"""Graphs in the DOT language of Graphviz: `graph.to_dot()`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHAPES = {"input": "ellipse", "parameter": "hexagon", "constant": "note", "modu
 
 
 def to_dot(graph: Graph, *, direction: Direction = "TB", max_nodes: int | None = None) -> str:
-    """The graph in the DOT language, for Graphviz and what reads its files.
+    """Return the graph in the DOT language, for Graphviz and programs that read its files.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def _attributes(values: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quoted string; in it a backslash begins an escape, so that it is written twice."""
+    """Return a quoted string; in it a backslash begins an escape, so that it is written twice."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 

@@ -1,4 +1,4 @@
-"""A graph as an SVG picture: `graph.to_svg()`, and what notebooks show."""
+"""Graphs as SVG pictures: `graph.to_svg()`, and what notebooks show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLANT = 11.0  # of a parameter's hexagon
 def to_svg(
     graph: Graph, *, direction: Direction = "TB", max_nodes: int | None = MAX_NODES, legend: bool = False
 ) -> str:
-    """The graph as an SVG document that needs nothing else; it follows the reader's light or dark scheme.
+    """Return the graph as an SVG document that needs nothing else; it follows the reader's light or dark scheme.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def to_svg(
 
 
 def repr_svg(graph: Graph) -> str:
-    """What a notebook shows."""
+    """Return what a notebook shows."""
     return to_svg(graph)
 
 
 def draw(scene: Scene, direction: Direction, legend: bool) -> str:
-    """A scene as an SVG document."""
+    """Return a scene as an SVG document."""
     picture = arranged(scene, direction)
     width, height = max(picture.width, _LEAST_WIDTH) + 2 * _MARGIN, picture.height + 2 * _MARGIN
     key = _legend(scene, height - _MARGIN / 2) if legend else None
@@ -94,7 +94,7 @@ def _group(name: str, parts: Sequence[str]) -> list[str]:
 
 
 class Picture(NamedTuple):
-    """Where everything is: centres and sizes of boxes, points of arrows."""
+    """A scene in the plane: centres and sizes of boxes, points of arrows."""
 
     centres: list[Point]
     sizes: list[Point]
@@ -104,7 +104,7 @@ class Picture(NamedTuple):
 
 
 def arranged(scene: Scene, direction: Direction) -> Picture:
-    """The scene's boxes and arrows in the plane."""
+    """Return the scene's boxes and arrows in the plane."""
     sizes = [box_size(b) for b in scene.boxes]
     turned: Callable[[Point], Point] = (lambda p: p) if direction == "TB" else (lambda p: (p[1], p[0]))
     outer = [turned(_outer(b, s)) for b, s in zip(scene.boxes, sizes)]
@@ -116,14 +116,14 @@ def arranged(scene: Scene, direction: Direction) -> Picture:
 
 
 def box_size(box: Box) -> Point:
-    """Width and height that the box's words need."""
+    """Return the width and height that the box's words need."""
     text = max(text_width(box.heading, _TITLE_SIZE), text_width(box.note, _NOTE_SIZE, mono=True))
     slant = {"parameter": _SLANT, "input": 5.0}.get(box.kind, 0.0)
     return max(_LEAST_WIDTH, text + 2 * (_PADDING + slant)), _HEIGHT
 
 
 def _outer(box: Box, size: Point) -> Point:
-    """The size with what is drawn around a box."""
+    """Return the size with what is drawn around a box."""
     extra = _STACK * box.stacked + 2 * _RING * box.ring
     return size[0] + extra, size[1] + extra
 
@@ -140,7 +140,7 @@ def _edge(scene: Scene, link: Link, route: Sequence[Point], direction: Direction
 
 
 def _curve(route: Sequence[Point], direction: Direction) -> str:
-    """A smooth line along the flow: straight through rows, curved between them, up to the arrowhead."""
+    """Return a smooth line along the flow: straight through rows, curved between them, up to the arrowhead."""
     down = direction == "TB"
     x, y = route[-1]
     points = [*route[:-1], (x, y - _HEAD + 1) if down else (x - _HEAD + 1, y)]
@@ -220,7 +220,7 @@ class _Hull(NamedTuple):
 
 
 def _hulls(scene: Scene, picture: Picture) -> list[_Hull]:
-    """The modules that stand together, with nothing else between: the outer ones first.
+    """Return the modules that stand together, with nothing else between: the outer ones first.
 
     A module's parameters may stand beside or above it; those that would be cut are taken in.
     """
@@ -246,7 +246,7 @@ def _hulls(scene: Scene, picture: Picture) -> list[_Hull]:
 
 
 def _taking_in(path: str, parts: Sequence[_Hull], leaves: Sequence[_Hull]) -> _Hull:
-    """The hull around `parts` and around every leaf that it would cut."""
+    """Return the hull around `parts` and around every leaf that it would cut."""
     hull = _around(path, parts)
     while True:
         cut = [e for e in leaves if hull.meets(e)]
@@ -257,7 +257,7 @@ def _taking_in(path: str, parts: Sequence[_Hull], leaves: Sequence[_Hull]) -> _H
 
 
 def _lines_between(boxes: set[int], scene: Scene, picture: Picture) -> list[_Hull]:
-    """The extents of the arrows between the given boxes."""
+    """Return the extents of the arrows between the given boxes."""
     routes = [r for k, r in zip(scene.links, picture.routes) if k.source in boxes and k.target in boxes]
     return [
         _Hull("", min(x for x, _ in r), min(y for _, y in r), max(x for x, _ in r), max(y for _, y in r))
@@ -266,7 +266,7 @@ def _lines_between(boxes: set[int], scene: Scene, picture: Picture) -> list[_Hul
 
 
 def _modules(boxes: Sequence[Box]) -> set[str]:
-    """Every module path, and those around it, that some computation of the scene ran in."""
+    """Return every module path, and those around it, that some computation of the scene ran in."""
     paths = {b.path for b in boxes if b.path and b.kind not in (*_LEAF_KINDS, "module")}
     return {".".join(parts[: i + 1]) for parts in (p.split(".") for p in paths) for i in range(len(parts))}
 
@@ -336,7 +336,7 @@ _ESCAPES |= {ord(c): text for c, text in (("&", "&amp;"), ("<", "&lt;"), (">", "
 
 
 def escape(text: str) -> str:
-    """Text as XML, in an element or an attribute."""
+    """Return text as XML, in an element or an attribute."""
     return text.translate(_ESCAPES)
 
 
@@ -349,7 +349,7 @@ def _p(point: Point) -> str:
 
 
 def _rules(inks: Mapping[str, Ink], paper: str, line: str, muted: str, hull: str) -> str:
-    """The colours of one scheme as CSS, all below the picture's class: a page may hold many."""
+    """Return the colours of one scheme as CSS, all below the picture's class: a page may hold many."""
     here = ".wengert-graph"
     rules = [
         f"{here} .paper{{fill:{paper}}}",

@@ -1,4 +1,4 @@
-"""A layered layout of boxes and arrows: which row, which order, which place.
+"""A layered layout of boxes and arrows: the row of each box, its order in the row, its place.
 
 After Sugiyama, Tagawa and Toda (1981): rows by longest path, tightened; arrows over several rows
 run through a trunk of points that all arrows of one source share; the order within rows by
@@ -37,7 +37,7 @@ class Arrow(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where the boxes' centres and the arrows' points are, and the size of it all.
+    """A layout: the boxes' centres, the arrows' points, and the size of it all.
 
     Of the arrows of one source the longest begins at the source, the others where they leave it.
     """
@@ -118,7 +118,7 @@ def _fan_in(count: int, arrows: Iterable[Arrow]) -> list[int]:
 
 
 def _ranks(count: int, arrows: Sequence[Arrow]) -> list[int]:
-    """A row for every box: below all that it takes, near to what takes it; a crowd of last boxes fills several."""
+    """Return a row for every box: below all that it takes, near to what takes it; many last boxes fill several."""
     above: list[set[int]] = [set() for _ in range(count)]
     below: list[set[int]] = [set() for _ in range(count)]
     for source, target in arrows:
@@ -184,7 +184,7 @@ def _order(points: _Points) -> None:
 
 
 def _first_order(points: _Points) -> None:
-    """Operands from left to right, from the last boxes up."""
+    """Order operands from left to right, from the last boxes up."""
     seen = [False] * len(points.rank)
     ends = [v for v in range(points.boxes) if not points.below[v]]
     for end in ends:
@@ -240,7 +240,7 @@ def _swap(points: _Points, position: list[int]) -> None:
 
 
 def _swap_gain(points: _Points, position: Sequence[int], v: int, w: int) -> int:
-    """How many crossings fewer there are with `w` left of `v`."""
+    """Return how many crossings fewer there are with `w` left of `v`."""
     gain = 0
     for a in points.above[v]:
         for b in points.above[w]:
@@ -268,7 +268,7 @@ def _crossings(points: _Points, position: Sequence[int]) -> int:
 
 
 def _across(points: _Points, widths: Sequence[float], spine: _Spine) -> list[float]:
-    """The centre of every box and point: the mean of the middle two of four extreme alignments."""
+    """Return the centre of every box and point: the mean of the middle two of four extreme alignments."""
     conflicts = _conflicts(points)
     runs = []
     for near in (spine.above, spine.below):
@@ -293,7 +293,7 @@ class _Spine(NamedTuple):
     """The lines that are to be straight: for every vertex its partners above and below.
 
     An operation stands below the operand that most was computed for, a value above the operation
-    that most follows from; side branches hang off these.
+    that most follows from; side branches depend on these.
     """
 
     above: list[list[int]]
@@ -321,7 +321,7 @@ def _spine_of(points: _Points, arrows: Sequence[Arrow]) -> _Spine:
 
 
 def _weights(points: _Points, arrows: Sequence[Arrow]) -> list[tuple[int, float]]:
-    """How long the longest way to every vertex is, and about how much it was computed from."""
+    """Return how long the longest way to every vertex is, and about how much it was computed from."""
     above: list[set[int]] = [set() for _ in range(points.boxes)]
     for source, target in arrows:
         above[target].add(source)
@@ -337,7 +337,7 @@ def _weights(points: _Points, arrows: Sequence[Arrow]) -> list[tuple[int, float]
 
 
 def _heights(points: _Points, arrows: Sequence[Arrow]) -> list[int]:
-    """How long the longest way from every box on is; 0 for points."""
+    """Return how long the longest way from every box on is; 0 for points."""
     out = [0] * len(points.rank)
     for source, target in sorted(arrows, reverse=True):
         out[source] = max(out[source], out[target] + 1)
@@ -345,7 +345,7 @@ def _heights(points: _Points, arrows: Sequence[Arrow]) -> list[int]:
 
 
 def _settle(points: _Points, widths: Sequence[float], spine: _Spine, places: list[float]) -> None:
-    """Move side branches, within the room that they have, to what they hang off."""
+    """Move side branches, within the room that they have, towards what they depend on."""
     loose = [False] * len(places)
     for row in reversed(points.rows):
         for i, v in enumerate(row):
@@ -378,7 +378,7 @@ def _move(
 
 
 def _distance(points: _Points, widths: Sequence[float], v: int, w: int) -> float:
-    """The least distance of the centres of two neighbours."""
+    """Return the least distance of the centres of two neighbours."""
     gap = LINE_GAP if points.is_point(v) or points.is_point(w) else BOX_GAP
     return (widths[v] + widths[w]) / 2 + gap
 
@@ -389,7 +389,7 @@ def _span(places: Sequence[float], widths: Sequence[float]) -> tuple[float, floa
 
 
 def _conflicts(points: _Points) -> set[tuple[int, int]]:
-    """The lines (upper, lower) that cross a trunk: they yield to it, so that trunks stay straight."""
+    """Return the lines (upper, lower) that cross a trunk: they yield to it, so that trunks stay straight."""
     out: set[tuple[int, int]] = set()
     position = _positions(points.rows)
     for upper, row in zip(points.rows, points.rows[1:]):
@@ -415,12 +415,12 @@ def _aligned(
     widths: Sequence[float],
     conflicts: set[tuple[int, int]],
 ) -> list[float]:
-    """Places with everything aligned to the middle one of `near` in the row before, packed to the left."""
+    """Return places with everything aligned to the middle one of `near` in the row before, packed to the left."""
     return _packed(points, rows, _blocks(rows, near, conflicts), widths)
 
 
 def _blocks(rows: Sequence[Sequence[int]], near: Sequence[Sequence[int]], conflicts: set[tuple[int, int]]) -> list[int]:
-    """For every vertex the first one of the straight line that it stands in."""
+    """Return for every vertex the first one of the straight line that it stands in."""
     position = _positions(rows)
     root = list(range(len(position)))
     taken = [False] * len(position)
@@ -442,7 +442,7 @@ def _blocks(rows: Sequence[Sequence[int]], near: Sequence[Sequence[int]], confli
 def _packed(
     points: _Points, rows: Sequence[Sequence[int]], root: Sequence[int], widths: Sequence[float]
 ) -> list[float]:
-    """The leftmost place of every line, then as near to its right neighbour as that allows."""
+    """Return the leftmost place of every line, then as near to its right neighbour as that allows."""
     gaps: dict[tuple[int, int], float] = {}
     for row in rows:
         for v, w in itertools.pairwise(row):
@@ -471,7 +471,7 @@ def _packed(
 
 
 def _along(points: _Points, sizes: Sequence[Point], across: Sequence[float]) -> tuple[list[float], list[float]]:
-    """The centre and depth of every row; rows between which lines run far across are further apart."""
+    """Return the centre and depth of every row; rows between which lines run far across are further apart."""
     centres, depths = [], []
     edge = 0.0
     for row in points.rows:
@@ -512,7 +512,7 @@ def _routes(
 
 
 def _ports(points: _Points, sizes: Sequence[Point], across: Sequence[float], arrows: Sequence[Arrow]) -> list[float]:
-    """Where each arrow ends: below where it comes from, in the order of the operands."""
+    """Return where each arrow ends: below its origin, in the order of the operands."""
     incoming: dict[int, list[int]] = {}
     for i, arrow in enumerate(arrows):
         incoming.setdefault(arrow.target, []).append(i)
@@ -526,7 +526,7 @@ def _ports(points: _Points, sizes: Sequence[Point], across: Sequence[float], arr
 
 
 def _spread(wanted: Sequence[float], low: float, high: float, centre: float) -> list[float]:
-    """Increasing places near the wanted ones, at equal least distances, between `low` and `high`.
+    """Return increasing places near the wanted ones, at equal least distances, between `low` and `high`.
 
     Least squares by pooling neighbours that want to be closer; what comes straight down weighs most.
     """

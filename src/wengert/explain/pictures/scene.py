@@ -1,4 +1,4 @@
-"""What a picture of a graph shows: boxes with their words and sizes, arrows, what is folded.
+"""The scene of a graph's picture: boxes with their words and sizes, arrows, what is folded.
 
 SVG and DOT are two ways to write the same scene.
 """
@@ -66,7 +66,7 @@ class Box(NamedTuple):
 
     @property
     def heading(self) -> str:
-        """Title and rest."""
+        """The title and the rest."""
         return f"{self.title} {self.rest}" if self.rest else self.title
 
 
@@ -88,7 +88,7 @@ class Scene(NamedTuple):
 
 
 def scene_of(graph: Graph, max_nodes: int | None = MAX_NODES) -> Scene:
-    """The scene of a graph; with more than `max_nodes` nodes, modules and then the middle are folded.
+    """Return the scene of a graph; with more than `max_nodes` nodes, modules and then the middle are folded.
 
     Raises GraphError for a `max_nodes` that is not a positive number.
     """
@@ -106,7 +106,7 @@ def scene_of(graph: Graph, max_nodes: int | None = MAX_NODES) -> Scene:
 
 
 def _links(groups: Sequence[Sequence[Node]]) -> list[Link]:
-    """One arrow for every operand between single nodes, one for all of them where a side is folded."""
+    """Return one arrow for every operand between single nodes, one for all of them where a side is folded."""
     where = {node: i for i, group in enumerate(groups) for node in group}
     out: list[Link] = []
     for target, group in enumerate(groups):
@@ -128,7 +128,7 @@ def _links(groups: Sequence[Sequence[Node]]) -> list[Link]:
 
 
 def _folded(graph: Graph, limit: int) -> list[list[Node]]:
-    """At most about `limit` groups: modules as deep as fits, else the first and last nodes."""
+    """Return at most about `limit` groups: modules as deep as fits, else the first and last nodes."""
     deepest = max((n.path.count(".") + 1 for n in graph.computations if n.path), default=0)
     units = [[n] for n in graph.computations]
     for depth in range(deepest, 0, -1):
@@ -140,7 +140,7 @@ def _folded(graph: Graph, limit: int) -> list[list[Node]]:
 
 
 def _runs(nodes: Iterable[Node], depth: int) -> list[list[Node]]:
-    """Neighbours of one module at most `depth` levels down, together.
+    """Group neighbours of one module at most `depth` levels down.
 
     The nodes of a run follow each other in topological order, so no path leaves it and comes back.
     """
@@ -157,7 +157,7 @@ def _runs(nodes: Iterable[Node], depth: int) -> list[list[Node]]:
 
 
 def _without_middle(units: list[list[Node]], limit: int) -> list[list[Node]]:
-    """The first and last units by level, and the ones between them as one."""
+    """Return the first and last units by level, and the ones between them as one."""
     end = max(1, min(limit // 4, _END))
     if len(units) <= 2 * end + 1:
         return units
@@ -176,7 +176,7 @@ def _without_middle(units: list[list[Node]], limit: int) -> list[list[Node]]:
 
 
 def _with_leaves(graph: Graph, units: list[list[Node]]) -> list[list[Node]]:
-    """The units after the leaves; a leaf that one folded unit alone takes is folded into it."""
+    """Return the units after the leaves; a leaf that one folded unit alone takes is folded into it."""
     home = {node: i for i, unit in enumerate(units) for node in unit}
     roots = set(graph.outputs)
     absorbed: dict[int, list[Node]] = {}
@@ -194,7 +194,7 @@ def _with_leaves(graph: Graph, units: list[list[Node]]) -> list[list[Node]]:
 
 
 def _without_many_leaves(graph: Graph, groups: list[list[Node]], limit: int) -> list[list[Node]]:
-    """The groups with at most half of `limit` leaves of their own, the others as one."""
+    """Return the groups with at most half of `limit` leaves of their own, the others as one."""
     leaves = [g for g in groups if len(g) == 1 and g[0].op in LEAVES]
     kept = max(1, limit // 2)
     if len(leaves) <= kept + 1:
@@ -219,7 +219,7 @@ def _common_path(paths: Iterable[str]) -> str:
 
 
 class _Words:
-    """Makes the boxes of a graph's nodes."""
+    """A writer of the boxes of a graph's nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -229,7 +229,7 @@ class _Words:
             self.outputs.setdefault(node, []).append(i)
 
     def fold_box(self, group: Sequence[Node]) -> Box:
-        """The box of several nodes: a module, or what is left out."""
+        """Return the box of several nodes: a module, or what is left out."""
         computed = [n for n in group if n.op not in LEAVES]
         path = _common_path(n.path for n in computed)
         count = f"{len(group):,} nodes"
@@ -249,7 +249,7 @@ class _Words:
         )
 
     def node_box(self, node: Node) -> Box:
-        """The box of one node."""
+        """Return the box of one node."""
         name = self.names[node]
         title, rest = self._heading(node)
         return Box(
@@ -269,7 +269,7 @@ class _Words:
         return "gradient" if kind == "computation" and _of_derivative(node) else kind
 
     def _heading(self, node: Node) -> tuple[str, str]:
-        """What stands in bold in the box, and what after it."""
+        """Return the box's bold title, and the text after it."""
         if node.op is CONSTANT:
             return _shortened(_value(node.attrs["value"])), ""
         if node.op in LEAVES:
@@ -288,7 +288,7 @@ class _Words:
         return title, _fitting([*operands, *_short_attrs(node)], _TITLE_LENGTH + 4 - len(title))
 
     def _tip(self, node: Node) -> str:
-        """Everything about a node, on a few lines."""
+        """Return everything about a node, on a few lines."""
         lines = [self._definition(node)]
         if node.op.body is not None:
             lines.append("composite: graph.expand() shows what is inside")
@@ -316,7 +316,7 @@ class _Words:
 
 
 def _of_derivative(node: Node) -> bool:
-    """Whether the node belongs to a backward pass."""
+    """Return whether the node belongs to a backward pass."""
     scope = node.scope
     while scope is not None and scope.kind != "gradient":
         scope = scope.parent
@@ -324,7 +324,7 @@ def _of_derivative(node: Node) -> bool:
 
 
 def _short_attrs(node: Node) -> list[str]:
-    """The attributes that say something, as short as can be."""
+    """Return the attributes that say something, as short as can be."""
     usual = _defaults(node.op.name)
     out = []
     for key, value in node.attrs.items():
@@ -336,7 +336,7 @@ def _short_attrs(node: Node) -> list[str]:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    """What the public function of this name takes where nothing is given; an axis is worth showing all the same."""
+    """Return the defaults of the public function of this name, without axes, which are always worth showing."""
     code = getattr(PUBLIC.get(name), "__code__", None)
     if code is None:
         return {}
@@ -348,7 +348,7 @@ def _defaults(name: str) -> dict[str, Any]:
 
 
 def _index(entries: Any, rank: int) -> str:
-    """The entries of a basic index as in Python; they are those of the last axes. "" for other entries."""
+    """Return the entries of a basic index of the last axes as in Python; "" for other entries."""
     out = []
     for entry in entries:
         if isinstance(entry, tuple) and len(entry) == 3:
@@ -367,7 +367,7 @@ def _index(entries: Any, rank: int) -> str:
 
 
 def _short(value: Any) -> str:
-    """A literal or an attribute, with few digits."""
+    """Return a literal or an attribute, with few digits."""
     if isinstance(value, float):
         text = repr(value)
         return text if len(text) <= 7 else f"{value:.4g}{_DOTS}"
@@ -377,7 +377,7 @@ def _short(value: Any) -> str:
 
 
 def _value(value: Array) -> str:
-    """A constant in a few characters where it is small or all the same."""
+    """Return a constant in a few characters where it is small or all the same."""
     if 0 < value.size <= _COMPARED and (value == value.flat[0]).all():
         return _short(value.flat[0].item())
     return str(value.tolist()) if value.size <= 3 else "constant"
@@ -389,7 +389,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _fitting(words: Sequence[str], length: int) -> str:
-    """As many of the first words as `length` characters hold."""
+    """Return as many of the first words as `length` characters hold."""
     out = ""
     for word in words:
         if len(out) + len(word) > length:
@@ -399,7 +399,7 @@ def _fitting(words: Sequence[str], length: int) -> str:
 
 
 def _shortened(text: str, length: int = _TITLE_LENGTH, tail: bool = False) -> str:
-    """At most `length` characters, from the front or from the tail."""
+    """Return at most `length` characters, from the front or from the tail."""
     text = " ".join(text.split())
     if len(text) <= length:
         return text
@@ -407,7 +407,7 @@ def _shortened(text: str, length: int = _TITLE_LENGTH, tail: bool = False) -> st
 
 
 def count_by_kind(scene: Scene) -> Mapping[str, int]:
-    """How many boxes of each kind there are, in a fixed order."""
+    """Return how many boxes of each kind there are, in a fixed order."""
     order: tuple[Kind, ...] = ("input", "parameter", "constant", "computation", "gradient", "root", "module", "more")
     counts = {kind: sum(b.kind == kind for b in scene.boxes) for kind in order}
     return {kind: count for kind, count in counts.items() if count}

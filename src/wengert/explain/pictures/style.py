@@ -1,4 +1,4 @@
-"""How pictures look: colours that stay apart for colour-blind readers, and how wide text is."""
+"""The style of pictures: colours that stay apart for colour-blind readers, and widths of text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Ink(NamedTuple):
-    """Fill, line and text colour."""
+    """The colours of a kind of box: fill, line and text."""
 
     fill: str
     line: str
@@ -49,7 +49,7 @@ _WIDE = {
 
 
 def text_width(text: str, size: float, mono: bool = False) -> float:
-    """An upper estimate of the width of a line of text."""
+    """Return an upper estimate of the width of a line of text."""
     return size * sum(_char_width(char, mono) for char in text)
 
 

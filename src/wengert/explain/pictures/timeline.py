@@ -1,4 +1,4 @@
-"""Memory over time as an SVG picture that needs nothing else and follows the reader's light or dark scheme."""
+"""Timelines of memory as SVG pictures that need nothing else and follow the reader's light or dark scheme."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLE = (
 
 
 def timeline(held: Sequence[int], saved: Sequence[int], turn: int, peak: int, names: Sequence[str], title: str) -> str:
-    """Two areas over the moments: all that is held, and of it what is saved for the backward pass.
+    """Draw two areas over the moments: all that is held, and of it what is saved for the backward pass.
 
     `turn` is where the backward pass starts, `peak` the moment to mark; `names` are shown when pointed at.
     """

@@ -1,1 +1,1 @@
-"""The document of a recording, and what is worked out for it."""
+"""Documents of recordings: their tables, and what is computed for them."""

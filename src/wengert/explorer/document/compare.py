@@ -1,4 +1,4 @@
-"""Two recorded runs side by side: which rows are the same, and the edits between them.
+"""Comparison of two recorded runs: the rows that are the same, and the edits between them.
 
 Rows are matched in the order of the tape: first those of equal structure (the operation and, by hashes, all that it
 was computed from), then, in the stretches between, those of the same operation or name. The
@@ -25,7 +25,7 @@ MOVED = 1e-6
 
 
 def edits(a: Sequence[Row], b: Sequence[Row]) -> list[Edit]:
-    """What makes the second run of the first: edits as documents have them. Rows without one are the same, in order."""
+    """Return the edits that turn the first run into the second. Rows without one are the same, in order."""
     pairs = _aligned(a, b)
     partner = {id(x): y for x, y in pairs}
     found = [
@@ -45,7 +45,7 @@ def edits(a: Sequence[Row], b: Sequence[Row]) -> list[Edit]:
 
 
 def _aligned(a: Sequence[Row], b: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Pairs of rows, ascending on both sides."""
+    """Return pairs of rows, ascending on both sides."""
     pairs: list[tuple[Row, Row]] = []
     for tag, i, i_end, j, j_end in _blocks(_structure(a), _structure(b)):
         if tag == "equal":
@@ -66,7 +66,7 @@ def _blocks(a: list[str], b: list[str]) -> list[tuple[str, int, int, int, int]]:
 
 
 def _structure(rows: Sequence[Row]) -> list[str]:
-    """For every row a hash of its operation and of all that it was computed from."""
+    """Return for every row a hash of its operation and of all that it was computed from."""
     found: dict[int, str] = {}
     for row in rows:
         operands = [found.get(id(o), "") if o is not None else "" for o in row.operands]
@@ -88,7 +88,7 @@ def _shape(row: Row) -> str:
 
 
 def _changed(a: Row, b: Row) -> str:
-    """What is different about two rows at the same place, in words; "" for nothing."""
+    """Return what is different about two rows at the same place, in words; "" for nothing."""
     if _weak(a) != _weak(b):
         return f"{_weak(a)} became {_weak(b)}"
     if _told(a) != _told(b):
@@ -105,7 +105,7 @@ def _changed(a: Row, b: Row) -> str:
 
 
 def _moved(a: Row, b: Row) -> str:
-    """How far a parameter is from what it was: two checkpoints of one model."""
+    """Return how far a parameter is from what it was: two checkpoints of one model."""
     if a.value is None or b.value is None or np.shape(a.value) != np.shape(b.value):
         return ""
     with np.errstate(all="ignore"):

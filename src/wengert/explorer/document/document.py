@@ -34,7 +34,7 @@ EXACT = 3000
 
 
 def differences(column: Sequence[int]) -> dict[str, list[int]]:
-    """A column of whole numbers as large documents have it: each as the difference to the one before."""
+    """Return whole numbers as large documents have them: each as the difference to the one before."""
     return {"delta": [b - a for a, b in zip([0, *column], column)]}
 
 
@@ -54,12 +54,12 @@ class Indexed:
 
 
 def document(recording: Recording) -> Document:
-    """The document of a recording."""
+    """Return the document of a recording."""
     return described(recording)[0]
 
 
 def described(recording: Recording) -> tuple[Document, list[Finding]]:
-    """The document of a recording, and the findings that it tells of."""
+    """Return the document of a recording, and the findings that it tells of."""
     writer = _Writer(recording)
     return writer.written(), writer.findings
 
@@ -92,7 +92,7 @@ class _Writer:
         self.lives = lives(recording)
 
     def _add_roots(self) -> None:
-        """A result stands at the end as a node of its own, whose operand is what computed it."""
+        """Add each result as a node of its own at the end, whose operand is the row that computed it."""
         ends = []
         for row in self.recording.roots:
             if row.kind == "root":
@@ -274,7 +274,7 @@ class _Writer:
         return {"node": nodes, "value": {"operand": [slot for _, _, slot in kept]}}
 
     def _kept(self, row: Row) -> list[tuple[int, int]]:
-        """What a row keeps, as positions among its operands and their rows; the result last, at -1."""
+        """Return what a row keeps, as positions among its operands and their rows; the result last, at -1."""
         kept = []
         for i, value in enumerate(row.saved[:-1] if len(row.saved) == len(row.operands) + 1 else ()):
             operand = row.operands[i]
@@ -285,12 +285,12 @@ class _Writer:
         return kept
 
     def _finding(self, finding: Finding) -> dict[str, Any]:
-        """A finding's entry, with the place that it names: not always that of the node where it shows."""
+        """Return a finding's entry, with the place that it names: not always that of the node where it shows."""
         where = spans.span(finding.source, 0) if finding.source is not None else None
         return finding.entry() if where is None else {**finding.entry(), "span": self.spans[where]}
 
     def _reads(self) -> list[dict[str, Any]]:
-        """What the program took out as numbers: nodes, or what was computed of nodes for that alone."""
+        """Return what the program took out as numbers: nodes, or values computed of nodes for that alone."""
         found = []
         for leak, row in self.recording.reads:
             op = ""
@@ -317,11 +317,11 @@ class _Writer:
         return found
 
     def _stands(self, row: Row) -> bool:
-        """Whether a row is one of the document's."""
+        """Return whether a row is one of the document's."""
         return 0 <= row.index < len(self.rows) and self.rows[row.index] is row
 
     def _standing_above(self, row: Row) -> list[Row | None]:
-        """The nearest rows of the document that a row was computed from."""
+        """Return the nearest rows of the document that a row was computed from."""
         found: dict[Row, None] = {}
         stack = [o for o in row.operands if o is not None]
         while stack:
@@ -335,7 +335,7 @@ class _Writer:
     # -- numbers
 
     def _chosen(self) -> set[int]:
-        """The rows of which everything is told: all of a small document, else what is asked about first."""
+        """Return the rows of which everything is told: all of a small document, else those asked about first."""
         if self.exact:
             return set(range(len(self.rows)))
         first: dict[str, int] = {}
@@ -389,7 +389,7 @@ class _Writer:
         }
 
     def _holder(self, buffer: Buffer) -> int:
-        """Whose a buffer is, by the event that made it: its row's (-1), an operand's of that, else -2 - the row."""
+        """Return the holder of a buffer by the event that made it: its row's (-1), an operand's, else -2 - the row."""
         row = self.recording.events[buffer.first].row if buffer.first >= 0 else None
         if row is buffer.row:
             return -1
@@ -419,19 +419,19 @@ class _Writer:
 
 
 def _is_numbered(name: str) -> bool:
-    """Whether a name says no more than the row's number would."""
+    """Return whether a name says no more than the row's number would."""
     return name[:1] == "v" and name[1:].isdigit()
 
 
 def _is_view(row: Row) -> bool:
-    """Whether a result shares memory with an operand."""
+    """Return whether a result shares memory with an operand."""
     owners = {id(base(a)) for o in row.operands if o is not None for a in arrays(o.value)}
     own = (a for a in arrays(row.value) if isinstance(a, np.ndarray))
     return row.op is not None and any(id(base(a)) in owners for a in own)
 
 
 def _size(n: Any) -> int:
-    """A size; of one that is not known until the graph is fed -1."""
+    """Return a size; -1 for one that is not known until the graph is fed."""
     return n if isinstance(n, int) else -1
 
 
@@ -440,7 +440,7 @@ def _told(attrs: Mapping[str, Any]) -> str:
 
 
 def said(error: BaseException) -> str:
-    """The text of an exception, also where its class cannot say it."""
+    """Return the text of an exception, also where its class cannot say it."""
     try:
         return str(error)
     except Exception as e:
@@ -448,7 +448,7 @@ def said(error: BaseException) -> str:
 
 
 def formula(op: Op) -> dict[str, Any] | None:
-    """What an op is of single numbers, for the page to compute, where it has a formula: see `trace.schema.json`."""
+    """Return an op's formula on single numbers, for the page to compute, where it has one: see `trace.schema.json`."""
     if len(op.formulas) != 1:
         return None
     made = Formula(op.formulas[0], op.params, op.attr_names).described()
@@ -461,7 +461,7 @@ def _operand(operand: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as JSON has it."""
+    """Return an attribute as JSON has it."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (int, float, np.number)):

@@ -1,4 +1,4 @@
-"""How operations are shown and spoken of: facts about ops, in one table.
+"""The written forms of operations: symbols, formulas and sentences, by op or from its facts.
 
 `FORMS` has a symbol, a formula, local derivatives and a sentence for the ops that people write down with
 signs. Everything else follows from the op table: the pattern of the backward step from an op's declared facts
@@ -26,7 +26,7 @@ LOOSEST, SUM, PRODUCT, SIGN, POWER, ATOM = 0, 1, 2, 3, 4, 9
 
 
 class Form(NamedTuple):
-    """How one op is written: in a node, as a formula, and its derivative in each operand."""
+    """The written form of one op: in a node, as a formula, and its derivative in each operand."""
 
     symbol: str
     form: str = ""
@@ -224,7 +224,7 @@ _COPY = frozenset({"broadcast", "tile", "repeat", "cumulative_sum", "spread_pool
 
 
 def pattern(op: Op, operands: int, numbers: frozenset[int] = frozenset()) -> Pattern:
-    """What happens to gradients at an op of so many operands, of which some, by position, are plain numbers.
+    """Return what happens to gradients at an op of so many operands, of which `numbers`, by position, are plain.
 
     Of ops that move elements only the op is asked, not the values: an index may pick one twice.
     """
@@ -255,7 +255,7 @@ def pattern(op: Op, operands: int, numbers: frozenset[int] = frozenset()) -> Pat
 
 
 def _picks(op: Op, facts: Sequence[Any]) -> bool:
-    """Whether a general rule hands everything on, to the elements that were picked: a maximum, not a norm."""
+    """Return whether a general rule hands everything on, to the elements that were picked: a maximum, not a norm."""
     return len(facts) == 1 and isinstance(facts[0], Vjp) and facts[0].present is not None and op.name in _PICKS
 
 
@@ -265,7 +265,7 @@ _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 @dataclass(frozen=True)
 class Shown:
-    """How an op is shown, with the numbers among its operands written in."""
+    """An op as shown, with the numbers among its operands written in."""
 
     symbol: str
     pattern: Pattern
@@ -276,7 +276,7 @@ class Shown:
 
 
 def shown(op: Op, operands: int, literals: Mapping[int, Any] | None = None) -> Shown:
-    """How an op with so many operands is shown; `literals` are those that are plain numbers, by position."""
+    """Return how an op with so many operands is shown; `literals` are those that are plain numbers, by position."""
     literals = literals or {}
     form = FORMS.get(op.name, Form(_word(op.name)))
     text, local, symbol, precedence = (
@@ -297,7 +297,7 @@ def shown(op: Op, operands: int, literals: Mapping[int, Any] | None = None) -> S
 
 
 def _of_formulas(op: Op) -> str:
-    """A sentence on an op that is declared by a formula."""
+    """Return a sentence on an op that is declared by a formula."""
     if not op.formulas:
         return ""
     whole = f"a {op.combine} of elements: of one it is" if op.combine else "" if len(op.formulas) > 1 else "short for"
@@ -307,7 +307,7 @@ def _of_formulas(op: Op) -> str:
 
 
 def _power(exponent: Any) -> tuple[str, list[str], str, str]:
-    """A power with a number for exponent: {0}², slope 2 · {0}."""
+    """Return the form of a power with a number for exponent: {0}², slope 2 · {0}."""
     less = number(exponent - 1)
     raised = _raised("{0}", exponent - 1)
     slope = {"1": "1", "0": "0"}.get(number(exponent)) or (f"{number(exponent)} · {raised}" if less != "0" else "1")
@@ -324,7 +324,7 @@ def _raised(base: str, exponent: Any) -> str:
 
 
 def number(value: Any) -> str:
-    """A number as formulas have it: 2, 0.5, −1, 1e−05."""
+    """Return a number as formulas have it: 2, 0.5, −1, 1e−05."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     text = str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else f"{value:.6g}"
@@ -332,7 +332,7 @@ def number(value: Any) -> str:
 
 
 def _filled(template: str, literals: Mapping[int, Any]) -> str:
-    """A template with the numbers among the operands written in; other holes stay."""
+    """Return a template with the numbers among the operands written in; other holes stay."""
     for index, value in literals.items():
         text = number(value)
         hole = "{" + str(index) + "}"
@@ -348,5 +348,5 @@ def _word(name: str) -> str:
 
 
 def holes(template: str) -> set[str]:
-    """The names of the holes in a template."""
+    """Return the names of the holes in a template."""
     return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}

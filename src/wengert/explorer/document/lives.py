@@ -1,4 +1,4 @@
-"""When which memory is held, by the clock of the events: buffers as NumPy has them.
+"""Lifetimes of memory by the clock of the events: buffers as NumPy has them.
 
 A view and what it is a view of are one buffer, and so is a value that several nodes keep. The rules are those of
 :mod:`wengert.explain.memory`: a program holds a value until its last use, the tape what it saves until its backward
@@ -23,7 +23,7 @@ BEGINNING = -1
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """Memory that lives from event `first`, after which it is there, to event `last`, after which it is gone.
+    """A buffer that lives from event `first`, after which it is there, to event `last`, after which it is gone.
 
     `first` is -1 for what is there from the beginning, `last` the number of events for what stays.
     """
@@ -47,12 +47,12 @@ class Lives:
 
 
 def lives(recording: Recording) -> Lives:
-    """The buffers of a recorded run; single numbers are such too, however many there are."""
+    """Return the buffers of a recorded run; single numbers are such too, however many there are."""
     return _Ledger(recording).found()
 
 
 def base(array: Any) -> Any:
-    """The array that owns the memory of a view; a number itself."""
+    """Return the array that owns the memory of a view; a number itself."""
     owner = array
     while isinstance(owner, np.ndarray) and isinstance(owner.base, np.ndarray):
         owner = owner.base
@@ -60,7 +60,7 @@ def base(array: Any) -> Any:
 
 
 def arrays(value: Any) -> list[Any]:
-    """The arrays, and NumPy's numbers, in a value, or in what a node saves."""
+    """Return the arrays, and NumPy's numbers, in a value, or in what a node saves."""
     if isinstance(value, (np.ndarray, np.generic)):
         return [value]
     if isinstance(value, (tuple, list)):
@@ -115,7 +115,7 @@ class _Ledger:
                     self._hold(array, "param" if row.kind == "param" else "value", row, BEGINNING, self.end)
 
     def _values(self) -> None:
-        """Results live until the last operation that takes them; the run's results stay."""
+        """Let results live until the last operation that takes them; the run's results stay."""
         results = set(self.recording.roots)
         for k, event in enumerate(self.recording.events):
             row = event.row
@@ -129,7 +129,7 @@ class _Ledger:
                         self._hold(array, "value", operand, k, k)
 
     def _saved(self) -> None:
-        """What is kept for a backward step lives until it; in a checkpoint only what comes from outside."""
+        """Let what is kept for a backward step live until it; in a checkpoint only what comes from outside."""
         for k, event in enumerate(self.recording.events):
             row = event.row
             if event.phase == "recompute":
@@ -173,7 +173,7 @@ class _Ledger:
 
 
 def _checkpoint(row: Row) -> Scope | None:
-    """The outermost checkpoint around a row: what is inside is computed again as a whole."""
+    """Return the outermost checkpoint around a row: what is inside is computed again as a whole."""
     found, scope = None, row.scope
     while scope is not None:
         if scope.kind == "checkpoint":
@@ -183,10 +183,10 @@ def _checkpoint(row: Row) -> Scope | None:
 
 
 def classes() -> Sequence[Class]:
-    """The classes in the order in which the document numbers them."""
+    """Return the classes in the order in which the document numbers them."""
     return ("value", "saved", "gradient", "work", "param")
 
 
 def clock(events: Sequence[Event]) -> dict[Row, int]:
-    """The event in which a row's value came to be."""
+    """Return the event in which each row's value came to be."""
     return {event.row: k for k, event in enumerate(events) if event.phase == "forward"}

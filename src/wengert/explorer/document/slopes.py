@@ -1,4 +1,4 @@
-"""Local derivatives and what goes along each edge, by the very rules of the backward pass; and what nodes cost."""
+"""Local derivatives and the gradients along each edge, by the rules of the backward pass; and the cost of nodes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .stats import exact, num
 
 
 def shares(row: Row) -> dict[int, Any]:
-    """What went to each operand in the backward pass; for one that is taken twice, apart."""
+    """Return the gradient that went to each operand in the backward pass; for one that is taken twice, apart."""
     node = row.node
     if not row.left or node is None or len(set(row.operands)) == len(row.operands):
         return row.left
@@ -31,7 +31,7 @@ def shares(row: Row) -> dict[int, Any]:
 
 
 def local(row: Row) -> dict[int, Any]:
-    """The local derivative in each operand, where both are single numbers."""
+    """Return the local derivative in each operand, where both are single numbers."""
     node, single = row.node, _is_single(row)
     if row.kind == "root" and single:
         return {0: 1} if row.operands[0] is not None and _is_single(row.operands[0]) else {}
@@ -56,7 +56,7 @@ def _is_single(row: Row) -> bool:
 
 
 class FromRow(Puller):
-    """Pulls through a row's node with the values that the row keeps: those of the tape are gone."""
+    """A pull through a row's node with the values that the row keeps: those of the tape are gone."""
 
     def __init__(self, row: Row) -> None:
         super().__init__("a document")
@@ -66,7 +66,7 @@ class FromRow(Puller):
         return self.row.saved
 
     def operands(self, ct: Cotangent) -> dict[int, Cotangent] | None:
-        """Cotangents of the operands, by position; None where the row does not keep what that takes."""
+        """Return cotangents of the operands, by position; None where the row does not keep what that takes."""
         node = self.row.node
         assert node is not None
         try:
@@ -76,7 +76,7 @@ class FromRow(Puller):
 
 
 def _pulled(row: Row, node: Node, cotangent: Any) -> dict[int, Any] | None:
-    """Cotangents of a node's operands by position, from the values that the row keeps."""
+    """Return cotangents of a node's operands by position, from the values that the row keeps."""
     if node.op.kind == "leaf" or isinstance(cotangent, tuple) or node.op is OUTPUT:
         return None
     found = FromRow(row).operands(Cotangent(cotangent))
@@ -84,7 +84,7 @@ def _pulled(row: Row, node: Node, cotangent: Any) -> dict[int, Any] | None:
 
 
 def operations(row: Row) -> Any:
-    """The operations of a row, counted as :func:`wengert.explain.cost` counts them; 0 where they cannot be counted."""
+    """Return a row's operations, counted as :func:`wengert.explain.cost` does; 0 where they cannot be counted."""
     op = row.op
     assert op is not None
     inputs: list[Any] = []

@@ -1,4 +1,4 @@
-"""Values in numbers: sizes for colour, exact numbers where they are few, histograms and pictures of larger arrays."""
+"""Statistics of values: sizes for colour, exact numbers where they are few, histograms and pictures of arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TINY, _VAST = 1e-140, 1e140
 
 
 def num(value: Any) -> float | int | str:
-    """A number as JSON can have it."""
+    """Return a number as JSON can have it."""
     if isinstance(value, (bool, int, np.bool_, np.integer)):
         return int(value)
     value = float(value)
@@ -32,7 +32,7 @@ def num(value: Any) -> float | int | str:
 
 
 def exact(value: Any) -> float | int | str | None:
-    """The one element of an array, in the fewest digits that its dtype tells apart; None of a complex one."""
+    """Return the one element of an array, in the fewest digits that its dtype tells apart; None of a complex one."""
     if type(value) is np.float64:
         return num(value)
     item = np.asarray(value).reshape(())[()]
@@ -44,13 +44,13 @@ def exact(value: Any) -> float | int | str | None:
 
 
 def parts(value: Any) -> list[Array]:
-    """The arrays of a value: itself, or those of several results."""
+    """Return the arrays of a value: itself, or those of several results."""
     found = value if isinstance(value, (tuple, list)) else (value,)
     return [np.asarray(v) for v in found if v is not None]
 
 
 def real(array: Array) -> Array:
-    """An array of real numbers: the sizes of complex ones, wider ones for half precision and integers."""
+    """Return an array of real numbers: the sizes of complex ones, wider ones for half precision and integers."""
     if array.dtype.kind == "c":
         with np.errstate(all="ignore"):
             return np.abs(array)
@@ -62,7 +62,7 @@ def real(array: Array) -> Array:
 
 
 def code(value: Any) -> int:
-    """The root mean square of what is finite, as one byte; NaN and infinities have codes of their own."""
+    """Return the root mean square of the finite elements, as one byte; NaN and infinities have codes of their own."""
     if value is None:
         return NONE
     total, count = 0.0, 0
@@ -91,7 +91,7 @@ def code(value: Any) -> int:
 
 
 def size(value: Any) -> float | int | str | None:
-    """The root mean square to six digits, as sentences tell it; None of one number, and where not all is finite.
+    """Return the root mean square to six digits, for sentences; None of one number, and where not all is finite.
 
     `code` is for drawing: it tells sizes a tenth apart from each other, and no more.
     """
@@ -105,13 +105,13 @@ def size(value: Any) -> float | int | str | None:
 
 
 def amount(value: Any) -> float | int | str | None:
-    """A single number itself, of anything else its size."""
+    """Return a single number itself, of anything else its size."""
     single = value is not None and not isinstance(value, (tuple, list)) and np.size(value) == 1
     return exact(value) if single else size(value)
 
 
 def codes(values: Sequence[Any]) -> list[int]:
-    """The codes of many values; single numbers, of which there may be very many, all at once."""
+    """Return the codes of many values; single numbers, of which there may be very many, all at once."""
     out = [NONE] * len(values)
     places: list[int] = []
     singles: list[float] = []
@@ -132,7 +132,7 @@ def codes(values: Sequence[Any]) -> list[int]:
 
 
 def of_rms(size: float) -> int:
-    """The code of a root mean square."""
+    """Return the code of a root mean square."""
     if size == 0:
         return ZERO
     if not math.isfinite(size):
@@ -141,12 +141,12 @@ def of_rms(size: float) -> int:
 
 
 def packed(codes: Sequence[int]) -> str:
-    """Codes as the document has them: a byte each, in base64."""
+    """Return codes as the document has them: a byte each, in base64."""
     return base64.b64encode(bytes(codes)).decode("ascii")
 
 
 def details(value: Any) -> dict[str, Any] | None:
-    """Range, moments, histogram, and all elements or a picture of them; None of nothing."""
+    """Return range, moments, histogram, and all elements or a picture of them; None of nothing."""
     arrays = parts(value)
     if not arrays:
         return None
@@ -172,7 +172,7 @@ def details(value: Any) -> dict[str, Any] | None:
 
 
 def _scaled(finite: Array, largest: float) -> tuple[Array, int]:
-    """Numbers times a power of two that keeps sums of them, and of their squares, in range; its exponent, reversed."""
+    """Scale by a power of two that keeps sums of numbers, and of squares, in range; return its negated exponent too."""
     if largest == 0 or _TINY < largest < _VAST:
         return finite, 0
     exponent = math.frexp(largest)[1]
@@ -180,7 +180,7 @@ def _scaled(finite: Array, largest: float) -> tuple[Array, int]:
 
 
 def _unscaled(value: float, exponent: int) -> float:
-    """A mean of scaled numbers as it is; where rounding took it past the largest number, that."""
+    """Return a mean of scaled numbers as it is, or the largest number where rounding took it past that."""
     try:
         return math.ldexp(value, exponent)
     except OverflowError:
@@ -197,24 +197,24 @@ def _histogram(finite: Array, low: float, high: float) -> list[int]:
 
 
 def _rounded(value: float, digits: int) -> float:
-    """A number to so many digits; itself where that would be beyond all numbers."""
+    """Return a number to so many digits; itself where that would be beyond all numbers."""
     found = float(f"{value:.{digits}g}")
     return found if math.isfinite(found) else value
 
 
 def short(value: Any) -> float | int | str:
-    """A number to six digits: statistics, not values."""
+    """Return a number to six digits: statistics, not values."""
     found = num(value)
     return _rounded(found, 6) if isinstance(found, float) else found
 
 
 def short_number(value: float | int | str) -> float | int | str:
-    """An exact number to four digits, for documents of very many."""
+    """Return an exact number to four digits, for documents of very many."""
     return _rounded(value, 4) if isinstance(value, float) else value
 
 
 def cells(array: Array) -> dict[str, Any]:
-    """A picture of an array as a matrix: each cell the mean size of what it covers, bad where anything in it is.
+    """Return an array as a matrix of cells: each the mean size of what it covers, bad where anything in it is.
 
     The last axis goes across; all others go down.
     """

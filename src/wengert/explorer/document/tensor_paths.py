@@ -36,7 +36,7 @@ ELEMENTS = 64
 
 @dataclass(slots=True, eq=False)
 class _Path:
-    """What goes back along one path; `edge` -1: along all that are not told apart.
+    """The cotangent that goes back along one path; `edge` -1: along all that are not told apart.
 
     `next` is the entry, in the table, of the path that this one goes on by; -1 where its first edge ends at the result.
     """
@@ -50,7 +50,7 @@ class _Path:
 
 @dataclass(slots=True, eq=False)
 class _Arrivals:
-    """What arrives at a node: along every path that is told apart, and along all others.
+    """The cotangents that arrive at a node: along every path that is told apart, and along all others.
 
     `mass` has the sizes of the numbers that were added up on the way, whether they cancel or not: what rounding is
     measured against. Each operation is asked for it with signs at random, under which summands do not cancel: the mean
@@ -63,7 +63,7 @@ class _Arrivals:
 
 
 def tensor_paths(recording: Recording, flops: Sequence[Any]) -> dict[str, Any] | None:
-    """The `paths` table of a document (see the schema); `flops` are the operations of every row.
+    """Return the `paths` table of a document (see the schema); `flops` are the operations of every row.
 
     None where paths are products of numbers, which say themselves what they contribute; where there are too many rows
     or too large ones; and where the gradients are not those of one result in one backward pass.
@@ -84,7 +84,7 @@ def tensor_paths(recording: Recording, flops: Sequence[Any]) -> dict[str, Any] |
 
 
 class _Walk:
-    """From the result back, each row after all that consume it. `counts` has the paths from every row."""
+    """A walk from the result back, each row after all that consume it. `counts` has the paths from every row."""
 
     def __init__(self, rows: Sequence[Row], end: Row) -> None:
         self.end = end
@@ -100,7 +100,7 @@ class _Walk:
         self.order = [row for row in reversed(rows) if row in self.counts]
 
     def work(self, most: int, flops: Sequence[Any]) -> float:
-        """About how many operations it takes to tell so many paths of every node apart."""
+        """Return about how many operations it takes to tell so many paths of every node apart."""
         total = 0.0
         for row in self.order:
             own = flops[row.index]
@@ -109,7 +109,7 @@ class _Walk:
         return total
 
     def table(self, most: int) -> dict[str, Any]:
-        """The paths of every row that has a gradient."""
+        """Return the paths of every row that has a gradient."""
         told = _Told(most, [row.spec for row in self.order])
         arrivals: defaultdict[Row, _Arrivals] = defaultdict(_Arrivals)
         seed = Cotangent(self.end.gradient)
@@ -126,7 +126,7 @@ class _Walk:
         return told.table()
 
     def _hand_on(self, row: Row, arrived: _Arrivals, arrivals: defaultdict[Row, _Arrivals]) -> bool:
-        """Give every operand what goes to it; whether that is known."""
+        """Give every operand its cotangent, and return whether that is known."""
         pull = _Pull(row)
         chance = np.random.default_rng(row.index)
         assert arrived.mass is not None
@@ -148,7 +148,7 @@ class _Walk:
 
 
 class _Pull:
-    """Pulls cotangents of a row back to its operands; None where the row does not keep what that takes."""
+    """A pull of a row's cotangents back to its operands; None where the row does not keep what that takes."""
 
     def __init__(self, row: Row) -> None:
         self.row, self.flows = row, _flows(row)
@@ -164,14 +164,14 @@ class _Pull:
 
 
 def _mapped(ct: Cotangent, f: Callable[[Any], Any]) -> Cotangent:
-    """A cotangent with a function of its arrays, where gradient flows in it being as it was."""
+    """Return a cotangent with a function of its arrays, where gradient flows in it being as it was."""
     if type(ct.value) is list:
         return Cotangent([None if part is None else f(part) for part in ct.value], ct.mask)
     return Cotangent(f(ct.value), ct.mask)
 
 
 def _flows(row: Row) -> list[tuple[int, Row]]:
-    """The operands that gradients flow to, by position."""
+    """Return the operands that gradients flow to, by position."""
     if row.kind == "root":
         return [(slot, operand) for slot, operand in row.edges if operand.tracked]
     if row.node is None or not row.tracked or row.node.op.kind == "leaf":
@@ -181,7 +181,7 @@ def _flows(row: Row) -> list[tuple[int, Row]]:
 
 
 def _ranked(row: Row, arrived: _Arrivals, most: int) -> _Arrivals:
-    """The largest told apart, the largest first, and the others as one."""
+    """Return the largest told apart, the largest first, and the others as one."""
     for path in arrived.apart:
         path.rank = -1.0 if path.ct.absent else rank_of(_size(path.ct))
     arrived.apart.sort(key=lambda path: -path.rank)
@@ -192,7 +192,7 @@ def _ranked(row: Row, arrived: _Arrivals, most: int) -> _Arrivals:
 
 
 def _weights(chance: np.random.Generator, array: Any) -> Any:
-    """Random signs; not all of one size, for which a difference of neighbours could still be none."""
+    """Return random signs; not all of one size, for which a difference of neighbours could still be none."""
     sizes = chance.uniform(0.9, 1.1, np.shape(array))
     return (sizes * chance.choice([-1, 1], np.shape(array))).astype(array.dtype)
 
@@ -243,7 +243,7 @@ class _Told:
         )
 
     def _checked(self, contributions: Sequence[Any], whole: Any, mass: Any) -> tuple[bool, float]:
-        """Whether the sum over all paths is the recorded gradient, and their largest difference where both are finite.
+        """Return whether all paths add up to the recorded gradient, and the largest difference where both are finite.
 
         A hook that changes a gradient on its way belongs to no path.
         """
@@ -263,7 +263,7 @@ class _Told:
 
 
 def _contribution(ct: Cotangent, whole: Any) -> dict[str, Any]:
-    """What is told of a contribution: nothing of one that several results share."""
+    """Return what is told of a contribution: nothing of one that several results share."""
     if whole is None:
         return {"rms": None, "share": None, "absent": 0, "values": None}
     array = np.asarray(ct.value)
@@ -278,7 +278,7 @@ def _contribution(ct: Cotangent, whole: Any) -> dict[str, Any]:
 
 
 def _share(array: Any, whole: Any) -> Any:
-    """How much of a gradient a contribution is, along the gradient's own direction: those of all paths add up to 1."""
+    """Return a contribution's part of a gradient, along the gradient's own direction: all paths add up to 1."""
     with np.errstate(all="ignore"):
         a, b = _wide(array).ravel(), _wide(whole).ravel()
         share = np.vdot(b, a).real / np.vdot(b, b).real

@@ -1,4 +1,4 @@
-"""Findings: what a recorded run has that its author would want to know.
+"""Findings: rules about a recorded run that tell its author what deserves attention.
 
 Each rule is a function from :class:`Facts` to findings. Errors make training wrong, warnings make it slow or weak,
 notes are worth a look; `wengert explore --check` fails on the first two.
@@ -40,7 +40,7 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 def findings(recording: Recording) -> list[Finding]:
-    """All that the rules find, the worst first, else in the order of the rules."""
+    """Return all that the rules find, the worst first, else in the order of the rules."""
     facts = Facts(recording)
     found = [finding for rule in RULES for finding in rule(facts)]
     return sorted(found, key=lambda finding: _ORDER[finding.severity])

@@ -1,4 +1,4 @@
-"""Parameters that no gradient reaches: where the way from the loss to them is cut, each cut told once.
+"""Parameters that no gradient reaches: the cuts between the loss and them, each cut told once.
 
 A program may cut many ways on purpose: a scale that is detached, a target, a state between two chunks. What keeps a
 gradient from a parameter is the cut nearest the loss: all that lies behind it is cut off with it, further cuts and all.
@@ -23,7 +23,7 @@ _ARRAYS = frozenset({"detach", "data", "numpy", "__array__"})
 
 @dataclass(eq=False)
 class Cut:
-    """Where `user` takes the value of `before`, which carries gradients, without them.
+    """A cut where `user` takes the value of `before`, which carries gradients, without them.
 
     `entry` is where the part of the computation begins that gradients do not go through, seen from the loss, and
     `taker` what takes it there. `rows` are the parameters that are cut off here.
@@ -37,7 +37,7 @@ class Cut:
 
 
 def missing(facts: Facts) -> Iterator[Finding]:
-    """A parameter that the program uses and no gradient reaches; those that are cut off at one place together."""
+    """Find parameters that the program uses and no gradient reaches; those cut off at one place together."""
     if not facts.backward:
         return
     wanted = [row for row in _wanted(facts) if row.gradient is None and facts.consumers.get(row)]
@@ -56,7 +56,7 @@ def missing(facts: Facts) -> Iterator[Finding]:
 
 
 def _wanted(facts: Facts) -> list[Row]:
-    """The parameters that this step of the training is about.
+    """Return the parameters that this step of the training is about.
 
     Where optimisers took steps those that they hold, also where operations took them without recording it. Others
     belong to another part of the training, or are fixed: a discriminator's step takes what the generator made, and a
@@ -78,14 +78,14 @@ def _wanted(facts: Facts) -> list[Row]:
 
 
 def _by_hand(facts: Facts) -> set[Node]:
-    """What the program gave new values to itself, after the last backward pass."""
+    """Return the nodes to which the program gave new values itself, after the last backward pass."""
     passed = max((event.end for event in facts.backward), default=float("inf"))
     leaks = facts.recording.leaks
     return {k.node for k in leaks if k.what in ASSIGNMENTS and k.time > passed and k.node is not None}
 
 
 def cuts(facts: Facts, rows: Sequence[Row]) -> list[Cut]:
-    """The cuts that keep gradients from these rows, the one nearest the loss first.
+    """Return the cuts that keep gradients from these rows, the one nearest the loss first.
 
     From the results back along all that carries gradients, and through what never could; where something that could is
     taken without them, on behind that cut, for as long as there are rows to be found. A row belongs to the cut that was
@@ -128,7 +128,7 @@ def cuts(facts: Facts, rows: Sequence[Row]) -> list[Cut]:
 
 
 def _carries(row: Row, slot: int) -> bool:
-    """Whether gradients go from a row to its operand at a slot."""
+    """Return whether gradients go from a row to its operand at a slot."""
     if row.kind == "root":
         return True
     if row.node is None or not row.node.requires_grad:
@@ -143,7 +143,7 @@ def _carries(row: Row, slot: int) -> bool:
 
 
 def _place(facts: Facts, cut: Cut) -> Any:
-    """What tells one cut from another for the reader: its line; where nothing was recorded, where that begins."""
+    """Return what tells one cut from another for the reader: its line; of unrecorded parts, where they begin."""
     leak = _leak(facts, cut)
     if leak is not None:
         return facts.place(leak)
@@ -151,7 +151,7 @@ def _place(facts: Facts, cut: Cut) -> Any:
 
 
 def _leak(facts: Facts, cut: Cut) -> Leaked | None:
-    """How the value left the graph before it was taken: of several times the last that was not for a look at it."""
+    """Return how the value left the graph before it was taken: of several times the last that was no mere look."""
     began = facts.began.get(cut.user, float("inf"))
     value = cut.before.value
     if value is None:
@@ -168,7 +168,7 @@ def _line(facts: Facts, leak: Leaked) -> tuple[str, int] | None:
 
 
 def _unrecorded(facts: Facts, cut: Cut) -> Row:
-    """Of what ran without recording on the way behind a cut, the operation nearest the loss."""
+    """Return, of what ran without recording on the way behind a cut, the operation nearest the loss."""
     seen = {cut.entry}
     queue = [cut.entry]
     for row in queue:  # which grows meanwhile
@@ -181,14 +181,14 @@ def _unrecorded(facts: Facts, cut: Cut) -> Row:
 
 
 def _own(user: Row) -> bool:
-    """Whether it is the operation itself that no gradient goes through."""
+    """Return whether it is the operation itself that no gradient goes through."""
     if user.op is None:
         return False
     return not user.op.differentiable or any(spec.dtype.kind in "iub" for spec in user.specs)
 
 
 def _cut_off(facts: Facts, together: Sequence[Cut]) -> Finding:
-    """The finding of cuts at one place."""
+    """Return the finding of cuts at one place."""
     cut, rows = together[0], [row for cut in together for row in cut.rows]
     names, leak = listed(facts, rows), _leak(facts, together[0])
     where, taker = cut.user, cut.taker
@@ -213,7 +213,7 @@ def _cut_off(facts: Facts, together: Sequence[Cut]) -> Finding:
 
 
 def _severity(facts: Facts, cut: Cut) -> tuple[Severity, str]:
-    """How bad it is that no gradient comes there, and what more is to be said.
+    """Return how bad it is that no gradient comes there, and what more is to be said.
 
     An optimiser that holds a parameter wants its gradient. Where there is none the program may mean what it says: where
     it moves others by hand, and where the value is a target, compared with what is learned.
@@ -228,7 +228,7 @@ def _severity(facts: Facts, cut: Cut) -> tuple[Severity, str]:
 
 
 def _is_target(facts: Facts, taker: Row, entry: Row) -> bool:
-    """Whether a value without gradients meets what was computed with them, and no parameter itself."""
+    """Return whether a value without gradients meets what was computed with them, and no parameter itself."""
     others = [o for o in facts.operands(taker) if o is not entry]
     return taker.tracked and bool(others) and not any(origin(o).kind == "param" for o in others)
 
@@ -244,7 +244,7 @@ def _lost(facts: Facts, rows: list[Row]) -> Finding:
 
 
 def _idle(facts: Facts, rows: list[Row]) -> Finding:
-    """Parameters that are computed with, but not for the loss; or for it by way of a number that left the graph."""
+    """Return the finding of parameters computed with, but not for the loss, or by a number that left the graph."""
     names = listed(facts, rows)
     leak = _left(facts, rows)
     how = "the loss does not depend on what comes out"
@@ -260,7 +260,7 @@ def _idle(facts: Facts, rows: list[Row]) -> Finding:
 
 
 def _left(facts: Facts, rows: Sequence[Row]) -> Leaked | None:
-    """How a value that was computed from these left the graph."""
+    """Return how a value that was computed from these left the graph."""
     below = set(rows)
     stack = list(rows)
     while stack:
@@ -274,7 +274,7 @@ def _left(facts: Facts, rows: Sequence[Row]) -> Leaked | None:
 
 
 def listed(facts: Facts, rows: Sequence[Row]) -> str:
-    """The names of rows, the first three of many."""
+    """Return the names of rows, the first three of many."""
     names = _all(facts, rows)
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 

@@ -27,7 +27,7 @@ SATURATING = 3
 
 
 def depth(facts: Facts) -> Iterator[Finding]:
-    """Gradients of weights that shrink, or grow, by orders of magnitude from the loss to the input."""
+    """Find gradients of weights that shrink, or grow, by orders of magnitude from the loss to the input."""
     weights = [row for row in facts.parameters if row.spec is not None and len(row.spec.shape) >= 2 and row.name]
     sized = [(row, size) for row in weights if (size := rms(row.gradient)) is not None and np.isfinite(size)]
     sized.sort(key=lambda pair: min((facts.order[user] for user, _ in facts.consumers.get(pair[0], ())), default=0))
@@ -58,7 +58,7 @@ def depth(facts: Facts) -> Iterator[Finding]:
 
 
 def exploding(facts: Facts) -> Iterator[Finding]:
-    """Values that grow by orders of magnitude from one layer to the next."""
+    """Find values that grow by orders of magnitude from one layer to the next."""
     layers = [row for row in facts.rows if _is_layer(facts, row)]
     sized = [(row, size) for row in layers if (size := rms(row.value)) and np.isfinite(size)]
     if len(sized) <= DEEP:
@@ -80,14 +80,14 @@ def exploding(facts: Facts) -> Iterator[Finding]:
 
 
 def _is_layer(facts: Facts, row: Row) -> bool:
-    """Whether an operation combines a value with a matrix of weights."""
+    """Return whether an operation combines a value with a matrix of weights."""
     if row.op is None or row.op.kind == "elementwise" or not row.tracked or row not in facts.behind_roots:
         return False
     return any(len(w.spec.shape) >= 2 for o in facts.operands(row) if (w := origin(o)).kind == "param")
 
 
 def vanishing_chain(facts: Facts) -> Iterator[Finding]:
-    """Gradients of single numbers that shrink to nothing over a long chain of operations."""
+    """Find gradients of single numbers that shrink to nothing over a long chain of operations."""
     ends = [row for row in facts.recording.roots if _single(row)]
     base = max((size for row in ends if (size := rms(row.gradient)) is not None and np.isfinite(size)), default=0.0)
     leaves = [row for row in facts.rows if row.op is None and row.kind in ("param", "input") and _single(row)]
@@ -116,7 +116,7 @@ def _single(row: Row) -> bool:
 
 
 def _largest_way(facts: Facts, leaf: Row) -> Sequence[tuple[float, Row]]:
-    """Along the largest gradients from a leaf to a result: by what each operation multiplied what came to it."""
+    """Follow the largest gradients from a leaf to a result; return the factor of each operation on the way."""
     steps: list[tuple[float, Row]] = []
     row = leaf
     while users := [(user, slot) for user, slot in facts.consumers.get(row, ()) if slot in user.left]:

@@ -1,4 +1,4 @@
-"""What rules ask about a recording, worked out once: consumers, what is not finite, names and places."""
+"""Facts about a recording that rules ask for, computed once: consumers, non-finite values, names and places."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..recording.recording import Event, Recording, Row
 
 
 def shows_elements(op: Op) -> bool:
-    """Whether an op shows its operand's elements as they are."""
+    """Return whether an op shows its operand's elements as they are."""
     return op.role in VIEWS or op.name == "cast" or op.name == "copy"
 
 
@@ -31,7 +31,7 @@ class Facts:
 
     @cached_property
     def consumers(self) -> dict[Row, list[tuple[Row, int]]]:
-        """For every row the rows that take it, with the position where."""
+        """The rows that take each row, with the position where."""
         found: dict[Row, list[tuple[Row, int]]] = {row: [] for row in self.rows}
         for row in self.rows:
             for i, operand in enumerate(row.operands):
@@ -46,12 +46,12 @@ class Facts:
 
     @cached_property
     def order(self) -> dict[Row, int]:
-        """Where each row stands."""
+        """The position of each row."""
         return {row: i for i, row in enumerate(self.rows)}
 
     @cached_property
     def began(self) -> dict[Row, float]:
-        """When each operation ran."""
+        """The time at which each operation ran."""
         return {event.row: event.start for event in self.recording.events if event.phase == "forward"}
 
     @cached_property
@@ -65,7 +65,7 @@ class Facts:
         return {e.row for e in self.recording.events if e.phase == "optimizer"}
 
     def is_finite(self, value: Any) -> bool:
-        """Whether all elements are; kept by identity, since one array is the operand of many."""
+        """Return whether all elements are; kept by identity, since one array is the operand of many."""
         if value is None:
             return True
         key = id(value)
@@ -74,11 +74,11 @@ class Facts:
         return self._finite[key]
 
     def operands(self, row: Row) -> Iterator[Row]:
-        """The rows that an operation took."""
+        """Yield the rows that an operation took."""
         return (o for o in row.operands if o is not None)
 
     def above(self, row: Row) -> set[Row]:
-        """The row and all that it was computed from."""
+        """Return the row and all that it was computed from."""
         found = {row}
         stack = [row]
         while stack:
@@ -98,7 +98,7 @@ class Facts:
 
     @cached_property
     def detached(self) -> set[Row]:
-        """What was computed for values that were then detached."""
+        """The rows computed for values that were then detached."""
         values = {id(leak.value) for leak in self.recording.leaks if leak.what in ("detach", "data")}
         found: set[Row] = set()
         for row in self.rows:
@@ -107,7 +107,7 @@ class Facts:
         return found
 
     def source(self, row: Row) -> Source | None:
-        """The user's line; of a leaf, where it is first used."""
+        """Return the user's line; of a leaf, where it is first used."""
         if row.op is None:
             users = self.consumers.get(row, [])
             return self.source(users[0][0]) if users else None
@@ -118,11 +118,11 @@ class Facts:
         return row.node.source if row.node is not None else None
 
     def place(self, leak: Leaked) -> Source | None:
-        """The user's line at which a value left the graph."""
+        """Return the user's line at which a value left the graph."""
         return resolve(leak.activation.code, leak.offset) if leak.activation is not None else None
 
     def name(self, row: Row) -> str:
-        """What a row is called in a sentence."""
+        """Return a row's name in a sentence."""
         if row.op is not None:
             return row.op.name
         if row.name:
@@ -130,13 +130,13 @@ class Facts:
         return {"param": "a parameter", "input": "an input"}.get(row.kind, "a constant")
 
     def where(self, row: Row) -> str:
-        """The modules around a row, and its name: `blocks.7 › q_norm › sqrt`."""
+        """Return the modules around a row, and its name: `blocks.7 › q_norm › sqrt`."""
         path = row.scope.path if row.scope is not None else ""
         return " › ".join([*path.split("."), self.name(row)] if path else [self.name(row)])
 
 
 def floating(value: Any) -> np.ndarray[Any, Any] | None:
-    """A value as an array of real floating numbers; None for anything else, and for nothing."""
+    """Return a value as an array of real floating numbers; None for anything else, and for nothing."""
     if value is None or isinstance(value, (tuple, list)):
         return None
     array = np.asarray(value)
@@ -146,7 +146,7 @@ def floating(value: Any) -> np.ndarray[Any, Any] | None:
 
 
 def rms(value: Any) -> float | None:
-    """The root mean square; None for what has none."""
+    """Return the root mean square; None for what has none."""
     array = floating(value)
     if array is None:
         return None
@@ -155,7 +155,7 @@ def rms(value: Any) -> float | None:
 
 
 def summary(value: Any) -> list[Any]:
-    """Least, greatest and share of bad elements: a row of a finding's table."""
+    """Return least, greatest and share of bad elements: a row of a finding's table."""
     array = floating(value)
     if array is None:
         return ["", "", ""]
@@ -167,7 +167,7 @@ def summary(value: Any) -> list[Any]:
 
 
 def origin(row: Row) -> Row:
-    """What a row shows the elements of: itself, but for views."""
+    """Return the row whose elements a row shows: itself, but for views."""
     while row.op is not None and shows_elements(row.op) and row.operands[0] is not None:
         row = row.operands[0]
     return row

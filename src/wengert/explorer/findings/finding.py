@@ -1,4 +1,4 @@
-"""What a finding is, and how it reads."""
+"""The data type of a finding, and its text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 class Spread(NamedTuple):
-    """How far something went: forward values and parameters' gradients, of how many."""
+    """The reach of a fault: forward values and parameters' gradients, of how many."""
 
     values: int
     values_of: int
@@ -24,7 +24,7 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a run that its author would want to know.
+    """A fact about a run that its author would want to know.
 
     `rule` names what was looked for, `row` is where it shows, in `phase`. `text` says what is the matter and why, `fix`
     what to write instead. `evidence` holds numbers beside the title, `table` (column names, rows) the step's own
@@ -46,7 +46,7 @@ class Finding:
     spread: Spread | None = None
 
     def __str__(self) -> str:
-        """As compilers write: `file:line: severity: title (rule)`, and what to do."""
+        """Return the text as compilers write it: `file:line: severity: title (rule)`, and what to do."""
         at = f"{self.source.file}:{self.source.line}: " if self.source is not None else ""
         lines = [f"{at}{self.severity}: {self.title} ({self.rule}), {self.where}", f"    {self.text}"]
         if self.formula is not None:
@@ -56,7 +56,7 @@ class Finding:
         return "\n".join(lines)
 
     def entry(self) -> dict[str, Any]:
-        """As documents have it: see the schema."""
+        """Return the entry of a document: see the schema."""
         made: dict[str, Any] = {
             "rule": self.rule,
             "severity": self.severity,

@@ -18,7 +18,7 @@ SMALL_START = 0.1
 
 
 def unused(facts: Facts) -> Iterator[Finding]:
-    """Parameters that no operation uses, of a model of which others are used.
+    """Find parameters that no operation uses, of a model of which others are used.
 
     A model or a tensor that takes no part at all may be there for something else, and what had a gradient in another
     step of the program has its turn then. Of a list of like parts some may be chosen by the data, as experts are.
@@ -51,12 +51,12 @@ _LISTED = re.compile(r"(?<=[.\[])\d+(?=[.\]])")
 
 
 def _owner(name: str) -> str:
-    """What a path begins with: `model` of `model.layers[0].weight`."""
+    """Return the beginning of a path: `model` of `model.layers[0].weight`."""
     return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def still(facts: Facts) -> Iterator[Finding]:
-    """Parameters with gradients that no optimiser has, while it moves others.
+    """Find parameters with gradients that no optimiser has, while it moves others.
 
     What another optimiser of the program has is moved in its turn; a leaf that was made when the optimisers were there
     already, as an input whose gradient is asked for, is none of their parameters.
@@ -77,7 +77,7 @@ def still(facts: Facts) -> Iterator[Finding]:
 
 
 def left_over(facts: Facts) -> Iterator[Finding]:
-    """An update by more than this step's gradient: when the step's first pass came, an earlier one still stood there.
+    """Find updates by more than this step's gradient: an earlier one still stood there at the step's first pass.
 
     What is done to gradients between a pass and the update (clipping, noise, hooks) is nobody's fault.
     """
@@ -98,7 +98,7 @@ def left_over(facts: Facts) -> Iterator[Finding]:
 
 
 def great_steps(facts: Facts) -> Iterator[Finding]:
-    """A step of the optimiser that changes a weight by more than its own size."""
+    """Find steps of the optimiser that change a weight by more than its own size."""
     for event in facts.recording.events:
         updated = event.updated
         if updated is None or event.row.spec is None or len(event.row.spec.shape) < 2:

@@ -1,4 +1,4 @@
-"""Rules about how a program is written: units that never fire, losses of the wrong numbers, work for nothing."""
+"""Rules about how a program is written: units that never fire, losses of the wrong numbers, wasted work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WASTE = 1_000_000
 
 
 def dead_units(facts: Facts) -> Iterator[Finding]:
-    """Layers of which many units have no slope for any sample; those at one line, as in a loop, together."""
+    """Find layers of which many units have no slope for any sample; those at one line, as in a loop, together."""
     lines: dict[Any, list[tuple[float, int, int, int, Row]]] = {}
     for row in facts.rows:
         if row.op is not None and row.op.name in ACTIVATIONS and (found := _dead(row)) is not None:
@@ -46,7 +46,7 @@ def dead_units(facts: Facts) -> Iterator[Finding]:
 
 
 def _dead(row: Row) -> tuple[float, int, int, int] | None:
-    """The share of a layer's units that are dead, how many, of how many, over how many samples; None for few."""
+    """Return the share of a layer's units that are dead, how many, of how many, over how many samples; None for few."""
     first = row.operands[0] if row.tracked and row.operands else None
     x = floating(first.value) if first is not None else None
     if first is None or x is None or row.op is None or x.ndim < 2 or not np.isfinite(x).all():
@@ -79,7 +79,7 @@ _LOGARITHMS = {
 
 
 def squashed_twice(facts: Facts) -> Iterator[Finding]:
-    """Probabilities where logits are wanted: softmax before cross_entropy, sigmoid before its loss."""
+    """Find probabilities where logits are wanted: softmax before cross_entropy, sigmoid before its loss."""
     for row in facts.rows:
         inner = row.operands[0] if row.op is not None and row.operands else None
         if inner is None or inner.op is None or row.op is None:
@@ -95,7 +95,7 @@ def squashed_twice(facts: Facts) -> Iterator[Finding]:
 
 
 def unstable(facts: Facts) -> Iterator[Finding]:
-    """The logarithm of a softmax or a sigmoid, or of elements of one: `log(softmax(x)[i])`."""
+    """Find the logarithm of a softmax or a sigmoid, or of elements of one: `log(softmax(x)[i])`."""
     for row in facts.rows:
         if row.op is None or row.op.name != "log" or not row.operands:
             continue
@@ -117,7 +117,7 @@ def unstable(facts: Facts) -> Iterator[Finding]:
 
 
 def spread_difference(facts: Facts) -> Iterator[Finding]:
-    """`(n, 1) - (n,)`: every prediction against every target, where each was meant to meet its own."""
+    """Find `(n, 1) - (n,)`: every prediction against every target, where each was meant to meet its own."""
     for row in facts.rows:
         if row.op is None or row.op.name not in ("subtract", "equal") or row not in facts.behind_roots:
             continue
@@ -139,7 +139,7 @@ def spread_difference(facts: Facts) -> Iterator[Finding]:
 
 
 def _own_shape(row: Row | None) -> tuple[Any, ...] | None:
-    """The shape before it was broadcast."""
+    """Return the shape before it was broadcast."""
     while row is not None and row.op is not None and row.op.name == "broadcast" and row.operands[0] is not None:
         row = row.operands[0]
     return tuple(row.spec.shape) if row is not None and hasattr(row.spec, "shape") else None
@@ -150,7 +150,7 @@ def _shown(shape: tuple[Any, ...]) -> str:
 
 
 def unread(facts: Facts) -> Iterator[Finding]:
-    """Values kept for a backward pass that did not come by."""
+    """Find values kept for a backward pass that never came."""
     if not facts.backward:
         return
     seen = {e.row for e in facts.backward}

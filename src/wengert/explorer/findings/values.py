@@ -1,4 +1,4 @@
-"""Rules about numbers that are not finite: where the first was born, and how far it went."""
+"""Rules about numbers that are not finite: the first birth of one, and how far it went."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .finding import Finding, Spread
 
 
 def born_forward(facts: Facts) -> Iterator[Finding]:
-    """A NaN or an infinity in a result: the operation that made the first one that leads there.
+    """Find a NaN or an infinity in a result: the operation that made the first one that leads there.
 
     What is computed and then not chosen (`where(x > 0, log(x), 0)`) does no harm and is not looked for.
     """
@@ -36,7 +36,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _birth(facts: Facts, root: Row) -> Row:
-    """Up from a result, along operands that are as bad as it is, to where there are none."""
+    """Go up from a result, along operands that are as bad as it is, to where there are none."""
     bad = _has_nan if _has_nan(root.value) else (lambda value: not facts.is_finite(value))
     row, seen = root, {root}
     while True:
@@ -77,7 +77,7 @@ def _forward(facts: Facts, row: Row) -> Finding:
 
 
 def born_backward(facts: Facts) -> Iterator[Finding]:
-    """A NaN or an infinity in a gradient, where the results are finite: the step that made the first one."""
+    """Find a NaN or an infinity in a gradient, where the results are finite: the step that made the first one."""
     if any(not facts.is_finite(root.value) for root in facts.recording.roots):
         return
     if all(facts.is_finite(row.gradient) for row in facts.rows if row.op is None):
@@ -123,7 +123,7 @@ def _backward(facts: Facts, event: Event, slot: int) -> Finding:
 
 
 def _slope(event: Event, slot: int) -> Any:
-    """The local derivative at every element, by the op's own rule; None where it is not one number an element."""
+    """Return the local derivative at every element, by the op's own rule; None where it has none of that kind."""
     row, pulled = event.row, event.pulled
     if row.op is None or pulled is None or row.op.joint is not None or row.op.kind != "elementwise":
         return None
@@ -137,7 +137,7 @@ def _slope(event: Event, slot: int) -> Any:
 
 
 def _slope_formula(row: Row, slot: int) -> str:
-    """The slope as it is written, times g: what arrives."""
+    """Return the slope as it is written, times g: what arrives."""
     assert row.op is not None
     words = shown(row.op, len(row.operands), row.literals)
     local = words.local[slot] if slot < len(words.local) else ""
@@ -161,7 +161,7 @@ def _spread(facts: Facts) -> Spread:
 
 
 def _operand(row: Row, i: int, at: tuple[int, ...] | None) -> Any:
-    """The number of operand i that met at an element of the result; None where no single one did."""
+    """Return the number of operand i that met at an element of the result; None where no single one did."""
     operand = row.operands[i]
     value = operand.value if operand is not None else row.literals.get(i)
     if value is None or isinstance(value, (tuple, list)) or at is None:

@@ -1,4 +1,4 @@
-"""Separate two classes: the network drawn neuron by neuron, each as a picture of what it gives over the plane."""
+"""The experiment of two classes: the network drawn neuron by neuron, each as a picture of its output over the plane."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MARGIN = 1.15
 
 
 class Separate(Network):
-    """Two classes of points, and the surface that a network learns to tell them apart."""
+    """The experiment of two classes of points, and the surface by which a network tells them apart."""
 
     name = "separate"
     title = "Separate two spirals"
@@ -67,7 +67,7 @@ class Separate(Network):
 
 
 def _plane() -> Array:
-    """The points of the picture, rows from the top."""
+    """Return the points of the picture, rows from the top."""
     side = np.linspace(-MARGIN * REACH, MARGIN * REACH, SURFACE)
     across, up = np.meshgrid(side, side[::-1])
     return np.stack([across.ravel(), up.ravel()], axis=1).astype(np.float32)
@@ -77,12 +77,12 @@ _PLANE = _plane()
 
 
 def _thinned(values: Array) -> Array:
-    """A layer's values over the plane as one small picture for each neuron."""
+    """Return a layer's values over the plane as one small picture for each neuron."""
     pictures = values.T.reshape(-1, SURFACE, SURFACE)
     return np.asarray(pictures[:, ::THINNED, ::THINNED], np.float64)
 
 
 def _rounded(values: Array) -> list[object]:
-    """Three decimals, for drawing; what is no number as 0, which draws nothing."""
+    """Return values to three decimals, for drawing; what is no number as 0, which draws nothing."""
     found: list[object] = np.round(np.nan_to_num(values.astype(np.float64), posinf=0, neginf=0), 3).tolist()
     return found

@@ -1,4 +1,4 @@
-"""What a reader can set: numbers, choices, switches and texts, with their bounds. What comes in is checked here."""
+"""Controls of the playground: numbers, choices, switches and texts, with their bounds, which are checked here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Value = float | int | bool | str
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One thing that can be set.
+    """A control: one thing that can be set.
 
     `restarts` says whether a change begins a new run; others take effect at the next step, and are part of what going
     back in time restores. A number's slider is `logarithmic` or even; `whole` numbers are counted.
@@ -35,7 +35,7 @@ class Control:
     shown_with: tuple[str, str] | None = None
 
     def checked(self, value: object) -> Value:
-        """The value as it is used. Raises DataError for what is not allowed."""
+        """Return the value as it is used. Raises DataError for what is not allowed."""
         if self.kind == "switch":
             if not isinstance(value, bool):
                 fail(DataError, f"{self.label} is on or off, not {_short(value)}")
@@ -60,7 +60,7 @@ class Control:
         return float(value)
 
     def described(self) -> dict[str, Any]:
-        """What the page needs to draw it."""
+        """Return what the page needs to draw it."""
         found: dict[str, Any] = {
             "name": self.name,
             "label": self.label,
@@ -80,7 +80,7 @@ class Control:
 
 
 def settings(controls: Sequence[Control], given: Mapping[str, object]) -> dict[str, Value]:
-    """A value for every control: those given, checked, and the defaults. Raises DataError."""
+    """Return a value for every control: those given, checked, and the defaults. Raises DataError."""
     known = {control.name for control in controls}
     unknown = [name for name in given if name not in known]
     if unknown:
@@ -97,7 +97,7 @@ SEED = Control("seed", "Seed", 1, low=0, high=999, whole=True)
 
 
 def step_size(default: float) -> Control:
-    """The control of the step size, over the range in which runs creep, settle and diverge."""
+    """Return the control of the step size, over the range in which runs creep, settle and diverge."""
     return Control("rate", "Step size", default, low=1e-3, high=3.0, logarithmic=True, restarts=False)
 
 
@@ -105,5 +105,5 @@ METHODS = ("plain", "momentum", "Adam")
 
 
 def method(default: str = "plain") -> Control:
-    """The control of the optimiser."""
+    """Return the control of the optimiser."""
     return Control("method", "Method", default, "choice", choices=METHODS, restarts=False)

@@ -1,4 +1,4 @@
-"""How sharply a loss bends: the largest eigenvalue of its Hessian, from products with it alone."""
+"""The curvature of a loss: the largest eigenvalue of its Hessian, from products with it alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...transforms.jacobians.jacobian import hvp
 def sharpness(
     loss: Callable[..., Tensor], at: Sequence[Tensor], *, products: int = 100, tolerance: float = 1e-9
 ) -> float:
-    """The Hessian eigenvalue of largest size of `loss(*at)`, by power iteration on Hessian-vector products.
+    """Return the Hessian eigenvalue of largest size of `loss(*at)`, by power iteration on Hessian-vector products.
 
     Gradient descent on a quadratic settles while its step size is below 2/λ; for other losses that is the limit
     near a minimum (Cohen et al., "Gradient descent on neural networks typically occurs at the edge of stability",

@@ -1,4 +1,4 @@
-"""Vanishing gradients: what is left of values on their way out and of gradients on their way home, layer by layer."""
+"""The experiment of vanishing gradients: values on their way out and gradients on their way back, layer by layer."""
 
 from __future__ import annotations
 

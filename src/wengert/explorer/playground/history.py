@@ -1,4 +1,4 @@
-"""Going back in time: any step of a run again, exactly.
+"""The history of a run: any step of it again, exactly.
 
 A run is a function of its state, so a step is the same whenever it is taken. Whole states are kept every `stride`
 steps; what lies between is computed again from the state before it, with the settings as they were changed on the way.
@@ -41,7 +41,7 @@ class History:
 
     @property
     def kept(self) -> int:
-        """How many states are kept."""
+        """The number of states that are kept."""
         return len(self._kept)
 
     def advance(self, step: Callable[[], object] | None = None) -> None:
@@ -92,7 +92,7 @@ class History:
             self.run.set(name, value)
 
     def _forget(self) -> None:
-        """Everything after this step."""
+        """Forget everything after this step."""
         for values in self.series:
             del values[self.at + 1 :]
         self._changes = {k: v for k, v in self._changes.items() if k <= self.at}

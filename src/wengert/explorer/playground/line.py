@@ -1,4 +1,4 @@
-"""Fit a line: two parameters, so that the loss is a landscape one can look down on."""
+"""The experiment of fitting a line: two parameters, so that the loss is a landscape one can look down on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GRID = 72
 
 
 def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
-    """The mean of the squared distances."""
+    """Return the mean of the squared distances."""
     return ((w * x + b - y) ** 2).mean()
 
 
@@ -53,7 +53,7 @@ def by_optimizer(w: Any, b: Any, x: Tensor, y: Tensor, optimizer: Optimizer) -> 
 
 
 class FitLine(Run):
-    """w x + b fitted to noisy points about 3 x + 7 by gradient descent."""
+    """The experiment of w x + b fitted to noisy points about 3 x + 7 by gradient descent."""
 
     name = "line"
     title = "Fit a line"
@@ -86,7 +86,7 @@ class FitLine(Run):
         return lambda w, b: squared_error(w, b, x, y)
 
     def _batch(self) -> tuple[Tensor, Tensor]:
-        """The points of the next step."""
+        """Return the points of the next step."""
         size = int(self.options["batch"])
         if size == self.x.size:
             return self.x, self.y

@@ -62,7 +62,7 @@ class Net(Module):
         return [cast(Linear, layer) for layer in self.layers]
 
     def hidden(self, x: Tensor) -> list[Tensor]:
-        """What every hidden layer gives."""
+        """Return the output of every hidden layer."""
         found: list[Tensor] = []
         for i, layer in enumerate(self.linears[:-1]):
             z = layer(x)
@@ -74,7 +74,7 @@ class Net(Module):
         return found
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logit of class 1, of shape (points,)."""
+        """Return the logit of class 1, of shape (points,)."""
         logits: Tensor = self.linears[-1](self.hidden(x)[-1])[:, 0]
         return logits
 
@@ -124,16 +124,16 @@ class Network(Run):
     # -- what an experiment may define
 
     def network(self) -> Net:
-        """The network as the options say."""
+        """Return the network as the options say."""
         inside = [int(self.options["width"])] * int(self.options["layers"])
         return Net([2, *inside, 1], str(self.options["activation"]))
 
     def first_scale(self) -> float:
-        """How large the first weights are: see `STARTS`."""
+        """Return the scale of the first weights: see `STARTS`."""
         return STARTS["He" if self.options.get("activation") in ("relu", "gelu") else "LeCun"]
 
     def first_bias(self) -> float:
-        """The first value of every bias."""
+        """Return the first value of every bias."""
         return 0.0
 
     # -- the same for all
@@ -147,7 +147,7 @@ class Network(Run):
             cast(Tensor, layer.bias).data = tensor(np.full(layer.out_features, self.first_bias()), dtype=float32)
 
     def penalty(self, l1: Tensor, l2: Tensor) -> Tensor:
-        """What L1 and L2 regularisation of the weights add to the loss."""
+        """Return what L1 and L2 regularisation of the weights add to the loss."""
         weights = [layer.weight for layer in self.net.linears]
         return sum((l1 * w.abs().sum() + 0.5 * l2 * (w * w).sum() for w in weights), start=tensor(0.0))
 
@@ -164,7 +164,7 @@ class Network(Run):
         return optimizer
 
     def _batch(self) -> tuple[Tensor, Tensor]:
-        """The points of the next step."""
+        """Return the points of the next step."""
         count, given = self.x.shape[0], str(self.options["batch"])
         size = count if given == "all" else min(count, int(given))
         if size == count:
@@ -182,7 +182,7 @@ class Network(Run):
         return tuple(v.item() for v in found)
 
     def gradients(self) -> list[Array]:
-        """The gradient of the loss over all training points, by layer's weights. Changes nothing."""
+        """Return the gradient of the loss over all training points, by layer's weights. Changes nothing."""
         F.binary_cross_entropy_with_logits(self.net(self.x), self.labels).backward()
         found = [np.array(cast(Tensor, layer.weight.grad).numpy()) for layer in self.net.linears]
         self.optimizer.zero_grad()
@@ -200,7 +200,7 @@ class Network(Run):
         return explore(loss)
 
     def points(self) -> dict[str, object]:
-        """The points, for the page."""
+        """Return the points, for the page."""
         return {
             "train": _listed(self.x, self.labels),
             "test": _listed(self.test_x, self.test_labels),
@@ -217,10 +217,10 @@ def _listed(x: Tensor, labels: Tensor) -> list[list[float]]:
 
 
 def common(*, rate: float, how: str) -> tuple[Control, ...]:
-    """The controls that all these experiments begin with."""
+    """Return the controls that all these experiments begin with."""
     return (step_size(rate), method(how))
 
 
 def data_controls() -> tuple[Control, ...]:
-    """The controls of the data, which come last."""
+    """Return the controls of the data, which come last."""
     return (POINTS, NOISE, TEST, SEED)

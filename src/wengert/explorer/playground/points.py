@@ -19,26 +19,26 @@ REACH = 3.0
 
 
 def spirals(generator: np.random.Generator, count: int) -> Array:
-    """One arm of two spirals, which goes round one and a half times; the other is its mirror image."""
+    """Draw one arm of two spirals, which goes round one and a half times; the other is its mirror image."""
     along = (np.arange(count) + 0.5) / count
     angle = 1.5 * 2 * np.pi * along
     return np.asarray(0.95 * along[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def disc(generator: np.random.Generator, count: int) -> Array:
-    """A disc about the middle."""
+    """Draw a disc about the middle."""
     angle, radius = generator.uniform(0, 2 * np.pi, count), 0.45 * np.sqrt(generator.uniform(0, 1, count))
     return np.asarray(radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def ring(generator: np.random.Generator, count: int) -> Array:
-    """A ring around the disc."""
+    """Draw a ring around the disc."""
     angle, radius = generator.uniform(0, 2 * np.pi, count), generator.uniform(0.7, 1.0, count)
     return np.asarray(radius[:, None] * np.stack([np.sin(angle), np.cos(angle)], axis=1))
 
 
 def corners(sign: float) -> Sampler:
-    """Two opposite quarters of a square: those where the product of the coordinates has this sign."""
+    """Return a sampler of two opposite quarters of a square: where the coordinates' product has this sign."""
 
     def sample(generator: np.random.Generator, count: int) -> Array:
         x = generator.uniform(0.08, 0.95, (count, 2)) * generator.choice([-1.0, 1.0], (count, 1))
@@ -49,13 +49,13 @@ def corners(sign: float) -> Sampler:
 
 
 def moon(generator: np.random.Generator, count: int) -> Array:
-    """A half circle, opened downwards; the other is its mirror image, and each reaches into the other."""
+    """Draw a half circle, opened downwards; the other is its mirror image, and each reaches into the other."""
     angle = generator.uniform(0, np.pi, count)
     return np.asarray(0.62 * np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], axis=1))
 
 
 def cloud(generator: np.random.Generator, count: int) -> Array:
-    """A bell-shaped cloud off the middle; the other is its mirror image."""
+    """Draw a bell-shaped cloud off the middle; the other is its mirror image."""
     return np.asarray(generator.normal(0.42, 0.2, (count, 2)))
 
 
@@ -91,7 +91,7 @@ SETS: dict[str, tuple[Sampler, Sampler]] = {
 
 
 def made(name: str, count: int, noise: float, generator: np.random.Generator) -> tuple[Array, Array]:
-    """Points of a set, of shape (count, 2), and their classes, 0 or 1; half of them in each, in mixed order."""
+    """Return points of a set, of shape (count, 2), and their classes, 0 or 1; half of them in each, in mixed order."""
     first, second = SETS[name]
     ones = count // 2
     x = REACH * np.concatenate([second(generator, count - ones), first(generator, ones)])
@@ -102,7 +102,8 @@ def made(name: str, count: int, noise: float, generator: np.random.Generator) ->
 
 
 def read(text: str) -> tuple[Array, Array]:
-    """The reader's own points: lines of x, y, class, by commas, semicolons or tabs; a first line of names is left out.
+    """Return the reader's own points: lines of x, y, class, by commas, semicolons or tabs, after a line of names or
+    none.
 
     They are moved and scaled to the square that the other sets are in. Raises DataError that names the line.
     """

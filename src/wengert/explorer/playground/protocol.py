@@ -1,4 +1,4 @@
-"""What the playground's page and the process behind it say to each other: `wengert.play/1`.
+"""The protocol `wengert.play/1` between the playground's page and the process behind it.
 
 Messages are JSON objects with a `type`. From the page:
 
@@ -66,7 +66,7 @@ class Command:
 
 
 def command(message: object) -> Command:
-    """What a message asks for. Raises DataError for what cannot be followed."""
+    """Return what a message asks for. Raises DataError for what cannot be followed."""
     if not isinstance(message, dict):
         fail(DataError, "a message is a JSON object")
     kind = message.get("type")
@@ -115,7 +115,7 @@ def _whole(message: Mapping[str, Any], key: str, low: int, high: int, default: i
 
 
 def packed(header: Mapping[str, Any], arrays: Mapping[str, Array], *, kind: str = "") -> Message:
-    """A message with arrays behind its header."""
+    """Return a message with arrays behind its header."""
     table: dict[str, Any] = {}
     parts: list[bytes] = []
     offset = 0
@@ -131,7 +131,7 @@ def packed(header: Mapping[str, Any], arrays: Mapping[str, Array], *, kind: str 
 
 
 def as_bytes(values: Array, reach: float = 1.0) -> Array:
-    """Numbers from -reach to reach as bytes: 128 is 0, 1 and 255 are the ends; 0 says that it is no number."""
+    """Return numbers from -reach to reach as bytes: 128 is 0, 1 and 255 are the ends; 0 says that it is no number."""
     with np.errstate(all="ignore"):
         scaled = np.clip(np.asarray(values, np.float64) / reach, -1.0, 1.0)
         codes = np.where(np.isnan(scaled), 0, np.rint(128 + 127 * scaled))
@@ -139,7 +139,7 @@ def as_bytes(values: Array, reach: float = 1.0) -> Array:
 
 
 def history(series: Mapping[str, Any], at: int, points: int = 400) -> dict[str, Any]:
-    """Series over the steps, thinned to about `points`; the first, the last and the present step are among them."""
+    """Return series over the steps, thinned to about `points`; the first, the last and the present step are kept."""
     length = len(next(iter(series.values())))
     steps = sorted({0, at, length - 1, *range(0, length, max(1, math.ceil(length / points)))})
     found: dict[str, Any] = {"steps": steps}
@@ -149,7 +149,7 @@ def history(series: Mapping[str, Any], at: int, points: int = 400) -> dict[str, 
 
 
 def _short(value: float) -> float | str:
-    """Six digits are more than a chart can show."""
+    """Return a number to six digits, which are more than a chart can show."""
     if math.isfinite(value):
         return float(f"{value:.6g}")
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"

@@ -1,4 +1,4 @@
-"""What a training run is to the playground: it steps, it is measured, its state can be kept and taken up again."""
+"""Training runs for the playground: they step, they are measured, their states can be kept and restored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOMENTUM = 0.9
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """All that the steps after it follow from: what is set, parameters, the optimiser's buffers, the generator."""
+    """The state that the steps after it follow from: settings, parameters, the optimiser's buffers, the generator."""
 
     options: dict[str, Value]
     parameters: list[Array]
@@ -29,14 +29,14 @@ class State:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays."""
+        """The bytes of its arrays."""
         arrays = [*self.parameters, *(v for b in self.buffers for v in b.values() if isinstance(v, np.ndarray))]
         return sum(a.nbytes for a in arrays)
 
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a page draws: JSON values, and arrays of bytes or half-precision numbers beside them."""
+    """The data that a page draws: JSON values, and arrays of bytes or half-precision numbers beside them."""
 
     values: Mapping[str, Any]
     arrays: Mapping[str, Array]
@@ -81,15 +81,15 @@ class Run:
         raise NotImplementedError
 
     def measure(self) -> tuple[float, ...]:
-        """The numbers of `series` as things stand. Changes nothing."""
+        """Return the present numbers of `series`. Changes nothing."""
         raise NotImplementedError
 
     def scene(self) -> Shown:
-        """What stays the same throughout the run."""
+        """Return what stays the same throughout the run."""
         return Shown({}, {})
 
     def shown(self) -> Shown:
-        """What is to be seen as things stand. Changes nothing."""
+        """Return what is to be seen at present. Changes nothing."""
         return Shown({}, {})
 
     def restart(self) -> None:
@@ -97,7 +97,7 @@ class Run:
         raise NotImplementedError
 
     def record(self) -> Exploration | None:
-        """One step, forward and backward, recorded for the graph views. Changes nothing; None where it would."""
+        """Record one step, forward and backward, for the graph views. Changes nothing; None where it would."""
         return None
 
     def look(self) -> Exploration:
@@ -127,7 +127,7 @@ class Run:
             self.optimizer = self._optimizer()
 
     def save(self) -> State:
-        """The state, apart from everything that goes on."""
+        """Return the state, apart from everything that goes on."""
         return State(
             dict(self.options),
             [np.array(p.detach().numpy()) for p in self.parameters],

@@ -41,7 +41,7 @@ _MODULE = "__playground__"
 
 
 class ScriptFault(Exception):
-    """The user's script raised, or ended. `told` is what the page shows: the error, the line, and its text."""
+    """An error: the user's script raised, or ended. `told` is what the page shows: error, line, and its text."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         super().__init__(told["text"])
@@ -146,7 +146,7 @@ class Script(Run):
         return Shown({"file": self.path.name, "parameters": rows, "count": len(parameters), "fault": fault}, {})
 
     def _parameters(self) -> dict[str, Tensor]:
-        """What the script calls its parameters, by name."""
+        """Return the script's parameters, by the names that it gives them."""
         model = getattr(self.module, "model", None)
         if isinstance(model, Module):
             return dict(model.named_parameters())
@@ -167,7 +167,7 @@ class Script(Run):
 
 
 def script_run(path: Path) -> type[Run]:
-    """The experiment that a script is."""
+    """Return the experiment that a script is."""
     return type("ScriptRun", (Script,), {"path": path, "aside": path.name})
 
 
@@ -181,7 +181,7 @@ def _told(text: str, file: str = "", line: int = 0, code: str = "") -> dict[str,
 
 
 def _fault(error: BaseException, path: Path) -> dict[str, Any]:
-    """The error in a line, with the last place in the script that led to it."""
+    """Return the error in a line, with the last place in the script that led to it."""
     text = f"{type(error).__name__}: {said(error)}".rstrip(": ")
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return _told(f"{type(error).__name__}: {error.msg}", path.name, error.lineno or 0, (error.text or "").strip())

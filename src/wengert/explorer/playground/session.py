@@ -1,4 +1,4 @@
-"""One page's playground: a run on a thread of its own, so that the socket answers while a step takes its time."""
+"""The session of one page: a run on a thread of its own, so that the socket answers while a step takes its time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAITING = 256
 
 
 class Session:
-    """What stands behind one page. Messages come in from the server's thread, everything happens on the session's."""
+    """The session behind one page. Messages come from the server's thread, all else happens on the session's."""
 
     def __init__(self, experiments: Mapping[str, type[Run]], post: Post) -> None:
         self.experiments = experiments
@@ -73,7 +73,7 @@ class Session:
         self.post(Message({"type": "error", "text": first_line(refused)}))
 
     def close(self) -> None:
-        """The page has gone: the thread ends after the step at work."""
+        """End the session when its page has gone: the thread ends after the step at work."""
         self._closed = True
         try:
             self._commands.put_nowait(None)
@@ -82,7 +82,7 @@ class Session:
             return
 
     def join(self, seconds: float) -> bool:
-        """Wait until the thread has ended; whether it has."""
+        """Wait until the thread has ended, and return whether it has."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -105,7 +105,7 @@ class Session:
             self._show()
 
     def _next(self) -> list[Command]:
-        """The commands that are there; waits for one, or until it is time for a step."""
+        """Return the commands that are there; wait for one, or until it is time for a step."""
         timeout = max(0.0, self._due - time.monotonic()) if self._playing else None
         found: list[Command | None] = []
         try:
@@ -145,7 +145,7 @@ class Session:
             self._guarded(self._look)
 
     def _step(self, count: int) -> None:
-        """Steps from where the run stands, which the page may not have seen yet."""
+        """Take steps from where the run stands, which the page may not have seen yet."""
         to = self._past.at + count
         if count < 0:
             self._guarded(lambda: self._past.seek(to))
@@ -208,7 +208,7 @@ class Session:
             self._horizon = min(FURTHEST, 2 * self._horizon)
 
     def _go_on(self) -> None:
-        """The steps that are due; the run pauses at its horizon."""
+        """Take the steps that are due; the run pauses at its horizon."""
         began = time.monotonic()
         period = max(FRAME, 1 / self._pace)
         for _ in range(max(1, round(self._pace * period))):
@@ -225,7 +225,7 @@ class Session:
                 return
 
     def _guarded(self, act: Any) -> bool:
-        """Do something that runs a user's code; whether it went well."""
+        """Do something that runs a user's code, and return whether it went well."""
         try:
             with np.errstate(all="ignore"):
                 act()
@@ -289,7 +289,7 @@ class Session:
 
 
 def listed(experiments: Mapping[str, type[Run]]) -> list[dict[str, Any]]:
-    """The experiments as a page lists them."""
+    """Return the experiments as a page lists them."""
     return [
         {
             "name": name,
@@ -305,7 +305,7 @@ def listed(experiments: Mapping[str, type[Run]]) -> list[dict[str, Any]]:
 
 
 def _gist(waiting: list[Command]) -> list[Command]:
-    """Commands without those that the next one makes pointless: a slider that is dragged says a lot."""
+    """Return commands without those that the next one makes pointless: a slider that is dragged says a lot."""
     kept: list[Command] = []
     for asked in waiting:
         if (

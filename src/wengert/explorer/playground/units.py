@@ -1,4 +1,4 @@
-"""Dead ReLUs: units that give 0 for every training point. No gradient reaches them, so nothing wakes them up again."""
+"""The experiment of dead ReLUs: units that give 0 for every training point, so that no gradient reaches them."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ class DeadUnits(Network):
         self._shares = jit(shares)
 
     def shares(self) -> tuple[list[Array], list[Array]]:
-        """By layer and unit, the shares of the training points for which it is above 0, and not (NaN is neither)."""
+        """Return, by layer and unit, the shares of points for which it is above 0, and not (NaN is neither)."""
         with no_grad():
             found = [np.asarray(share.numpy()) for share in self._shares(self.x)]
         return found[::2], found[1::2]
 
     def dead(self) -> list[list[int]]:
-        """By layer, the units without a slope anywhere. With a leak every unit has one."""
+        """Return, by layer, the units without a slope anywhere. With a leak every unit has one."""
         _, idle = self.shares()
         return [[] if self.options["leak"] else [int(i) for i in np.flatnonzero(share == 1)] for share in idle]
 

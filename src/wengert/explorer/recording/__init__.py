@@ -1,1 +1,1 @@
-"""Recording a run, and putting in order what was recorded."""
+"""Recordings of runs: the recorder, and the rows and scopes made from what it wrote."""

@@ -1,4 +1,4 @@
-"""Recordings of what nobody watched: a tensor's recorded graph, replayed; a graph, run or as it stands."""
+"""Recordings of what was not observed: a tensor's recorded graph, replayed; a graph, run or as it stands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GONE = (
 
 
 def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
-    """The recording of what a tensor was computed by; gradients as a backward pass from it gives them.
+    """Return the recording of a tensor's graph; gradients as a backward pass from it gives them.
 
     `names` has those of leaves, by identity of node or array.
     """
@@ -59,7 +59,7 @@ def from_tensor(target: Tensor, names: Mapping[int, str]) -> Recording:
 
 
 def from_graph(graph: Graph) -> Recording:
-    """The structure of a graph, which has no values."""
+    """Return the structure of a graph, which has no values."""
     rows: dict[Node, Row] = {}
     for node in graph.nodes:
         if node.op in LEAVES:
@@ -79,5 +79,5 @@ def from_graph(graph: Graph) -> Recording:
 
 
 def graph_title(graph: Graph) -> str:
-    """What a graph is called: its name and inputs."""
+    """Return a graph's title: its name and inputs."""
     return f"{graph.name or 'graph'}({', '.join(graph.names[n] for n in graph.inputs if n not in graph.bound)})"

@@ -1,4 +1,4 @@
-"""What the compiler makes of a recorded run: its plan and kernels, which nodes each computes, who ran them when."""
+"""The compiler's view of a recorded run: its plan and kernels, the nodes of each, and who ran them when."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RANGES = 20_000
 
 
 def compile_run(run: Rerun) -> tuple[Compiled, NativeTrace] | None:
-    """The run and its gradients as native code, and a trace of it; None where it cannot be compiled here."""
+    """Return the run and its gradients as native code, and a trace of it; None where it cannot be compiled here."""
     try:
         made = compile_graph(run.differentiated())
         for _ in range(CALLS):
@@ -38,7 +38,7 @@ def compile_run(run: Rerun) -> tuple[Compiled, NativeTrace] | None:
 
 
 def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
-    """The `kernels` table of a document (see the schema), with LLVM IR unless `sources` is False."""
+    """Return the `kernels` table of a document (see the schema), with LLVM IR unless `sources` is False."""
     plan = compiled.plan
     times = compiled.program.times.tolist()
     found: dict[tuple[Any, ...], int] = {}
@@ -74,14 +74,14 @@ def kernels(compiled: Compiled, sources: bool = True) -> dict[str, Any]:
 
 
 def _sources(compiled: Compiled) -> dict[str, str]:
-    """The text of kernels by name, as many as fit."""
+    """Return the text of kernels by name, as many as fit."""
     texts = sorted({k.name: k.ir for k in compiled.kernels}.items(), key=lambda item: len(item[1]))
     ends = accumulate(len(text) for _, text in texts)
     return {name: text for (name, text), end in zip(texts, ends, strict=True) if end <= SOURCE_LIMIT}
 
 
 def native(trace: NativeTrace, kernel: Sequence[int]) -> dict[str, Any] | None:
-    """The `native` table of a document: a row for every range of a step's units that a worker ran at a stretch.
+    """Return the `native` table of a document: a row for every range of a step's units that a worker ran at a stretch.
 
     `kernel` says of every step which entry of the list of kernels it is. Steps run one after the other: one can begin
     when the one before is done. None where there are so many ranges that nobody would look at them.
@@ -111,7 +111,7 @@ def native(trace: NativeTrace, kernel: Sequence[int]) -> dict[str, Any] | None:
 
 
 def _times(trace: NativeTrace) -> Any:
-    """Which rows belong together: those of one time that a step was run, numbered from 0."""
+    """Return which rows belong together: those of one time that a step was run, numbered from 0."""
     # In a loop of one step that step comes again at once, when all of its units are done.
     units = np.zeros(len(trace.labels), np.int64)
     np.maximum.at(units, trace.step, trace.hi)
@@ -132,7 +132,7 @@ def _kind(step: Step) -> str:
 
 
 def _rows_of_steps(compiled: Compiled) -> list[tuple[list[int], list[int]]]:
-    """For every step the rows whose values it computes, and those whose derivatives."""
+    """Return for every step the rows whose values it computes, and those whose derivatives."""
     steps = compiled.plan.steps
     found = [_rows(compiled, step) for step in steps]
     # What only lays out operands for another step belongs to that step.

@@ -1,4 +1,4 @@
-"""What rows are called: the program's own names where it has some, else v1, v2, ..."""
+"""Names of rows: the program's own where it has some, else v1, v2, ..."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def name_leaves(rows: Sequence[Row], given: Mapping[int, str], arrays: Sequence[
 
 
 def _as_array(row: Row, arrays: Sequence[tuple[str, Array]]) -> str:
-    """The one NumPy array of the program that a leaf was made of."""
+    """Return the name of the one NumPy array of the program that a leaf was made of."""
     value = row.value
     if row.kind == "param" or not isinstance(value, np.ndarray) or not 1 < value.size <= _COMPARED:
         return ""
@@ -48,7 +48,7 @@ def _is_made_of(value: Array, array: Array) -> bool:
 
 
 class _Leaves:
-    """What operations call the leaves that they take."""
+    """The names by which operations call the leaves that they take."""
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self.users: dict[Row, tuple[Row, int]] = {}
@@ -61,7 +61,7 @@ class _Leaves:
                 self.first.setdefault((row.activation, row.offset), row)
 
     def called(self, leaf: Row) -> str:
-        """The variable by which an operation takes a leaf."""
+        """Return the variable by which an operation takes a leaf."""
         user = self.users.get(leaf)
         # What is broadcast or cast is the operand of the operation that wants it so.
         while user is not None and user[0].op is not None and "inserted" in user[0].op.facets:
@@ -75,7 +75,7 @@ class _Leaves:
         return spans.operand(where, index, row.op) or self._argument(leaf, row, where)
 
     def _argument(self, leaf: Row, row: Row, where: spans.Span) -> str:
-        """Of a call of something else, as a module: its only argument, which its first operation takes."""
+        """Return the only argument of a call, as of a module, which its first operation takes."""
         first = self.first.get((row.activation, row.offset))
         own = [o for o in row.operands if o is not None and o.op is None and not o.name and o.kind != "param"]
         return spans.argument(where) if row is first and own == [leaf] else ""
@@ -95,7 +95,7 @@ def name_rows(recording: Recording, places: Mapping[Row, Place]) -> None:
 
 
 def _assigned(row: Row) -> str | None:
-    """The variable that a row's whole expression is assigned to, perhaps after functions returned it."""
+    """Return the variable that a row's whole expression is assigned to, perhaps after functions returned it."""
     code, offset, activation = row.code, row.offset, row.activation
     for _ in range(_MOST_RETURNS):
         where = spans.span(code, offset) if code is not None else None
@@ -110,7 +110,7 @@ def _assigned(row: Row) -> str | None:
 
 
 def _results(recording: Recording) -> None:
-    """A result has the name, what computes it has a number."""
+    """Name results: a result keeps the name, and what computes it gets a number."""
     for root in recording.roots:
         if root.kind == "root" and root.operands and (made := root.operands[0]) is not None:
             root.name = made.name or "result"
@@ -119,7 +119,7 @@ def _results(recording: Recording) -> None:
 
 
 def _rest(recording: Recording, places: Mapping[Row, Place]) -> None:
-    """Numbers for what has no name, and for names that come again in one scope."""
+    """Number what has no name, and names that come again in one scope."""
     taken: dict[tuple[Any, str], int] = {}
     used = {row.name for row in recording.rows if row.name}
     counters = {"v": 0, "p": 0, "c": 0, "x": 0}

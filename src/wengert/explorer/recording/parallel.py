@@ -14,7 +14,7 @@ RUNS = 3
 
 
 def parallel(run: Rerun, workers: int = 2) -> dict[str, Any] | None:
-    """The `parallel` table of a document (see the schema); None where the graph cannot be run."""
+    """Return the `parallel` table of a document (see the schema); None where the graph cannot be run."""
     inputs = [wrap(a) for a in run.arrays]
     try:
         graph = run.forward()

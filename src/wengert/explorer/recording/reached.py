@@ -1,4 +1,4 @@
-"""The tensors that a program can reach, and what it calls them: `w`, `model.layers.0.weight`, `net.layers[0].b`."""
+"""The tensors that a program can reach, by its own names: `w`, `model.layers.0.weight`, `net.layers[0].b`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...execute.jit.capture.search import explore
 
 
 def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
-    """The tensors that named roots lead to, each with the way there: the most direct of several."""
+    """Return the tensors that named roots lead to, each with the way there: the most direct of several."""
     try:
         found = explore(sorted([*_opened(roots)], key=lambda root: _distance(root[1])))
     except WengertError:  # what cannot be compiled for what it reaches can be recorded all the same
@@ -29,12 +29,12 @@ def tensors(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Tensor]]:
 
 
 def arrays(roots: Iterable[tuple[str, Any]]) -> list[tuple[str, Array]]:
-    """The NumPy arrays among named roots, and among the variables from outside that functions among them use."""
+    """Return the NumPy arrays among named roots, and among the variables from outside that functions among them use."""
     return [(name, found) for name, found in _opened(roots) if name and isinstance(found, np.ndarray)]
 
 
 def _opened(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """The roots, and the variables from outside that functions among them use."""
+    """Yield the roots, and the variables from outside that functions among them use."""
     for name, root in roots:
         inner = getattr(inspect.unwrap(root), "__func__", inspect.unwrap(root)) if callable(root) else None
         if inspect.isfunction(inner) and not name:
@@ -44,20 +44,20 @@ def _opened(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def _distance(root: Any) -> int:
-    """How directly a root has tensors: it is one, it is a model, it is something else, as an optimiser is."""
+    """Return how directly a root has tensors: it is one, it is a model, it is something else, as an optimiser is."""
     return 0 if isinstance(root, Tensor) else 1 if hasattr(type(root), "named_parameters") else 2
 
 
 def leaf_names(found: Iterable[tuple[str, Tensor]]) -> dict[int, str]:
-    """Names by the identity of a leaf's node, or of its array where it has none."""
+    """Return names by the identity of a leaf's node, or of its array where it has none."""
     return {key(t): name for name, t in found if name}
 
 
 def parameters(found: Iterable[tuple[str, Tensor]]) -> list[tuple[str, Tensor]]:
-    """Those of them that training changes."""
+    """Return those of them that training changes."""
     return [(name, t) for name, t in found if t.is_leaf and t.requires_grad]
 
 
 def key(tensor: Tensor) -> int:
-    """What a leaf is known by in a recording."""
+    """Return the key of a leaf in a recording."""
     return id(tensor.node) if tensor.node is not None else id(tensor._data)

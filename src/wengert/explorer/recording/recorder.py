@@ -1,4 +1,4 @@
-"""Recording a run: what every thread of a program does, written down as it happens.
+"""The recorder of runs: it writes down what every thread of a program does, as it happens.
 
 Each thread has a `Tape`, to which it appends plain tuples and the nodes that came to be: everything
 else (values in numbers, spans, scopes) is worked out afterwards (see :mod:`wengert.explorer.recording.recording`).
@@ -42,7 +42,7 @@ _tuple: Any = tuple.__new__
 
 
 class Activation:
-    """One run of a piece of the user's code: a call of a function.
+    """One activation of a piece of the user's code: a call of a function.
 
     `parent` called it, at instruction `at`; None for what the recording began in. Two calls from the
     same place are two activations.
@@ -133,7 +133,7 @@ Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
 
 
 class Tape:
-    """What one thread did, in order."""
+    """The record of one thread's operations, in order."""
 
     __slots__ = (
         "activation", "append", "entries", "frame", "known", "made", "node", "quiet", "recorder", "stack", "thread"
@@ -195,7 +195,7 @@ class Tape:
         self.known = {id(entry[0]): i for i, entry in enumerate(self.stack)}
 
     def close(self) -> None:
-        """The recording is over: nothing more is written, no frame is held."""
+        """End the recording: nothing more is written, no frame is held."""
         self.quiet = OVER
         self.stack.clear()
         self.known.clear()
@@ -238,7 +238,7 @@ class Moment(NamedTuple):
 
 
 class Recorder:
-    """All threads' tapes of one run. With `step` that step of a training run is kept, else the last whole one."""
+    """The tapes of all threads of one run. With `step` that step of a training run is kept, else the last whole one."""
 
     def __init__(self, step: int | None = None) -> None:
         self.wanted = step
@@ -257,7 +257,7 @@ class Recorder:
         self._updated: Moment | None = None  # the end of an optimiser's step, after which another step begins
 
     def join(self) -> Tape:
-        """A tape for this thread; one that nobody reads, where what was wanted is there."""
+        """Return a tape for this thread; one that nobody reads, where what was wanted is there."""
         with self._lock:
             tape = Tape(self, len(self.tapes))
             if self._stopped:
@@ -272,14 +272,14 @@ class Recorder:
         return self.steps if self.steps or self.wanted is not None or self._updated is not None else None
 
     def notes(self) -> list[str]:
-        """What a reader of the recording should know of the step that was kept."""
+        """Return what a reader of the recording should know of the step that was kept."""
         if self.wanted is None or self._stopped or self.steps == self.wanted:
             return []
         return [f"There is no step {self.wanted}: shown is the last one, step {self.steps}."]
 
     @property
     def has_passed(self) -> bool:
-        """Whether a backward pass has been seen that was not itself recorded."""
+        """True where a backward pass has been seen that was not itself recorded."""
         return self._passed is not None or self.steps > 0
 
     @contextmanager
@@ -298,7 +298,7 @@ class Recorder:
     # -- steps
 
     def passed(self, tape: Tape, first: int) -> None:
-        """A backward pass has ended, whose entries begin at `first` on this tape."""
+        """Record that a backward pass has ended, whose entries begin at `first` on this tape."""
         pulled = [e for e in tape.entries[first:] if type(e) is Pulled]
         if any(p.recorded for p in pulled):
             return  # an intermediate value: what is computed from it goes on
@@ -316,20 +316,20 @@ class Recorder:
         self._updated, self._passed, self._pass_end, self.assigned = None, nodes, self._here(), False
 
     def optimizing(self, tape: Tape, optimizer: Optimizer, steps: bool) -> None:
-        """An optimiser was made, or takes a step."""
+        """Record that an optimiser was made, or takes a step."""
         parameters = [p.node for group in optimizer.param_groups for p in group["params"] if p.node is not None]
         self.optimized.update(parameters)
         tape.append(Optimizing(parameters, steps, perf_counter()))
 
     def updated(self) -> None:
-        """An optimiser's step has ended."""
+        """Record that an optimiser's step has ended."""
         if self._passed is not None:
             self._updated = self._here()
             if self.wanted == self.steps:
                 self._stop()
 
     def settle(self, failed: bool) -> None:
-        """The program has ended: what it did after its last whole step is left out, unless it failed there."""
+        """End the program: what it did after its last whole step is left out, unless it failed there."""
         if self._updated is None or self._stopped:
             return
         if failed:
@@ -341,7 +341,7 @@ class Recorder:
         return Moment(perf_counter(), [len(tape.entries) for tape in self.tapes])
 
     def _step_ends(self, moment: Moment, needed: Collection[Node] = ()) -> None:
-        """A step is whole, which ended at this moment; if it is not the one to keep it is let go.
+        """End a step, at this moment; if it is not the one to keep it is let go.
 
         What made the nodes that are `needed` stays: a generator's forward pass may be older than the critic's step.
         """
@@ -370,7 +370,7 @@ class Recorder:
 
 
 def _makers(entries: Sequence[Entry], nodes: Collection[Node]) -> list[Entry]:
-    """The operations that made these nodes, each with the node that follows it."""
+    """Return the operations that made these nodes, each with the node that follows it."""
     found: list[Entry] = []
     if not nodes:
         return found
@@ -381,7 +381,7 @@ def _makers(entries: Sequence[Entry], nodes: Collection[Node]) -> list[Entry]:
 
 
 def made_by(entries: Sequence[Entry], at: int) -> Node | None:
-    """The node that an operation made: it knows, or the tape has it next."""
+    """Return the node that an operation made: it knows, or the tape has it next."""
     entry = entries[at]
     assert isinstance(entry, Ran)
     node = entry.node
@@ -394,7 +394,7 @@ def made_by(entries: Sequence[Entry], at: int) -> Node | None:
 
 
 def _adds_up(pulled: Sequence[Pulled]) -> bool:
-    """Whether a backward pass has come to a leaf that has a gradient already: several passes make one update."""
+    """Return whether a backward pass came to a leaf that has a gradient already: several passes make one update."""
     leaves = {entry for p in pulled for entry in p.own if entry.op.kind == "leaf"}
     return any((owner := leaf.variable) is not None and owner.grad is not None for leaf in leaves)
 
@@ -427,13 +427,13 @@ def _watch_passes(name: str, original: Any) -> Any:
 
 
 def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
-    """Those of the leaves that have a gradient other than 0, before what came to them now is added."""
+    """Return those of the leaves that have a gradient other than 0, before what came to them now is added."""
     grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
     return frozenset(leaf for leaf, grad in grads if grad is not None and grad._data is not None and grad._data.any())
 
 
 def _variables(tape: Tape) -> dict[str, Any]:
-    """What the variables of the program's functions hold that are being called; those of inner calls hide others."""
+    """Return the variables of the program's functions that are being called; inner calls hide outer ones."""
     outside = {id(frame) for frame, activation, _ in tape.stack if activation is None}
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(2)

@@ -1,4 +1,4 @@
-"""What a recorder wrote down, put in order: rows of operations and leaves, with what is known of each.
+"""Recordings: a recorder's tapes put in order, as rows of operations and leaves, with what is known of each.
 
 A `Recording` is what documents and findings are made from, wherever it comes from: a run that was
 watched, a tensor's recorded graph replayed, a graph without values.
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def tracked(self) -> bool:
-        """Whether gradients can flow here."""
+        """True where gradients can flow here."""
         return self.node is not None and self.node.requires_grad
 
     @property
@@ -79,7 +79,7 @@ class Row:
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """Something that happened to a row, in a phase. A step of a backward pass or of an optimiser has what it did."""
+    """An event of a row, in a phase; a step of a backward pass or of an optimiser has its record."""
 
     phase: Phase
     row: Row
@@ -127,14 +127,14 @@ class Recording:
 
 
 def raw(value: Any) -> Any:
-    """Arrays for tensors, in lists and tuples too."""
+    """Return arrays for tensors, in lists and tuples too."""
     if isinstance(value, (list, tuple)):
         return tuple(raw(v) for v in value)
     return value._data if isinstance(value, Tensor) else value
 
 
 class Builder:
-    """Makes rows, as values and nodes come to be. `inputs` are the nodes that are a program's arguments."""
+    """A builder of rows, as values and nodes come to be. `inputs` are the nodes that are a program's arguments."""
 
     def __init__(self, inputs: Iterable[Node] = ()) -> None:
         self.rows: list[Row] = []
@@ -145,11 +145,11 @@ class Builder:
         self._alive: list[Any] = []  # so that no identity is used twice
 
     def of(self, value: Any) -> Row | None:
-        """The row of an array, or of one that it is a view of."""
+        """Return the row of an array, or of one that it is a view of."""
         return self._of_array.get(id(value)) or self._of_array.get(id(getattr(value, "base", None)))
 
     def leaf(self, value: Any, node: Node | None) -> Row:
-        """The row of an array that nothing here has computed."""
+        """Return the row of an array that nothing here has computed."""
         if node is None:
             kind: Kind = "const"
         elif node in self.inputs or node.op.kind != "leaf":
@@ -182,7 +182,7 @@ class Builder:
         self.rows.append(row)
 
     def ran(self, op: Op, inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any], node: Node | None) -> Row:
-        """The row of an operation, made after those of its operands."""
+        """Return the row of an operation, made after those of its operands."""
         row = Row(op, "op", value=out, attrs=attrs, node=node)
         recorded = node is not None and len(node.inputs) == len(inputs)
         for i, value in enumerate(inputs):
@@ -211,7 +211,7 @@ class Builder:
         return None
 
     def unseen(self, node: Node, value: Any = None) -> Row:
-        """The row of a node that no operation was seen to make.
+        """Return the row of a node that no operation was seen to make.
 
         It is a leaf, or a broadcast, which is recorded and not run; a second name for a value; a user's own
         rule, whose inside was seen; or it is from before the recording. `value` is its array, or that of
@@ -259,7 +259,7 @@ class Builder:
 
 
 def _is_run(node: Node) -> bool:
-    """Whether an op is computed where it is recorded. Broadcasts are only recorded, as what picks or renames values."""
+    """Return whether an op is computed where it is recorded: all but broadcasts, and what picks or renames."""
     return node.op is not ALIAS and node.op is not OUTPUT and node.op.name != "broadcast"
 
 
@@ -271,7 +271,7 @@ def _fits(value: Any, node: Node) -> bool:
 
 
 class _Assembly:
-    """Rows and events of what a recorder's tapes hold, in the order of time."""
+    """The rows and events of a recorder's tapes, in the order of time."""
 
     def __init__(self, recorder: Recorder, builder: Builder) -> None:
         self.builder = builder
@@ -293,7 +293,7 @@ class _Assembly:
             self._take(entry, thread, node)
 
     def _paired(self, tape: Tape) -> Iterable[tuple[float, int, Any, Node | None]]:
-        """The entries of a tape with their times; an operation with the node that it made, which follows it."""
+        """Return the entries of a tape with their times; an operation with the node that it made, which follows it."""
         entries = tape.entries
         # Optimisers that were not made here are older.
         ready = max((i for i, e in enumerate(entries) if type(e) is Optimizing and not e.steps), default=-1)
@@ -341,7 +341,7 @@ class _Assembly:
             self.stepped.update(entry.parameters)
 
     def roots(self) -> list[Node]:
-        """What backward passes began with that were not themselves recorded, the last one's first."""
+        """Return the roots of backward passes that were not themselves recorded, the last one's first."""
         ends = [seeds for seeds, again in zip(self.seeds, self.again, strict=True) if not again]
         return list(dict.fromkeys(node for seeds in reversed(ends) for node in seeds))
 
@@ -416,7 +416,7 @@ def recorded(
     results: Sequence[Tensor] = (),
     builder: Builder | None = None,
 ) -> Recording:
-    """The recording of what a recorder has seen.
+    """Return the recording of what a recorder has seen.
 
     `inputs` are the nodes of arguments, `results` what the program gave. With `builder` there are rows already:
     those of what was not watched.
@@ -454,7 +454,7 @@ def recorded(
 
 
 def _kept(rows: Sequence[Row], roots: Sequence[Row], events: Sequence[Event], end: float) -> list[Row]:
-    """Rows without what neither results nor anything that carries gradients needs.
+    """Return the rows that results, or values that carry gradients, need.
 
     A program computes such things beside: values to begin with, figures to print, its update by hand.
     """
@@ -471,6 +471,6 @@ def _kept(rows: Sequence[Row], roots: Sequence[Row], events: Sequence[Event], en
 
 
 def in_order(rows: Sequence[Row]) -> list[Row]:
-    """Inputs, then parameters, then the rest as it came to be."""
+    """Return inputs, then parameters, then the rest as it came to be."""
     front = [r for r in rows if r.kind == "input"] + [r for r in rows if r.kind == "param"]
     return front + [r for r in rows if r.kind not in ("input", "param")]

@@ -1,4 +1,4 @@
-"""A recorded run as a graph again, whose nodes know the rows that they come from.
+"""Recorded runs as graphs again, whose nodes know the rows that they come from.
 
 The recorded nodes are run again on abstract tensors, every node inside a scope that bears its row's number. Whatever
 is made of that graph (a differentiated one, compiled code, a run on threads) still depends on such a scope.
@@ -22,7 +22,7 @@ from .recording import Recording
 
 
 class Rerun:
-    """What the roots depend on, each node after its operands.
+    """A graph of all that the roots depend on, each node after its operands.
 
     `rows` gives the rows of recorded nodes, `values` the arrays of leaves.
     """
@@ -36,15 +36,15 @@ class Rerun:
 
     @property
     def is_whole(self) -> bool:
-        """Whether there are values for all leaves, and any leaves at all."""
+        """True where there are values for all leaves, and any leaves at all."""
         return bool(self.leaves) and len(self.arrays) == len(self.leaves)
 
     def forward(self) -> Graph:
-        """The graph of the roots' sum, in the leaves."""
+        """Return the graph of the roots' sum, in the leaves."""
         return trace(self._run, tuple(n.spec for n in self.leaves), {})
 
     def differentiated(self) -> Graph:
-        """The graph of the roots' sum, and of its gradient in every leaf."""
+        """Return the graph of the roots' sum, and of its gradient in every leaf."""
         everything = tuple(range(len(self.leaves)))
         return trace(value_and_grad(self._run, argnums=everything), tuple(n.spec for n in self.leaves), {})
 
@@ -65,7 +65,7 @@ class Rerun:
 
 
 def of_recording(recording: Recording) -> Rerun | None:
-    """The run of a recording; None where nothing with gradients came of it, or values are missing."""
+    """Return the run of a recording; None where nothing with gradients came of it, or values are missing."""
     rows = {row.node: row.index for row in recording.rows if row.node is not None and row.op is not None}
     values = {row.node: row.value for row in recording.rows if row.node is not None and row.op is None}
     roots = [r.node for r in recording.roots if r.node is not None and r.node.requires_grad]
@@ -76,7 +76,7 @@ def of_recording(recording: Recording) -> Rerun | None:
 
 
 def row_of(node: Node) -> tuple[int, bool]:
-    """The row in whose scope a node was recorded (-1: none), and whether it is part of its derivative."""
+    """Return the row in whose scope a node was recorded (-1: none), and whether it is part of its derivative."""
     scope, backward = node.scope, False
     while scope is not None:
         backward = backward or scope.kind == "gradient"
@@ -91,7 +91,7 @@ def _inputs(node: Node) -> list[Node]:
 
 
 def _ordered(roots: Sequence[Node]) -> list[Node]:
-    """All nodes behind the roots, those without gradients too; the walk keeps its own stack."""
+    """Return all nodes behind the roots, those without gradients too; the walk keeps its own stack."""
     order: dict[Node, None] = {}
     stack = [(root, False) for root in reversed(roots)]
     while stack:

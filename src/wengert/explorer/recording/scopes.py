@@ -30,7 +30,7 @@ UNTOLD = frozenset({"key", "counter"})
 _COMPREHENSIONS = frozenset({"<listcomp>", "<genexpr>", "<dictcomp>", "<setcomp>"})
 _ENTRIES = frozenset({"forward", "__call__"})
 _LONGEST = 48
-# A loop over a variable; one that counts from 0 has the numbers of its turns in it.
+# A loop over a variable; one that counts from 0 has the numbers of its iterations in it.
 _TURNS = re.compile(r"(?:async )?for (?P<variable>\w+) in (?P<counted>range\([^,()]*\)$)?")
 _FOR = re.compile(r"\b(?:async )?for\b")
 # Whole numbers up to here, among operands, tell structures apart.
@@ -54,16 +54,16 @@ class Place:
 
 @dataclass(slots=True)
 class _Visits:
-    """How far an activation has come: the last instruction, what ran there first, the turns of its loops."""
+    """An activation's progress: the last instruction, what ran there first, the iterations of its loops."""
 
     last: int = -1
     child: Activation | None = None
     first: Any = None
-    turns: dict[tuple[int, int], int] = field(default_factory=dict)
+    iterations: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 class Tree:
-    """The scopes of rows, which come in the order in which they ran."""
+    """The tree of the scopes of rows, which come in the order in which they ran."""
 
     def __init__(self, rows: Sequence[Row], title: str) -> None:
         self.root = Place(title, "root", None)
@@ -75,7 +75,7 @@ class Tree:
         self._merge_root()
         self._join_lists()
         self._dissolve()
-        self._name_turns()
+        self._name_iterations()
         self._name_owners()
         self._put_leaves(rows)
         self._split()
@@ -144,9 +144,9 @@ class Tree:
             if again:
                 inner = [r for r in around if r[0] <= seen.last <= r[1]]
                 if inner:
-                    seen.turns[inner[-1]] = seen.turns.get(inner[-1], 0) + 1
-                    for deeper in [r for r in seen.turns if inner[-1][0] < r[0] and r[1] < inner[-1][1]]:
-                        del seen.turns[deeper]
+                    seen.iterations[inner[-1]] = seen.iterations.get(inner[-1], 0) + 1
+                    for deeper in [r for r in seen.iterations if inner[-1][0] < r[0] and r[1] < inner[-1][1]]:
+                        del seen.iterations[deeper]
             if again or offset != seen.last:
                 seen.first = ran
             seen.last, seen.child = offset, child
@@ -155,8 +155,8 @@ class Tree:
             if loop is None:
                 line = _line(at.code, bounds[0])
                 loop = self._child(place, (at, bounds), _header(at.code.co_filename, line), "loop", line)
-            turn = seen.turns.get(bounds, 0)
-            place = self._child(loop, turn, str(turn), "iteration", loop.line)
+            iteration = seen.iterations.get(bounds, 0)
+            place = self._child(loop, iteration, str(iteration), "iteration", loop.line)
         return place
 
     def _scope(self, place: Place, scope: Scope, line: int) -> Place:
@@ -175,7 +175,7 @@ class Tree:
     # -- the tree made handy
 
     def _merge_root(self) -> None:
-        """A run that is one call is that call."""
+        """Make a run that is one call that call."""
         root = self.root
         while not root.rows and len(root.children) == 1:
             (only,) = root.children.values()
@@ -194,7 +194,7 @@ class Tree:
             place.children[(other, key)] = child
 
     def _join_lists(self) -> None:
-        """A loop over a list of modules is the list."""
+        """Make a loop over a list of modules the list."""
         for place in reversed(self._walk()):
             for key, child in list(place.children.items()):
                 container = _container(child)
@@ -202,7 +202,7 @@ class Tree:
                     place.children[key] = container
 
     def _dissolve(self) -> None:
-        """Do without scopes that say nothing: functions of one operation or one call, loops of one turn."""
+        """Remove scopes that say nothing: functions of one operation or one call, loops of one iteration."""
         for place in reversed(self._walk()):
             if place.kind in ("module", "checkpoint", "function") and not place.rows and len(place.children) == 1:
                 (only,) = place.children.values()
@@ -218,27 +218,27 @@ class Tree:
                 ):
                     self._take(place, child)
                 elif child.kind == "iteration" and not child.rows and len(child.children) == 1:
-                    (only,) = child.children.values()  # each turn is one call
+                    (only,) = child.children.values()  # each iteration is one call
                     child.name, child.kind = f"{only.name} {child.name}", only.kind
                     self._take(child, only)
                 elif child.kind == "loop" and len(child.rows) + len(child.children) <= 1:
                     self._take(place, child)
 
-    def _name_turns(self) -> None:
-        """Call the turns of a loop by what they do, or by its variable: `cell 3`, `t = 3`, `layer 3`."""
+    def _name_iterations(self) -> None:
+        """Name the iterations of a loop by what they do, or by its variable: `cell 3`, `t = 3`, `layer 3`."""
         for loop in self._walk():
             header = _TURNS.match(loop.name) if loop.kind == "loop" else None
-            for turn in loop.children.values():
-                if turn.kind != "iteration" or not turn.name.isdigit():
+            for iteration in loop.children.values():
+                if iteration.kind != "iteration" or not iteration.name.isdigit():
                     continue
-                parts = [c for c in turn.children.values() if c.kind in ("module", "function", "checkpoint")]
-                if len(parts) == len(turn.children) == 1 and not parts[0].name.isdigit():
-                    turn.name = f"{parts[0].name} {turn.name}"
+                parts = [c for c in iteration.children.values() if c.kind in ("module", "function", "checkpoint")]
+                if len(parts) == len(iteration.children) == 1 and not parts[0].name.isdigit():
+                    iteration.name = f"{parts[0].name} {iteration.name}"
                 elif header is not None and header["variable"] != "_":
-                    turn.name = f"{header['variable']} {'= ' if header['counted'] else ''}{turn.name}"
+                    iteration.name = f"{header['variable']} {'= ' if header['counted'] else ''}{iteration.name}"
 
     def _name_owners(self) -> None:
-        """Parts of several modules that have the same names are called by both: `G.0` and `D.0`."""
+        """Name parts of several modules that have the same names by both: `G.0` and `D.0`."""
         for place in self._walk():
             parts: dict[str, list[Place]] = {}
             for child in place.children.values():
@@ -257,7 +257,7 @@ class Tree:
         return out
 
     def _put_leaves(self, rows: Sequence[Row]) -> None:
-        """A leaf stands in the innermost scope that has all its uses."""
+        """Put each leaf into the innermost scope that has all its uses."""
         users: dict[Row, Place] = {}
         for row in rows:
             place = self.of_row.get(row)
@@ -322,14 +322,14 @@ class Tree:
 
 
 def _container(loop: Place) -> Place | None:
-    """The list of modules that a loop goes through, where it does nothing else: `for block in self.blocks`."""
+    """Return the list of modules that a loop goes through, where it does nothing else: `for block in self.blocks`."""
     if loop.kind != "loop" or loop.rows or len(loop.children) < 2:
         return None
     lists: list[Place] = []
-    for turn in loop.children.values():
-        if turn.rows or len(turn.children) != 1:
+    for iteration in loop.children.values():
+        if iteration.rows or len(iteration.children) != 1:
             return None
-        lists += turn.children.values()
+        lists += iteration.children.values()
     first = lists[0]
     members = [member for each in lists for member in each.children.values()]
     names = {member.name for member in members}
@@ -344,7 +344,7 @@ def _container(loop: Place) -> Place | None:
 
 
 def _entered(scope: Scope | None) -> list[Scope]:
-    """The scopes that an operation ran in, outer ones first, without those that say nothing."""
+    """Return the scopes that an operation ran in, outer ones first, without those that say nothing."""
     found = []
     while scope is not None:
         if scope.kind not in ("output", "trace"):
@@ -354,7 +354,7 @@ def _entered(scope: Scope | None) -> list[Scope]:
 
 
 def _owner(scope: Scope) -> str:
-    """What the program calls the module that a part was called in, where that is no part of another one."""
+    """Return the name of the module that a part was called in, where that is no part of another one."""
     above = scope.parent
     if not scope.name or above is None or above.kind != "module" or above.name or above.code is None:
         return ""
@@ -381,7 +381,7 @@ def _header(file: str, line: int) -> str:
 
 
 def _balanced(text: str) -> str:
-    """A text up to the bracket that closes what was opened before it."""
+    """Return a text up to the bracket that closes what was opened before it."""
     depth = 0
     for i, letter in enumerate(text):
         depth += (letter in "([{") - (letter in ")]}")
@@ -404,7 +404,7 @@ def _common(a: Place, b: Place) -> Place:
 
 
 def _first(place: Place) -> int:
-    """The number of the first row in a scope."""
+    """Return the number of the first row in a scope."""
     stack, found = [place], []
     while stack:
         current = stack.pop()
@@ -414,7 +414,7 @@ def _first(place: Place) -> int:
 
 
 def _by_line(items: list[Any]) -> list[tuple[str, list[Any]]]:
-    """Items in runs of the same source line."""
+    """Return items in runs of the same source line."""
     groups: list[tuple[str, list[Any]]] = []
     last: Any = None
     for item in items:
@@ -468,19 +468,19 @@ def _hash(places: Sequence[Place], rows: Sequence[Row], of_row: dict[Row, Place]
 
 
 def _is_structure(number: Any) -> bool:
-    """Whether a number is part of what is computed, as exponents and factors are, and not data."""
+    """Return whether a number is part of what is computed, as exponents and factors are, and not data."""
     return not isinstance(number, (int, float)) or (abs(number) <= _SMALL and number == int(number))
 
 
 def _ranges(starts: Any, ends: Any) -> Any:
-    """The numbers from each start up to its end, one range after the other."""
+    """Return the numbers from each start up to its end, one range after the other."""
     counts = ends - starts
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
 
 def _label(row: Row) -> int:
-    """A number for what a row is by itself."""
+    """Return a number for what a row is by itself."""
     name = row.op.name if row.op is not None else row.kind
     specs = tuple((s.shape, str(s.dtype)) for s in row.specs)
     attrs = sorted((k, v) for k, v in row.attrs.items() if k not in UNTOLD)

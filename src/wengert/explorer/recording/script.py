@@ -71,7 +71,7 @@ def record_script(
 
 
 def _recorded(recorder: Recorder, run: Any) -> BaseException | None:
-    """Run under the recorder; what ended it early, if anything did."""
+    """Run under the recorder, and return the error that ended it early, if any did."""
     with recorder.recording():
         try:
             run()
@@ -84,7 +84,7 @@ def _recorded(recorder: Recorder, run: Any) -> BaseException | None:
 
 @contextmanager
 def _as_main(file: Path, argv: Sequence[str], name: str) -> Iterator[ModuleType]:
-    """A module for a script to run in, in an interpreter that looks as if it had been started with it."""
+    """Make a module for a script to run in, in an interpreter that looks as if it had been started with it."""
     module = ModuleType(name)
     module.__dict__.update(__file__=str(file), __builtins__=builtins)
     before = sys.argv, list(sys.path), sys.modules.get(name)

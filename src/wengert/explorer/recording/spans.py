@@ -1,4 +1,4 @@
-"""Where in the program things are: exact sub-expressions, and what the program calls its values.
+"""Places in the program: exact sub-expressions, and the program's names for its values.
 
 A code object and an instruction's offset give line and column (PEP 657). The syntax tree of the same file tells
 what is made of an expression: in `h = w * x + b` the sum is called h, and the product's operands w and x.
@@ -25,12 +25,12 @@ _LONGEST_NAME = 24
 
 @lru_cache(maxsize=256)
 def lines(file: str) -> tuple[str, ...]:
-    """The lines of a file; none where it cannot be read. (`linecache` would look for it again and again.)"""
+    """Return the lines of a file; none where it cannot be read. (`linecache` would look for it again and again.)"""
     return tuple(linecache.getlines(file))
 
 
 def line_of(file: str, number: int) -> str:
-    """A line of a file, from 1; "" where there is none."""
+    """Return a line of a file, from 1; "" where there is none."""
     found = lines(file)
     return found[number - 1] if 1 <= number <= len(found) else ""
 
@@ -54,7 +54,7 @@ class Span(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def span(code: CodeType | Source, offset: int) -> Span | None:
-    """The expression that the instruction at byte `offset` was compiled from."""
+    """Return the expression that the instruction at byte `offset` was compiled from."""
     if isinstance(code, Source):
         return _of_source(code)
     if offset < 0:
@@ -69,7 +69,7 @@ def span(code: CodeType | Source, offset: int) -> Span | None:
 
 
 def _of_source(source: Source) -> Span:
-    """Of a place that is known by its text only: where that stands in the line."""
+    """Return the span of a place that is known by its text only: where that stands in the line."""
     text = line_of(source.file, source.line)
     at = text.find(source.text) if source.text else -1
     if at < 0:
@@ -83,13 +83,13 @@ def _whole_line(file: str, line: int) -> Span:
 
 
 def _characters(file: str, line: int, column: int) -> int:
-    """A column in characters from one in bytes of UTF-8."""
+    """Return a column in characters from one in bytes of UTF-8."""
     text = line_of(file, line)
     return column if text.isascii() else len(text.encode()[:column].decode(errors="replace"))
 
 
 def pieces(file: str, shown: set[int]) -> list[tuple[int, list[str]]]:
-    """The parts of a file that show these lines, each with its first line's number."""
+    """Return the parts of a file that show these lines, each with its first line's number."""
     total = len(lines(file))
     wanted = sorted({n for line in shown for n in range(line - _CONTEXT, line + _CONTEXT + 1) if 1 <= n <= total})
     found: list[tuple[int, list[str]]] = []
@@ -101,7 +101,7 @@ def pieces(file: str, shown: set[int]) -> list[tuple[int, list[str]]]:
 
 
 def short_path(file: str) -> str:
-    """A file's path as pages show it: from the working directory where it is below."""
+    """Return a file's path as pages show it: from the working directory where it is below."""
     shown = os.path.relpath(file) if os.path.isabs(file) else file
     return os.path.basename(file) if shown.startswith("..") else shown
 
@@ -110,7 +110,7 @@ def short_path(file: str) -> str:
 
 
 class Use(NamedTuple):
-    """What an expression takes: its operands' names, "" for what is no variable; of a call what is called, else ""."""
+    """The operands of an expression: their names, "" for what is no variable; of a call what is called, else ""."""
 
     called: str
     names: tuple[str, ...]
@@ -118,7 +118,7 @@ class Use(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What the program says of expressions in a file, by their spans without the file.
+    """The program's names of expressions in a file, by their spans without the file.
 
     `targets` has the variable that a whole right side is assigned to, "" where it is what a function
     returns; `operands` what an operator, a call or an index takes.
@@ -130,7 +130,7 @@ class Named(NamedTuple):
 
 @lru_cache(maxsize=256)
 def named(file: str) -> Named:
-    """What a file's syntax tree tells of names; nothing where it cannot be read."""
+    """Return the names in a file's syntax tree; nothing where it cannot be read."""
     out = Named({}, {})
     try:
         tree = ast.parse("".join(lines(file)))
@@ -171,13 +171,13 @@ def _assigned(out: Named, file: str, target: ast.expr, value: ast.expr) -> None:
 
 
 def _imported(tree: ast.Module) -> frozenset[str]:
-    """What a file's import statements bring in: modules, and what is no value of the program either."""
+    """Return what a file's import statements bring in: modules, and what is no value of the program either."""
     imports = (node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
     return frozenset(alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names)
 
 
 def _use(node: ast.Call, modules: frozenset[str]) -> Use:
-    """What a call takes: the object whose method is called, then the arguments; of `einsum("ij,j", a, b)` a and b."""
+    """Return what a call takes: a method's object, then the arguments; of `einsum("ij,j", a, b)` a and b."""
     owner = node.func.value if isinstance(node.func, ast.Attribute) else None
     root = owner
     while isinstance(root, ast.Attribute):
@@ -190,7 +190,7 @@ def _use(node: ast.Call, modules: frozenset[str]) -> Use:
 
 
 def _called(node: ast.Call) -> str:
-    """The last part of what is called: `relu` of `nn.functional.relu(x)`."""
+    """Return the last part of what is called: `relu` of `nn.functional.relu(x)`."""
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
@@ -201,7 +201,7 @@ _SAME = frozenset(
 
 
 def _name(node: ast.expr) -> str:
-    """A variable's or an attribute's name, `self` left out; "" for any other expression."""
+    """Return a variable's or an attribute's name, `self` left out; "" for any other expression."""
     while isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         method = isinstance(node.func, ast.Attribute) and called in (
@@ -233,12 +233,12 @@ def _at(file: str, node: ast.AST) -> tuple[int, int, int, int]:
 
 
 def target(where: Span) -> str | None:
-    """The variable that an expression is assigned to; "" where it is returned, None for neither."""
+    """Return the variable that an expression is assigned to; "" where it is returned, None for neither."""
     return named(where.file).targets.get(where[1:])
 
 
 def operand(where: Span, index: int, op: Op) -> str:
-    """What the program calls an operand of an expression, which ran an operation; "" where it is none of its variables.
+    """Return the program's name for an operand of an operation's expression; "" where it is no variable.
 
     An operator or an index is one operation, and a call of a function of its name; what else is called takes its
     arguments where it likes.
@@ -255,13 +255,13 @@ def _is_call_of(called: str, op: Op) -> bool:
 
 
 def argument(where: Span) -> str:
-    """The only argument of a call, where that is a variable; else ""."""
+    """Return the only argument of a call, where that is a variable; else ""."""
     use = named(where.file).operands.get(where[1:])
     return use.alone if use is not None else ""
 
 
 def called(code: CodeType | Source, offset: int) -> str:
-    """What an instruction calls, by its last name: `net` of `self.net(x)`; "" for anything else."""
+    """Return what an instruction calls, by its last name: `net` of `self.net(x)`; "" for anything else."""
     where = span(code, offset)
     use = named(where.file).operands.get(where[1:]) if where is not None else None
     return use.called if use is not None else ""
@@ -272,7 +272,7 @@ def called(code: CodeType | Source, offset: int) -> str:
 
 @lru_cache(maxsize=4096)
 def loops(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """The loops of a piece of code, as ranges of instruction offsets, outer ones first."""
+    """Return the loops of a piece of code, as ranges of instruction offsets, outer ones first."""
     found: dict[int, int] = {}
     for instruction in dis.get_instructions(code):
         if "JUMP_BACKWARD" in instruction.opname and isinstance(instruction.argval, int):
@@ -282,5 +282,5 @@ def loops(code: CodeType) -> tuple[tuple[int, int], ...]:
 
 @lru_cache(maxsize=65536)
 def loops_around(code: CodeType, offset: int) -> tuple[tuple[int, int], ...]:
-    """The loops that an instruction is in, outer ones first."""
+    """Return the loops that an instruction is in, outer ones first."""
     return tuple(r for r in loops(code) if r[0] <= offset <= r[1])

@@ -70,7 +70,7 @@ def _einsum(*xs: Any, subscripts: str) -> Any:
 
 @lru_cache(1024)
 def _path(subscripts: str, shapes: tuple[Shape, ...]) -> list[tuple[int, ...]]:
-    """The order in which to contract, pair by pair, from NumPy's greedy search."""
+    """Return the order in which to contract, pair by pair, from NumPy's greedy search."""
     like = [np.broadcast_to(np.float64(0), shape) for shape in shapes]
     path: list[tuple[int, ...]] = np.einsum_path(subscripts, *like, optimize="greedy")[0][1:]
     return path
@@ -93,7 +93,7 @@ def _several(xs: list[Any], terms: list[str], out: str, path: list[tuple[int, ..
 
 
 def _pair(x: Any, in_x: str, y: Any, in_y: str, out: str) -> Any:
-    """Two operands contracted as one stack of matrix products."""
+    """Return two operands contracted as one stack of matrix products."""
     x, in_x = _summed(x, in_x, in_y + out)
     y, in_y = _summed(y, in_y, in_x + out)
     stack = [a for a in in_x if a in in_y and a in out]
@@ -117,7 +117,7 @@ def _pair(x: Any, in_x: str, y: Any, in_y: str, out: str) -> Any:
 
 
 def _summed(x: Any, term: str, wanted: str) -> tuple[Any, str]:
-    """`x` summed over the letters that nothing else names."""
+    """Return `x` summed over the letters that nothing else names."""
     axes = tuple(i for i, letter in enumerate(term) if letter not in wanted)
     if not axes:
         return x, term
@@ -129,7 +129,7 @@ def _arranged(x: Any, term: str, order: tuple[str, ...]) -> Any:
 
 
 def _einsum_transpose(ct: Any, xs: Any, index: int, subscripts: str, xs_shape: Any) -> Any:
-    """The cotangent of operand `index`: an einsum of the result's and the other operands."""
+    """Return the cotangent of operand `index`: an einsum of the result's and the other operands."""
     terms, out = _terms(subscripts)
     target = terms[index]
     others = [i for i in range(len(terms)) if i != index]
@@ -146,7 +146,7 @@ def _einsum_transpose(ct: Any, xs: Any, index: int, subscripts: str, xs_shape: A
 
 
 def _canonical(terms: Sequence[str], out: str) -> str:
-    """The subscripts with letters in order of first appearance."""
+    """Return the subscripts with letters in order of first appearance."""
     names = dict(zip(dict.fromkeys("".join(terms) + out), string.ascii_letters))
     renamed = ("".join(names[letter] for letter in term) for term in (*terms, out))
     *left, right = renamed
@@ -167,7 +167,7 @@ _SAMPLES: list[tuple[str, tuple[Shape, ...]]] = [
 
 
 def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
-    """The oracle: every operand along all letters, multiplied and summed."""
+    """Return the oracle's result: every operand along all letters, multiplied and summed."""
     terms, out = _terms(subscripts)
     letters = sorted(set("".join(terms)))
     total: Any = 1.0
@@ -208,7 +208,7 @@ def _bad(subscripts: str, why: str, mend: str = "") -> NoReturn:
 
 
 def _letters_of(term: str, x: Tensor, subscripts: str, free: Sequence[str]) -> str:
-    """An operand's letters, one for each axis, the ellipsis spelled with the last of the `free` ones."""
+    """Return an operand's letters, one for each axis, the ellipsis spelled with the last of the `free` ones."""
     plain = term.replace("...", "", 1)
     if not plain.isascii() or not all(c.isalpha() for c in plain):
         _bad(subscripts, f"the term {term!r} holds more than letters and one '...'")
@@ -221,7 +221,7 @@ def _letters_of(term: str, x: Tensor, subscripts: str, free: Sequence[str]) -> s
 
 
 def _read(subscripts: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
-    """The letters of every operand and of the result, without ellipses."""
+    """Return the letters of every operand and of the result, without ellipses."""
     text = "".join(subscripts.split())
     left, arrow, right = text.partition("->")
     terms = left.split(",")
@@ -261,7 +261,7 @@ def _common_sizes(terms: Sequence[str], operands: Sequence[Tensor], subscripts: 
 
 
 def _take_diagonals(x: Tensor, term: str, subscripts: str) -> tuple[Tensor, str]:
-    """Letters that stand twice in one operand replaced by its diagonal."""
+    """Return an operand with letters that stand twice in it replaced by its diagonal."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             i = term.index(letter)
@@ -276,7 +276,7 @@ def _take_diagonals(x: Tensor, term: str, subscripts: str) -> tuple[Tensor, str]
 
 
 def _squeeze_broadcast(x: Tensor, term: str, sizes: dict[str, int]) -> tuple[Tensor, str]:
-    """Axes of size 1 that stand for a larger size left out: the operand does not depend on them."""
+    """Return an operand without axes of size 1 that stand for a larger size: it does not depend on them."""
     kept = [(letter, n) for letter, n in zip(term, x.shape) if n == sizes[letter]]
     if len(kept) == len(term):
         return x, term
@@ -285,7 +285,7 @@ def _squeeze_broadcast(x: Tensor, term: str, sizes: dict[str, int]) -> tuple[Ten
 
 @public
 def einsum(subscripts: str, *operands: Any) -> Tensor:
-    """Einstein summation over index letters (NumPy).
+    """Return a sum of products over index letters, by Einstein's convention (NumPy).
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def _contract(tensors: Sequence[Tensor], terms: Sequence[str], out: str) -> Tens
 
 @public
 def tensordot(x: Any, y: Any, /, *, axes: Any = 2) -> Tensor:
-    """The sum of products over several axes of each (Array API, NumPy).
+    """Return the sum of products over several axes of each (Array API, NumPy).
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def _paired_axes(axes: Any, x: Tensor, y: Tensor) -> tuple[list[int], list[int]]
 
 @public(method=True)
 def outer(x: Any, y: Any) -> Tensor:
-    """All products of an element of `x` and one of `y`, which are flattened (NumPy).
+    """Return all products of an element of `x` and one of `y`, which are flattened (NumPy).
 
     >>> import wengert as wg
     >>> wg.outer(wg.tensor([1.0, 2.0]), wg.tensor([3.0, 4.0]))
@@ -403,7 +403,7 @@ def outer(x: Any, y: Any) -> Tensor:
 
 @public
 def kron(x: Any, y: Any) -> Tensor:
-    """The Kronecker product: every element of `x` times all of `y` (NumPy).
+    """Return the Kronecker product: every element of `x` times all of `y` (NumPy).
 
     >>> import wengert as wg
     >>> wg.kron(wg.tensor([1.0, 10.0]), wg.tensor([1.0, 2.0]))
@@ -419,7 +419,7 @@ def kron(x: Any, y: Any) -> Tensor:
 
 @public(method=True)
 def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, *, dtype: Any = None) -> Tensor:
-    """The sum of a diagonal of the matrices in two axes (NumPy, PyTorch).
+    """Return the sum of a diagonal of the matrices in two axes (NumPy, PyTorch).
 
     `dtype` is that of the sum, as in :func:`wengert.sum`: else that of `x`, but booleans and small integers
     widen to 64 bits. Raises ShapeError.

@@ -1,4 +1,4 @@
-"""Contraction: matrix products of every rank, einsum, and what is written with them."""
+"""Matrix products of every rank."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _adjoint(x: Any) -> Any:
 
 
 def _unbroadcast(ct: Any, shape: Shape) -> Any:
-    """`ct` summed over the leading axes that were broadcast from `shape`."""
+    """Return `ct` summed over the leading axes that were broadcast from `shape`."""
     if ct.shape == shape:
         return ct
     extra = len(ct.shape) - len(shape)
@@ -218,7 +218,7 @@ dot_op: Op = op(
 
 @public(method=True)
 def matmul(x: Any, y: Any, /) -> Tensor:
-    """The matrix product, `x @ y` (Array API, NumPy).
+    """Return the matrix product, `x @ y` (Array API, NumPy).
 
     Parameters
     ----------
@@ -298,25 +298,28 @@ def _exact_ranks(name: str, x: Any, y: Any, ranks: tuple[int, int]) -> Tensor:
 
 @public(method=True, home="torch")
 def mm(x: Any, y: Any) -> Tensor:
-    """The product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
+    """Return the product of two matrices, (m, n) and (n, p) (PyTorch). Raises ShapeError for other ranks."""
     return _exact_ranks("mm", x, y, (2, 2))
 
 
 @public(method=True, home="torch")
 def bmm(x: Any, y: Any) -> Tensor:
-    """The products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch). Raises ShapeError for other ranks."""
+    """Return the products of two stacks of matrices, (b, m, n) and (b, n, p) (PyTorch).
+
+    Raises ShapeError for other ranks.
+    """
     return _exact_ranks("bmm", x, y, (3, 3))
 
 
 @public(method=True, home="torch")
 def mv(x: Any, y: Any) -> Tensor:
-    """The product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
+    """Return the product of a matrix (m, n) and a vector (n,) (PyTorch). Raises ShapeError for other ranks."""
     return _exact_ranks("mv", x, y, (2, 1))
 
 
 @public(method=True)
 def dot(x: Any, y: Any) -> Tensor:
-    """The sum over the last axis of `x` and the last but one of `y` (NumPy).
+    """Return the sum over the last axis of `x` and the last but one of `y` (NumPy).
 
     For vectors and matrices it is `x @ y`, with a 0-d operand `x * y`, without conjugation.
 
@@ -336,7 +339,7 @@ def dot(x: Any, y: Any) -> Tensor:
 
 @public(method=True)
 def vecdot(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
-    """The inner product along an axis, conjugating `x`; the other axes broadcast (Array API).
+    """Return the inner product along an axis, conjugating `x`; the other axes broadcast (Array API).
 
     Raises ShapeError where the axis has two sizes, DTypeError.
 

@@ -1,4 +1,4 @@
-"""Picking and placing by integer arrays along one axis: take, gather, scatter, embedding, one_hot."""
+"""Gathering and scattering by integer arrays along one axis: take, gather, scatter, embedding, one_hot."""
 
 from __future__ import annotations
 
@@ -89,6 +89,7 @@ def _gather_transpose(ct: Any, indices: Any, axis: int, size: int) -> Any:
 
 
 def with_size(shape: Shape, axis: int, size: int) -> Shape:
+    """Return a shape with another size along an axis."""
     out = list(shape)
     out[axis] = size
     return tuple(out)
@@ -158,7 +159,7 @@ gather_transpose: Op = op(
 
 
 def _indices(value: Any, what: str) -> Tensor:
-    """Integer indices as a tensor."""
+    """Return integer indices as a tensor."""
     if isinstance(value, (list, tuple)) and not value:
         return wrap(np.zeros(0, int64))
     found = as_operand(value)
@@ -172,7 +173,7 @@ def _indices(value: Any, what: str) -> Tensor:
 
 
 def _index_axis(x: Tensor, indices: Tensor, axis: int, what: str) -> Tensor:
-    """`index` along one axis, with range errors in the name of the public function."""
+    """Return `index` along one axis, with range errors in the name of the public function."""
     try:
         out: Tensor = bind(index_op, (x, indices), {"axis": axis})
     except RangeError:
@@ -184,7 +185,7 @@ def _index_axis(x: Tensor, indices: Tensor, axis: int, what: str) -> Tensor:
 @public(method=True)
 @dim_alias
 def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
-    """The elements of `x` at integer `indices` along `axis` (Array API, NumPy).
+    """Return the elements of `x` at integer `indices` along `axis` (Array API, NumPy).
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ def take(x: Any, indices: Any, axis: int | None = None) -> Tensor:
 @public(method=True, home="torch")
 @dim_alias
 def index_select(x: Any, axis: int, indices: Any) -> Tensor:
-    """The slices of `x` at a vector of integers along `axis` (PyTorch).
+    """Return the slices of `x` at a vector of integers along `axis` (PyTorch).
 
     Raises ShapeError for indices that are not a vector, RangeError, DTypeError.
 
@@ -237,7 +238,7 @@ def _check_ids(what: str, ids: Any, count: int, table: str) -> None:
 
 @public(home="torch")
 def embedding(weight: Any, indices: Any) -> Tensor:
-    """The rows of a table that ids name: `weight[indices]`.
+    """Return the rows of a table that ids name: `weight[indices]`.
 
     Parameters
     ----------
@@ -285,7 +286,7 @@ def _checked_gather(x: Tensor, indices: Tensor, axis: int, what: str) -> Tensor:
 @public(method=True)
 @dim_alias
 def take_along_axis(x: Any, indices: Any, axis: int = -1) -> Tensor:
-    """The elements that `indices` picks along `axis`, aligned with the other axes (Array API, NumPy).
+    """Return the elements that `indices` picks along `axis`, aligned with the other axes (Array API, NumPy).
 
     Parameters
     ----------
@@ -320,7 +321,7 @@ def _broadcasted(x: Tensor, shape: Shape) -> Tensor:
 
 
 def _leading(shape: Shape, axis: int | None = None) -> Entries:
-    """The static index of the first `shape[i]` elements along every axis but one."""
+    """Return the static index of the first `shape[i]` elements along every axis but one."""
     return tuple(ALL if i - len(shape) == axis else (0, n, None) for i, n in enumerate(shape))
 
 
@@ -337,7 +338,7 @@ def _cropped(x: Tensor, shape: Shape) -> Tensor:
 @public(method=True)
 @dim_alias
 def gather(x: Any, axis: int, index: Any) -> Tensor:
-    """`out[i][j] = x[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch).
+    """Return `out[i][j] = x[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch).
 
     Parameters
     ----------
@@ -362,7 +363,7 @@ def gather(x: Any, axis: int, index: Any) -> Tensor:
 @public(method=True)
 @dim_alias
 def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Tensor:
-    """`x` with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch).
+    """Return `x` with `src[i][j]` added at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch).
 
     Parameters
     ----------
@@ -389,7 +390,7 @@ def scatter_add(x: Any, axis: int, index: Any, src: Any) -> Tensor:
 
 
 def _scattered(x: Tensor, index: Tensor, src: Any, axis: int, what: str) -> Tensor:
-    """The source of a scatter, in `x`'s dtype and in the shape of the index."""
+    """Return the source of a scatter, in `x`'s dtype and in the shape of the index."""
     values = value_for(x, src, what)
     _check_fits(what, index, x, axis)
     if values.ndim == 0:
@@ -403,7 +404,7 @@ def _scattered(x: Tensor, index: Tensor, src: Any, axis: int, what: str) -> Tens
 @public(method=True)
 @dim_alias
 def scatter(x: Any, axis: int, index: Any, src: Any) -> Tensor:
-    """`x` with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch).
+    """Return `x` with `src[i][j]` put at `[index[i][j]][j]` along axis 0, and so on for other axes (PyTorch).
 
     Parameters are those of :func:`scatter_add`; `src` may be a number. Where an index repeats the
     last write stays.
@@ -430,7 +431,7 @@ def scatter(x: Any, axis: int, index: Any, src: Any) -> Tensor:
 @public(method=True)
 @dim_alias
 def index_add(x: Any, axis: int, index: Any, source: Any) -> Tensor:
-    """`x` with the slices of `source` added at a vector of integers along `axis` (PyTorch).
+    """Return `x` with the slices of `source` added at a vector of integers along `axis` (PyTorch).
 
     Raises RangeError for an index outside the axis, ShapeError, DTypeError.
 
@@ -457,7 +458,7 @@ def index_add(x: Any, axis: int, index: Any, source: Any) -> Tensor:
 
 @public(method=True, home="torch")
 def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
-    """`x` with `value` where the boolean `mask`, which broadcasts to it, holds.
+    """Return `x` with `value` where the boolean `mask`, which broadcasts to it, holds.
 
     >>> import wengert as wg
     >>> wg.torch.masked_fill(wg.tensor([1.0, 2.0]), wg.tensor([True, False]), 0.0)
@@ -528,7 +529,7 @@ one_hot_op: Op = op(
 
 @public(home="nn.functional")
 def one_hot(indices: Any, num_classes: int = -1, dtype: Any = int64) -> Tensor:
-    """Vectors of 0 with a 1 at the place of each class, along a new last axis.
+    """Return vectors of 0 with a 1 at the place of each class, along a new last axis.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ _TAKES = "An index is made of integers, slices, None, ..., and integer or boolea
 
 
 class _Parsed(NamedTuple):
-    """An index expression against one shape.
+    """An index expression, read against one shape.
 
     `entries` is its static part; `arrays` the integer arrays, which index the axes `places` of
     the sliced tensor and `axes` of the original one. NumPy puts the arrays' own axes where the
@@ -53,7 +53,7 @@ class _Parsed(NamedTuple):
 
 
 def _item(e: Any, x: Tensor) -> Any:
-    """One entry: None, Ellipsis, a slice, an int, or a tensor of integers or booleans."""
+    """Return one entry of an index: None, Ellipsis, a slice, an int, or a tensor of integers or booleans."""
     if e is None or e is Ellipsis or isinstance(e, slice):
         return e
     if isinstance(e, (int, np.integer)) and not isinstance(e, bool):
@@ -77,14 +77,14 @@ def _is_mask(item: Any) -> bool:
 
 
 def _span(item: Any) -> int:
-    """How many axes of the tensor an entry speaks of."""
+    """Return the number of the tensor's axes that an entry indexes."""
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if _is_mask(item) else 1
 
 
 def _items(index: Any, x: Tensor) -> list[Any]:
-    """The entries of an index with exactly one Ellipsis."""
+    """Return the entries of an index with exactly one Ellipsis."""
     items = [_item(e, x) for e in (index if type(index) is tuple else (index,))]
     dots = sum(i is Ellipsis for i in items)
     if dots > 1:
@@ -100,7 +100,7 @@ def _items(index: Any, x: Tensor) -> list[Any]:
 
 
 def _mask_indices(mask: Tensor, x: Tensor, axis: int) -> list[Tensor]:
-    """A mask over the axes from `axis` as the integer arrays that it stands for."""
+    """Return the integer arrays that a mask over the axes from `axis` stands for."""
     want = x.shape[axis : axis + mask.ndim]
     if mask.shape != want:
         fail(
@@ -130,7 +130,7 @@ def _static_int(i: int, n: int, axis: int, x: Tensor) -> int:
 
 
 def _static_slice(s: slice, n: int) -> Entry:
-    """The one encoding of all slices that pick the same elements of an axis of size n."""
+    """Return the one encoding of all slices that pick the same elements of an axis of size n."""
     try:
         start, stop, step = s.indices(n)
     except GraphError:  # one of the sizes is not known yet
@@ -143,7 +143,7 @@ def _static_slice(s: slice, n: int) -> Entry:
 
 
 def _open_slice(s: slice, n: int) -> Entry:
-    """A slice where a size is not known: its bounds are taken to lie inside the axis.
+    """Return a slice where a size is not known: its bounds are taken to lie inside the axis.
 
     Filling the sizes in shows whether they do.
     """
@@ -213,7 +213,7 @@ def _parse(x: Tensor, index: Any) -> _Parsed:
 
 
 def _to_front(ndim: int, places: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that brings the axes `places` to the front."""
+    """Return the permutation that brings the axes `places` to the front."""
     return tuple(p - ndim for p in (*places, *(i for i in range(ndim) if i not in places)))
 
 
@@ -232,7 +232,7 @@ def _check_arrays(x: Tensor, parsed: _Parsed) -> None:
 
 
 def _not_indexable(x: Tensor, index: Any, e: Exception) -> NoReturn:
-    """Raise what is wrong with an index that NumPy refused."""
+    """Raise the error for an index that NumPy refused."""
     _check_arrays(x, _parse(x, index))
     fail(RangeError, f"indexing {show(x.shape, x.dtype)}: {e}", _TAKES)
 
@@ -241,7 +241,7 @@ def _not_indexable(x: Tensor, index: Any, e: Exception) -> NoReturn:
 
 
 def _plain(index: Any, x: Tensor) -> Any:
-    """An index whose values are all at hand, as NumPy takes it; None where one is abstract."""
+    """Return an index as NumPy takes it where all its values are known; None where one is abstract."""
     if type(index) in _BASIC:
         return (index,)
     if type(index) is tuple and _BASIC.issuperset(map(type, index)):
@@ -264,7 +264,7 @@ def _pick(data: Any, plain: tuple[Any, ...]) -> Any:
 
 
 def getitem(x: Tensor, index: Any) -> Tensor:
-    """`x[index]` with NumPy's rules. The result is a value: it never aliases `x`.
+    """Return `x[index]` with NumPy's rules. The result is a value: it never aliases `x`.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[str, Any], tuple[Any, ...]] | None:
-    """The result and node of an index that one op serves without preparation; None for any other.
+    """Return the result and node of an index that one op serves without preparation; None for any other.
 
     These are integers and slices within bounds, and one integer tensor.
     """
@@ -345,7 +345,7 @@ def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[
 
 
 def _simple_entries(index: Any, shape: Shape) -> Entries | None:
-    """The canonical form of an index of integers and slices within bounds; None for any other."""
+    """Return the canonical form of an index of integers and slices within bounds; None for any other."""
     if type(index) is int and shape and -shape[0] <= index < shape[0]:
         return (index if index >= 0 else index + shape[0], *[ALL] * (len(shape) - 1))
     if type(index) is slice and shape and index.step != 0:
@@ -377,7 +377,7 @@ def _simple_entries(index: Any, shape: Shape) -> Entries | None:
 
 
 def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
-    """The ops that an index expression is made of, recorded."""
+    """Return the result of an index expression, recorded as the ops that it is made of."""
     if x._data is None:
         _check_arrays(x, parsed)
     y: Tensor = x
@@ -401,7 +401,7 @@ def _indexed(x: Tensor, parsed: _Parsed) -> Tensor:
 
 
 def setitem(x: Tensor, index: Any, value: Any) -> None:
-    """`x[index] = value`: gives `x` a new version, in which the elements at `index` are `value`'s.
+    """Give `x` a new version by `x[index] = value`, in which the elements at `index` are `value`'s.
 
     Whatever was computed from the old version keeps it, and gradients flow to both `x`'s old
     version and `value`. Where an integer array names one place twice the last write stays.
@@ -447,7 +447,7 @@ def _check_value(v: Tensor, shape: Shape, x: Tensor) -> None:
 
 
 def _aligned(v: Tensor, shape: Shape, x: Tensor) -> Tensor:
-    """The value broadcast to the shape of what it replaces."""
+    """Return the value broadcast to the shape of what it replaces."""
     _check_value(v, shape, x)
     if v.ndim > len(shape):
         v = reshaped(v, v.shape[v.ndim - len(shape) :])
@@ -455,7 +455,7 @@ def _aligned(v: Tensor, shape: Shape, x: Tensor) -> Tensor:
 
 
 def _updated(x: Tensor, index: Any, v: Tensor) -> Tensor:
-    """`x` with the elements at `index` replaced, recorded."""
+    """Return `x` with the elements at `index` replaced, recorded."""
     mask = _sole_mask(x, index)
     if mask is not None and v.ndim <= x.ndim - mask.ndim:
         return _masked_update(x, mask, v)
@@ -482,7 +482,7 @@ def _updated(x: Tensor, index: Any, v: Tensor) -> Tensor:
 
 
 def _sole_mask(x: Tensor, index: Any) -> Tensor | None:
-    """The mask that is all of an index, checked; None for any other index."""
+    """Return the mask that is all of an index, checked; None for any other index."""
     mask = None if isinstance(index, (tuple, slice)) else _item(index, x)
     if not isinstance(mask, Tensor) or not _is_mask(mask):
         return None
@@ -493,7 +493,7 @@ def _sole_mask(x: Tensor, index: Any) -> Tensor | None:
 
 
 def _masked_update(x: Tensor, mask: Tensor, v: Tensor) -> Tensor:
-    """A masked write as a choice between values, which needs no values of the mask."""
+    """Return a masked write as a choice between values, which needs no values of the mask."""
     tail = x.shape[mask.ndim :]
     if broadcast_shapes(v.shape, tail) != tail:
         fail(

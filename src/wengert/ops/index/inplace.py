@@ -1,4 +1,4 @@
-"""New versions: writing into a tensor without touching what was computed from it.
+"""In-place writes: new versions of a tensor, without touching what was computed from it.
 
 A tensor is a value, and a name for its newest version. `x += y` and `x.add_(y)` compute `x + y` like
 any other operation and let the same object stand for the result. A leaf that requires gradients cannot be
@@ -70,12 +70,12 @@ def check_reaches(x: Tensor, what: str) -> None:
 
 
 def old_version(x: Tensor) -> Tensor:
-    """The present version of `x` as an object of its own, which a write to `x` leaves alone."""
+    """Return the present version of `x` as an object of its own, which a write to `x` leaves alone."""
     return same_value(x)
 
 
 def write(x: Tensor, new: Tensor) -> None:
-    """Let `x` stand for `new`, which has its shape and dtype. A leaf stays a leaf."""
+    """Make `x` hold the value of `new`, which has its shape and dtype. A leaf stays a leaf."""
     if isinstance(x, DataView):
         assign_(x.owner, new)
         return
@@ -101,7 +101,7 @@ def write(x: Tensor, new: Tensor) -> None:
 
 
 def value_for(x: Tensor, value: Any, what: str) -> Tensor:
-    """`value` as a tensor of `x`'s dtype. Raises DTypeError for a complex one where `x` is real."""
+    """Return `value` as a tensor of `x`'s dtype. Raises DTypeError for a complex one where `x` is real."""
     if isinstance(value, Tensor):
         if value.dtype == x.dtype:
             return value
@@ -150,7 +150,7 @@ def _scaled(value: Any, alpha: Any) -> Any:
 
 @public(method=True, function=False)
 def add_(x: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
-    """Give `x` the new version `x + alpha * other`. Returns `x`.
+    """Give `x` the new version `x + alpha * other`, and return it.
 
     Raises GradientError for a leaf that requires gradients while they are recorded, ShapeError
     and DTypeError where the result does not fit `x`.

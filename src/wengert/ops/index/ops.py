@@ -35,17 +35,17 @@ NO_OPERATOR = Missing("its result has the shape of a larger tensor, which no one
 
 @lru_cache(4096)
 def _decode(entries: Entries) -> tuple[Any, ...]:
-    """The canonical index as NumPy takes it, behind an ellipsis for the leading axes."""
+    """Return the canonical index as NumPy takes it, behind an ellipsis for the leading axes."""
     return (..., *(slice(*e) if isinstance(e, tuple) else e for e in entries))
 
 
 def _consumed(entries: Entries) -> int:
-    """How many axes of the argument the index speaks of."""
+    """Return the number of the argument's axes that the index consumes."""
     return sum(e is not None for e in entries)
 
 
 def _kept(entries: Entries) -> int:
-    """How many axes of the result come from it."""
+    """Return the number of the result's axes that the index makes."""
     return sum(e is None or isinstance(e, tuple) for e in entries)
 
 
@@ -68,7 +68,7 @@ def _slice_shape(shape: Shape, entries: Entries) -> Shape:
 
 
 def _length(n: int, entry: tuple[int | None, int | None, int | None]) -> int:
-    """How many elements a canonical slice picks; a formula where a size is not known."""
+    """Return the number of elements that a canonical slice picks; a formula where a size is not known."""
     if not has_dims((n, *entry)):
         return len(range(n)[slice(*entry)])
     start, stop, step = entry
@@ -95,7 +95,7 @@ def _slice_update(x: Any, v: Any, entries: Entries) -> Any:
 
 
 def _slice_by_take(x: Any, entries: Entries) -> Any:
-    """The oracle of `slice`: one `take` for each axis."""
+    """Return the oracle's `slice`: one `take` for each axis."""
     axis = x.ndim - _consumed(entries)
     for e in entries:
         if e is None:
@@ -110,7 +110,7 @@ def _slice_by_take(x: Any, entries: Entries) -> Any:
 
 
 def _slice_positions(shape: Shape, entries: Entries) -> Any:
-    """Where in a flat buffer of `shape` the sliced elements lie (for the oracles of its transpose and update)."""
+    """Return the positions of the sliced elements in a flat buffer of `shape` (for the oracles)."""
     return _slice_by_take(np.arange(math.prod(shape)).reshape(shape), entries)
 
 
@@ -224,7 +224,7 @@ def _index(x: Any, *indices: Any, axis: int) -> Any:
 
 
 def _index_shape(x: Any, indices: Iterable[Any], axis: int) -> tuple[Shape, Shape, Shape]:
-    """Leading axes, the indices' common shape, and trailing axes of the result."""
+    """Return the shape of the result: leading axes, the indices' common shape, and trailing axes."""
     shapes = [i.shape for i in indices]
     common = broadcast_shapes(*shapes)
     if common is None:
@@ -311,7 +311,7 @@ def check_range(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> N
 
 
 def flat_index(what: str, indices: Iterable[Any], sizes: Shape, axis: int) -> Any:
-    """Index arrays over axes of `sizes` as one array over those axes flattened. Raises RangeError."""
+    """Return index arrays over axes of `sizes` as one array over those axes flattened. Raises RangeError."""
     indices = tuple(indices)
     if all(i.size for i in indices):  # beside one without elements no place is named
         check_range(what, indices, sizes, axis)
@@ -327,7 +327,7 @@ _BLOCK = 1 << 18
 
 
 def add_rows(rows: Any, values: Any, count: int) -> Any:
-    """Zeros (count, d) with each of `values` (n, d) added to the row that `rows` (n,) names."""
+    """Return zeros (count, d) with each of `values` (n, d) added to the row that `rows` (n,) names."""
     n, d = values.shape
     out = np.zeros(count * d, values.dtype)
     columns = np.arange(d)
@@ -352,7 +352,7 @@ def _is_last_by_loop(*indices: Any, sizes: Shape) -> Any:
 
 
 def _index_by_loop(x: Any, *indices: Any, axis: int) -> Any:
-    """The oracle of `index`: one element of the index arrays at a time."""
+    """Return the oracle's `index`: one element of the index arrays at a time."""
     lead, common, tail = _index_shape(x, indices, axis)
     out = np.empty(lead + common + tail, x.dtype)
     for at in np.ndindex(common):
@@ -382,6 +382,7 @@ def _index_update_by_loop(x: Any, v: Any, *indices: Any, axis: int) -> Any:
 
 
 def ints(*values: Any) -> Any:
+    """Return an int64 array of the values."""
     return np.array(values, int64)
 
 
@@ -419,7 +420,7 @@ def _index_transpose_samples(rng: Any) -> list[Call]:
 
 
 def _last_only(ct: Any, indices: Any, axis: int, x_shape: Shape) -> Any:
-    """The cotangent of what was written: where one place was written twice only the last one counts."""
+    """Return the cotangent of the written values: where one place was written twice only the last one counts."""
     last = index_is_last(*indices, sizes=_sizes(x_shape, axis, len(indices)))
     tail = -axis - len(indices)
     return where_op(last.reshape(last.shape + (1,) * tail), index_op(ct, *indices, axis=axis), 0.0)

@@ -29,7 +29,7 @@ from .gather import gather_op
 
 
 def _comparable(x: Any) -> Any:
-    """`x` in a dtype in whose order NumPy has NaN last."""
+    """Return `x` in a dtype in whose order NumPy has NaN last."""
     return x.astype(float32) if is_bfloat16(x.dtype) else x
 
 
@@ -83,13 +83,14 @@ argsort_op: Op = op(
     onnx="TopK",
 )
 def sort_op(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
+    """Return the elements in order along an axis, picked by their sorting indices."""
     return gather_op(x, argsort_op(x, axis=axis, descending=descending, stable=stable), axis=axis)
 
 
 @public(method=True)
 @dim_alias
 def argsort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices that put the elements in order along an axis, as int64 (Array API).
+    """Return the indices that put the elements in order along an axis, as int64 (Array API).
 
     Parameters
     ----------
@@ -113,7 +114,7 @@ def argsort(x: Any, axis: int = -1, descending: bool = False, stable: bool = Tru
 @public(method=True)
 @dim_alias
 def sort(x: Any, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements in order along an axis (Array API); parameters are those of :func:`argsort`.
+    """Return the elements in order along an axis (Array API); parameters are those of :func:`argsort`.
 
     **Unlike PyTorch it gives the values only**; their indices are `wg.argsort(x)`. Gradients go to
     where each value came from. Raises ShapeError, DTypeError.
@@ -148,7 +149,7 @@ def _arg_top_k(x: Any, k: int, axis: int, largest: bool) -> Any:
 
 
 def _has_rivals(x: Any, taken: Any, axis: int, largest: bool) -> bool:
-    """Whether elements that were not taken are equal to the last that were; any NaN may have such ones."""
+    """Return whether elements that were not taken equal the last ones taken; any NaN may have such rivals."""
     edge = taken.min(axis, keepdims=True) if largest else taken.max(axis, keepdims=True)
     if (edge != edge).any():
         return True
@@ -156,7 +157,7 @@ def _has_rivals(x: Any, taken: Any, axis: int, largest: bool) -> bool:
 
 
 def _first_chosen(x: Any, k: int, largest: bool) -> Any:
-    """The indices, in order, of the k largest (or smallest) along the last axis; the first of equals."""
+    """Return the indices, in order, of the k largest (or smallest) along the last axis; the first of equals."""
     at = x.shape[-1] - k if largest else k - 1
     edge = np.partition(x, at, -1)[..., at : at + 1]
     nan, nan_edge = x != x, edge != edge  # NaN is largest
@@ -212,6 +213,7 @@ arg_top_k_op: Op = op(
     onnx="TopK",
 )
 def top_k_op(x: Any, *, k: int, axis: int, largest: bool) -> Any:
+    """Return the k largest (or smallest) elements along an axis, and their indices."""
     indices = arg_top_k_op(x, k=k, axis=axis, largest=largest)
     return gather_op(x, indices, axis=axis), indices
 
@@ -226,7 +228,7 @@ class TopK(NamedTuple):
 @public(method=True)
 @dim_alias
 def top_k(x: Any, k: int, axis: int = -1, largest: bool = True, sorted: bool = True) -> TopK:
-    """The k largest elements along an axis, largest first, and their indices.
+    """Return the k largest elements along an axis, largest first, and their indices.
 
     Parameters
     ----------
@@ -262,7 +264,7 @@ public(top_k, name="topk", method=True, function=False)
 @public(method=True)
 @dim_alias
 def median(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The middle element along an axis; the mean of the middle two where their number is even.
+    """Return the middle element along an axis; the mean of the middle two where their number is even.
 
     **Unlike PyTorch**, which takes the lower of the two and also gives indices.
 
@@ -346,7 +348,7 @@ searchsorted_op: Op = op(
 def searchsorted(
     x1: Any, x2: Any, *, side: Literal["left", "right"] = "left", sorter: Any = None, right: bool = False
 ) -> Tensor:
-    """The indices at which `x2` would have to be inserted into `x1` to keep it sorted (Array API).
+    """Return the indices at which `x2` would have to be inserted into `x1` to keep it sorted (Array API).
 
     Parameters
     ----------
@@ -377,7 +379,7 @@ def searchsorted(
 
 
 def _concrete(x: Any, name: str) -> Any:
-    """The value of an operand. Raises GraphError for an abstract one: the result's shape would be unknown."""
+    """Return the value of an operand. Raises GraphError for an abstract one: the result's shape would be unknown."""
     value = x._fixed(name)
     if value is None:
         fail(
@@ -391,7 +393,7 @@ def _concrete(x: Any, name: str) -> Any:
 
 @public(method=True)
 def nonzero(x: Any) -> tuple[Tensor, ...]:
-    """The indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy).
+    """Return the indices of the elements that are not 0, an int64 tensor for each axis (Array API, NumPy).
 
     **Unlike PyTorch**, which gives one matrix with a row for each element: `wg.stack(nonzero(x), 1)`.
 
@@ -432,7 +434,7 @@ class UniqueInverse(NamedTuple):
 
 @public
 def unique_all(x: Any) -> UniqueAll:
-    """The distinct elements in ascending order, with where and how often they occur (Array API).
+    """Return the distinct elements in ascending order, their first places and how often each occurs (Array API).
 
     Returns `(values, indices, inverse_indices, counts)`: `indices` of first occurrences in the
     flattened tensor; `values[inverse_indices]` is `x`. Every NaN is distinct. The gradient of a value
@@ -460,7 +462,7 @@ def unique_all(x: Any) -> UniqueAll:
 
 @public
 def unique_counts(x: Any) -> UniqueCounts:
-    """The distinct elements in ascending order and how often each occurs; see :func:`unique_all`.
+    """Return the distinct elements in ascending order and how often each occurs; see :func:`unique_all`.
 
     >>> import wengert as wg
     >>> wg.unique_counts(wg.tensor([3, 1, 3]))
@@ -472,7 +474,7 @@ def unique_counts(x: Any) -> UniqueCounts:
 
 @public
 def unique_inverse(x: Any) -> UniqueInverse:
-    """The distinct elements in ascending order and, in the shape of `x`, which of them each is; see :func:`unique_all`.
+    """Return the distinct elements in ascending order and, for each element of `x`, its place among them.
 
     >>> import wengert as wg
     >>> wg.unique_inverse(wg.tensor([3, 1, 3]))
@@ -484,7 +486,7 @@ def unique_inverse(x: Any) -> UniqueInverse:
 
 @public
 def unique_values(x: Any) -> Tensor:
-    """The distinct elements in ascending order; see :func:`unique_all`.
+    """Return the distinct elements in ascending order; see :func:`unique_all`.
 
     >>> import wengert as wg
     >>> wg.unique_values(wg.tensor([3, 1, 3]))

@@ -1,4 +1,4 @@
-"""What the linear-algebra ops share: operands, shape rules, LAPACK's errors, and adjoints."""
+"""The common parts of linear-algebra ops: operands, shape rules, LAPACK's errors, and adjoints."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_SVD = ("has no singular value decomposition: it did not converge", "Scale the
 
 
 class LinAlgError(WengertError, np.linalg.LinAlgError):
-    """A matrix for which the result does not exist: singular, not positive definite, not finite."""
+    """An error for a matrix without the result asked for: singular, not positive definite, not finite."""
 
     __module__ = "wengert.linalg"
 
@@ -28,7 +28,7 @@ class LinAlgError(WengertError, np.linalg.LinAlgError):
 def lapack(
     name: str, why: str, mend: str, narrow: bool = True, finite: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A NumPy forward that calls LAPACK, its failure in the library's words.
+    """Return a decorator for a NumPy forward that calls LAPACK: its failure in the library's words.
 
     16-bit numbers are computed in float32; with `narrow` the results are rounded back. `why` says of
     the matrices what is wrong with them, `mend` what helps. `finite` asks for finite matrices: of others
@@ -72,7 +72,7 @@ def _failed(name: str, x: Any, why: str, mend: str) -> NoReturn:
 
 
 def matrices(x: Any, name: str, square: bool = False) -> Tensor:
-    """An operand as floating or complex matrices in its last two axes. Raises ShapeError."""
+    """Return an operand as floating or complex matrices in its last two axes. Raises ShapeError."""
     t = inexact(x)
     if t.ndim < 2 or (square and t.shape[-1] != t.shape[-2]):
         fail(
@@ -84,30 +84,31 @@ def matrices(x: Any, name: str, square: bool = False) -> Tensor:
 
 
 def infer_same(x: Spec) -> Spec:
-    """Square matrices again."""
+    """Return the spec of square matrices as the result's."""
     return square_spec(x)
 
 
 def infer_numbers(x: Spec) -> Spec:
-    """One number for each square matrix."""
+    """Return the spec of one number for each square matrix."""
     return square_spec(x).with_shape(x.shape[:-2])
 
 
 def square_spec(x: Spec) -> Spec:
-    """The spec of square matrices. Raises ShapeError for another."""
+    """Return the spec of square matrices. Raises ShapeError for another."""
     if len(x.shape) < 2 or x.shape[-1] != x.shape[-2]:
         fail(ShapeError, f"{show(x.shape, x.dtype)} where square matrices (..., n, n) are needed")
     return x
 
 
 def matrix_spec(x: Spec) -> Spec:
-    """The spec of matrices. Raises ShapeError for another."""
+    """Return the spec of matrices. Raises ShapeError for another."""
     if len(x.shape) < 2:
         fail(ShapeError, f"{show(x.shape, x.dtype)} where matrices (..., m, n) are needed")
     return x
 
 
 def real_spec(x: Spec, shape: Shape) -> Spec:
+    """Return the spec of a shape in the real dtype of `x`'s numbers."""
     return x.with_shape(shape).with_dtype(real_dtype(x.dtype))
 
 
@@ -115,45 +116,47 @@ def real_spec(x: Spec, shape: Shape) -> Spec:
 
 
 def conjugate(x: Any) -> Any:
+    """Return the complex conjugate; real numbers as they are."""
     return conj(x) if x.dtype.kind == "c" else x
 
 
 def adjoint(x: Any) -> Any:
-    """The conjugate transpose of matrices."""
+    """Return the conjugate transpose of matrices."""
     return conjugate(x).mT
 
 
 def hermitian(x: Any) -> Any:
-    """The Hermitian part of matrices."""
+    """Return the Hermitian part of matrices."""
     return (x + adjoint(x)) * 0.5
 
 
 def column(x: Any) -> Any:
-    """Vectors as matrices of one column."""
+    """Return vectors as matrices of one column."""
     return x.reshape((*x.shape, 1))
 
 
 def row(x: Any) -> Any:
-    """Vectors as matrices of one row."""
+    """Return vectors as matrices of one row."""
     return x.reshape((*x.shape[:-1], 1, x.shape[-1]))
 
 
 def matrix_scaled(number: Any, x: Any) -> Any:
-    """Matrices, each times its number."""
+    """Return matrices, each times its number."""
     return number.reshape((*number.shape, 1, 1)) * x
 
 
 def identity_like(x: Any) -> Any:
-    """The identity matrix, real, with as many rows as `x` has columns."""
+    """Return the identity matrix, real, with as many rows as `x` has columns."""
     return np.eye(x.shape[-1], dtype=real_dtype(x.dtype))
 
 
 def differences(values: Any) -> Any:
-    """values[j] - values[i] in row i and column j; 1 on the diagonal, since it divides."""
+    """Return values[j] - values[i] in row i and column j; 1 on the diagonal, since it divides."""
     return row(values) - column(values) + identity_like(values)
 
 
 def undetermined(name: str, what: str, factor: str, instead: str) -> NoReturn:
+    """Raise GradientError for a gradient in vectors that are not determined."""
     fail(
         GradientError,
         f"{name} with {what}: a gradient reaches {factor}, whose further columns are any that complete a basis",
@@ -165,16 +168,18 @@ def undetermined(name: str, what: str, factor: str, instead: str) -> NoReturn:
 
 
 def normal(rng: Any, *shape: int, complex: bool = False) -> Any:
+    """Return normal samples, with `complex` for both parts."""
     x = rng.normal(size=shape)
     return x + 1j * rng.normal(size=shape) if complex else x
 
 
 def well_conditioned(rng: Any, *shape: int, complex: bool = False) -> Any:
-    """Square matrices far from singular ones."""
+    """Return square matrices far from singular ones."""
     n = shape[-1]
     return normal(rng, *shape, complex=complex) * 0.3 + np.diag(1.5 + 0.8 * np.arange(n))
 
 
 def positive_definite(rng: Any, *shape: int, complex: bool = False) -> Any:
+    """Return Hermitian positive definite samples."""
     x = normal(rng, *shape, complex=complex)
     return x @ np.conj(np.swapaxes(x, -1, -2)) * 0.3 + np.eye(shape[-1])

@@ -41,7 +41,7 @@ def _cholesky(x: Any) -> Any:
 
 
 def _cholesky_pull(ct: Any, out: Any) -> Any:
-    """L^-H Phi(L^H ct) L^-1, its Hermitian part; Phi is the lower triangle with half the diagonal."""
+    """Return the Hermitian part of L^-H Phi(L^H ct) L^-1; Phi is the lower triangle with half the diagonal."""
     product = matmul_op(adjoint(out), ct)
     half = (tril_op(product, k=0) + tril_op(product, k=-1)) * 0.5
     upper = adjoint(out)
@@ -79,7 +79,7 @@ cholesky_op: Op = op(
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
-    """The triangular factor of positive definite matrices: L L^H = x (Array API, NumPy).
+    """Return the triangular factor of positive definite matrices: L L^H = x (Array API, NumPy).
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _qr_pull(ct: Any, out: Any, complete: bool) -> tuple[Any]:
 
 
 def _qr_tall(ct_q: Any, ct_r: Any, q: Any, r: Any) -> Any:
-    """(ct_Q + Q H) R^-H, where H is Hermitian with the upper triangle of R ct_R^H - ct_Q^H Q."""
+    """Return the cotangent (ct_Q + Q H) R^-H; H is Hermitian with the upper triangle of R ct_R^H - ct_Q^H Q."""
     inner = None if ct_r is None else matmul_op(r, adjoint(ct_r))
     if ct_q is not None:
         part = matmul_op(adjoint(ct_q), q)
@@ -152,7 +152,7 @@ def _qr_tall(ct_q: Any, ct_r: Any, q: Any, r: Any) -> Any:
 
 
 def _householder(x: Any, complete: bool) -> tuple[Any, Any]:
-    """By reflections, one matrix at a time; the diagonal of R as LAPACK's signs have it."""
+    """Return Q and R by reflections, one matrix at a time; the diagonal of R has LAPACK's signs."""
     *lead, m, n = x.shape
     q_out, r_out = np.empty((*lead, m, m), x.dtype), np.empty(x.shape, x.dtype)
     for at in np.ndindex(*lead):
@@ -206,7 +206,7 @@ class QRResult(NamedTuple):
 
 
 def qr(x: Any, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """Matrices as Q R, orthonormal columns times an upper triangle (Array API, NumPy).
+    """Return matrices as Q R, orthonormal columns times an upper triangle (Array API, NumPy).
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ from .spectral import svd_op
 
 
 def _others(s: Any) -> Any:
-    """The product of all but one of each vector, for each; exponents apart, so that none underflows on the way."""
+    """Return, for each element of a vector, the product of the others; exponents apart, so that none underflows."""
     zero = s == 0.0
     mantissa, exponent = np.frexp(np.where(zero, 1.0, s).astype(np.float64))
     product, power = mantissa.prod(-1, keepdims=True), exponent.sum(-1, keepdims=True)
@@ -53,7 +53,7 @@ def _others(s: Any) -> Any:
 
 
 def _other_pairs(s: Any) -> Any:
-    """The product of all but two of each vector, for each two of it; 0 on the diagonal."""
+    """Return, for each two elements of a vector, the product of the others; 0 on the diagonal."""
     n = s.shape[-1]
     zero = s == 0.0
     filled = where_op(zero, 1.0, s)
@@ -76,7 +76,7 @@ def _adjugate(x: Any) -> Any:
 
 
 def _adjugate_pull(ct: Any, x: Any) -> Any:
-    """In the basis of the singular vectors, where x is diagonal, the adjugate changes by products of all but two."""
+    """Return the adjugate's cotangent, by products of all but two in the basis of the singular vectors."""
     u, s, vh = svd_op(x, full=False)
     n = s.shape[-1]
     weights = _other_pairs(s)
@@ -98,7 +98,7 @@ def _minors(x: Any) -> Any:
 
 
 def _expanded(x: Any) -> Any:
-    """The determinant, expanded along the first row."""
+    """Return the determinant, expanded along the first row."""
     n = x.shape[-1]
     if n == 0:
         return np.ones(x.shape[:-2], x.dtype)
@@ -196,7 +196,7 @@ slogdet_op: Op = op(
 
 
 def det(x: Any, /) -> Tensor:
-    """The determinant of square matrices (Array API, NumPy).
+    """Return the determinant of square matrices (Array API, NumPy).
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class SlogdetResult(NamedTuple):
 
 
 def slogdet(x: Any, /) -> SlogdetResult:
-    """The sign of the determinant and the logarithm of its absolute value (Array API, NumPy).
+    """Return the sign of the determinant and the logarithm of its absolute value (Array API, NumPy).
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def slogdet(x: Any, /) -> SlogdetResult:
 
 
 def logdet(x: Any, /) -> Tensor:
-    """The logarithm of the determinant of square matrices (PyTorch).
+    """Return the logarithm of the determinant of square matrices (PyTorch).
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def logdet(x: Any, /) -> Tensor:
 
 
 def matrix_power(x: Any, n: int, /) -> Tensor:
-    """A square matrix times itself, n times, by repeated squaring (Array API, NumPy).
+    """Return a square matrix times itself, n times, by repeated squaring (Array API, NumPy).
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def _expm(x: Any) -> Any:
 
 
 def _expm_finite(x: Any, size: Any) -> Any:
-    """Scaling and squaring, each matrix as often as its norm asks."""
+    """Return the exponential by scaling and squaring, each matrix as often as its norm asks."""
     squarings = np.maximum(np.ceil(np.log2(np.maximum(size, 1e-30) / _PADE_NORM)), 0.0)
     x = x * (0.5**squarings).astype(size.dtype)[:, None, None]
     b, one = _PADE, np.eye(x.shape[-1], dtype=x.dtype)
@@ -336,13 +336,13 @@ def _expm_finite(x: Any, size: Any) -> Any:
 
 
 def _blocks(x: Any, e: Any) -> Any:
-    """[[x, e], [0, x]]."""
+    """Return the block matrix [[x, e], [0, x]]."""
     zero = np.zeros(x.shape, x.dtype)
     return concat_op(concat_op(x, e, axis=-1), concat_op(zero, x, axis=-1), axis=-2)
 
 
 def _frechet_in_x(ct: Any, x: Any, e: Any) -> Any:
-    """The second derivative is one Frechet derivative of the blocks, along diag(f, f): its adjoint sums two blocks."""
+    """Return the cotangent of x: the adjoint of a Frechet derivative of the blocks, two blocks of it summed."""
     n = x.shape[-1]
     zero = np.zeros(x.shape, x.dtype)
     corner = concat_op(concat_op(zero, ct, axis=-1), concat_op(zero, zero, axis=-1), axis=-2)
@@ -351,7 +351,7 @@ def _frechet_in_x(ct: Any, x: Any, e: Any) -> Any:
 
 
 def _series(x: Any) -> Any:
-    """exp by its power series: for small matrices."""
+    """Return the exponential by its power series, for small matrices."""
     total = term = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
     for k in range(1, 80):
         term = term @ x / k
@@ -360,7 +360,7 @@ def _series(x: Any) -> Any:
 
 
 def _frechet_series(x: Any, e: Any) -> Any:
-    """The sum of x^i e x^j / (i + j + 1)!."""
+    """Return the sum of x^i e x^j / (i + j + 1)!."""
     power = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
     total = term = e
     for k in range(2, 80):
@@ -420,7 +420,7 @@ expm_frechet_op: Op = op(
 
 
 def _expm_frechet(x: Any, e: Any) -> Any:
-    """The corner of the exponential of [[x, e], [0, x]]; e is made small, so that it asks for no squarings."""
+    """Return the corner of exp([[x, e], [0, x]]); e is made small, so that it asks for no squarings."""
     n = x.shape[-1]
     size = np.abs(e).sum(-2).max(-1, initial=0.0)[..., None, None].astype(np.float64)
     scale = np.where((size > 0) & np.isfinite(size), size, 1.0)
@@ -430,7 +430,7 @@ def _expm_frechet(x: Any, e: Any) -> Any:
 
 
 def expm(x: Any, /) -> Tensor:
-    """The exponential of square matrices, the sum of x^k / k! (SciPy).
+    """Return the exponential of square matrices, the sum of x^k / k! (SciPy).
 
     Parameters
     ----------

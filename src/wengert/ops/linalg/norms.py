@@ -1,4 +1,4 @@
-"""Least squares with what describes it, norms of matrices, rank and condition; products of the Array API."""
+"""Least squares, norms of matrices, rank and condition, and the Array API's products of vectors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LstsqResult(NamedTuple):
 
 @alias(rcond="rtol")
 def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
-    """The shortest x of those that make a x - b shortest (NumPy, PyTorch).
+    """Return the shortest of the x that minimise the norm of a x - b (NumPy, PyTorch).
 
     Parameters
     ----------
@@ -74,6 +74,7 @@ def lstsq(a: Any, b: Any, /, *, rtol: Any = None) -> LstsqResult:
 
 
 def back_squares(r: Tensor) -> Tensor:
+    """Return the sum of squared magnitudes of each column."""
     squares = (conj(r) * r).real if r.dtype.kind == "c" else r * r
     out: Tensor = squares.sum(axis=-2)
     return out
@@ -88,7 +89,7 @@ def _rank(values: Tensor, x: Tensor, rtol: Any) -> Tensor:
 
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """How many singular values of each matrix are not 0 (Array API, NumPy).
+    """Return the number of singular values of each matrix that are not 0 (Array API, NumPy).
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
 
 
 def matrix_norm(x: Any, /, *, ord: Any = "fro", keepdims: bool = False) -> Tensor:
-    """A norm of each matrix in the last two axes (Array API, NumPy).
+    """Return a norm of each matrix in the last two axes (Array API, NumPy).
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def matrix_norm(x: Any, /, *, ord: Any = "fro", keepdims: bool = False) -> Tenso
 
 @dim_alias
 def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """A norm of a vector or a matrix, whichever `x` is or `axis` says (NumPy).
+    """Return a norm of a vector or a matrix, whichever `x` is or `axis` says (NumPy).
 
     Parameters
     ----------
@@ -188,7 +189,7 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
 
 
 def cond(x: Any, /, p: Any = None) -> Tensor:
-    """The condition number of each matrix: its norm times that of its inverse (NumPy).
+    """Return the condition number of each matrix: its norm times that of its inverse (NumPy).
 
     Parameters
     ----------
@@ -221,7 +222,7 @@ def cond(x: Any, /, p: Any = None) -> Tensor:
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
-    """A diagonal of the matrices in the last two axes, as the last axis of the result (Array API).
+    """Return a diagonal of the matrices in the last two axes, as the last axis of the result (Array API).
 
     Parameters
     ----------
@@ -247,7 +248,7 @@ def _at_least_matrices(t: Tensor, name: str) -> None:
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """The sum of a diagonal of the matrices in the last two axes (Array API).
+    """Return the sum of a diagonal of the matrices in the last two axes (Array API).
 
     Parameters
     ----------
@@ -267,7 +268,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
 
 
 def outer(x: Any, y: Any, /) -> Tensor:
-    """All products of an element of one vector and one of another, (m,) and (n,) (Array API).
+    """Return all products of an element of one vector and one of another, (m,) and (n,) (Array API).
 
     Raises ShapeError for other ranks.
 
@@ -287,7 +288,7 @@ def outer(x: Any, y: Any, /) -> Tensor:
 
 
 def cross(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
-    """The cross product of vectors of three elements along an axis; the others broadcast (Array API).
+    """Return the cross product of vectors of three elements along an axis; the others broadcast (Array API).
 
     Raises ShapeError, DTypeError.
 
@@ -307,7 +308,7 @@ def cross(x: Any, y: Any, /, *, axis: int = -1) -> Tensor:
 
 
 def multi_dot(xs: Sequence[Any], /) -> Tensor:
-    """The product of two or more matrices in the order that takes the fewest operations (NumPy).
+    """Return the product of two or more matrices in the order that takes the fewest operations (NumPy).
 
     Parameters
     ----------
@@ -343,7 +344,7 @@ def multi_dot(xs: Sequence[Any], /) -> Tensor:
 
 
 def _chained(factors: list[Tensor]) -> Tensor:
-    """The products, in the order of `_splits`, on an explicit stack of (first, last) ranges."""
+    """Return the product in the order of `_splits`, on an explicit stack of (first, last) ranges."""
     split = _splits([factors[0].shape[0], *(x.shape[1] for x in factors)])
     found: dict[tuple[int, int], Tensor] = {(i, i): x for i, x in enumerate(factors)}
     stack = [(0, len(factors) - 1)]
@@ -363,7 +364,7 @@ def _chained(factors: list[Tensor]) -> Tensor:
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to split each range of the chain, by the cost of what is inside."""
+    """Return the best place to split each range of the chain, by the cost of what is inside."""
     n = len(sizes) - 1
     cost = np.zeros((n, n))
     split: dict[tuple[int, int], int] = {}

@@ -50,6 +50,7 @@ def _infer_solve(a: Spec, b: Spec, **attrs: Any) -> Spec:
 
 
 def do_not_fit(name: str, a: Any, b: Any) -> NoReturn:
+    """Raise ShapeError for two operands whose rows do not fit."""
     fail(
         ShapeError,
         f"{name}: {show(a.shape, a.dtype)} and {show(b.shape, b.dtype)} do not fit",
@@ -71,7 +72,7 @@ def _systems(*shapes: tuple[Any, Any], triangular: bool = False) -> Any:
 
 
 def _by_elimination(a: Any, b: Any) -> Any:
-    """Gauss-Jordan elimination with pivots, one matrix at a time."""
+    """Return the solution by Gauss-Jordan elimination with pivots, one matrix at a time."""
     out = np.empty(b.shape, np.result_type(a, b))
     for at in np.ndindex(a.shape[:-2]):
         rows = np.concatenate([a[at], b[at]], -1).astype(out.dtype)
@@ -127,7 +128,7 @@ def _solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
 
 
 def _back_substituted(a: Any, b: Any) -> Any:
-    """The solution of upper triangular systems by blocks of rows, the last first.
+    """Return the solution of upper triangular systems by blocks of rows, the last first.
 
     A triangular block is its own factor: elimination finds nothing to do in it.
     """
@@ -204,7 +205,7 @@ inv_op: Op = op(
 
 
 def cutoff(rtol: float | None, shape: tuple[int, ...], dtype: Any) -> float:
-    """Below which fraction of the largest singular value others count as 0."""
+    """Return the fraction of the largest singular value below which others count as 0."""
     wide = np.float32 if dtype.itemsize == 2 else dtype
     return max(shape[-2:]) * float(np.finfo(wide).eps) if rtol is None else rtol
 
@@ -222,7 +223,7 @@ def _pinv(x: Any, rtol: float | None) -> Any:
 
 
 def _pinv_pull(ct: Any, x: Any, out: Any) -> Any:
-    """In each of the three terms of dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P."""
+    """Return the cotangent through each of the terms of dP = -P dA P + P P' dA' (I - A P) + (I - P A) dA' P' P."""
     p, back, reverse = adjoint(out), adjoint(ct), adjoint(x)
     left = matmul_op(matmul_op(back, out), p)
     right = matmul_op(p, matmul_op(out, back))
@@ -234,11 +235,12 @@ def _pinv_pull(ct: Any, x: Any, out: Any) -> Any:
 
 
 def low_rank(rng: Any, m: int, n: int, rank: int) -> Any:
+    """Return samples (m, n) of a given rank."""
     return normal(rng, m, rank) @ normal(rng, rank, n)
 
 
 def _pinv_reference(x: Any, rtol: float | None) -> Any:
-    """By the eigenvectors of x' x: x+ = (x' x)+ x'."""
+    """Return the pseudo-inverse by the eigenvectors of x' x: x+ = (x' x)+ x'."""
     xh = np.conj(np.swapaxes(x, -1, -2))
     w, v = np.linalg.eigh(xh @ x)
     keep = w > 1e-10 * w.max(initial=0.0)
@@ -280,7 +282,7 @@ def _lstsq(a: Any, b: Any, rtol: float | None) -> Any:
 
 
 def _lstsq_in_a(ct: Any, a: Any, b: Any, out: Any, rtol: float | None) -> Any:
-    """As of pinv(a) b, in products that never form the pseudo-inverse."""
+    """Return the cotangent of a in pinv(a) b, in products that never form the pseudo-inverse."""
     back = lstsq_op(adjoint(a), ct, rtol=rtol)
     residual = b - matmul_op(a, out)
     outside = ct - lstsq_op(a, matmul_op(a, ct), rtol=rtol)
@@ -319,7 +321,7 @@ lstsq_op: Op = op(
 
 
 def aligned(name: str, a: Any, b: Any, square: bool) -> tuple[Tensor, Tensor, Any]:
-    """Operands with equal leading axes and a matrix on the right, and what undoes the change of shape."""
+    """Return operands with equal leading axes and a matrix on the right, and the inverse of that change of shape."""
     a, b = promote_tensors(name, inexact(a), inexact(b))
     a = matrices(a, name, square)
     rows = a.shape[-2]
@@ -349,7 +351,7 @@ def _led(x: Tensor, lead: tuple[int, ...]) -> Tensor:
 
 
 def solve(a: Any, b: Any, /) -> Tensor:
-    """The solution x of a x = b (Array API, NumPy).
+    """Return the solution x of a x = b (Array API, NumPy).
 
     Parameters
     ----------
@@ -370,7 +372,7 @@ def solve(a: Any, b: Any, /) -> Tensor:
 
 
 def solve_triangular(a: Any, b: Any, /, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """The solution x of a x = b, or of x a = b, for a triangular matrix (PyTorch).
+    """Return the solution x of a x = b, or of x a = b, for a triangular matrix (PyTorch).
 
     Parameters
     ----------
@@ -399,7 +401,7 @@ def solve_triangular(a: Any, b: Any, /, *, upper: bool, left: bool = True, unitr
 
 
 def cho_solve(factor: Any, b: Any, /, *, upper: bool = False) -> Tensor:
-    """The solution x of a x = b from the Cholesky factor of a, by two triangular systems.
+    """Return the solution x of a x = b from the Cholesky factor of a, by two triangular systems.
 
     Parameters
     ----------
@@ -422,12 +424,13 @@ def cho_solve(factor: Any, b: Any, /, *, upper: bool = False) -> Tensor:
 
 
 def conjugate_transpose(x: Tensor) -> Tensor:
+    """Return the conjugate transpose of matrices."""
     out: Tensor = conjugate(x).mT
     return out
 
 
 def inv(x: Any, /) -> Tensor:
-    """The inverse of square matrices (Array API, NumPy).
+    """Return the inverse of square matrices (Array API, NumPy).
 
     Parameters
     ----------
@@ -447,7 +450,7 @@ def inv(x: Any, /) -> Tensor:
 
 
 def tolerance(rtol: Any, name: str) -> float | None:
-    """A fraction of the largest singular value as a number; None for the default."""
+    """Return a fraction of the largest singular value as a number; None for the default."""
     if rtol is None:
         return None
     if isinstance(rtol, (Tensor, np.ndarray)) and rtol.size == 1 and rtol.dtype.kind in "fiu":
@@ -458,7 +461,7 @@ def tolerance(rtol: Any, name: str) -> float | None:
 
 
 def one_by_one(fn: Callable[[Tensor, float], Tensor], x: Tensor, rtol: Any) -> Tensor:
-    """A function of matrices with a tolerance for each of them."""
+    """Return `fn` of each matrix with a tolerance of its own."""
     lead = x.shape[:-2]
     fractions = np.broadcast_to(np.asarray(rtol.tolist() if isinstance(rtol, Tensor) else rtol), lead)
     if not lead or 0 in lead:
@@ -470,12 +473,13 @@ def one_by_one(fn: Callable[[Tensor, float], Tensor], x: Tensor, rtol: Any) -> T
 
 
 def is_tolerance_of_each(rtol: Any) -> bool:
+    """Return whether a tolerance is given for each matrix rather than for all."""
     return isinstance(rtol, (Tensor, np.ndarray)) and rtol.size != 1
 
 
 @alias(rcond="rtol")
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
-    """The Moore-Penrose inverse of matrices (Array API, NumPy).
+    """Return the Moore-Penrose inverse of matrices (Array API, NumPy).
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def _eigh_pull(ct: Any, out: Any) -> tuple[Any]:
 
 
 def _eigh_reference(x: Any) -> tuple[Any, Any]:
-    """By Jacobi's rotations; each vector with LAPACK's sign."""
+    """Return eigenvalues and eigenvectors by Jacobi's rotations; each vector with LAPACK's sign."""
     w, v = np.empty(x.shape[:-1]), np.empty(x.shape, x.dtype)
     for at in np.ndindex(x.shape[:-2]):
         w[at], v[at] = _jacobi((x[at] + x[at].conj().T) / 2)
@@ -96,13 +96,13 @@ def _jacobi(a: Any) -> tuple[Any, Any]:
 
 
 def _as_phased(v: Any, like: Any) -> Any:
-    """Columns, each times the phase (a sign) that brings it nearest to another's."""
+    """Return columns, each times the phase (a sign) that brings it nearest to another's."""
     product = (np.conj(v) * like).sum(-2, keepdims=True)
     return v * (product / np.abs(product))
 
 
 def _symmetric(rng: Any, *shape: int, complex: bool = False) -> Any:
-    """Not quite symmetric, so that what an op makes of the rest is seen; eigenvalues well apart."""
+    """Return nearly symmetric samples, which show what an op makes of the rest; eigenvalues well apart."""
     return normal(rng, *shape, complex=complex) * 0.4 + np.diag(np.arange(shape[-1]) * 2.0)
 
 
@@ -160,7 +160,7 @@ class EighResult(NamedTuple):
 
 
 def eigh(x: Any, /) -> EighResult:
-    """Eigenvalues and eigenvectors of Hermitian matrices: x v = w v (Array API, NumPy).
+    """Return eigenvalues and eigenvectors of Hermitian matrices: x v = w v (Array API, NumPy).
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def eigh(x: Any, /) -> EighResult:
 
 
 def eigvalsh(x: Any, /) -> Tensor:
-    """The eigenvalues of Hermitian matrices, ascending (Array API, NumPy).
+    """Return the eigenvalues of Hermitian matrices, ascending (Array API, NumPy).
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def _eig_pull(ct: Any, out: Any, x_dtype: Any) -> tuple[Any]:
 
 
 def _eig_reference(x: Any) -> tuple[Any, Any]:
-    """By the unshifted QR iteration on powers, each vector by inverse iteration with LAPACK's phase."""
+    """Return eigenvalues by the unshifted QR iteration, and vectors by inverse iteration with LAPACK's phase."""
     w0, v0 = np.linalg.eig(x)
     w, v = np.empty(x.shape[:-1], np.complex128), np.empty(x.shape, np.complex128)
     for at in np.ndindex(x.shape[:-2]):
@@ -245,7 +245,7 @@ def _eig_reference(x: Any) -> tuple[Any, Any]:
 
 
 def _characteristic(x: Any) -> list[Any]:
-    """The coefficients of det(z - x), by Faddeev and LeVerrier."""
+    """Return the coefficients of det(z - x), by Faddeev and LeVerrier."""
     n = x.shape[0]
     coefficients, m = [1.0], np.zeros_like(x)
     for k in range(1, n + 1):
@@ -283,7 +283,7 @@ class EigResult(NamedTuple):
 
 
 def eig(x: Any, /) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices: x v = w v (Array API 2025, NumPy).
+    """Return eigenvalues and eigenvectors of square matrices: x v = w v (Array API 2025, NumPy).
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def eig(x: Any, /) -> EigResult:
 
 
 def eigvals(x: Any, /) -> Tensor:
-    """The eigenvalues of square matrices, complex, in no particular order; see :func:`eig`.
+    """Return the eigenvalues of square matrices, complex, in no particular order; see :func:`eig`.
 
     >>> import wengert as wg
     >>> wg.linalg.eigvals(wg.tensor([[2.0, 0.0], [0.0, 3.0]]))
@@ -353,7 +353,7 @@ def _svd_pull(ct: Any, out: Any, full: bool) -> tuple[Any]:
 
 
 def _svd_inner(in_u: Any, in_v: Any, ct_s: Any, s: Any) -> Any:
-    """The cotangent of U^H dx V: of the singular values on the diagonal, of the vectors beside it."""
+    """Return the cotangent of U^H dx V: of the singular values on the diagonal, of the vectors beside it."""
     # s[j]**2 - s[i]**2 without the squares, which would cancel.
     other = 1.0 - identity_like(s)
     gaps = differences(s) * ((row(s) + column(s)) * other + identity_like(s))
@@ -379,7 +379,7 @@ def _gram(x: Any) -> Any:
 
 
 def _svd_reference(x: Any, full: bool) -> tuple[Any, Any, Any]:
-    """From the eigenvectors of x^H x and x x^H, with LAPACK's signs; of one pair of them, x v = s u."""
+    """Return the SVD from the eigenvectors of x^H x and x x^H, with LAPACK's signs; one side follows from x v = s u."""
     xh = np.conj(np.swapaxes(x, -1, -2))
     k = min(x.shape[-2:])
     u0, _, vh0 = np.linalg.svd(x, full_matrices=full)
@@ -449,7 +449,7 @@ class SVDResult(NamedTuple):
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
-    """Matrices as U S Vh (Array API, NumPy).
+    """Return matrices as U S Vh (Array API, NumPy).
 
     Parameters
     ----------
@@ -473,7 +473,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Any, /) -> Tensor:
-    """The singular values of matrices, descending (Array API, NumPy).
+    """Return the singular values of matrices, descending (Array API, NumPy).
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ _SELU_SCALE = 1.0507009873554805
 
 
 def operand(x: Any, name: str) -> Tensor:
-    """A real floating tensor; integers become the default float. Raises DTypeError."""
+    """Return a real floating tensor; integers become the default float. Raises DTypeError."""
     t = as_operand(x)
     if category(t.dtype) == 3:
         fail(DTypeError, f"{name} of complex numbers, {t.spec}", "Take wg.real(x) or wg.abs(x) first.")
@@ -47,7 +47,7 @@ def operand(x: Any, name: str) -> Tensor:
 
 
 def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
-    """An elementwise body that computes half precision in float32, the numbers in it too, and rounds once."""
+    """Return an elementwise body that computes half precision in float32, its numbers too, and rounds once."""
 
     @wraps(body)
     def run(x: Any, **attrs: Any) -> Any:
@@ -58,7 +58,7 @@ def in_single(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of(formula: str, signature: str) -> Callable[..., Any]:
-    """The body of an elementwise composite of x."""
+    """Return the body of an elementwise composite of x."""
     attrs = [a.strip() for a in signature.partition(";")[2].rstrip(")").split(",") if a.strip()]
     return in_single(Formula(formula, ("x",), attrs))
 
@@ -67,7 +67,7 @@ def _of(formula: str, signature: str) -> Callable[..., Any]:
 
 
 def _normal_tail(x: Any) -> tuple[Any, Any]:
-    """The probability that a normal variable is above |x|, and exp(-x*x / 2)."""
+    """Return the probability that a normal variable is above |x|, and exp(-x*x / 2)."""
     size, bell = np.abs(x), np.exp(-0.5 * x * x)
     if x.dtype == float64:
         # 1 - erf would lose all digits far out.
@@ -128,7 +128,7 @@ def _gelu_slope_recorded(x: Tensor, approximate: str) -> Any:
 
 
 def _attrs_for(samples: Samples, *choices: dict[str, Any]) -> Samples:
-    """The samples once with each choice of attributes."""
+    """Return the samples once with each choice of attributes."""
 
     def drawn(rng: Any) -> Any:
         return [type(c)(c.args, attrs, c.order) for attrs in choices for c in samples(rng)]
@@ -155,6 +155,7 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
 )
 @in_single
 def gelu_op(x: Any, *, approximate: str) -> Any:
+    """Return the Gaussian error linear unit, exact or by its tanh approximation."""
     if approximate == "tanh":
         # (1 + tanh(u)) / 2 is the sigmoid of 2 u, which keeps its digits on the left.
         return maximum.front(x, -40.0) * sigmoid.front((2 * _TANH_SCALE) * (x + _TANH_CUBE * x * x * x))
@@ -164,7 +165,7 @@ def gelu_op(x: Any, *, approximate: str) -> Any:
 
 @public(method=True, home="nn.functional")
 def gelu(x: Any, approximate: str = "none") -> Tensor:
-    """The Gaussian error linear unit: x times the normal distribution function at x.
+    """Return the Gaussian error linear unit: x times the normal distribution function at x.
 
     Parameters
     ----------
@@ -220,7 +221,7 @@ silu_op = composite(
 
 @public(method=True, home="nn.functional")
 def silu(x: Any) -> Tensor:
-    """The sigmoid linear unit, x times its sigmoid; `swish` is its other name.
+    """Return the sigmoid linear unit, x times its sigmoid; `swish` is its other name.
 
     Source: Ramachandran et al. 2017, arXiv:1710.05941.
 
@@ -255,7 +256,7 @@ softplus_op = composite(
 
 @public(method=True, home="nn.functional")
 def softplus(x: Any, beta: float = 1.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta: a smooth ramp, right for every size of x.
+    """Return log(1 + exp(beta x)) / beta: a smooth ramp, right for every size of x.
 
     Source: Dugas et al. 2001, NIPS 13.
 
@@ -269,7 +270,7 @@ def softplus(x: Any, beta: float = 1.0) -> Tensor:
 
 @public(home="nn.functional")
 def logsigmoid(x: Any) -> Tensor:
-    """The logarithm of the sigmoid, without overflow: -softplus(-x).
+    """Return the logarithm of the sigmoid, without overflow: -softplus(-x).
 
     >>> import wengert as wg
     >>> wg.nn.functional.logsigmoid(wg.tensor([0.0, -1000.0]))
@@ -290,7 +291,7 @@ def _elementwise(
     forward: Callable[..., Any] | None = None,
     slope: Callable[..., Any] | Fact | None = None,
 ) -> Op:
-    """An elementwise composite by its formula; without a slope of its own it has its body's."""
+    """Return an elementwise composite by its formula; without a slope of its own it has its body's."""
 
     def apply(x: Any, **attrs: Any) -> Any:
         return np.vectorize(lambda v: reference(v, **attrs))(x)
@@ -312,7 +313,7 @@ def _elementwise(
 
 
 def _one_or(x: Any, below: Any) -> Any:
-    """A slope: 1 where x is positive, else `below`."""
+    """Return a slope: 1 where x is positive, else `below`."""
     return where_op(x > 0, 1.0, below)
 
 
@@ -467,7 +468,7 @@ softsign_op = _elementwise(
 
 @public(home="nn.functional")
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha (exp(x) - 1). Source: Clevert et al. 2015, arXiv:1511.07289.
+    """Return x where it is positive, else alpha (exp(x) - 1). Source: Clevert et al. 2015, arXiv:1511.07289.
 
     >>> import wengert as wg
     >>> wg.nn.functional.elu(wg.tensor([-1.0, 2.0]))
@@ -479,7 +480,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
 @public(home="nn.functional")
 def celu(x: Any, alpha: float = 1.0) -> Tensor:
-    """x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483.
+    """Return x where it is positive, else alpha (exp(x / alpha) - 1). Source: Barron 2017, arXiv:1704.07483.
 
     >>> import wengert as wg
     >>> wg.nn.functional.celu(wg.tensor([-1.0, 2.0]))
@@ -491,7 +492,7 @@ def celu(x: Any, alpha: float = 1.0) -> Tensor:
 
 @public(home="nn.functional")
 def selu(x: Any) -> Tensor:
-    """The self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515.
+    """Return the self-normalising elu. Source: Klambauer et al. 2017, arXiv:1706.02515.
 
     >>> import wengert as wg
     >>> wg.nn.functional.selu(wg.tensor([-1.0, 2.0]))
@@ -503,7 +504,7 @@ def selu(x: Any) -> Tensor:
 
 @public(home="nn.functional")
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
-    """x where it is positive, else `negative_slope` x. Source: Maas et al. 2013.
+    """Return x where it is positive, else `negative_slope` x. Source: Maas et al. 2013.
 
     >>> import wengert as wg
     >>> wg.nn.functional.leaky_relu(wg.tensor([-1.0, 2.0]), 0.1)
@@ -515,7 +516,7 @@ def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
 
 @public(home="nn.functional")
 def prelu(x: Any, weight: Any) -> Tensor:
-    """x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852.
+    """Return x where it is positive, else `weight` x, the weight learnt. Source: He et al. 2015, arXiv:1502.01852.
 
     Parameters
     ----------
@@ -539,7 +540,7 @@ def prelu(x: Any, weight: Any) -> Tensor:
 
 @public(home="nn.functional")
 def relu6(x: Any) -> Tensor:
-    """x, bounded to 0..6. Source: Krizhevsky 2010.
+    """Return x, bounded to 0..6. Source: Krizhevsky 2010.
 
     >>> import wengert as wg
     >>> wg.nn.functional.relu6(wg.tensor([-1.0, 3.0, 9.0]))
@@ -550,7 +551,7 @@ def relu6(x: Any) -> Tensor:
 
 @public(home="nn.functional")
 def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """x, bounded to `min_val`..`max_val`.
+    """Return x, bounded to `min_val`..`max_val`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardtanh(wg.tensor([-3.0, 0.5]))
@@ -564,7 +565,7 @@ def hardtanh(x: Any, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
 
 @public(home="nn.functional")
 def hardswish(x: Any) -> Tensor:
-    """x clip(x + 3, 0, 6) / 6. Source: Howard et al. 2019, arXiv:1905.02244.
+    """Return x clip(x + 3, 0, 6) / 6. Source: Howard et al. 2019, arXiv:1905.02244.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardswish(wg.tensor([-4.0, 0.0, 4.0]))
@@ -576,7 +577,7 @@ def hardswish(x: Any) -> Tensor:
 
 @public(home="nn.functional")
 def hardsigmoid(x: Any) -> Tensor:
-    """clip(x / 6 + 1/2, 0, 1): a sigmoid of straight lines. Source: Courbariaux et al. 2015, arXiv:1511.00363.
+    """Return clip(x / 6 + 1/2, 0, 1): a sigmoid of straight lines. Source: Courbariaux et al. 2015, arXiv:1511.00363.
 
     >>> import wengert as wg
     >>> wg.nn.functional.hardsigmoid(wg.tensor([-4.0, 0.0, 4.0]))
@@ -587,7 +588,7 @@ def hardsigmoid(x: Any) -> Tensor:
 
 @public(home="nn.functional")
 def tanhshrink(x: Any) -> Tensor:
-    """x - tanh(x).
+    """Return x - tanh(x).
 
     >>> import wengert as wg
     >>> wg.nn.functional.tanhshrink(wg.tensor([0.0, 1.0]))
@@ -600,7 +601,7 @@ def tanhshrink(x: Any) -> Tensor:
 
 @public(home="nn.functional")
 def mish(x: Any) -> Tensor:
-    """x tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
+    """Return x tanh(softplus(x)). Source: Misra 2019, arXiv:1908.08681.
 
     >>> import wengert as wg
     >>> wg.nn.functional.mish(wg.tensor([0.0, 1.0]))
@@ -612,7 +613,7 @@ def mish(x: Any) -> Tensor:
 
 @public(home="nn.functional")
 def softsign(x: Any) -> Tensor:
-    """x / (1 + |x|).
+    """Return x / (1 + |x|).
 
     >>> import wengert as wg
     >>> wg.nn.functional.softsign(wg.tensor([-1.0, 3.0]))
@@ -625,7 +626,7 @@ def softsign(x: Any) -> Tensor:
 @public(home="nn.functional")
 @dim_alias
 def glu(x: Any, axis: int = -1) -> Tensor:
-    """The gated linear unit: one half along an axis times the sigmoid of the other.
+    """Return the gated linear unit: one half along an axis times the sigmoid of the other.
 
     Raises ShapeError where the axis has an odd size. Source: Dauphin et al. 2016, arXiv:1612.08083.
 

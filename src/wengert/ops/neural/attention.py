@@ -37,7 +37,7 @@ from .composites import dropout, softmax_op
 
 
 def _wide(*values: Any) -> tuple[Any, ...]:
-    """Arguments in the dtype that is computed in; None stays."""
+    """Return arguments in the dtype that is computed in; None stays."""
     return tuple(v if v is None else _as(v, running_dtype(v.dtype)) for v in values)
 
 
@@ -50,7 +50,7 @@ def _as(x: Any, dtype: Any) -> Any:
 
 
 def _recomputed(q: Any, k: Any, lse: Any, mask: Any, causal: bool, scale: float) -> Any:
-    """The weights."""
+    """Return the attention weights, computed again."""
     scores = (q @ k.mT) * scale
     if mask:
         scores = scores + mask[0]
@@ -59,13 +59,13 @@ def _recomputed(q: Any, k: Any, lse: Any, mask: Any, causal: bool, scale: float)
 
 
 def _future(scores: Any) -> Any:
-    """Where a score is of a key in its query's future."""
+    """Return the mask of scores whose key lies in their query's future."""
     rows, columns = scores.shape[-2:]
     return later(columns, rows).T
 
 
 def _column(x: Any) -> Any:
-    """A number for every row, beside the row."""
+    """Return a number for every row as a column beside the rows."""
     return x.reshape((*x.shape, 1))
 
 
@@ -74,7 +74,7 @@ def _sum(x: Any) -> Any:
 
 
 def _present(*terms: Any) -> Any:
-    """The sum of the terms that are there; None where none is."""
+    """Return the sum of the terms that are there; None where none is."""
     total = None
     for t in terms:
         if t is not None:
@@ -85,7 +85,7 @@ def _present(*terms: Any) -> Any:
 def _attention_pull(
     ct: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float, node: Any
 ) -> tuple[Any, ...]:
-    """One node gives what the result passes on; the mask's gradient, of the scores' size, only where it is wanted.
+    """Return the cotangents by one node; the mask's, as large as the scores, is computed only where it is wanted.
 
     Through the log-sum-exp something flows in derivatives of derivatives only.
     """
@@ -112,7 +112,7 @@ def _attention_pull(
 def _attention_push(
     ts: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, causal: bool, scale: float
 ) -> tuple[Any, Any]:
-    """The tangents of the result and of the log-sum-exp, which is None where no score moves."""
+    """Return the tangents of the result and of the log-sum-exp, which is None where no score moves."""
     dtype, lse = q.dtype, out[1]
     q, k, v, tq, tk, tv, *rest = _wide(q, k, v, *ts, *mask)
     t_mask, mask = rest[: len(mask)], rest[len(mask) :]
@@ -172,7 +172,7 @@ def _attention_samples(rng: Any) -> list[Call]:
 
 
 def _gradients_samples(rng: Any) -> list[Call]:
-    """The forward's calls with their results; the order of derivatives is the forward's less one."""
+    """Return the forward's calls with their results; the order of derivatives is the forward's less one."""
     found = []
     for call in _attention_samples(rng):
         q, k, v, *mask = call.args
@@ -249,6 +249,7 @@ def _gradients_fit(
     onnx=Missing("no operator before opset 23"),
 )
 def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
+    """Return the weighted means of the values, and the log-sum-exp of every query's scores."""
     dtype = q.dtype
     q, k, v, *mask = (casted(a, running_dtype(dtype)) for a in (q, k, v, *mask))  # type: ignore[assignment]
     scores = _masked_scores(q, k, mask, causal, scale)
@@ -272,6 +273,7 @@ def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float)
 def attention_gradients_op(
     q: Any, k: Any, v: Any, y: Any, lse: Any, dy: Any, *mask: Any, causal: bool, scale: float
 ) -> Any:
+    """Return the cotangents of queries, keys and values for a cotangent `dy` of the means."""
     dtype = q.dtype
     q, k, v, y, dy, *mask = _wide(q, k, v, y, dy, *mask)  # type: ignore[assignment]
     weights = _recomputed(q, k, lse, mask, causal, scale)
@@ -280,7 +282,7 @@ def attention_gradients_op(
 
 
 def _masked_scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Tensor:
-    """Scaled scores as tensors, -inf where a key takes no part."""
+    """Return scaled scores as tensors, -inf where a key takes no part."""
     scores = multiply.front(q @ k.mT, scale)
     if mask:
         scores = scores + mask[0]
@@ -288,13 +290,13 @@ def _masked_scores(q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Ten
 
 
 def _seen(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores with 0 in the rows of queries that may see no key, and which rows those are."""
+    """Return scores with 0 in the rows of queries that may see no key, and the mask of those rows."""
     unseeing = max_op.front(scores, axis=(-1,), keepdims=True) == -math.inf
     return where(unseeing, 0.0, scores), unseeing
 
 
 def _weights(scores: Tensor) -> Tensor:
-    """Softmax over keys; zeros for a query that may see none."""
+    """Return softmax over keys; zeros for a query that may see none."""
     if scores.shape[-1] == 0:
         return scores
     seen, unseeing = _seen(scores)
@@ -302,7 +304,7 @@ def _weights(scores: Tensor) -> Tensor:
 
 
 def _log_sum(scores: Tensor) -> Tensor:
-    """The log-sum-exp over keys; 0 for a query that may see none, for which exp(scores - 0) is its weights."""
+    """Return the log-sum-exp over keys; 0 for a query that may see none, for which exp(scores - 0) is its weights."""
     out: Tensor
     if scores.shape[-1] == 0:
         out = scores.sum(axis=-1)
@@ -323,7 +325,7 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """softmax(query key^T scale) value: for every query a mean of the values, weighted by its keys.
+    """Return softmax(query key^T scale) value: for every query a mean of the values, weighted by its keys.
 
     Parameters
     ----------
@@ -374,7 +376,7 @@ def _check(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def _additive(mask: Any, like: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """A mask as numbers to add to the scores, in their shape."""
+    """Return a mask as numbers to add to the scores, in their shape."""
     m = mask if isinstance(mask, Tensor) else asarray(mask)
     if m.dtype.kind in "iuc":
         fail(DTypeError, f"an attention mask of dtype {m.dtype}", "Use booleans, or numbers to add to the scores.")

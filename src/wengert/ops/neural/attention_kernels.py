@@ -22,14 +22,14 @@ _BLOCK, _CAUSAL_ROWS = 1 << 18, 128
 
 @lru_cache(maxsize=64)
 def later(columns: int, rows: int, start: int = 0) -> Any:
-    """Which columns (down) lie in the future of which rows (across); the rows are numbered from `start`."""
+    """Return the mask of columns (down) in the future of rows (across); the rows are numbered from `start`."""
     mask = np.arange(columns)[:, None] > np.arange(start, start + rows)
     mask.flags.writeable = False
     return mask
 
 
 def _pieces(lead: tuple[int, ...], rows: int, columns: int, most: int) -> Iterator[tuple[Any, slice]]:
-    """Indices into the leading axes, and `most` rows or fewer, whose scores make up blocks."""
+    """Yield indices into the leading axes, and `most` rows or fewer, whose scores make up blocks."""
     most = min(rows, most)
     inner, axis = most * columns, len(lead)
     while axis and inner * lead[axis - 1] <= _BLOCK:
@@ -47,7 +47,7 @@ def _pieces(lead: tuple[int, ...], rows: int, columns: int, most: int) -> Iterat
 
 
 def _rows_at_a_time(columns: int, causal: bool, *shared: Any) -> int:
-    """How many rows a block has.
+    """Return the number of rows in a block.
 
     A weight of 0 times an infinity or a NaN is NaN, so under a causal mask, where a later position
     does not take part at all, such values of `shared` are met row by row.
@@ -59,7 +59,7 @@ def _rows_at_a_time(columns: int, causal: bool, *shared: Any) -> int:
 
 
 class _Block:
-    """Some rows, the keys that they see, and their scores: keys down, rows across.
+    """A block of rows, the keys that they see, and their scores: keys down, rows across.
 
     That way round, sums and maxima over the keys run along whole vectors of rows.
     """
@@ -89,7 +89,7 @@ def _accumulate(total: Any, x: Any, y: Any, rows: slice) -> None:
 
 
 def attention_forward(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> tuple[Any, Any]:
-    """The weighted means, and the log-sum-exp of every row's scores; both 0 for a row of -inf."""
+    """Return the weighted means, and the log-sum-exp of every row's scores; both 0 for a row of -inf."""
     dtype = q.dtype
     q, k, v, *mask = map(widened, (q, k, v, *mask))  # type: ignore[assignment]
     *lead, rows, _ = q.shape
@@ -114,7 +114,7 @@ def attention_forward(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: f
 def attention_backward(
     q: Any, k: Any, v: Any, y: Any, lse: Any, dy: Any, *mask: Any, causal: bool, scale: float
 ) -> tuple[Any, Any, Any]:
-    """The cotangents of queries, keys and values, for `dy` of the result `y`."""
+    """Return the cotangents of queries, keys and values, for `dy` of the result `y`."""
     dtype = q.dtype
     q, k, v, y, dy, *mask = map(widened, (q, k, v, y, dy, *mask))  # type: ignore[assignment]
     *lead, rows, _ = q.shape

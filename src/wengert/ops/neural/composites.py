@@ -28,7 +28,7 @@ from .activations import operand
 
 
 def softmax_numpy(x: Any, axis: int) -> Any:
-    """Softmax of an array; a row of -inf alone is NaN, as 0/0 is."""
+    """Return softmax of an array; a row of -inf alone is NaN, as 0/0 is."""
     wide = x.astype(float32) if x.dtype.itemsize == 2 else x
     out = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
     np.exp(out, out=out)
@@ -37,7 +37,7 @@ def softmax_numpy(x: Any, axis: int) -> Any:
 
 
 def log_softmax_numpy(x: Any, axis: int) -> Any:
-    """The logarithm of softmax, exact where softmax itself would be 0."""
+    """Return the logarithm of softmax, exact where softmax itself would be 0."""
     wide = x.astype(float32) if x.dtype.itemsize == 2 else x
     shifted = wide - np.maximum.reduce(wide, axis, keepdims=True, initial=-math.inf)
     shifted -= np.log(np.add.reduce(np.exp(shifted), axis, keepdims=True))
@@ -84,6 +84,7 @@ def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
     onnx="Softmax",
 )
 def softmax_op(x: Any, *, axis: int) -> Any:
+    """Return softmax along an axis, shifted by the largest element."""
     if x.shape[axis] == 0:
         return x  # nothing is largest
     shifted = exp.front(x - max_op.front(x, axis=(axis,), keepdims=True))
@@ -102,6 +103,7 @@ def softmax_op(x: Any, *, axis: int) -> Any:
     onnx="LogSoftmax",
 )
 def log_softmax_op(x: Any, *, axis: int) -> Any:
+    """Return the logarithm of softmax along an axis."""
     if x.shape[axis] == 0:
         return x
     # Not x - logsumexp(x): what is close to 0 would have the error of the largest.
@@ -112,7 +114,7 @@ def log_softmax_op(x: Any, *, axis: int) -> Any:
 @public(method=True)
 @dim_alias
 def softmax(x: Any, axis: int = -1) -> Tensor:
-    """exp(x) over its sum along an axis: positive weights that sum to 1.
+    """Return exp(x) over its sum along an axis: positive weights that sum to 1.
 
     Parameters
     ----------
@@ -133,7 +135,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 @public(method=True)
 @dim_alias
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
-    """The logarithm of :func:`softmax`, right also where that is too small for its dtype.
+    """Return the logarithm of :func:`softmax`, right also where that is too small for its dtype.
 
     >>> import wengert as wg
     >>> wg.log_softmax(wg.tensor([0.0, -1000.0]))
@@ -147,7 +149,7 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
 @public(home="nn.functional")
 @dim_alias
 def softmin(x: Any, axis: int = -1) -> Tensor:
-    """:func:`softmax` of -x.
+    """Return :func:`softmax` of -x.
 
     >>> import wengert as wg
     >>> wg.nn.functional.softmin(wg.tensor([3.0, 3.0]))
@@ -160,7 +162,7 @@ def softmin(x: Any, axis: int = -1) -> Tensor:
 
 
 def _as_rows(x: Any) -> Any:
-    """All leading axes as one: the sum over them is part of one matrix product."""
+    """Return all leading axes as one: the sum over them is part of one matrix product."""
     return x.reshape((math.prod(x.shape[:-1]), x.shape[-1]))
 
 
@@ -202,13 +204,14 @@ def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
     onnx="Gemm",
 )
 def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
+    """Return the affine map x W^T + b."""
     out = x @ weight.mT
     return out + bias[0] if bias else out
 
 
 @public(home="nn.functional")
 def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
-    """The affine map x W^T + b, with the weight laid out as PyTorch has it.
+    """Return the affine map x W^T + b, with the weight laid out as PyTorch has it.
 
     Parameters
     ----------
@@ -241,7 +244,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Tensor:
 
 
 def _kept_mask(key: Any, counter: int, x_shape: Any, p: float) -> Any:
-    """Where elements are kept: drawn again from the recorded position, never stored."""
+    """Return the mask of elements that are kept, drawn again from the recorded position, never stored."""
     return random_bernoulli(key=key, counter=counter, shape=x_shape, p=1 - p)
 
 
@@ -272,6 +275,7 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
     batching="body",
 )
 def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
+    """Return elements dropped by a mask that is drawn at a position in a stream."""
     kept = random_bernoulli.front(key=key, counter=counter, shape=x.shape, p=1 - p)
     return where(kept, x * (1 / (1 - p)), 0.0)
 
@@ -290,13 +294,14 @@ def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
     onnx="Dropout",
 )
 def dropout_at_op(x: Any, key: Any, counter: Any, *, p: float) -> Any:
+    """Return elements dropped by a mask that is drawn at a position given as an input."""
     kept = TABLE["random_bernoulli_at"].front(key, counter, shape=x.shape, p=1 - p)
     return where(kept, x * (1 / (1 - p)), 0.0)
 
 
 @public(home="nn.functional")
 def dropout(x: Any, p: float = 0.5, training: bool = True, *, generator: Generator | None = None) -> Tensor:
-    """Elements set to 0 with probability `p`, the others divided by 1 - p.
+    """Return elements set to 0 with probability `p`, the others divided by 1 - p.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ convolve_kernel: Op = op(
 
 
 def _operands(name: str, x: Any, weight: Any, bias: Any, ndim: int) -> list[Tensor]:
-    """Input, kernel and, unless None, bias, in their common dtype and with fitting numbers of dimensions."""
+    """Return input, kernel and, unless None, bias, in their common dtype and with fitting numbers of dimensions."""
     found = promote_tensors(name, *(a for a in (x, weight, bias) if a is not None))
     if category(found[0].dtype) == 0:
         fail(DTypeError, f"{name} takes numbers, not bool", "Cast first: x.astype(wg.float32).")
@@ -267,7 +267,7 @@ def conv1d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution (cross-correlation) over one dimension: :func:`conv2d` for signals.
+    """Return the convolution (cross-correlation) over one dimension: :func:`conv2d` for signals.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ def conv2d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution (cross-correlation) over two dimensions.
+    """Return the convolution (cross-correlation) over two dimensions.
 
     Parameters
     ----------
@@ -331,7 +331,7 @@ def conv3d(
     dilation: Size = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution (cross-correlation) over three dimensions: :func:`conv2d` for volumes.
+    """Return the convolution (cross-correlation) over three dimensions: :func:`conv2d` for volumes.
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def conv_transpose1d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """Transposed convolution over one dimension: :func:`conv_transpose2d` for signals.
+    """Return the transposed convolution over one dimension: :func:`conv_transpose2d` for signals.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def conv_transpose2d(
     groups: int = 1,
     dilation: Size = 1,
 ) -> Tensor:
-    """Transposed convolution over two dimensions: the gradient of :func:`conv2d` in its input.
+    """Return the transposed convolution over two dimensions: the gradient of :func:`conv2d` in its input.
 
     Parameters
     ----------

@@ -63,6 +63,7 @@ def check_channels(x: Any, w: Any, groups: int, ndim: int, axis: int, name: str)
 
 
 def infer_convolve(x: Any, w: Any, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Spec:
+    """Return the spec of a convolution's result. Raises ShapeError."""
     n = len(stride)
     name = f"conv{n}d"
     check_channels(x, w, groups, n, 1, name)
@@ -74,6 +75,7 @@ def infer_convolve(x: Any, w: Any, stride: Shape, padding: Pads, dilation: Shape
 
 
 def infer_transpose(y: Any, w: Any, size: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Spec:
+    """Return the spec of a transposed convolution's result. Raises ShapeError."""
     n = len(stride)
     name = f"conv_transpose{n}d"
     check_channels(y, w, groups, n, 0, name)
@@ -91,6 +93,7 @@ def infer_transpose(y: Any, w: Any, size: Shape, stride: Shape, padding: Pads, d
 
 
 def infer_kernel(x: Any, y: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Spec:
+    """Return the spec of a convolution's kernel, for its input and result. Raises ShapeError."""
     n = len(stride)
     name = f"the kernel of conv{n}d"
     check_geometry(name, n, kernel, padding, dilation)
@@ -111,7 +114,7 @@ def _is_depthwise(w_shape: Shape, groups: int) -> bool:
 
 
 def _result(out: Array, lead: Shape, dtype: DType, channels_last: bool) -> Array:
-    """The op's (*batch, C, *S) result from (N, *S, C) or (N, C, *S)."""
+    """Return the op's (*batch, C, *S) result from (N, *S, C) or (N, C, *S)."""
     if channels_last:
         out = out.transpose(0, out.ndim - 1, *range(1, out.ndim - 1))
     if out.dtype != dtype:
@@ -123,6 +126,7 @@ def _result(out: Array, lead: Shape, dtype: DType, channels_last: bool) -> Array
 
 
 def convolve(x: Array, w: Array, *, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Array:
+    """Return the convolution by products of gathered windows and the kernel."""
     spec = infer_convolve(x, w, stride, padding, dilation, groups)
     n = len(stride)
     lead, out, kernel = spec.shape[: -n - 1], spec.shape[-n:], w.shape[2:]
@@ -140,7 +144,7 @@ def convolve(x: Array, w: Array, *, stride: Shape, padding: Pads, dilation: Shap
 
 
 def _multiply_channels_first(view: Array, w: Array, out: Shape) -> Array:
-    """(N, C, *K, *out) windows and an (O, C, *K) kernel to (N, O, *out)."""
+    """Multiply (N, C, *K, *out) windows by an (O, C, *K) kernel to (N, O, *out)."""
     rows = w.reshape(w.shape[0], w[0].size) if w.size else w.reshape(w.shape[0], prod(w.shape[1:]))
     y = np.zeros((view.shape[0], w.shape[0], prod(out)), view.dtype)
     for images, part in gathered(view):
@@ -149,7 +153,7 @@ def _multiply_channels_first(view: Array, w: Array, out: Shape) -> Array:
 
 
 def _multiply_channels_last(view: Array, w: Array, out: Shape, groups: int) -> Array:
-    """(N, *out, *K, C) windows and an (O, C / groups, *K) kernel to (N, *out, O)."""
+    """Multiply (N, *out, *K, C) windows by an (O, C / groups, *K) kernel to (N, *out, O)."""
     columns = _kernel_columns(w, groups)
     y = np.zeros((view.shape[0], *out, w.shape[0]), view.dtype)
     for images, part in gathered(split_groups(view, groups)):
@@ -163,7 +167,7 @@ def _multiply_channels_last(view: Array, w: Array, out: Shape, groups: int) -> A
 
 
 def _multiply_depthwise(view: Array, w: Array, out: Shape) -> Array:
-    """One kernel for each channel: (N, *out, *K, C) windows and (C, 1, *K) to (N, *out, C)."""
+    """Multiply (N, *out, *K, C) windows by (C, 1, *K), one kernel for each channel, to (N, *out, C)."""
     y = np.zeros((view.shape[0], *out, w.shape[0]), view.dtype)
     term = np.empty_like(y)
     for k in np.ndindex(*w.shape[2:]):
@@ -172,7 +176,7 @@ def _multiply_depthwise(view: Array, w: Array, out: Shape) -> Array:
 
 
 def _kernel_columns(w: Array, groups: int) -> Array:
-    """(O, C / groups, *K) as contiguous (groups, K * C / groups, O / groups)."""
+    """Return (O, C / groups, *K) as contiguous (groups, K * C / groups, O / groups)."""
     per, n = w.shape[0] // groups, w.ndim - 2
     split = w.reshape(groups, per, *w.shape[1:]).transpose(0, *range(3, 3 + n), 2, 1)
     return np.ascontiguousarray(split).reshape(groups, prod(w.shape[1:]), per)
@@ -181,6 +185,7 @@ def _kernel_columns(w: Array, groups: int) -> Array:
 def convolve_transpose(
     y: Array, w: Array, *, size: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int
 ) -> Array:
+    """Return the transposed convolution, as a convolution of the turned kernel or by scattering."""
     spec = infer_transpose(y, w, size, stride, padding, dilation, groups)
     n = len(stride)
     kernel, out = w.shape[2:], y.shape[-n:]
@@ -195,7 +200,7 @@ def convolve_transpose(
 
 
 def _turned(w: Array, groups: int) -> Array:
-    """The kernel whose convolution is the transpose of stride 1: turned around, channels exchanged."""
+    """Return the kernel whose convolution is the transpose of stride 1: turned around, channels exchanged."""
     n = w.ndim - 2
     split = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
     turned = np.flip(split, tuple(range(-n, 0)))
@@ -203,7 +208,7 @@ def _turned(w: Array, groups: int) -> Array:
 
 
 def _scatter(y: Array, w: Array, size: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int) -> Array:
-    """(N, *out, O) to (N, *S, C): each window's products added where it was taken (col2im)."""
+    """Scatter (N, *out, O) to (N, *S, C): each window's products are added where it was taken (col2im)."""
     count, out, kernel = y.shape[0], y.shape[1:-1], w.shape[2:]
     channels = w.shape[1] * groups
     x = np.zeros((count, *size, channels), y.dtype)
@@ -226,6 +231,7 @@ def _scatter(y: Array, w: Array, size: Shape, stride: Shape, padding: Pads, dila
 def convolve_kernel(
     x: Array, y: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape, groups: int
 ) -> Array:
+    """Return the convolution's cotangent in its kernel, by products of windows and cotangents."""
     spec = infer_kernel(x, y, kernel, stride, padding, dilation, groups)
     n = len(stride)
     out, work = y.shape[-n:], working_dtype(spec.dtype)
@@ -241,7 +247,7 @@ def convolve_kernel(
 
 
 def _correlate_channels_first(view: Array, y: Array) -> Array:
-    """(N, C, *K, *out) windows and (N, O, *out) to (O, C * K)."""
+    """Correlate (N, C, *K, *out) windows with (N, O, *out) to (O, C * K)."""
     points = prod(y.shape[2:])
     width = view[:1].size // points if len(view) else prod(view.shape[1 : view.ndim - y.ndim + 2])
     w = np.zeros((y.shape[1], width), view.dtype)
@@ -252,7 +258,7 @@ def _correlate_channels_first(view: Array, y: Array) -> Array:
 
 
 def _correlate_channels_last(view: Array, y: Array, shape: Shape, groups: int) -> Array:
-    """(N, *out, *K, C) windows and (N, *out, O) to a kernel of the given shape."""
+    """Correlate (N, *out, *K, C) windows with (N, *out, O) to a kernel of the given shape."""
     if _is_depthwise(shape, groups):
         w = np.empty((*shape[2:], groups), view.dtype)
         for k in np.ndindex(*shape[2:]):

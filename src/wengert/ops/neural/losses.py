@@ -42,7 +42,7 @@ def _check_reduction(reduction: str, name: str) -> None:
 
 
 def _pair(name: str, x: Any, y: Any, reduction: str) -> list[Tensor]:
-    """Two real operands of one shape and dtype."""
+    """Return two real operands of one shape and dtype."""
     _check_reduction(reduction, name)
     a, b = promote_tensors(name, operand(x, name), operand(y, name))
     if a.shape != b.shape:
@@ -92,13 +92,14 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
     batching="body",
 )
 def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
+    """Return the mean, or the sum, of squared differences."""
     error = x - y
     return _reduced(error * error, "mean" if mean else "sum")
 
 
 @public(home="nn.functional")
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """The squared differences of two tensors of one shape.
+    """Return the squared differences of two tensors of one shape, reduced.
 
     Parameters
     ----------
@@ -118,7 +119,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 @public(home="nn.functional")
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """The absolute differences of two tensors of one shape. Parameters as :func:`mse_loss`.
+    """Return the absolute differences of two tensors of one shape, reduced. Parameters as :func:`mse_loss`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.l1_loss(wg.tensor([1.0, 3.0]), wg.tensor([1.0, 1.0]))
@@ -154,6 +155,7 @@ def _clipped(x: Any, y: Any, delta: float) -> Any:
     onnx=Missing("no such operator"),
 )
 def huber_op(x: Any, y: Any, *, delta: float) -> Any:
+    """Return the Huber loss of each difference."""
     wide = running_dtype(x.dtype)
     size = abs.front(casted(x, wide) - casted(y, wide))
     return casted(where(size <= delta, 0.5 * size * size, delta * (size - 0.5 * delta)), x.dtype)
@@ -161,7 +163,7 @@ def huber_op(x: Any, y: Any, *, delta: float) -> Any:
 
 @public(home="nn.functional")
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """Half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
+    """Return half the squared difference, and `delta` (|difference| - delta / 2) beyond `delta`.
 
     Parameters as :func:`mse_loss`. Source: Huber 1964.
 
@@ -177,7 +179,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 
 @public(home="nn.functional")
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """:func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
+    """Return :func:`huber_loss` over `beta`; the absolute difference for a `beta` of 0.
 
     >>> import wengert as wg
     >>> wg.nn.functional.smooth_l1_loss(wg.tensor([3.0]), wg.tensor([0.0]))
@@ -232,7 +234,7 @@ class_index_op: Op = op(
 
 
 def _classes(name: str, target: Tensor, classes: int | Dim, ignore_index: int) -> Tensor:
-    """Target classes as places along their axis; what is known of them already is checked at once."""
+    """Return target classes as places along their axis; values that are known already are checked at once."""
     if isinstance(classes, Dim) and target._data is not None:
         # How many classes there are is known when a value is fed: the element that they pick is looked for then.
         return where(target != ignore_index, target, 0)
@@ -259,7 +261,7 @@ def _class_numpy(logits: Any, target: Any, ignore_index: int, smoothing: float, 
 
 
 def _class_slope(ct: Any, logits: Any, target: Any, ignore_index: int, smoothing: float, mean: bool) -> Any:
-    """Softmax less what the target asks for: 1 in its class, less what smoothing takes, spread over all."""
+    """Return softmax less the target: 1 in its class, less what smoothing takes, spread over all."""
     out = softmax_numpy(logits.astype(running_dtype(logits.dtype), copy=False), -1)
     flat, classes = out.reshape(-1, out.shape[-1]), target.reshape(-1)
     counted = classes != ignore_index
@@ -328,6 +330,7 @@ def _class_samples(rng: Any) -> list[Call]:
     batching="body",
 )
 def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
+    """Return the cross-entropy of logits, classes on the last axis, with target classes."""
     counted = target != ignore_index
     scores = log_softmax_op.front(logits, axis=-1)
     loss = negative.front(_picked(scores, _classes("cross_entropy", target, scores.shape[-1], ignore_index)))
@@ -338,7 +341,7 @@ def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: 
 
 
 def _picked(scores: Tensor, target: Tensor) -> Tensor:
-    """The score of each target class, over the last axis."""
+    """Return the score of each target class, over the last axis."""
     out: Tensor = gather_op.front(scores, target.reshape((*target.shape, 1)), axis=-1).reshape(target.shape)
     return out
 
@@ -352,7 +355,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross-entropy of softmax(input) with target classes or target probabilities.
+    """Return the cross-entropy of softmax(input) with target classes or target probabilities.
 
     Parameters
     ----------
@@ -391,7 +394,7 @@ def cross_entropy(
 
 
 def _classes_last(x: Tensor) -> Tensor:
-    """(n, classes, d1, ...) as (n, d1, ..., classes)."""
+    """Return (n, classes, d1, ...) as (n, d1, ..., classes)."""
     if x.ndim <= 2:
         return x
     axes = (-x.ndim, *range(2 - x.ndim, 0), 1 - x.ndim)
@@ -414,7 +417,7 @@ def _check_target(name: str, scores: Tensor, target: Tensor) -> None:
 def _nll(
     name: str, scores: Tensor, target: Tensor, weight: Any, ignore_index: int, reduction: str, smoothing: float = 0.0
 ) -> Tensor:
-    """Minus the weighted scores of the targets, classes on the last axis."""
+    """Return minus the weighted scores of the targets, classes on the last axis."""
     counted = target != ignore_index
     classes = _classes(name, target, scores.shape[-1], ignore_index)
     loss = negative.front(_picked(scores, classes))
@@ -454,7 +457,7 @@ def _soft_cross_entropy(logits: Tensor, target: Tensor, weight: Any, reduction: 
 
 @public(home="nn.functional")
 def nll_loss(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> Tensor:
-    """Minus the log-probability `input` of each target class. Parameters as :func:`cross_entropy`.
+    """Return minus the log-probability `input` of each target class. Parameters as :func:`cross_entropy`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.nll_loss(wg.tensor([[-1.0, -2.0]]), wg.tensor([1]))
@@ -489,6 +492,7 @@ def _bce_numpy(x: Any, y: Any) -> Any:
     onnx=Missing("no such operator"),
 )
 def bce_logits_op(x: Any, y: Any) -> Any:
+    """Return the binary cross-entropy of each logit with its target."""
     # Not softplus(x) - x y: where y is 1 and x large what is left of the difference would be rounding.
     small = log1p.front(exp.front(negative.front(abs.front(x))))
     return (1.0 - y) * x - minimum.front(x, 0.0) + small
@@ -498,7 +502,7 @@ def bce_logits_op(x: Any, y: Any) -> Any:
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:
-    """The cross-entropy of targets in 0..1 with the sigmoid of `input`, right for every size of it.
+    """Return the cross-entropy of targets in 0..1 with the sigmoid of `input`, right for every size of it.
 
     Parameters
     ----------
@@ -534,7 +538,7 @@ _AS_TARGETS = "Targets are 0, 1, or a probability between them."
 
 
 def _checked(x: Any, what: str, mend: str) -> Any:
-    """A probability of a recorded loss, whose value may come later; arrays were looked at when it was computed."""
+    """Return a recorded loss's probability, whose value may come later; arrays are checked when they are computed."""
     return probability_op.front(x, of="binary_cross_entropy", what=what, mend=mend) if isinstance(x, Tensor) else x
 
 
@@ -575,13 +579,14 @@ def _bce_of_probabilities(x: Any, y: Any) -> Any:
     onnx=Missing("no such operator"),
 )
 def bce_op(x: Any, y: Any) -> Any:
+    """Return the binary cross-entropy of each probability with its target."""
     x, y = _checked(x, "input", _AS_LOGITS), _checked(y, "target", _AS_TARGETS)
     return negative.front(y * _bounded(log(x)) + (1.0 - y) * _bounded(log1p(-x)))
 
 
 @public(home="nn.functional")
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
-    """The cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
+    """Return the cross-entropy of targets in 0..1 with probabilities; logarithms are bounded below by -100.
 
     Prefer :func:`binary_cross_entropy_with_logits`, which loses no digits. Parameters as there;
     ShapeError where `input` or `target` holds a number outside 0..1. NaN goes on to the loss.
@@ -599,7 +604,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
 
 @public(home="nn.functional")
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """The Kullback-Leibler divergence of `target` from exp(input), term by term.
+    """Return the Kullback-Leibler divergence of `target` from exp(input), term by term.
 
     Parameters
     ----------

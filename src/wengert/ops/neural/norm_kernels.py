@@ -22,13 +22,13 @@ def _running(x: Any) -> Any:
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:
-    """Slices of `count` things of `size` elements that make up blocks."""
+    """Return slices of `count` things of `size` elements that make up blocks."""
     step = max(1, _BLOCK // max(size, 1))
     return (slice(start, start + step) for start in range(0, count, step))
 
 
 def _inverse(squares: Any, n: int, eps: float) -> Any:
-    """One over the deviation, from the sum of `n` squares."""
+    """Return one over the deviation, from the sum of `n` squares."""
     return 1 / np.sqrt(squares / squares.dtype.type(n) + squares.dtype.type(eps))
 
 
@@ -36,7 +36,7 @@ def _inverse(squares: Any, n: int, eps: float) -> Any:
 
 
 def _centred_rows(x: Any, dtype: Any, eps: float, centred: bool) -> tuple[Any, Any]:
-    """Rows less their mean (or as they are), and one over their deviation."""
+    """Return rows less their mean (or as they are), and one over their deviation."""
     n = x.shape[1]
     if centred:
         d = x - np.add.reduce(x, 1, dtype, keepdims=True) / dtype.type(n)
@@ -46,7 +46,7 @@ def _centred_rows(x: Any, dtype: Any, eps: float, centred: bool) -> tuple[Any, A
 
 
 def rows_forward(x: Any, *params: Any, axes: int, eps: float, centred: bool) -> Any:
-    """Rows over `axes` axes standardised, times a weight, plus a bias."""
+    """Return rows over `axes` axes standardised, times a weight, plus a bias."""
     shape, dtype = x.shape, _running(x)
     rows = x.reshape((-1 if x.size else 0, _row_size(shape, axes)))
     out = np.empty(rows.shape, x.dtype)
@@ -63,7 +63,7 @@ def rows_forward(x: Any, *params: Any, axes: int, eps: float, centred: bool) -> 
 
 
 def rows_backward(ct: Any, x: Any, *params: Any, axes: int, eps: float, centred: bool) -> tuple[Any, ...]:
-    """The cotangents of x and of the parameters."""
+    """Return the cotangents of x and of the parameters."""
     shape, dtype = x.shape, _running(x)
     n = _row_size(shape, axes)
     rows, cts = (a.reshape((-1 if x.size else 0, n)) for a in (x, ct))
@@ -101,14 +101,14 @@ def _row_size(shape: tuple[int, ...], axes: int) -> int:
 
 
 def _channels(x: Any, axis: int) -> Any:
-    """x as (before, channels, after)."""
+    """Return x as (before, channels, after)."""
     at = x.ndim + axis
     before, after = _row_size(x.shape[:at], at), _row_size(x.shape, -axis - 1)
     return x.reshape((before, x.shape[at], after))
 
 
 def channels_forward(x: Any, *params: Any, axis: int, eps: float) -> tuple[Any, Any, Any]:
-    """Channels standardised, times a weight, plus a bias; their means and variances."""
+    """Return channels standardised, times a weight, plus a bias; their means and variances."""
     dtype, cube = _running(x), _channels(x, axis)
     n = cube.shape[0] * cube.shape[2]
     out = np.empty(cube.shape, x.dtype)
@@ -129,7 +129,7 @@ def channels_forward(x: Any, *params: Any, axis: int, eps: float) -> tuple[Any, 
 
 
 def channels_backward(cts: tuple[Any, Any, Any], x: Any, *params: Any, axis: int, eps: float) -> tuple[Any, ...]:
-    """The cotangents of x and of the parameters, from those of the result, the means and the variances."""
+    """Return the cotangents of x and of the parameters, from those of the result, the means and the variances."""
     dtype, cube, ct = _running(x), _channels(x, axis), _channels(cts[0], axis)
     ct_mean, ct_variance = (c.astype(dtype, copy=False) for c in cts[1:])
     n = dtype.type(cube.shape[0] * cube.shape[2])

@@ -41,7 +41,7 @@ def _standardize(x: Any, axis: tuple[int, ...], eps: float) -> tuple[Any, Any, A
 
 
 def _standardize_pull(ct: Any, out: Any, axis: tuple[int, ...], eps: float, x_shape: Any) -> Any:
-    """Through the result, and through the mean and the variance where they are used on their own."""
+    """Return the cotangent through the result, and through mean and variance where they are used on their own."""
     ct_out, ct_mean, ct_variance = ct
     scaled, _, variance = out
     n = count(x_shape, axis) or 1
@@ -91,7 +91,7 @@ standardize_op = op(
 
 
 def _standard_rows(x: Any, axes: tuple[int, ...], eps: float, centred: bool) -> tuple[Any, Any]:
-    """A tensor less its mean (or as it is), over its deviation; and one over the deviation."""
+    """Return a tensor less its mean (or as it is), over its deviation; and one over the deviation."""
     if centred:
         scaled, _, variance = standardize_op.front(x, axis=axes, eps=eps)
         return scaled, rsqrt.front(variance + eps)
@@ -100,7 +100,7 @@ def _standard_rows(x: Any, axes: tuple[int, ...], eps: float, centred: bool) -> 
 
 
 def _rows(x: Any, *params: Any, axes: int, eps: float, centred: bool) -> Any:
-    """The body of the norms over rows, computed in float32 at least."""
+    """Return the body of the norms over rows, computed in float32 at least."""
     wide = casted(x, running_dtype(x.dtype))
     out = _standard_rows(wide, _last(axes), eps, centred)[0]
     if params:
@@ -182,6 +182,7 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
     onnx="LayerNormalization",
 )
 def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
+    """Return rows less their mean, over their deviation, times a weight, plus a bias."""
     return _rows(x, *params, axes=axes, eps=eps, centred=True)
 
 
@@ -189,7 +190,7 @@ def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
 def layer_norm(
     x: Any, normalized_shape: int | Sequence[int], weight: Any = None, bias: Any = None, eps: float = 1e-5
 ) -> Tensor:
-    """x less its mean over the last axes, divided by its deviation, times a weight, plus a bias.
+    """Return x less its mean over the last axes, divided by its deviation, times a weight, plus a bias.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def _row_operands(name: str, x: Any, shape: tuple[int, ...], weight: Any, bias: 
 
 
 def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: Any) -> list[Tensor]:
-    """The weight and the bias that there are, checked; a bias alone gets a weight of ones."""
+    """Return the weight and the bias that there are, checked; a bias alone gets a weight of ones."""
     if weight is None and bias is not None:
         weight = asarray(np.ones(shape, dtype), copy=False)
     params = [operand(p, name) for p in (weight, bias) if p is not None]
@@ -250,12 +251,13 @@ def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: 
     onnx=Missing("no operator before opset 23"),
 )
 def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
+    """Return rows over their root mean square, times a weight."""
     return _rows(x, *params, axes=axes, eps=eps, centred=False)
 
 
 @public(home="nn.functional")
 def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, eps: float | None = None) -> Tensor:
-    """x over its root mean square along the last axes, times a weight.
+    """Return x over its root mean square along the last axes, times a weight.
 
     Parameters are those of :func:`layer_norm`; `eps` is the machine epsilon of x where None.
     Source: Zhang and Sennrich 2019, arXiv:1910.07467.
@@ -276,7 +278,7 @@ def rms_norm(x: Any, normalized_shape: int | Sequence[int], weight: Any = None, 
 
 
 def _channel_axis(x: Tensor, name: str) -> int:
-    """The channels' axis, counted from the right."""
+    """Return the channels' axis, counted from the right."""
     if x.ndim < 2:
         fail(ShapeError, f"{name} of {x.spec}", "It takes (n, channels, ...).")
     return 1 - x.ndim
@@ -287,12 +289,12 @@ def _all_but(axis: int, ndim: int) -> tuple[int, ...]:
 
 
 def _beside(p: Any, axis: int) -> Any:
-    """One number for each channel, shaped to broadcast with x."""
+    """Return one number for each channel, shaped to broadcast with x."""
     return p.reshape((p.shape[0],) + (1,) * (-axis - 1))
 
 
 def _affine(x: Any, params: Sequence[Any], axis: int) -> Any:
-    """x times a weight, plus a bias, for each channel."""
+    """Return x times a weight, plus a bias, for each channel."""
     if params:
         x = x * _beside(params[0], axis)
     return x + _beside(params[1], axis) if len(params) > 1 else x
@@ -342,6 +344,7 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
     batching="body",
 )
 def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
+    """Return standardised channels, times a weight, plus a bias, with their means and variances."""
     wide = casted(x, running_dtype(x.dtype))
     scaled, mean, variance = standardize_op.front(wide, axis=_all_but(axis, x.ndim), eps=eps)
     out = _affine(scaled, params, axis)
@@ -365,6 +368,7 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     batching="body",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
+    """Return channels standardised by given means and variances, times a weight, plus a bias."""
     wide = running_dtype(x.dtype)
     scale = rsqrt.front(casted(variance, wide) + eps)
     if params:
@@ -386,7 +390,7 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Every channel less its mean, divided by its deviation, times a weight, plus a bias.
+    """Return x with every channel less its mean, divided by its deviation, times a weight, plus a bias.
 
     Parameters
     ----------
@@ -429,7 +433,7 @@ def batch_norm(
 
 
 def follows(x: Tensor) -> bool:
-    """Whether running statistics go on with a batch: it has values, or will have when a compiled function runs."""
+    """Return whether running statistics follow a batch: it has values, or will have when a compiled function runs."""
     if not x.is_abstract:
         return True
     scope = get_mode().scope
@@ -463,6 +467,7 @@ def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: flo
     onnx="GroupNormalization",
 )
 def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
+    """Return standardised groups of channels, times a weight, plus a bias."""
     each = prod(x.shape[axis:]) // groups
     grouped = x.reshape((*x.shape[:axis], groups, each))
     return _affine(layer_norm_op.front(grouped, axes=1, eps=eps).reshape(x.shape), params, axis)
@@ -470,7 +475,7 @@ def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> A
 
 @public(home="nn.functional")
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
-    """Groups of channels less their mean, over their deviation, times a weight, plus a bias.
+    """Return x with groups of channels less their mean, over their deviation, times a weight, plus a bias.
 
     Parameters
     ----------
@@ -496,7 +501,7 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
 @public(home="nn.functional")
 @dim_alias
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tensor:
-    """x over its p-norm along an axis (at least `eps`).
+    """Return x over its p-norm along an axis (at least `eps`).
 
     >>> import wengert as wg
     >>> wg.nn.functional.normalize(wg.tensor([[3.0, 4.0]]))
@@ -511,7 +516,7 @@ def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Tens
 @public(home="nn.functional")
 @dim_alias
 def cosine_similarity(x: Any, y: Any, axis: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between x and y along an axis.
+    """Return the cosine of the angle between x and y along an axis.
 
     >>> import wengert as wg
     >>> wg.nn.functional.cosine_similarity(wg.tensor([[1.0, 0.0]]), wg.tensor([[1.0, 1.0]]))

@@ -53,14 +53,14 @@ def _infer_sum(x: Any, kernel: Shape, stride: Shape, padding: Pads) -> Spec:
 def _offsets(
     size: Shape, out: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape
 ) -> Iterator[tuple[int, tuple[Any, ...], tuple[Any, ...]]]:
-    """Every kernel offset: its number, the input elements seen through it, the windows that see them."""
+    """Yield every kernel offset: its number, the input elements seen through it, the windows that see them."""
     for number, offset in enumerate(np.ndindex(*kernel)):
         at, windows = overlap(size, out, offset, stride, padding, dilation)
         yield number, (..., *at), (..., *windows)
 
 
 def _lowest(dtype: DType) -> Any:
-    """The value that every other of the dtype replaces in a maximum."""
+    """Return the value that every other of the dtype replaces in a maximum."""
     if dtype.kind == "b":
         return False
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
@@ -105,7 +105,7 @@ def _argmax_pool(x: Array, *, kernel: Shape, stride: Shape, padding: Pads, dilat
 
 
 def _where(mask: Array, values: Array) -> Array:
-    """The values where the mask holds, else zeros: by their bits, so that neither NaN nor a branch comes in."""
+    """Return the values where the mask holds, else zeros: by their bits, so that neither NaN nor a branch comes in."""
     if values.itemsize > 8:
         return np.where(mask, values, values.dtype.type(0))
     bits = mask.astype(f"i{values.itemsize}")
@@ -115,7 +115,7 @@ def _where(mask: Array, values: Array) -> Array:
 
 
 def _number_dtype(kernel: Shape) -> DType:
-    """The narrowest dtype for the numbers of a window's elements, and for how many there are."""
+    """Return the narrowest dtype for the numbers of a window's elements, and for how many there are."""
     return np.min_scalar_type(prod(kernel))
 
 
@@ -150,7 +150,7 @@ def _infer_scatter(
 
 
 def _spread(y: Any, size: Shape, kernel: Shape) -> Spec:
-    """What a window's values are spread over."""
+    """Return the spec of the input that windows' values are spread over."""
     check_geometry("pooling", len(kernel), size)
     return spec_of(y.shape[: len(y.shape) - len(kernel)] + size, y.dtype)
 
@@ -394,7 +394,7 @@ def _input(name: str, x: Any, ndim: int) -> Tensor:
 def _windows(
     name: str, x: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, ndim: int
 ) -> dict[str, Any]:
-    """The attributes of a pooling op. Raises ShapeError, DTypeError for what is no pooling window."""
+    """Return the attributes of a pooling op. Raises ShapeError, DTypeError for what is no pooling window."""
     kernel = int_tuple(kernel_size, ndim, "kernel_size", 1)
     strides = kernel if stride is None else int_tuple(stride, ndim, "stride", 1)
     pads, dilations = int_tuple(padding, ndim, "padding", 0), int_tuple(dilation, ndim, "dilation", 1)
@@ -443,7 +443,7 @@ def _avg(
 
 
 def _counts(size: Shape, out: Shape, kernel: Shape, stride: Shape, padding: Pads, padded: bool) -> Array:
-    """How many elements each window's mean is over: those of the input, and of its `padding` if `padded`.
+    """Return the number of elements in each window's mean: those of the input, and of its `padding` if `padded`.
 
     What rounding the number of windows up adds at the end counts in neither case.
     """
@@ -464,7 +464,7 @@ def max_pool1d(
     dilation: Size = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The maximum of windows along the last dimension of (N, C, L) or (C, L): see :func:`max_pool2d`.
+    """Return the maximum of windows along the last dimension of (N, C, L) or (C, L): see :func:`max_pool2d`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.max_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
@@ -482,7 +482,7 @@ def max_pool2d(
     dilation: Size = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The maximum of windows over the last two dimensions.
+    """Return the maximum of windows over the last two dimensions.
 
     Parameters
     ----------
@@ -512,7 +512,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of windows along the last dimension of (N, C, L) or (C, L): see :func:`avg_pool2d`.
+    """Return the mean of windows along the last dimension of (N, C, L) or (C, L): see :func:`avg_pool2d`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.avg_pool1d(wg.tensor([[1.0, 3.0, 2.0, 0.0]]), 2)
@@ -530,7 +530,7 @@ def avg_pool2d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """The mean of windows over the last two dimensions.
+    """Return the mean of windows over the last two dimensions.
 
     Parameters
     ----------
@@ -549,7 +549,7 @@ def avg_pool2d(
 
 @public(home="nn.functional")
 def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) -> Tensor:
-    """The mean of as many windows as make a result of `output_size`.
+    """Return the mean of as many windows as make a result of `output_size`.
 
     Parameters
     ----------
@@ -578,7 +578,7 @@ def adaptive_avg_pool2d(x: Any, output_size: int | Sequence[int | None] | None) 
 
 
 def _averaging(size: int, out: int) -> Array:
-    """(out, size) rows that each average one adaptive window."""
+    """Return (out, size) rows that each average one adaptive window."""
     matrix = np.zeros((out, size))
     for i in range(out):
         start, end = i * size // out, -(-(i + 1) * size // out)

@@ -1,4 +1,4 @@
-"""Windows that slide over the trailing dimensions: what convolution and pooling share.
+"""Sliding windows over the trailing dimensions, for convolution and pooling.
 
 A window is given by kernel size, stride, padding (a low and a high for each dimension; a negative one
 crops) and dilation. Arrays of images are (N, C, *S).
@@ -27,7 +27,7 @@ GATHER_BYTES = 4 << 20
 
 
 def int_tuple(value: int | Sequence[int], ndim: int, name: str, least: int) -> Shape:
-    """An int for all dimensions, or one for each. Raises DTypeError, ShapeError."""
+    """Return an int for each dimension, from one for all or a sequence. Raises DTypeError, ShapeError."""
     entries: tuple[Any, ...] = tuple(value) if isinstance(value, (tuple, list)) else (value,) * ndim
     if any(isinstance(v, bool) or not isinstance(v, (int, np.integer)) for v in entries):
         fail(DTypeError, f"{name} must be an int or {ndim} ints, not {value!r}")
@@ -47,7 +47,7 @@ def check_geometry(name: str, ndim: int, *lists: Sequence[Any]) -> None:
 
 
 def output_size(size: Shape, kernel: Shape, stride: Shape, padding: Pads, dilation: Shape) -> Shape:
-    """How many windows fit along each dimension (0 or less where none does)."""
+    """Return the number of windows that fit along each dimension (0 or less where none does)."""
     return tuple(
         (n + low + high - d * (k - 1) - 1) // s + 1
         for n, k, s, (low, high), d in zip(size, kernel, stride, padding, dilation)
@@ -71,7 +71,7 @@ def check_windows(name: str, size: Shape, kernel: Shape, out: Shape, padding: Pa
 def overlap(
     size: Shape, out: Shape, offset: Shape, stride: Shape, padding: Pads, dilation: Shape
 ) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """For one kernel offset: the input elements that windows see through it, and those windows."""
+    """Return, for one kernel offset, the input elements that windows see through it, and those windows."""
     at, windows = [], []
     for n, m, k, s, (low, _), d in zip(size, out, offset, stride, padding, dilation):
         shift = k * d - low
@@ -88,17 +88,17 @@ def overlap(
 
 
 def working_dtype(dtype: DType) -> DType:
-    """Half precision is accumulated in float32, rounded once at the end."""
+    """Return the dtype to accumulate in: float32 for half precision, which is rounded once at the end."""
     return float32 if dtype.itemsize == 2 and category(dtype) == 2 else dtype
 
 
 def flat_batch(x: Array, ndim: int) -> Array:
-    """`x` with its batch axes joined into one."""
+    """Return `x` with its batch axes joined into one."""
     return x.reshape(prod(x.shape[: -ndim - 1]), *x.shape[-ndim - 1 :])
 
 
 def padded(x: Array, padding: Pads, channels_last: bool) -> Array:
-    """(N, C, *S) zero-padded (or cropped) in the layout asked for."""
+    """Return (N, C, *S) zero-padded (or cropped) in the layout asked for."""
     n = len(padding)
     if channels_last:
         x = x.transpose(0, *range(2, n + 2), 1)
@@ -118,7 +118,7 @@ def padded(x: Array, padding: Pads, channels_last: bool) -> Array:
 
 
 def windows(x: Array, kernel: Shape, out: Shape, stride: Shape, dilation: Shape, channels_last: bool) -> Array:
-    """A view of padded `x`: (N, *out, *K, C), or channels-first (N, C, *K, *out)."""
+    """Return a view of padded `x`: (N, *out, *K, C), or channels-first (N, C, *K, *out)."""
     n = len(kernel)
     steps = x.strides[1 : n + 1] if channels_last else x.strides[2:]
     over_out = tuple(b * s for b, s in zip(steps, stride))
@@ -133,7 +133,7 @@ def windows(x: Array, kernel: Shape, out: Shape, stride: Shape, dilation: Shape,
 
 
 def gathered(view: Array) -> Iterator[tuple[slice, Array]]:
-    """Contiguous copies of `view`, a few images at a time, in one buffer that is used again."""
+    """Yield contiguous copies of `view`, a few images at a time, in one buffer that is used again."""
     count = view.shape[0]
     if view.size == 0:
         return
@@ -149,13 +149,13 @@ def gathered(view: Array) -> Iterator[tuple[slice, Array]]:
 
 
 def at_offset(view: Array, k: Shape) -> Array:
-    """The (N, *out, C) slice of channels-last windows at kernel offset `k`."""
+    """Return the (N, *out, C) slice of channels-last windows at kernel offset `k`."""
     part: Array = view[(slice(None),) * (1 + len(k)) + k]
     return part
 
 
 def split_groups(view: Array, groups: int) -> Array:
-    """(N, *out, *K, C) as (N, *out, groups, *K, C / groups)."""
+    """Return (N, *out, *K, C) as (N, *out, groups, *K, C / groups)."""
     n = (view.ndim - 2) // 2
     if groups == 1:
         return np.expand_dims(view, 1 + n)

@@ -69,7 +69,7 @@ multiply = elementwise(
 
 
 def _inverse(y: Any) -> Any:
-    """1 / y; a Python number stays one, so that it stays weakly typed."""
+    """Return 1 / y; a Python number stays one, so that it stays weakly typed."""
     if type(y) not in SCALARS:
         return reciprocal(y)
     if y == 0:
@@ -145,7 +145,7 @@ def _pow(x: Any, y: Any) -> Any:
 
 
 def _pow_in_base(x: Any, y: Any) -> Any:
-    """y x**(y-1), and 0 where y is 0: x**0 is constant, also at x = 0."""
+    """Return y x**(y-1), and 0 where y is 0: x**0 is constant, also at x = 0."""
     if type(y) not in SCALARS:
         return where_op(y == 0, 0.0, y * x ** (y - 1.0))
     if y == 0:
@@ -154,7 +154,7 @@ def _pow_in_base(x: Any, y: Any) -> Any:
 
 
 def _pow_in_exponent(x: Any, y: Any, out: Any) -> Any:
-    """x**y log(x), and its limit 0 at x = 0, y >= 0."""
+    """Return x**y log(x), and its limit 0 at x = 0, y >= 0."""
     zero = x == 0
     if y.dtype.kind != "c":
         zero = zero & (y >= 0)
@@ -293,7 +293,7 @@ log10 = elementwise(
 
 
 def _share(x: Any, y: Any) -> Any:
-    """exp(x) / (exp(x) + exp(y)); equal infinities share like any equal numbers."""
+    """Return exp(x) / (exp(x) + exp(y)); equal infinities share like any equal numbers."""
     return sigmoid(where_op((x == y) & (x - y != 0.0), 0.0, x - y))
 
 
@@ -364,7 +364,7 @@ tan = elementwise(
 
 
 def _asin_partial(x: Any) -> Any:
-    """1 / sqrt(1 - x*x), factored: accurate near the ends, and on the right branch in the complex plane."""
+    """Return 1 / sqrt(1 - x*x), factored: accurate near the ends, and on the right branch in the complex plane."""
     return reciprocal(sqrt(1.0 - x) * sqrt(1.0 + x))
 
 
@@ -401,7 +401,7 @@ atan = elementwise(
 
 
 def _over_square(x: Any, y: Any) -> Any:
-    """x / (x*x + y*y) without overflow on the way."""
+    """Return x / (x*x + y*y) without overflow on the way."""
     radius = hypot(x, y)
     return x / radius / radius
 

@@ -9,19 +9,19 @@ import numpy as np
 
 
 def careful(plain: Callable[[Any], Any], of_complex: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`plain`, and `of_complex` for complex numbers."""
+    """Return a forward that is `of_complex` for complex numbers and `plain` for others."""
     return lambda x: of_complex(x) if x.dtype.kind == "c" else plain(x)
 
 
 def complex_expm1(x: Any) -> Any:
-    """NumPy multiplies exp(a) and sin(b), and so loses infinities; nothing cancels where the result is not finite."""
+    """Return exp(x) - 1 with its infinities, which NumPy's product of exp(a) and sin(b) loses."""
     out = np.expm1(x)
     finite = np.isfinite(x) & np.isfinite(out)
     return out if finite.all() else np.where(finite, out, np.exp(x) - out.dtype.type(1))
 
 
 def complex_log1p(x: Any) -> Any:
-    """NumPy takes log |1 + x|, which has no digits left near 0: |1 + x|**2 - 1 = a (2 + a) + b**2 has them all."""
+    """Return log(1 + x) with its digits near 0, where NumPy has none: |1 + x|**2 - 1 = a (2 + a) + b**2."""
     a, b = x.real, x.imag
     near = np.hypot(a, b) < 0.5
     out = np.asarray(np.log1p(x))
@@ -30,7 +30,7 @@ def complex_log1p(x: Any) -> Any:
 
 
 def complex_sign(x: Any) -> Any:
-    """A NaN in one part is a NaN in both: NumPy keeps the other part where it is infinite."""
+    """Return the sign, NaN in both parts for a NaN in one: NumPy keeps the other part where it is infinite."""
     out = np.sign(x)
     unknown = np.isnan(x)
     return np.where(unknown, out.dtype.type(complex(np.nan, np.nan)), out) if unknown.any() else out

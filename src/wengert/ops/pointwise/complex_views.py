@@ -79,7 +79,7 @@ view_as_complex_op = linear(
 
 @public
 def view_as_real(x: Any) -> Tensor:
-    """Complex numbers as pairs of real ones, real and imaginary part along a new last axis. Raises DTypeError.
+    """Return complex numbers as pairs of real ones, real and imaginary part along a new last axis. Raises DTypeError.
 
     >>> import wengert as wg
     >>> wg.view_as_real(wg.tensor([1.0 + 2.0j]))
@@ -93,7 +93,7 @@ def view_as_real(x: Any) -> Tensor:
 
 @public
 def view_as_complex(x: Any) -> Tensor:
-    """Pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError.
+    """Return pairs of real numbers along the last axis as complex ones. Raises DTypeError, ShapeError.
 
     >>> import wengert as wg
     >>> wg.view_as_complex(wg.tensor([1.0, 2.0]))

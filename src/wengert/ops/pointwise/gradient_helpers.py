@@ -31,7 +31,7 @@ def _tensor(x: Any, what: str) -> Tensor:
 
 
 def _as_array(x: Any, like: Any) -> Any:
-    """`x` itself, or for a number an array of it."""
+    """Return `x` itself, or for a number an array of it."""
     return np.full_like(like, x) if type(x) in SCALARS else x
 
 
@@ -50,7 +50,7 @@ _scaled = elementwise(
 
 @public
 def scale_gradient(x: Any, scale: Any) -> Tensor:
-    """`x`, with its derivative multiplied by `scale` in every mode.
+    """Return `x`, with its derivative multiplied by `scale` in every mode.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def scale_gradient(x: Any, scale: Any) -> Tensor:
 
 @public
 def reverse_gradient(x: Any, scale: float = 1.0) -> Tensor:
-    """`x`, with its derivative multiplied by `-scale`: gradient reversal.
+    """Return `x`, with its derivative multiplied by `-scale`: gradient reversal.
 
     What comes after learns to do its task; what comes before learns to make it fail. Tangents are
     reversed too, so that both modes compute the same linear map; where a sensitivity is wanted and
@@ -171,7 +171,7 @@ _clipped_norm = op(
 
 @public
 def clip_gradient(x: Any, low: float | None = None, high: float | None = None, *, norm: float | None = None) -> Tensor:
-    """`x`, with the cotangents that come back to it clipped.
+    """Return `x`, with the cotangents that come back to it clipped.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ _named = op(
 
 @public
 def checkpoint_name(x: Any, name: str) -> Tensor:
-    """`x`, under a name by which a policy of :func:`wengert.checkpoint` can keep it.
+    """Return `x`, under a name by which a policy of :func:`wengert.checkpoint` can keep it.
 
     Raises DTypeError.
 
@@ -287,7 +287,7 @@ def _one_through(hard: Any, soft: Any) -> Tensor:
 
 @public
 def straight_through(hard: Any, soft: Any = None) -> Any:
-    """The value of `hard` with the derivative of `soft`: the straight-through estimator.
+    """Return the value of `hard` with the derivative of `soft`: the straight-through estimator.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from ..structure.shapes import casted
 
 
 def _compared(rng: Any) -> Any:
-    """Pairs that are equal in some places."""
+    """Yield pairs that are equal in some places."""
     for call in apart(order=0)(rng):
         x, y = call.args
         yield type(call)((x, np.asarray(np.where(rng.random(x.shape) < 0.5, x, y))), order=0)
@@ -218,7 +218,7 @@ METHODS["bitwise_not"] = bitwise_invert.front
 
 
 def _shift(ufunc: Callable[[Any, Any], Any], name: str) -> Callable[[Any, Any], Any]:
-    """NumPy makes int8 of shifted booleans, which the standard leaves out and nobody means."""
+    """Return a shift that refuses booleans: NumPy makes int8 of them, which the standard leaves out."""
 
     def forward(x: Any, y: Any) -> Any:
         if (x if hasattr(x, "dtype") else y).dtype.kind == "b":
@@ -324,7 +324,7 @@ signbit = elementwise(
 
 @public(method=True)
 def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close.
+    """Return whether |x - y| <= atol + rtol |y|, element by element; equal infinities are close.
 
     >>> import wengert as wg
     >>> wg.isclose(wg.tensor([1.0, 2.0]), wg.tensor([1.000001, 2.1]))
@@ -340,7 +340,7 @@ def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 @public(method=True)
 def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether all elements are close (:func:`isclose`), as a Python bool.
+    """Return whether all elements are close (:func:`isclose`), as a Python bool.
 
     >>> import wengert as wg
     >>> wg.allclose(wg.tensor([0.1 + 0.2]), wg.tensor([0.3]))

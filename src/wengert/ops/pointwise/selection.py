@@ -1,4 +1,4 @@
-"""Elementwise ops that choose, bound and round: piecewise functions with their subgradients."""
+"""Elementwise ops that select, clip and round: piecewise functions with their subgradients."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ where_op.infer = _infer_where
 
 @public
 def where(condition: Any, x: Any, y: Any) -> Tensor:
-    """The elements of `x` where `condition` holds and of `y` elsewhere.
+    """Return the elements of `x` where `condition` holds and of `y` elsewhere.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
 
 
 def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
-    """`where` of a comparison's result between tensors of one spec, or a tensor and a number."""
+    """Return `where` of a comparison's result between tensors of one spec, or a tensor and a number."""
     try:
         spec = x._spec
         if condition._spec is not spec.boolean:
@@ -153,7 +153,7 @@ def _where_alike(condition: Any, x: Any, y: Any) -> Tensor | None:
 
 
 def _of_one_dtype(x: Any, y: Any) -> bool:
-    """Whether neither operand has to be converted, for the two commonest pairs."""
+    """Return whether neither operand has to be converted, for the two commonest pairs."""
     try:
         spec = x._spec
         return spec.real_inexact if type(y) is float else y._spec.dtype is spec.dtype
@@ -166,7 +166,7 @@ where_op.front = where
 
 @public(name="where", method=True, function=False)
 def _where_method(self: Tensor, condition: Any, y: Any) -> Tensor:
-    """`wg.where(condition, self, y)`."""
+    """Return `wg.where(condition, self, y)`."""
     return where(condition, self, y)
 
 
@@ -176,7 +176,7 @@ def _where_method(self: Tensor, condition: Any, y: Any) -> Tensor:
 
 
 def _shares(x: Any, y: Any, out_dtype: DType) -> Any:
-    """1, and a half each where two arguments tie."""
+    """Return 1, and a half each where two arguments tie."""
     return 1.0 - 0.5 * TABLE["cast"](x == y, dtype=out_dtype)
 
 
@@ -241,7 +241,7 @@ clip_op = elementwise(
 
 @public(method=True)
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
-    """`x`, but at least `min` and at most `max` (`max` wins where they cross).
+    """Return `x`, but at least `min` and at most `max` (`max` wins where they cross).
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ METHODS["clamp"] = clip
 
 
 def _rounding(ufunc: Any) -> Any:
-    """Integers are whole already, and NumPy would make floats of some."""
+    """Return a rounding forward that leaves integers as they are: NumPy would make floats of some."""
     return lambda x: x if x.dtype.kind in "iu" else ufunc(x)
 
 
@@ -357,7 +357,7 @@ remainder = elementwise(
 
 
 def _sign_vjp(ct: Any, x: Any) -> Any:
-    """The part of the cotangent across the direction of x, over |x|; nothing for real numbers."""
+    """Return the part of the cotangent across the direction of x, over |x|; nothing for real numbers."""
     if x.dtype.kind != "c":
         return where_op(NOWHERE, ct, 0.0)
     direction = sign(x)

@@ -1,4 +1,4 @@
-"""x log(y) and x log(1 + y) as one op each: 0 where x is, with the right derivative there."""
+"""The functions x log(y) and x log(1 + y) as one op each: 0 where x is, with the right derivative there."""
 
 from __future__ import annotations
 

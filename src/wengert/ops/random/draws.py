@@ -1,4 +1,4 @@
-"""Where an op that draws random numbers takes its key and position from: attributes, or inputs.
+"""The two forms of an op that draws random numbers: key and position as attributes, or as inputs.
 
 Every op that draws has two forms. `random_uniform(; key, counter, shape, dtype)` names both as
 attributes: a graph in which it stands gives the same numbers at every run.
@@ -31,7 +31,7 @@ _KEY_SPEC = spec_of((2,), uint64)
 
 
 def key_words(key: Array) -> Key:
-    """A key's array as the two numbers that the cipher takes."""
+    """Return a key's array as the two numbers that the cipher takes."""
     low, high = key.tolist()
     return low, high
 
@@ -92,7 +92,7 @@ def check_position(name: str, key: Any, counter: Any) -> None:
 
 
 def takes_position(drawing: Op) -> bool:
-    """Whether an op draws from the key and the position that its last two inputs are."""
+    """Return whether an op draws from the key and the position that its last two inputs are."""
     return "counter" in drawing.params
 
 
@@ -105,7 +105,7 @@ def draw_with(drawing: Op, args: Sequence[Any], position: Position, attrs: Mappi
 
 
 def draw_of(drawing: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> tuple[Op, list[Any], Any, dict[str, Any]]:
-    """A call of either form as `draw_with` takes it: the op, its arguments, key and position, its attributes."""
+    """Return a call of either form as `draw_with` takes it: the op, its arguments, key and position, its attributes."""
     named = dict(attrs)
     if "counter" in drawing.attr_names:
         return drawing, list(args), (named.pop("key"), named.pop("counter")), named
@@ -114,12 +114,12 @@ def draw_of(drawing: Op, args: Sequence[Any], attrs: Mapping[str, Any]) -> tuple
 
 
 def as_key(key: Key | Tensor) -> Tensor:
-    """A key as a tensor."""
+    """Return a key as a tensor."""
     return key if isinstance(key, Tensor) else wrap(np.array(key, np.uint64))
 
 
 def as_counter(counter: int | Tensor) -> Tensor:
-    """A position as a tensor."""
+    """Return a position as a tensor."""
     return counter if isinstance(counter, Tensor) else wrap(np.array(counter, np.uint64))
 
 
@@ -154,7 +154,7 @@ random_key = op(
 
 
 def derived_key(key: Key | Tensor, position: int | Tensor, domain: int) -> Key | Tensor:
-    """The key that belongs to a key and an integer."""
+    """Return the key that belongs to a key and an integer."""
     if isinstance(key, Tensor) or isinstance(position, Tensor):
         if not isinstance(position, Tensor):
             position = wrap(np.array(position, np.int64 if position < 0 else np.uint64))

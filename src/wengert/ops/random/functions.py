@@ -229,7 +229,7 @@ for _drawing in (
 
 
 def _shape_of(shape: tuple[Any, ...]) -> Shape:
-    """The shape given as `f(2, 3)` or as `f((2, 3))`."""
+    """Return the shape given as `f(2, 3)` or as `f((2, 3))`."""
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         return normalize_shape(shape[0])
     return normalize_shape(shape)
@@ -243,7 +243,7 @@ def _floating(dtype: Any, name: str) -> DType:
 
 
 def _words(count: int, dtype: DType) -> int:
-    """64-bit words for `count` numbers of the dtype (pairs drawn whole)."""
+    """Return the number of 64-bit words that `count` numbers of the dtype take (pairs are drawn whole)."""
     count += count % 2
     return count if dtype.itemsize == 8 else count // 2
 
@@ -261,7 +261,7 @@ def _leaf(x: Tensor, requires_grad: bool) -> Tensor:
 @public
 @keyed
 def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Uniform random numbers in [0, 1).
+    """Return uniform random numbers in [0, 1).
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def rand(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator:
 @public
 @keyed
 def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Standard normal random numbers; parameters as in :func:`rand`.
+    """Return standard normal random numbers; parameters as in :func:`rand`.
 
     >>> import wengert as wg
     >>> wg.randn(4, dtype=wg.float64).dtype
@@ -296,7 +296,7 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
 @public(home="random")
 @keyed
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
+    """Return uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
     dtype = x.dtype if dtype is None and not x.is_weak else dtype
     return rand(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
@@ -305,7 +305,7 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
 @public(home="random")
 @keyed
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
+    """Return standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
     x = asarray(x)
     dtype = x.dtype if dtype is None and not x.is_weak else dtype
     return randn(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
@@ -314,7 +314,7 @@ def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator
 @public
 @keyed
 def randint(*args: Any, dtype: Any = None, generator: Generator | None = None, **named: Any) -> Tensor:
-    """Random integers: `randint(high, shape)` from 0, `randint(low, high, shape)` from `low`; `high` is left out.
+    """Return random integers: `randint(high, shape)` from 0, `randint(low, high, shape)` from `low`; below `high`.
 
     Parameters
     ----------
@@ -369,7 +369,7 @@ def _randint_arguments(args: tuple[Any, ...], named: dict[str, Any]) -> tuple[in
 @public(home="random")
 @keyed
 def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> Tensor:
-    """The integers from 0 to n - 1 in random order, int64 or the dtype given.
+    """Return the integers from 0 to n - 1 in random order, int64 or the dtype given.
 
     Raises ShapeError, DTypeError.
 
@@ -387,7 +387,7 @@ def randperm(n: int, dtype: Any = None, generator: Generator | None = None) -> T
 def uniform(
     shape: Any = (), low: Any = 0.0, high: Any = 1.0, *, dtype: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Uniform random numbers from `low` up to `high` (numbers, or tensors that broadcast).
+    """Return uniform random numbers from `low` up to `high` (numbers, or tensors that broadcast).
 
     Differentiable in the bounds: the result is low + (high - low) u. Raises ShapeError, DTypeError.
 
@@ -406,7 +406,7 @@ def uniform(
 def normal(
     shape: Any = (), mean: Any = 0.0, std: Any = 1.0, *, dtype: Any = None, generator: Generator | None = None
 ) -> Tensor:
-    """Normal random numbers of the given mean and standard deviation (numbers, or tensors that broadcast).
+    """Return normal random numbers of the given mean and standard deviation (numbers, or tensors that broadcast).
 
     Differentiable in both: the result is mean + std z. Raises ShapeError, DTypeError.
 
@@ -421,14 +421,14 @@ def normal(
 
 
 def _dtype_beside(dtype: Any, *parameters: Any) -> Any:
-    """The dtype asked for, else that of floating tensors among the parameters."""
+    """Return the dtype asked for, else that of floating tensors among the parameters."""
     if dtype is None:
         return next((p.dtype for p in parameters if isinstance(p, Tensor) and category(p.dtype) == 2), None)
     return dtype
 
 
 def _shifted(x: Tensor, shift: Any, scale: Any) -> Tensor:
-    """shift + scale * x, recorded at the user's line; a 0 or 1 given as a number costs nothing."""
+    """Return shift + scale * x, recorded at the user's line; a 0 or 1 given as a number costs nothing."""
     if isinstance(scale, Tensor) or scale != 1:
         x = elementwise_general(TABLE["multiply"], (x, scale))
     if isinstance(shift, Tensor) or shift != 0:
@@ -443,7 +443,7 @@ def _check_std(std: Any) -> None:
 
 @keyed
 def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Booleans that are True with probability `p`.
+    """Return booleans that are True with probability `p`.
 
     Parameters
     ----------
@@ -484,7 +484,7 @@ def bernoulli(p: Any, shape: Any = None, *, generator: Generator | None = None) 
 
 @keyed
 def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Generator | None = None) -> Tensor:
-    """Class numbers (int64) drawn with probabilities softmax(logits) along `axis`.
+    """Return class numbers (int64) drawn with probabilities softmax(logits) along `axis`.
 
     Parameters
     ----------
@@ -522,7 +522,7 @@ def categorical(logits: Any, shape: Any = (), axis: int = -1, *, generator: Gene
 def multinomial(
     probs: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
-    """Class numbers drawn by weight, as PyTorch has it.
+    """Return class numbers drawn by weight, as in PyTorch.
 
     Parameters
     ----------
@@ -554,7 +554,7 @@ def multinomial(
 
 @keyed
 def permutation(x: Any, axis: int = 0, *, generator: Generator | None = None) -> Tensor:
-    """The integers below `x` in random order, or a tensor `x` with its slices along `axis` in random order.
+    """Return the integers below `x` in random order, or a tensor `x` with its slices along `axis` in random order.
 
     >>> import wengert as wg
     >>> sorted(wg.random.permutation(wg.tensor([3, 1, 2])).tolist())
@@ -572,7 +572,7 @@ def permutation(x: Any, axis: int = 0, *, generator: Generator | None = None) ->
 @public(name="bernoulli", home="torch")
 @keyed
 def _bernoulli_like(p: Any, generator: Generator | None = None) -> Tensor:
-    """0 and 1, in the dtype and shape of the probabilities `p`, 1 with that probability.
+    """Return 0 and 1, in the dtype and shape of the probabilities `p`, 1 with that probability.
 
     :func:`wengert.random.bernoulli` gives booleans, of any shape. Raises DTypeError.
 
@@ -591,20 +591,20 @@ def _bernoulli_like(p: Any, generator: Generator | None = None) -> Tensor:
 
 @public(method=True, function=False)
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Give the tensor normal random numbers, outside any graph. Returns it. Raises ShapeError, DTypeError."""
+    """Give the tensor normal random numbers, outside any graph, and return it. Raises ShapeError, DTypeError."""
     filled: Tensor = x.assign_(normal(x.shape, mean, std, dtype=x.dtype, generator=generator).detach())
     return filled
 
 
 @public(method=True, function=False)
 def uniform_(x: Tensor, a: float = 0.0, b: float = 1.0, *, generator: Generator | None = None) -> Tensor:
-    """Give the tensor uniform random numbers from `a` to `b`, outside any graph. Returns it. Raises DTypeError."""
+    """Give the tensor uniform random numbers from `a` to `b`, outside any graph, and return it. Raises DTypeError."""
     filled: Tensor = x.assign_(uniform(x.shape, a, b, dtype=x.dtype, generator=generator).detach())
     return filled
 
 
 @public(method=True, function=False)
 def bernoulli_(x: Tensor, p: Any = 0.5, *, generator: Generator | None = None) -> Tensor:
-    """Give the tensor 0 and 1, the 1 with probability `p`, outside any graph. Returns it. Raises ShapeError."""
+    """Give the tensor 0 and 1, the 1 with probability `p`, outside any graph, and return it. Raises ShapeError."""
     filled: Tensor = x.assign_(bernoulli(p, x.shape, generator=generator))
     return filled

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class _Traced:
-    """Where a generator stands in a trace: a key, and a position that is so many blocks past a tensor's.
+    """A generator's position in a trace: a key, and a position that is so many blocks past a tensor's.
 
     Only the thread that traces sees it: others go on drawing numbers.
     """
@@ -62,7 +62,7 @@ class _Traced:
 
     @property
     def now(self) -> Tensor:
-        """Key and position as one tensor: the one that it began with where nothing was drawn."""
+        """The key and position as one tensor: the one that it began with where nothing was drawn."""
         if self.state is None:
             self.state = TABLE["concat"].front(self.key, self.position.reshape(1), axis=-1)
         return self.state
@@ -106,7 +106,7 @@ class Generator:
         return self._at["low"], self._at["high"]
 
     def _alone(self, do: Callable[[], T]) -> T:
-        """What `do` returns, which reads and writes the state: no compiled function is at work with it meanwhile."""
+        """Return `do()`, which reads and writes the state while no compiled function is at work with it."""
         if is_held_here(self._turn):
             fail(
                 GraphError,
@@ -136,20 +136,20 @@ class Generator:
         return self
 
     def seed(self) -> int:
-        """Seed it from the operating system's entropy. Returns the seed."""
+        """Seed the generator from the operating system's entropy. Returns the seed."""
         self._not_in_a_trace("seed()")
         seed = int.from_bytes(os.urandom(8))
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
-        """The seed that it was last given; for one made by `split`, its key."""
+        """Return the last seed that was given; for a generator made by `split`, its key."""
         key, seed = self._given
         low, high = self._key
         return seed if key == (low, high) else low | high << 64
 
     def draw(self, words: int) -> Position:
-        """Reserve that many words of 64 bits: the key and the block that they begin at."""
+        """Reserve `count` words of 64 bits: return the key and the block that they begin at."""
         blocks = -(-words // BLOCK)
         if traced := self._in_trace():
             return traced.draw(blocks)
@@ -172,19 +172,19 @@ class Generator:
         return self._key, counter
 
     def mark(self) -> object:
-        """What stands for its present place: equal to another mark where nothing was drawn between."""
+        """Return a mark of the present position: equal to another mark where nothing was drawn between."""
         if traced := self._in_trace():
             return id(traced.key), id(traced.counter), traced.offset
         return self._key, self._at["counter"], self._children
 
     @property
     def _children(self) -> int:
-        """How many were split off since it has its key."""
+        """The number of generators that were split off under the present key."""
         key, count = self._split
         return count if key == self._key else 0
 
     def _in_trace(self) -> _Traced | None:
-        """What it is for the thread that asks, where that one is tracing a function that it is a cell of."""
+        """Return the traced position for the calling thread, where it is tracing a function with this cell."""
         traced = self._traced
         return traced if traced is not None and traced.thread == threading.get_ident() else None
 
@@ -202,7 +202,7 @@ class Generator:
     __jit_static__: None = None
 
     def split(self, count: int = 2) -> tuple[Generator, ...]:
-        """`count` generators, independent of this one, of each other and of any split before.
+        """Return `count` generators, independent of this one, of each other and of any split before.
 
         Child i of a generator has for its key the first two words of the cipher of the counter
         (i, 0, 0, 1), which no draw uses. Splitting leaves the numbers that this one draws alone.
@@ -224,11 +224,11 @@ class Generator:
         return tuple(children)
 
     def fork(self) -> Generator:
-        """One independent generator: `split(1)[0]`."""
+        """Return one independent generator: `split(1)[0]`."""
         return self.split(1)[0]
 
     def get_state(self) -> Tensor:
-        """Key, position and number of splits as a uint64 tensor of 4, for :meth:`set_state`."""
+        """Return key, position and number of splits as a uint64 tensor of 4, for :meth:`set_state`."""
         at = self._at.copy()  # at once
         state = [*at.values(), self._children]
         if traced := self._in_trace():
@@ -237,7 +237,7 @@ class Generator:
         return asarray(np.array(state, np.uint64), copy=False)
 
     def set_state(self, state: Any) -> Generator:
-        """Go back to what :meth:`get_state` gave. Returns the generator. Raises ShapeError, DTypeError."""
+        """Restore the state that :meth:`get_state` gave. Returns the generator. Raises ShapeError, DTypeError."""
         state = asarray(state)
         if state.shape != (4,) or state.dtype != uint64:
             fail(
@@ -261,7 +261,7 @@ class Generator:
 
 
 class _StateCell(Cell):
-    """A generator's key and position, uint64 of 3."""
+    """A cell of a generator's key and position, uint64 of 3."""
 
     __slots__ = ("generator",)
 
@@ -311,7 +311,7 @@ default_generator = Generator()
 
 
 def draw(generator: Generator | RandomKey | None, words: int) -> Position:
-    """Reserve that many 64-bit words of a generator (None: the default one): key and position."""
+    """Reserve 64-bit words of a generator (None: the default one): return key and position."""
     if generator is None:
         generator = default_generator
     elif isinstance(generator, RandomKey):
@@ -348,17 +348,17 @@ def seed() -> int:
 
 @public(home="random")
 def initial_seed() -> int:
-    """The default generator's seed."""
+    """Return the default generator's seed."""
     return default_generator.initial_seed()
 
 
 @public(home="random")
 def get_rng_state() -> Tensor:
-    """The default generator's state, for :func:`set_rng_state`."""
+    """Return the default generator's state, for :func:`set_rng_state`."""
     return default_generator.get_state()
 
 
 @public(home="random")
 def set_rng_state(state: Any) -> None:
-    """Set the default generator to what :func:`get_rng_state` gave."""
+    """Set the default generator to the state that :func:`get_rng_state` gave."""
     default_generator.set_state(state)

@@ -57,7 +57,7 @@ class RandomKey:
 
 
 def is_key(x: Any) -> bool:
-    """Whether `x` is a random key: a leaf, for what keeps keys whole."""
+    """Return whether `x` is a random key, which pytrees keep whole as a leaf."""
     return isinstance(x, RandomKey)
 
 
@@ -77,7 +77,7 @@ tree.register(RandomKey, _words, _of_words)
 
 
 def key(seed: int) -> RandomKey:
-    """The key of a seed: any int. It draws what a new `Generator(seed)` draws first.
+    """Return the key of a seed: any int. It draws what a new `Generator(seed)` draws first.
 
     Raises DTypeError.
 
@@ -91,7 +91,7 @@ def key(seed: int) -> RandomKey:
 
 
 def split(key: RandomKey, n: int = 2) -> tuple[RandomKey, ...]:
-    """`n` keys, independent of each other and of the numbers drawn with `key` itself.
+    """Return `n` keys, independent of each other and of the numbers drawn with `key` itself.
 
     Raises DTypeError, ShapeError. Source: Salmon et al. 2011: child i is the cipher of (i, 0, 0, 3).
 
@@ -107,7 +107,7 @@ def split(key: RandomKey, n: int = 2) -> tuple[RandomKey, ...]:
 
 
 def fold_in(key: RandomKey, data: Any) -> RandomKey:
-    """The key that belongs to `key` and an int, such as the number of a step: another for each.
+    """Return the key that belongs to `key` and an int, such as the number of a step: another for each.
 
     In a traced function the int may be a 0-d integer tensor.
 
@@ -141,7 +141,7 @@ def _check(key: Any) -> None:
 
 
 def keyed(fn: Callable[..., R]) -> Callable[..., R]:
-    """A sampler that takes `key=` in place of `generator=`."""
+    """Return a sampler that takes `key=` in place of `generator=`."""
 
     @functools.wraps(fn)
     def sampler(*args: Any, key: RandomKey | None = None, **kwargs: Any) -> R:

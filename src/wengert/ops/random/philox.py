@@ -44,7 +44,7 @@ BLOCK = 4  # words of 64 bits
 
 
 class _Cipher:
-    """NumPy's Philox, made once for a thread: setting its state costs a fraction of making it."""
+    """A Philox generator of NumPy's, made once for a thread: setting its state costs a fraction of making it."""
 
     def __init__(self) -> None:
         self.philox = np.random.Philox(0)
@@ -66,7 +66,7 @@ _thread = threading.local()
 
 
 def words64(key: Key, counter: int, count: int, domain: int = 0) -> Array:
-    """`count` words of 64 bits: the ciphers of (counter, 0, 0, domain), (counter + 1, 0, 0, domain), ..."""
+    """Return `count` words of 64 bits: the ciphers of (counter, 0, 0, domain), (counter + 1, 0, 0, domain), ..."""
     try:
         cipher = _thread.cipher
     except AttributeError:
@@ -77,7 +77,7 @@ def words64(key: Key, counter: int, count: int, domain: int = 0) -> Array:
 
 
 def words32(key: Key, counter: int, count: int) -> Array:
-    """`count` words of 32 bits: the halves of words of 64, low half first."""
+    """Return `count` words of 32 bits: the halves of words of 64, low half first."""
     words = words64(key, counter, (count + 1) // 2)
     return words.astype("<u8", copy=False).view("<u4")[:count]
 
@@ -86,6 +86,7 @@ def words32(key: Key, counter: int, count: int) -> Array:
 
 
 def uniform(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:
+    """Return uniform numbers in [0, 1)."""
     count = prod(shape)
     if dtype == float64:
         words = words64(key, counter, count)
@@ -98,6 +99,7 @@ def uniform(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:
 
 
 def normal(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:
+    """Return standard normal numbers, by Box and Muller's method."""
     count = prod(shape)
     work = float64 if dtype == float64 else float32
     u, v = pairs(key, counter, (count + 1) // 2, work)
@@ -112,7 +114,7 @@ def normal(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:
 
 
 def pairs(key: Key, counter: int, count: int, dtype: DType) -> tuple[Array, Array]:
-    """As many pairs of uniform numbers, the first in (0, 1], the second in [0, 1)."""
+    """Return `count` pairs of uniform numbers, the first in (0, 1], the second in [0, 1)."""
     if dtype == float64:
         words = words64(key, counter, 2 * count).reshape(count, 2) >> np.uint64(11)
         u, v = words[:, 0].astype(float64), words[:, 1] * 2.0**-53
@@ -128,6 +130,7 @@ def pairs(key: Key, counter: int, count: int, dtype: DType) -> tuple[Array, Arra
 
 
 def bernoulli(*, key: Key, counter: int, shape: Shape, p: float) -> Array:
+    """Return booleans that are True with probability `p`."""
     threshold = round(p * 2**32)
     if threshold >= 2**32:
         return np.ones(shape, bool_)
@@ -135,6 +138,7 @@ def bernoulli(*, key: Key, counter: int, shape: Shape, p: float) -> Array:
 
 
 def integers(*, key: Key, counter: int, shape: Shape, dtype: DType, low: int, high: int) -> Array:
+    """Return integers from `low` up to, and not including, `high`."""
     scaled = _multiply_high(words64(key, counter, prod(shape)), high - low)
     # Two's complement: adding modulo 2**64 and reading the bits as signed is exact.
     scaled += np.uint64(low & WORD)
@@ -144,7 +148,7 @@ def integers(*, key: Key, counter: int, shape: Shape, dtype: DType, low: int, hi
 
 
 def _multiply_high(words: Array, factor: int) -> Array:
-    """floor(words * factor / 2**64), by halves; `factor` up to 2**64."""
+    """Return floor(words * factor / 2**64), by halves; `factor` up to 2**64."""
     if factor > WORD:
         return words.copy()
     half, low_bits = np.uint64(32), np.uint64(0xFFFFFFFF)
@@ -165,6 +169,7 @@ def _multiply_high(words: Array, factor: int) -> Array:
 
 
 def permutation(*, key: Key, counter: int, n: int) -> Array:
+    """Return the integers below n in random order."""
     low_bits = np.uint64((1 << max(n - 1, 0).bit_length()) - 1)
     keys = words64(key, counter, n)
     keys &= ~low_bits
@@ -175,24 +180,25 @@ def permutation(*, key: Key, counter: int, n: int) -> Array:
 
 
 def bits(*, key: Key, counter: int, shape: Shape, dtype: DType) -> Array:
+    """Return random bits as unsigned integers of the dtype."""
     words = words64 if dtype.itemsize == 8 else words32
     return words(key, counter, prod(shape)).astype(dtype, copy=False).reshape(shape)
 
 
 def gumbel(key: Key, counter: int, shape: Shape) -> Array:
-    """Gumbel noise, -ln(-ln u), u = (top 53 bits + 1) 2**-53: finite everywhere."""
+    """Return Gumbel noise, -ln(-ln u), u = (top 53 bits + 1) 2**-53: finite everywhere."""
     u = ((words64(key, counter, prod(shape)) >> np.uint64(11)).astype(float64) + 1) * 2.0**-53
     return -np.log(np.maximum(-np.log(u), np.finfo(np.float64).tiny)).reshape(shape)
 
 
 def categorical(logits: Array, *, key: Key, counter: int, shape: Shape) -> Array:
-    """Gumbel's trick: the class with the greatest logit plus Gumbel noise."""
+    """Return classes by Gumbel's trick: the class with the greatest logit plus Gumbel noise."""
     scores = gumbel(key, counter, (*shape, logits.shape[-1])) + logits.astype(float64)
     return np.asarray(scores.argmax(-1), int64)
 
 
 def multinomial(weights: Array, *, key: Key, counter: int, n: int, replacement: bool) -> Array:
-    """Gumbel's trick for each draw; the order of one row of scores is that of drawing one after the other."""
+    """Return classes by Gumbel's trick for each draw; the order of one row's scores is that of draws in turn."""
     with np.errstate(divide="ignore"):
         logits = np.log(weights.astype(float64))
     if replacement:

@@ -40,24 +40,24 @@ Propose = Callable[..., tuple[Array, Array]]
 
 
 def blocks(key: Key, position: int, count: int, attempt: int) -> Array:
-    """The words of `count` elements from `position` on, (count, 4)."""
+    """Return the words of `count` elements from `position` on, (count, 4)."""
     return words64(key, position + (attempt << 128), BLOCK * count).reshape(count, BLOCK)
 
 
 def _open(words: Array) -> Array:
-    """In (0, 1]."""
+    """Return uniform numbers in (0, 1]."""
     out: Array = ((words >> np.uint64(11)).astype(np.float64) + 1.0) * 2.0**-53
     return out
 
 
 def _half_open(words: Array) -> Array:
-    """In [0, 1)."""
+    """Return uniform numbers in [0, 1)."""
     out: Array = (words >> np.uint64(11)) * 2.0**-53
     return out
 
 
 def _rejected(propose: Propose, parameters: tuple[Any, ...], key: Key, counter: int, shape: Shape) -> Any:
-    """`propose(words, attempt, *parameters)` until it accepts, for every element."""
+    """Return `propose(words, attempt, *parameters)`, repeated for every element until it accepts."""
     arrays = [np.asarray(p) for p in parameters]
     dtype, full = arrays[0].dtype, arrays[0].shape
     count = prod(shape)
@@ -174,7 +174,7 @@ random_loggamma: Op = op(
 
 
 def _walk(u: Array, first: Array, ratio: Callable[[Array], Array], last: Any) -> Array:
-    """The least k whose cumulative probability exceeds u, from P(0) and P(k + 1) / P(k)."""
+    """Return the least k whose cumulative probability exceeds u, from P(0) and P(k + 1) / P(k)."""
     k = np.zeros_like(u)
     term, below = first, first.copy()
     while (moving := (u >= below) & (k < last)).any():
@@ -202,7 +202,7 @@ def _propose_poisson(words: Array, attempt: int, rate: Array) -> tuple[Array, Ar
 
 
 def _transformed_poisson(u: Array, v: Array, rate: Array) -> tuple[Array, Array]:
-    """Hörmann's PTRS."""
+    """Return Poisson counts by Hörmann's PTRS."""
     b = 0.931 + 2.53 * np.sqrt(rate)
     a = -0.059 + 0.02483 * b
     us = 0.5 - np.abs(u)
@@ -232,7 +232,7 @@ def _propose_binomial(words: Array, attempt: int, total: Array, probs: Array) ->
 
 
 def _transformed_binomial(u: Array, v: Array, n: Array, p: Array) -> tuple[Array, Array]:
-    """Hörmann's BTRS."""
+    """Return binomial counts by Hörmann's BTRS."""
     deviation = np.sqrt(n * p * (1.0 - p))
     b = 1.15 + 2.53 * deviation
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -304,7 +304,7 @@ def _drawn(made: Op, name: str, parameters: tuple[Any, ...], shape: Any, generat
 
 
 def _spread(name: str, tensors: list[Tensor], shape: Shape | None) -> list[Tensor]:
-    """The parameters in the shape of the result: the one asked for, or what they broadcast to."""
+    """Return the parameters in the shape of the result: the one asked for, or what they broadcast to."""
     common = broadcast_shapes(*(t.shape for t in tensors))
     if common is None or (shape is not None and broadcast_shapes(common, shape) != shape):
         fail(
@@ -319,7 +319,7 @@ def _spread(name: str, tensors: list[Tensor], shape: Shape | None) -> list[Tenso
 
 @keyed
 def loggamma(concentration: Any, shape: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Logarithms of gamma random numbers of rate 1: finite where a small concentration makes those underflow.
+    """Return logarithms of gamma random numbers of rate 1: finite where a small concentration makes those underflow.
 
     Parameters and errors as in :func:`gamma`.
 
@@ -333,7 +333,7 @@ def loggamma(concentration: Any, shape: Any = None, *, generator: Generator | No
 
 @keyed
 def gamma(concentration: Any, shape: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Gamma random numbers of rate 1, differentiable in the concentration.
+    """Return gamma random numbers of rate 1, differentiable in the concentration.
 
     Parameters
     ----------
@@ -357,7 +357,7 @@ def gamma(concentration: Any, shape: Any = None, *, generator: Generator | None 
 
 @keyed
 def poisson(rate: Any, shape: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """Poisson random counts, in the rate's floating dtype; no gradient flows to the rate.
+    """Return Poisson random counts, in the rate's floating dtype; no gradient flows to the rate.
 
     Parameters and errors as in :func:`gamma`. Source: Hörmann 1993.
 
@@ -370,7 +370,7 @@ def poisson(rate: Any, shape: Any = None, *, generator: Generator | None = None)
 
 @keyed
 def binomial(total: Any, probs: Any, shape: Any = None, *, generator: Generator | None = None) -> Tensor:
-    """How many of `total` trials succeed, each with probability `probs`; in the parameters' floating dtype.
+    """Return counts of successes in `total` trials of probability `probs`; in the parameters' floating dtype.
 
     No gradient flows to either. Parameters and errors as in :func:`gamma`. Source: Hörmann 1993.
 

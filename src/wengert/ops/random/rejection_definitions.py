@@ -1,4 +1,4 @@
-"""Gamma, Poisson and binomial numbers by definition, one element at a time: what `rejection` is tested against."""
+"""Reference definitions of gamma, Poisson and binomial numbers: `rejection`, one element at a time."""
 
 from __future__ import annotations
 
@@ -93,12 +93,15 @@ def _binomial(attempts: Iterator[Uniforms], total: float, probs: float) -> float
 
 
 def random_loggamma(concentration: Array, *, key: Key, counter: int, shape: Shape) -> Any:
+    """Return logarithms of gamma numbers, one element at a time."""
     return _each(_loggamma, (concentration,), key, counter, shape)
 
 
 def random_poisson(rate: Array, *, key: Key, counter: int, shape: Shape) -> Any:
+    """Return Poisson counts, one element at a time."""
     return _each(_poisson, (rate,), key, counter, shape)
 
 
 def random_binomial(total: Array, probs: Array, *, key: Key, counter: int, shape: Shape) -> Any:
+    """Return binomial counts, one element at a time."""
     return _each(_binomial, (total, probs), key, counter, shape)

@@ -1,4 +1,4 @@
-"""What reductions share: their axes, shapes and dtypes, their samples and their oracle."""
+"""The common parts of reductions: axes, shapes and dtypes, samples and the oracle."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ every: Callable[..., Any] = np.logical_and.reduce
 
 
 def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    """What an axis argument names, counted from the right and sorted."""
+    """Return the axes that an axis argument names, counted from the right and sorted."""
     if axis is None:
         return _ALL_AXES[ndim]
     if type(axis) is int and -ndim <= axis < ndim:
@@ -57,6 +57,7 @@ def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def reduced_shape(shape: Shape, axis: tuple[int, ...], keepdims: bool) -> Shape:
+    """Return the shape that a reduction along axes leaves."""
     ndim = len(shape)
     if keepdims:
         return tuple(1 if i - ndim in axis else n for i, n in enumerate(shape))
@@ -64,7 +65,7 @@ def reduced_shape(shape: Shape, axis: tuple[int, ...], keepdims: bool) -> Shape:
 
 
 def kept(y: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    """A result, or its cotangent, in a shape that broadcasts against the argument."""
+    """Return a result, or its cotangent, in a shape that broadcasts against the argument."""
     ndim = len(y.shape)
     if ndim == 0 or ndim == len(x_shape):
         return y
@@ -72,42 +73,44 @@ def kept(y: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
 
 
 def count(shape: Shape, axis: tuple[int, ...]) -> int:
-    """How many elements each result is made of."""
+    """Return the number of elements that each result is made of."""
     return math.prod(shape[a] for a in axis)
 
 
 def widened(x: Any) -> Any:
-    """`x` in the dtype that its sums accumulate in."""
+    """Return `x` in the dtype that its sums accumulate in."""
     return x.astype(running_dtype(x.dtype), copy=False) if x.itemsize == 2 else x
 
 
 def narrowed(y: Any, dtype: DType) -> Any:
-    """What was accumulated in a wider dtype, in its own."""
+    """Return a value that was accumulated in a wider dtype, in its own."""
     return y if y.dtype == dtype else y.astype(dtype)
 
 
 def running_dtype(dtype: DType) -> DType:
-    """What sums and products accumulate in: float32 for half precision, else the dtype itself."""
+    """Return the dtype that sums and products accumulate in: float32 for half precision, else the dtype itself."""
     return float32 if dtype.itemsize == 2 and category(dtype) == 2 else dtype
 
 
 def summed_dtype(dtype: DType) -> DType:
-    """The dtype of a sum or product (Array API): booleans and small integers widen to 64 bits."""
+    """Return the dtype of a sum or product (Array API): booleans and small integers widen to 64 bits."""
     if category(dtype) > 1:
         return dtype
     return uint64 if dtype.kind == "u" else int64
 
 
 def infer(x: Spec, axis: tuple[int, ...], keepdims: bool, **attrs: Any) -> Spec:
+    """Return the spec of a reduction's result, in the argument's dtype."""
     return spec_of(reduced_shape(x.shape, axis, keepdims), x.dtype)
 
 
 def infer_as(dtype: Callable[[DType], DType]) -> Callable[..., Spec]:
+    """Return the shape rule of a reduction whose result has the dtype that `dtype` gives."""
     return lambda x, **attrs: infer(x, **attrs).with_dtype(dtype(x.dtype))
 
 
 def infer_nonempty(name: str, of: Callable[[DType], DType] = lambda d: d) -> Callable[..., Spec]:
-    """The shape rule of a reduction that has no value for nothing."""
+    """Return the shape rule of a reduction that has no value for no elements."""
 
     def nonempty(x: Spec, axis: int | tuple[int, ...], keepdims: bool) -> Spec:
         axes = axis if isinstance(axis, tuple) else (axis,)
@@ -123,7 +126,7 @@ def infer_nonempty(name: str, of: Callable[[DType], DType] = lambda d: d) -> Cal
 
 
 def divided(y: Any, by: Any) -> Any:
-    """`y` divided by a number of elements, which may be a size that is not known yet, in the dtype of `y`."""
+    """Return `y` divided by a number of elements, which may be a size that is not known yet, in the dtype of `y`."""
     if y.dtype.itemsize == 2 and not isinstance(by, Dim):
         out = y * (1.0 / by)  # the number itself may be too large for half precision
         return out if out.dtype == y.dtype else cast(out, dtype=y.dtype)
@@ -131,7 +134,7 @@ def divided(y: Any, by: Any) -> Any:
 
 
 def present_where_nonzero(out: Any, x_shape: Shape, axis: tuple[int, ...]) -> Any:
-    """The mask of the elements whose result is not 0: through a root's infinite slope there nothing flows."""
+    """Return the mask of the elements whose result is not 0: through a root's infinite slope there nothing flows."""
     return broadcast(kept(out != 0.0, x_shape, axis), shape=x_shape)
 
 
@@ -139,6 +142,7 @@ def present_where_nonzero(out: Any, x_shape: Shape, axis: tuple[int, ...]) -> An
 
 
 def reductions(*more: Call, **attrs: Any) -> Callable[[Any], list[Call]]:
+    """Return samples of a reduction, with further calls and attributes."""
     return lambda rng: [
         Call((rng.normal(size=(2, 3)),), {"axis": (-1,), "keepdims": False, **attrs}),
         Call((rng.normal(size=(2, 3, 2)),), {"axis": (-3, -1), "keepdims": True, **attrs}),
@@ -149,7 +153,7 @@ def reductions(*more: Call, **attrs: Any) -> Callable[[Any], list[Call]]:
 
 
 def row_by_row(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """An oracle: `fn` of the Python numbers that each result is made of."""
+    """Return an oracle: `fn` of the Python numbers that each result is made of."""
 
     def run(x: Any, axis: tuple[int, ...], keepdims: bool, **attrs: Any) -> Any:
         others = [a for a in range(-x.ndim, 0) if a not in axis]
@@ -161,18 +165,18 @@ def row_by_row(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def exact_float(dtype: DType, wanted: DType) -> DType:
-    """What moments that are to be `wanted` are computed in: large integers would be rounded first in float32."""
+    """Return the dtype to compute moments in that are to be `wanted`: float32 would round large integers first."""
     return float64 if dtype.kind in "iu" and dtype.itemsize >= 4 else wanted
 
 
 def inexact(x: Any) -> Tensor:
-    """An operand as floating or complex numbers: integers and booleans become the default float."""
+    """Return an operand as floating or complex numbers: integers and booleans become the default float."""
     operand = as_operand(x)
     return operand if operand.spec.inexact else casted(operand, default_float())
 
 
 def ordered(x: Any, name: str) -> Tensor:
-    """An operand whose elements have an order. Raises DTypeError for complex numbers."""
+    """Return an operand whose elements have an order. Raises DTypeError for complex numbers."""
     operand = as_operand(x)
     if operand.dtype.kind == "c":
         fail(
@@ -187,7 +191,7 @@ _WHOLE: dict[int, dict[str, Any]] = {n: {"axis": tuple(range(-n, 0)), "keepdims"
 
 
 def over_all(op: Op, x: Tensor) -> Tensor | None:
-    """A reduction of a floating tensor over all its axes: what a loss ends in, without detours."""
+    """Return a reduction of a floating tensor over all its axes, on the shortest path; None where it is not one."""
     try:
         spec = x._spec
         if not spec.real_inexact:

@@ -30,6 +30,7 @@ def _same(x: Spec, **attrs: Any) -> Spec:
 
 
 def conjugate(x: Any) -> Any:
+    """Return the complex conjugate; real numbers as they are."""
     return conj(x) if x.dtype.kind == "c" else x
 
 
@@ -79,7 +80,7 @@ def _running(ufunc: np.ufunc, x: Any, axis: int, reverse: bool) -> Any:
 
 
 def _by_hand(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """An oracle in plain Python for a running sum or product."""
+    """Return an oracle in plain Python for a running sum or product."""
 
     def run(x: Any, axis: int, reverse: bool, exclusive: bool = False) -> Any:
         def line(values: Any) -> Any:
@@ -128,7 +129,7 @@ def _recur(a: Any, b: Any, axis: int, reverse: bool) -> Any:
 
 
 def _recur_by_hand(a: Any, b: Any, axis: int, reverse: bool) -> Any:
-    """The solution y of the bidiagonal system (I - A) y = b."""
+    """Return the solution y of the bidiagonal system (I - A) y = b."""
     a, b = np.moveaxis(a, axis, -1), np.moveaxis(b, axis, -1)
     system = np.eye(b.shape[-1]) - a[..., None] * np.eye(b.shape[-1], k=1 if reverse else -1)
     return np.moveaxis(np.linalg.solve(system, b[..., None])[..., 0], -1, axis)
@@ -181,7 +182,7 @@ def _cumulative_prod(x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
 
 
 def _cumulative_prod_pull(ct: Any, x: Any, axis: int, exclusive: bool, reverse: bool) -> Any:
-    """What comes before an element times the sum over later results of what lies between.
+    """Return the product before an element times the sum over later results of the product between.
 
     No division, so that zeros are nothing special; both factors are differentiable again.
     """
@@ -229,13 +230,13 @@ def _one_axis(name: str, x: Tensor, axis: int | None) -> int:
 
 
 def _summand(x: Any, dtype: Any) -> Tensor:
-    """`x` in the dtype that a running sum or product of it is computed in."""
+    """Return `x` in the dtype that a running sum or product of it is computed in."""
     x = as_operand(x)
     return casted(x, summed_dtype(x.dtype) if dtype is None else as_dtype(dtype))
 
 
 def _with_initial(out: Tensor, axis: int, value: int) -> Tensor:
-    """`out` with `value` before its first element."""
+    """Return `out` with `value` before its first element."""
     shape = list(out.shape)
     shape[axis] = 1
     initial: Tensor = bind(concat_op, (wrap(np.full(shape, value, out.dtype)), out), {"axis": axis})
@@ -245,7 +246,7 @@ def _with_initial(out: Tensor, axis: int, value: int) -> Tensor:
 @public(method=True)
 @dim_alias
 def cumulative_sum(x: Any, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Running sums along an axis (Array API).
+    """Return running sums along an axis (Array API); `cumsum` is the same function.
 
     Parameters
     ----------
@@ -269,7 +270,7 @@ def cumulative_sum(x: Any, axis: int | None = None, *, dtype: Any = None, includ
 @public(method=True)
 @dim_alias
 def cumulative_prod(x: Any, axis: int | None = None, *, dtype: Any = None, include_initial: bool = False) -> Tensor:
-    """Running products along an axis (Array API).
+    """Return running products along an axis (Array API); `cumprod` is the same function.
 
     Parameters are those of :func:`cumulative_sum`; the product of nothing is 1. Derivatives are
     right with any number of zeros, to every order.
@@ -293,7 +294,7 @@ public(cumulative_prod, name="cumprod", method=True, function=False)
 @public(method=True)
 @dim_alias
 def diff(x: Any, n: int = 1, axis: int = -1, *, prepend: Any = None, append: Any = None) -> Tensor:
-    """Differences of neighbours along an axis, taken `n` times (Array API).
+    """Return differences of neighbours along an axis, taken `n` times (Array API).
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def _reduced(reduction: Op, x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
 @public(method=True)
 @dim_alias
 def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The sum of the elements along axes (Array API).
+    """Return the sum of the elements along axes (Array API).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def sum(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None)
 @public(method=True)
 @dim_alias
 def prod(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The product of the elements along axes (Array API).
+    """Return the product of the elements along axes (Array API).
 
     Parameters are those of :func:`sum`; the product of no elements is 1. Derivatives are right
     with any number of zeros, to every order.
@@ -99,7 +99,7 @@ def prod(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
 @public(method=True)
 @dim_alias
 def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-    """The arithmetic mean of the elements along axes (Array API).
+    """Return the arithmetic mean of the elements along axes (Array API).
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def mean(x: Any, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None
 
 
 def _floating(name: str, dtype: DType) -> DType:
-    """A dtype that a mean is asked for in."""
+    """Return the dtype that a mean is asked for in. Raises DTypeError unless it holds fractions."""
     if category(dtype) < 2:
         fail(DTypeError, f"{name} in {dtype}, which cannot hold fractions", "Ask for a floating dtype.")
     return dtype
@@ -159,7 +159,7 @@ def _moment(reduction: Op, x: Any, axis: Axis, correction: float, keepdims: bool
 def var(
     x: Any, axis: Axis = None, correction: float = 0, keepdims: bool = False, *, unbiased: bool | None = None
 ) -> Tensor:
-    """The variance along axes: the mean squared distance from the mean (Array API).
+    """Return the variance along axes: the mean squared distance from the mean (Array API).
 
     **Unlike PyTorch, it divides by N**: `correction` is 0 by default, as in the Array API standard
     and NumPy, where PyTorch's is 1. Pass `correction=1` for the unbiased estimate.
@@ -189,7 +189,7 @@ def var(
 def std(
     x: Any, axis: Axis = None, correction: float = 0, keepdims: bool = False, *, unbiased: bool | None = None
 ) -> Tensor:
-    """The standard deviation along axes: the square root of :func:`var` (Array API).
+    """Return the standard deviation along axes: the square root of :func:`var` (Array API).
 
     **Unlike PyTorch, `correction` is 0 by default**; the parameters are those of :func:`var`. No
     gradient flows where all elements are equal (PyTorch gives NaN there).
@@ -206,7 +206,7 @@ def std(
 @public(method=True)
 @dim_alias
 def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest elements along axes (Array API).
+    """Return the largest elements along axes (Array API).
 
     **Unlike PyTorch, `x.max(axis)` gives values only**: their indices are `x.argmax(axis)`, and both
     together `wg.top_k(x, 1)`. The larger of two tensors is `wg.maximum(x, y)`.
@@ -230,7 +230,7 @@ def max(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 @public(method=True)
 @dim_alias
 def min(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest elements along axes (Array API).
+    """Return the smallest elements along axes (Array API).
 
     Parameters and behaviour are those of :func:`max`: values only, **unlike PyTorch's** `x.min(dim)`.
 
@@ -258,7 +258,7 @@ def _position(reduction: Op, x: Tensor, axis: int | None, keepdims: bool) -> Ten
 @public(method=True)
 @dim_alias
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the largest element along an axis (Array API).
+    """Return the index of the largest element along an axis (Array API).
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 @public(method=True)
 @dim_alias
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the smallest element along an axis (Array API); see :func:`argmax`.
+    """Return the index of the smallest element along an axis (Array API); see :func:`argmax`.
 
     A NaN counts as smallest. Raises ShapeError, DTypeError.
 
@@ -292,7 +292,7 @@ def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 @public(method=True)
 @dim_alias
 def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether any element along axes is true, or not 0 (Array API). False for none.
+    """Return whether any element along axes is true, or not 0 (Array API). False for none.
 
     >>> import wengert as wg
     >>> wg.any(wg.tensor([[True, False], [False, False]]), axis=1)
@@ -304,7 +304,7 @@ def any(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 @public(method=True)
 @dim_alias
 def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements along axes are true, or not 0 (Array API). True for none.
+    """Return whether all elements along axes are true, or not 0 (Array API). True for none.
 
     >>> import wengert as wg
     >>> wg.all(wg.tensor([[True, False], [True, True]]), axis=1)
@@ -316,7 +316,7 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
 @public(method=True)
 @dim_alias
 def count_nonzero(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """How many elements along axes are not 0, as int64 (Array API).
+    """Return the number of elements along axes that are not 0, as int64 (Array API).
 
     >>> import wengert as wg
     >>> wg.count_nonzero(wg.tensor([0.0, 2.0, 3.0]))

@@ -51,7 +51,7 @@ def _logsumexp(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _logsumexp_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
-    """Softmax weights; 0 where all elements are -inf, so that a row that is masked out passes nothing on."""
+    """Return softmax weights; 0 where all elements are -inf, so that a row that is masked out passes nothing on."""
     level = kept(where_op(out == -math.inf, 0.0, out), x.shape, axis)
     return kept(ct, x.shape, axis) * conjugate(exp(x - level))
 
@@ -78,7 +78,7 @@ logsumexp_op: Op = op(
 @public(method=True)
 @dim_alias
 def logsumexp(x: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))) along axes, without overflow or underflow.
+    """Return log(sum(exp(x))) along axes, without overflow or underflow.
 
     Parameters
     ----------
@@ -124,6 +124,7 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     onnx="ReduceL2",
 )
 def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Return the Euclidean norm along axes, without a slope at 0."""
     squares = real(conj(x) * x) if x.dtype.kind == "c" else x * x
     total = sum_op(squares, axis=axis, keepdims=keepdims)
     return where_op(total != 0.0, sqrt(total), 0.0)
@@ -138,6 +139,7 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     onnx=Missing("ONNX writes it as powers of a ReduceSum; LpNorm keeps the axis"),
 )
 def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """Return the norm of order `ord` along axes, without a slope at 0."""
     size = abs(x)
     powers = size**ord
     if ord > 0:
@@ -177,7 +179,7 @@ def _norm(x: Any, ord: Any, axis: Axis, keepdims: bool) -> Tensor:
 @public(home="linalg")
 @dim_alias
 def vector_norm(x: Any, ord: float = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The norm of the elements along axes, as of one vector (Array API, linalg).
+    """Return the norm of the elements along axes, as of one vector (Array API, linalg).
 
     Parameters
     ----------
@@ -200,7 +202,7 @@ def vector_norm(x: Any, ord: float = 2, axis: Axis = None, keepdims: bool = Fals
 @public(method=True, home="torch")
 @dim_alias
 def norm(x: Any, p: float | str = 2, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """:func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2.
+    """Return :func:`vector_norm` by PyTorch's name and parameters; `p="fro"` is 2.
 
     >>> import wengert as wg
     >>> wg.tensor([3.0, 4.0]).norm()

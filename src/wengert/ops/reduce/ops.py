@@ -85,7 +85,7 @@ def _prod(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _prod_pull(ct: Any, x: Any, axis: tuple[int, ...]) -> Any:
-    """The product of all other elements, one axis after the other, without a division: zeros are nothing special."""
+    """Return the product of all other elements, one axis after the other, without a division, which zeros forbid."""
     others = kept(ct, x.shape, axis)
     left = conjugate(x)
     for a in axis:
@@ -145,13 +145,13 @@ mean_op: Op = op(
 
 
 def _freedom(shape: Shape, axis: tuple[int, ...], correction: float) -> float:
-    """What a sum of squared deviations is divided by, or NaN where nothing is left."""
+    """Return the divisor of a sum of squared deviations, or NaN where nothing is left."""
     left = count(shape, axis) - correction
     return left if left > 0 else math.nan
 
 
 def _variance(x: Any, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
-    """In two passes, and for half precision in float32."""
+    """Return the variance in two passes, and for half precision in float32."""
     wide = widened(x)
     n = count(x.shape, axis)
     mean = add_up(wide, axis, None, None, True) / (n or math.nan)
@@ -168,7 +168,7 @@ def _squared_deviations(x: Any, mean: Any, axis: tuple[int, ...], keepdims: bool
 
 
 def _is_within_rounding(total: Any, mean: Any, n: int) -> bool:
-    """Whether elements may be equal: whether some lie as close to their mean as that may be off by rounding.
+    """Return whether elements may be equal: some deviations from the mean are as small as its rounding error.
 
     The squares of what rounding leaves of large numbers may overflow.
     """
@@ -182,7 +182,7 @@ def _is_within_rounding(total: Any, mean: Any, n: int) -> bool:
 
 
 def _between_extremes(mean: Any, x: Any, axis: tuple[int, ...]) -> Any:
-    """The mean as it would be without rounding, between the smallest and the largest: of equal elements it is they."""
+    """Return the mean clipped to the smallest and the largest element, which rounding might leave."""
     if x.dtype.kind == "c":
         parts = [_between_extremes(m, p, axis) for m, p in ((mean.real, x.real), (mean.imag, x.imag))]
         return (parts[0] + 1j * parts[1]).astype(x.dtype)
@@ -243,6 +243,7 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
     onnx=Missing("ONNX writes it as Sqrt of a mean"),
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
+    """Return the standard deviation along axes: the root of the variance."""
     dtype = real_dtype(x.dtype)
     if running_dtype(x.dtype) != x.dtype:  # squares leave the range of half precision
         x = cast.front(x, dtype=running_dtype(x.dtype))
@@ -264,7 +265,7 @@ def _minimum(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
 
 
 def _picked(x: Any, out: Any, axis: tuple[int, ...]) -> Any:
-    """Where an extreme was taken from: the elements equal to it, or the NaNs that it came from."""
+    """Return the mask of elements that an extreme may be taken from: those equal to it, or the NaNs behind it."""
     return (x == kept(out, x.shape, axis)) | (x != x)
 
 

@@ -33,7 +33,7 @@ _BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 
 
 def _in_float64(fn: Callable[[Array], Array], narrow: Callable[[Array], Array] | None = None) -> Callable[[Any], Any]:
-    """`fn` of float64 blocks as a forward: any shape, any floating dtype (`narrow` for those below float64)."""
+    """Return `fn` of float64 blocks as a forward: any shape, any floating dtype (`narrow` for those below float64)."""
     in_full = fn
 
     def forward(x: Any) -> Any:
@@ -50,7 +50,7 @@ def _in_float64(fn: Callable[[Array], Array], narrow: Callable[[Array], Array] |
 
 
 def _choose(x: Array, *pieces: tuple[Any, Callable[[Array], Array]]) -> Array:
-    """Each piece's function where its mask is the first to hold, NaN where none does (a NaN argument)."""
+    """Return each piece's function where its mask is the first to hold, NaN where none does (a NaN argument)."""
     out = np.full_like(x, np.nan)
     left = np.ones(x.shape, np.bool_)
     for mask, fn in pieces:
@@ -64,7 +64,7 @@ def _choose(x: Array, *pieces: tuple[Any, Callable[[Array], Array]]) -> Array:
 
 
 def _polynomial(t: Array, coefficients: tuple[float, ...]) -> Array:
-    """Horner's rule, the constant coefficient first."""
+    """Return a polynomial's value by Horner's rule, the constant coefficient first."""
     out = np.full_like(t, coefficients[-1])
     for c in coefficients[-2::-1]:
         out *= t
@@ -104,7 +104,7 @@ def _erf_near_zero(x: Array) -> Array:
 
 
 def _erfc_positive(x: Array) -> Array:
-    """erfc of x >= 0; the product is exp(-x*x) times a factor that varies slowly."""
+    """Return erfc of x >= 0; the product is exp(-x*x) times a factor that varies slowly."""
     x = np.minimum(x, 30.0)  # erfc(27) is 0 in float64 already
     factor = _polynomial((x - 3.75) / (x + 3.75), _ERFCX) / (1.0 + 2.0 * x)
     # x*x is rounded by up to half a unit in its last place, which exp would turn into a relative
@@ -180,7 +180,7 @@ _STIRLING = tuple(b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI[:8]
 
 
 def _lgamma_2_plus(s: Array) -> Array:
-    """lgamma(2 + s) for |s| <= 1/2, accurate relative to its zero at s = 0."""
+    """Return lgamma(2 + s) for |s| <= 1/2, accurate relative to its zero at s = 0."""
     return s * _polynomial(2.0 * s, _LGAMMA)
 
 
@@ -190,7 +190,7 @@ def _lgamma_near_1(x: Array) -> Array:
 
 
 def _lgamma_below_8(x: Array) -> Array:
-    """Down to [1.5, 2.5) by Gamma(x + 1) = x Gamma(x)."""
+    """Return lgamma, reduced to [1.5, 2.5) by Gamma(x + 1) = x Gamma(x)."""
     steps = np.floor(x - 1.5)
     product = np.ones_like(x)
     for k in range(1, int(steps.max()) + 1):
@@ -199,14 +199,14 @@ def _lgamma_below_8(x: Array) -> Array:
 
 
 def _lgamma_large(x: Array) -> Array:
-    """Stirling's series."""
+    """Return lgamma by Stirling's series."""
     inverse = 1.0 / x
     series = inverse * _polynomial(inverse * inverse, _STIRLING)
     return (x - 0.5) * (np.log(x) - 1.0) + (0.5 * math.log(2.0 * math.pi) - 0.5) + series
 
 
 def _sin_pi(x: Array) -> Array:
-    """|sin(pi x)|, exact about where it vanishes."""
+    """Return |sin(pi x)|, exact about where it vanishes."""
     out: Array = np.sin(math.pi * np.abs(x - np.rint(x)))
     return out
 
@@ -260,7 +260,7 @@ def _digamma_middle(x: Array) -> Array:
 
 
 def _digamma_below_10(x: Array) -> Array:
-    """Down to [1.5, 2.5), where digamma is positive: no cancellation."""
+    """Return digamma, reduced to [1.5, 2.5), where it is positive: no cancellation."""
     steps = np.floor(x - 1.5)
     total = _digamma_middle(x - steps)
     for k in range(1, int(steps.max()) + 1):
@@ -275,7 +275,7 @@ def _digamma_large(x: Array) -> Array:
 
 
 def _cot_pi(x: Array) -> Array:
-    """cot(pi x), exact about its zeros; NaN at the whole numbers, where its two sides disagree."""
+    """Return cot(pi x), exact about its zeros; NaN at the whole numbers, where its two sides disagree."""
     fraction = x - np.rint(x)
     size = np.abs(fraction)
     slope = np.tan(math.pi * np.minimum(size, 0.5 - size))
@@ -314,7 +314,7 @@ _MAX_ORDER = 170
 
 
 def _polygamma_positive(x: Array, n: int) -> Array:
-    """(-1)**(n+1) n! times the sum of (x + k)**-(n+1) over k = 0, 1, ..., by the Euler-Maclaurin formula."""
+    """Return (-1)**(n+1) n! times the sum of (x + k)**-(n+1) over k = 0, 1, ..., by the Euler-Maclaurin formula."""
     steps = np.maximum(np.ceil(n + 12.0 - x), 0.0)
     total = np.zeros_like(x)
     for k in range(int(steps.max(initial=0.0))):
@@ -332,7 +332,7 @@ def _polygamma_positive(x: Array, n: int) -> Array:
 
 
 def _cot_derivative(n: int) -> tuple[float, ...]:
-    """The n-th derivative of cot as a polynomial in cot, from cot' = -(1 + cot**2)."""
+    """Return the n-th derivative of cot as a polynomial in cot, from cot' = -(1 + cot**2)."""
     coefficients = [0, 1]
     for _ in range(n):
         slope = [k * c for k, c in enumerate(coefficients)][1:]
@@ -341,7 +341,7 @@ def _cot_derivative(n: int) -> tuple[float, ...]:
 
 
 def _polygamma_negative(x: Array, n: int) -> Array:
-    """By reflection; at the poles +inf for odd n, NaN for even n, whose two sides disagree."""
+    """Return polygamma by reflection; at the poles +inf for odd n, NaN for even n, whose two sides disagree."""
     sine_pole = x == np.rint(x)
     reflected = math.pi ** (n + 1) * _polynomial(_cot_pi(x), _cot_derivative(n))
     value = (-1.0) ** n * _polygamma_positive(1.0 - x, n) - reflected
@@ -395,7 +395,7 @@ polygamma_op: Op = op(
 
 @public(home="special")
 def polygamma(n: int, x: Any) -> Tensor:
-    """The `n`-th derivative of digamma at each element of `x`.
+    """Return the `n`-th derivative of digamma at each element of `x`.
 
     Parameters
     ----------
@@ -436,5 +436,5 @@ polygamma_op.front = _polygamma_front
 
 @public(name="polygamma", method=True, function=False)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
-    """`wg.special.polygamma(n, self)`."""
+    """Return `wg.polygamma(n, self)`."""
     return polygamma(n, self)

@@ -37,7 +37,7 @@ _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 
 
 def _stirling(x: Array) -> Array:
-    """lgamma(x) less (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= 10."""
+    """Return lgamma(x) less (x - 1/2) log(x) - x + log(2 pi) / 2, for x >= 10."""
     inverse = 1.0 / x
     return inverse * horner(inverse * inverse, _STIRLING)
 
@@ -97,7 +97,7 @@ betaln_op = elementwise(
 
 
 def _moments(a: Array, b: Array, r: Array, orders: list[tuple[int, int]]) -> list[Array]:
-    """W with the integrand multiplied by (-v)**i log(base)**j, for each (i, j)."""
+    """Return W with the integrand multiplied by (-v)**i log(base)**j, for each (i, j)."""
     power = b - 1.0
     slope = np.maximum(a - power * r, 0.0)
     scale = 1.0 / (slope + np.sqrt(np.abs(power) * r * (1.0 + r)) + np.minimum(a, 1.0))
@@ -119,7 +119,7 @@ def _moments(a: Array, b: Array, r: Array, orders: list[tuple[int, int]]) -> lis
 
 
 def _log_front(a: Array, b: Array, x: Array, y: Array) -> Array:
-    """log(x**a y**b / B(a, b)), y = 1 - x."""
+    """Return log(x**a y**b / B(a, b)), y = 1 - x."""
     plain = a * np.log(x) + b * np.log(y) - _betaln(a, b)
     p, q = np.maximum(a, 10.0), np.maximum(b, 10.0)
     total = p + q
@@ -181,7 +181,7 @@ def _density(a: Any, b: Any, x: Any) -> Any:
 
 
 def _log_front_slope(a: Any, b: Any, x: Any, p: int, q: int) -> Any:
-    """The derivative of log h, p times in a and q times in b."""
+    """Return the derivative of log h, p times in a and q times in b."""
     total = _polygamma(p + q - 1, a + b)
     if q == 0:
         total = total - _polygamma(p - 1, a)
@@ -197,7 +197,7 @@ def _polygamma(n: int, x: Any) -> Any:
 
 
 def _front_ratios(a: Any, b: Any, x: Any, i: int, j: int) -> dict[tuple[int, int], Any]:
-    """The derivatives of h over h, up to i times in a and j times in b."""
+    """Return the derivatives of h over h, up to i times in a and j times in b."""
     slopes = {(p, q): _log_front_slope(a, b, x, p, q) for p in range(i + 1) for q in range(j + 1) if p + q}
     ratios: dict[tuple[int, int], Any] = {(0, 0): 1.0}
     for m in range(i + 1):

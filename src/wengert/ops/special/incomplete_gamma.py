@@ -39,7 +39,7 @@ _NO_NATIVE = Missing("it has a loop over a data-dependent number of terms")
 
 
 def log_density(a: Array, w: Array) -> Array:
-    """log(x**a exp(-x) / Gamma(a)) at x = exp(w)."""
+    """Return log(x**a exp(-x) / Gamma(a)) at x = exp(w)."""
     x = np.exp(w)
     large = np.maximum(a, _SERIES_BELOW)
     inverse = 1.0 / large
@@ -52,7 +52,7 @@ def log_density(a: Array, w: Array) -> Array:
 
 
 def _lower_series(a: Array, x: Array, n: int) -> list[Array]:
-    """T and its first n derivatives, from the Taylor coefficients in a of each term."""
+    """Return T and its first n derivatives, from the Taylor coefficients in a of each term."""
     term = [1.0 / a]
     for _ in range(n):
         term.append(-term[-1] / a)
@@ -88,7 +88,7 @@ def _upper_integral(a: Array, x: Array, n: int) -> list[Array]:
 
 
 def _integrals(exponent: Any, end: Array, n: int, sign: float) -> list[Array]:
-    """Of exp(exponent(u)) (sign u)**j over 0 .. end, for j = 0 .. n."""
+    """Return the integrals of exp(exponent(u)) (sign u)**j over 0 .. end, for j = 0 .. n."""
     totals = [np.zeros_like(end) for _ in range(n + 1)]
     for node, weight in zip(*gauss_legendre(_NODES), strict=True):
         u = end * node
@@ -118,7 +118,7 @@ def _upper_part(a: Array, x: Array) -> Array:
 
 
 def _upper_for_small_shape(a: Array, x: Array) -> Array:
-    """Q for a < 1 and x < 1.5, where it is too small to be 1 - P."""
+    """Return Q for a < 1 and x < 1.5, where it is too small to be 1 - P."""
     log_front = a * np.log(x) - _lgamma_1_plus(a)
     term = np.ones_like(x)
     total = np.zeros_like(x)
@@ -158,7 +158,7 @@ def _nan(a: Array, x: Array) -> Array:
 
 
 def density_ratios(steps: list[list[Any]]) -> list[Any]:
-    """[1, h'/h, h''/h, ...] in one variable from the derivatives of log h: `steps[0]` is the first of them."""
+    """Return [1, h'/h, h''/h, ...] in one variable from the derivatives of log h: `steps[0]` is the first of them."""
     ratios: list[Any] = [1.0]
     for order in range(len(steps)):
         total = ratios[order] * steps[0]
@@ -169,12 +169,12 @@ def density_ratios(steps: list[list[Any]]) -> list[Any]:
 
 
 def _log_density_steps(a: Any, w: Any, n: int) -> list[Any]:
-    """The first n derivatives of log h in a."""
+    """Return the first n derivatives of log h in a."""
     return [w - digamma(a), *(-polygamma_op(a, n=k) for k in range(1, n))][:n]
 
 
 def _ratio(a: Array, w: Array, n: int) -> Array:
-    """Minus the n-th derivative of P in a, over h."""
+    """Return minus the n-th derivative of P in a, over h."""
     x = np.exp(w)
     ratios = density_ratios(_log_density_steps(a, w, n))
     above = np.where(a < _SERIES_BELOW, x >= a + 1.0, x >= a)
@@ -233,22 +233,23 @@ gamma_ratio: Op = op(
 
 
 def wider(x: Any) -> Any:
-    """In float64: a difference of logarithms as large as the arguments leaves few digits in narrower dtypes."""
+    """Return the arguments in float64: a difference of large logarithms leaves few digits in narrower dtypes."""
     return x if x.dtype == float64 else cast(x, dtype=float64)
 
 
 def as_wide_as(x: Any, found: Any) -> Any:
+    """Return `found` in the dtype of `x`."""
     return found if found.dtype == x.dtype else cast(found, dtype=x.dtype)
 
 
 def _density(a: Any, x: Any) -> Any:
-    """x**(a-1) exp(-x) / Gamma(a); right also where a power of x is 0 or infinite."""
+    """Return x**(a-1) exp(-x) / Gamma(a); right also where a power of x is 0 or infinite."""
     wide, at = wider(a), wider(x)
     return as_wide_as(x, exp(xlogy(wide - 1.0, at) - at - lgamma(wide)))
 
 
 def _slope_in_a(a: Any, x: Any) -> Any:
-    """Of Q, 0 at x = 0."""
+    """Return the derivative of Q in a, 0 at x = 0."""
     wide, at = wider(a), wider(x)
     inside = at > 0.0
     w = log(where(inside, at, 1.0))

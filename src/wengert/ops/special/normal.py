@@ -22,13 +22,13 @@ _SQRT_2 = math.sqrt(2.0)
 
 
 def _erfcx(x: Array) -> Array:
-    """exp(x*x) erfc(x) for x >= 0."""
+    """Return exp(x*x) erfc(x) for x >= 0."""
     t = np.where(np.isinf(x), 1.0, (x - 3.75) / (x + 3.75))
     return horner(t, _ERFCX) / (1.0 + 2.0 * x)
 
 
 def _log_erfc(x: Array) -> Array:
-    """For x >= 0."""
+    """Return log(erfc(x)) for x >= 0."""
     out: Array = np.log(_erfcx(x)) - x * x
     return out
 
@@ -37,7 +37,7 @@ def _log_erfc(x: Array) -> Array:
 
 
 def _inverse_of_log_erfc(level: Array) -> Array:
-    """The x >= 0 at which log erfc(x) is `level`, by Newton's method: the function is nearly a parabola."""
+    """Return the x >= 0 at which log erfc(x) is `level`, by Newton's method: the function is nearly a parabola."""
     x = np.sqrt(np.maximum(-level - 0.5 * np.log(np.maximum(-math.pi * level, 1.0)), 0.0))
     for _ in range(5):
         slope = -2.0 / _SQRT_PI / _erfcx(x)
@@ -46,7 +46,7 @@ def _inverse_of_log_erfc(level: Array) -> Array:
 
 
 def _erfinv_small(y: Array) -> Array:
-    """For |y| <= 1/2, by Halley's method."""
+    """Return the inverse of erf for |y| <= 1/2, by Halley's method."""
     x = y * (_SQRT_PI / 2.0) * (1.0 + math.pi / 12.0 * y * y)
     for _ in range(3):
         step = (_erf_near_zero(x) - y) * (_SQRT_PI / 2.0) * np.exp(x * x)
@@ -106,7 +106,7 @@ ndtri_op: Op = elementwise(
 
 
 def _tail(x: Array) -> Array:
-    """The normal probability beyond x >= 0."""
+    """Return the normal probability beyond x >= 0."""
     x = np.minimum(x, 40.0)
     high = (x * 134217729.0) - (x * 134217729.0 - x)  # 26 bits: its square is exact
     return 0.5 * np.exp(-0.5 * high * high) * np.exp(0.5 * (high - x) * (high + x)) * _erfcx(x / _SQRT_2)
@@ -149,7 +149,7 @@ _LEVELS = 12
 
 
 def _hazard(x: Any, out: Any) -> Any:
-    """The density over the cumulative function.
+    """Return the density over the cumulative function.
 
     Far below 0 both are exp(-x*x / 2) with nothing left of their ratio but rounding: there it is
     Laplace's continued fraction z + 1 / (z + 2 / (z + 3 / ...)), z = -x.
@@ -182,12 +182,12 @@ _SERIES_TERMS = 60
 
 
 def _power_series(order: int) -> tuple[float, ...]:
-    """1 / (k! (k + order)!): the coefficients in x*x / 4, all positive."""
+    """Return the coefficients 1 / (k! (k + order)!) in x*x / 4, all positive."""
     return tuple(1.0 / (math.factorial(k) * math.factorial(k + order)) for k in range(_SERIES_TERMS))
 
 
 def _hankel(order: int) -> tuple[float, ...]:
-    """Of the asymptotic series in 1 / x (DLMF 10.40.1)."""
+    """Return the coefficients of the asymptotic series in 1 / x (DLMF 10.40.1)."""
     out = [1.0]
     for k in range(1, 25):
         out.append(out[-1] * -(4.0 * order**2 - (2 * k - 1) ** 2) / (8.0 * k))
@@ -230,7 +230,7 @@ def _slope_far(size: Any, coefficients: tuple[float, ...]) -> Any:
 
 
 def _slope_in_single(slope: Any) -> Any:
-    """A slope, of half precision in float32: the powers in it leave the range."""
+    """Return a slope, of half precision in float32: the powers in it leave the range."""
 
     def run(x: Any, out: Any) -> Any:
         wide = running_dtype(x.dtype)

@@ -1,4 +1,4 @@
-"""What `wengert.special` exports beside the ops themselves: their public functions, and compositions."""
+"""The public functions of `wengert.special` beside the ops themselves, and their compositions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .normal import i0e_op, i1e_op, log_ndtr_op, ndtr_op, ndtri_op
 
 
 def gammainc(a: Any, x: Any) -> Tensor:
-    """The regularised lower incomplete gamma function P(a, x), to about 1e-13 relative, differentiable in both.
+    """Return the regularised lower incomplete gamma function P(a, x), to about 1e-13 relative, differentiable in both.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def gammainc(a: Any, x: Any) -> Tensor:
 
 
 def gammaincc(a: Any, x: Any) -> Tensor:
-    """The regularised upper incomplete gamma function Q(a, x), accurate also where P(a, x) rounds to 1.
+    """Return the regularised upper incomplete gamma function Q(a, x), accurate also where P(a, x) rounds to 1.
 
     >>> import wengert as wg
     >>> wg.special.gammaincc(1.0, wg.tensor(50.0))
@@ -49,7 +49,7 @@ def gammaincc(a: Any, x: Any) -> Tensor:
 
 
 def betainc(a: Any, b: Any, x: Any) -> Tensor:
-    """The regularised incomplete beta function I_x(a, b), differentiable in all three arguments.
+    """Return the regularised incomplete beta function I_x(a, b), differentiable in all three arguments.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def betainc(a: Any, b: Any, x: Any) -> Tensor:
 
 
 def betaln(a: Any, b: Any) -> Tensor:
-    """The logarithm of the beta function of positive arguments, without lgamma's cancellation at large ones.
+    """Return the logarithm of the beta function of positive arguments, without lgamma's cancellation at large ones.
 
     >>> import wengert as wg
     >>> wg.special.betaln(2.0, wg.tensor(3.0))
@@ -79,13 +79,13 @@ def betaln(a: Any, b: Any) -> Tensor:
 
 
 def beta(a: Any, b: Any) -> Tensor:
-    """The beta function of positive arguments: exp(betaln(a, b))."""
+    """Return the beta function of positive arguments: exp(betaln(a, b))."""
     out: Tensor = exp.front(betaln(a, b))
     return out
 
 
 def ndtr(x: Any) -> Tensor:
-    """The standard normal distribution's cumulative function, accurate in its lower tail.
+    """Return the standard normal distribution's cumulative function, accurate in its lower tail.
 
     >>> import wengert as wg
     >>> wg.special.ndtr(wg.tensor([-30.0, 0.0], dtype=wg.float64))
@@ -96,7 +96,7 @@ def ndtr(x: Any) -> Tensor:
 
 
 def ndtri(p: Any) -> Tensor:
-    """The standard normal distribution's quantile function: the inverse of :func:`ndtr`.
+    """Return the standard normal distribution's quantile function: the inverse of :func:`ndtr`.
 
     >>> import wengert as wg
     >>> wg.special.ndtri(wg.tensor([0.5, 0.975]))
@@ -107,7 +107,7 @@ def ndtri(p: Any) -> Tensor:
 
 
 def log_ndtr(x: Any) -> Tensor:
-    """log(ndtr(x)), right where ndtr(x) itself would be 0.
+    """Return log(ndtr(x)), right where ndtr(x) itself would be 0.
 
     >>> import wengert as wg
     >>> wg.special.log_ndtr(wg.tensor(-100.0))
@@ -118,7 +118,7 @@ def log_ndtr(x: Any) -> Tensor:
 
 
 def erfcinv(x: Any) -> Tensor:
-    """The inverse of erfc on [0, 2], accurate near 0.
+    """Return the inverse of erfc on [0, 2], accurate near 0.
 
     >>> import wengert as wg
     >>> wg.special.erfcinv(wg.tensor(1e-30))
@@ -129,19 +129,19 @@ def erfcinv(x: Any) -> Tensor:
 
 
 def i0e(x: Any) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 0."""
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 0."""
     out: Tensor = i0e_op.front(x)
     return out
 
 
 def i1e(x: Any) -> Tensor:
-    """exp(-|x|) times the modified Bessel function of the first kind of order 1."""
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 1."""
     out: Tensor = i1e_op.front(x)
     return out
 
 
 def i0(x: Any) -> Tensor:
-    """The modified Bessel function of the first kind of order 0.
+    """Return the modified Bessel function of the first kind of order 0.
 
     >>> import wengert as wg
     >>> wg.special.i0(wg.tensor([0.0, 1.0]))
@@ -153,14 +153,14 @@ def i0(x: Any) -> Tensor:
 
 
 def i1(x: Any) -> Tensor:
-    """The modified Bessel function of the first kind of order 1: the derivative of :func:`i0`."""
+    """Return the modified Bessel function of the first kind of order 1: the derivative of :func:`i0`."""
     x = as_operand(x)
     out: Tensor = i1e_op.front(x) * exp.front(absolute.front(x))
     return out
 
 
 def xlogy(x: Any, y: Any) -> Tensor:
-    """x log(y), and 0 where x is 0 (unless y is NaN).
+    """Return x log(y), and 0 where x is 0 (unless y is NaN).
 
     >>> import wengert as wg
     >>> wg.special.xlogy(wg.tensor([0.0, 2.0]), wg.tensor([0.0, 1.0]))
@@ -171,13 +171,13 @@ def xlogy(x: Any, y: Any) -> Tensor:
 
 
 def xlog1py(x: Any, y: Any) -> Tensor:
-    """x log(1 + y), and 0 where x is 0 (unless y is NaN)."""
+    """Return x log(1 + y), and 0 where x is 0 (unless y is NaN)."""
     out: Tensor = xlog1py_op.front(*promote_tensors("xlog1py", x, y))
     return out
 
 
 def entr(x: Any) -> Tensor:
-    """The elementwise entropy -x log(x), 0 at 0 and -inf below.
+    """Return the elementwise entropy -x log(x), 0 at 0 and -inf below.
 
     >>> import wengert as wg
     >>> wg.special.entr(wg.tensor([0.0, 1.0, -1.0]))
@@ -189,7 +189,7 @@ def entr(x: Any) -> Tensor:
 
 
 def logit(p: Any) -> Tensor:
-    """log(p / (1 - p)), accurate about 1/2 too; infinite at 0 and 1, NaN outside.
+    """Return log(p / (1 - p)), accurate about 1/2 too; infinite at 0 and 1, NaN outside.
 
     >>> import wengert as wg
     >>> wg.special.logit(wg.tensor([0.0, 0.5]))

@@ -1,4 +1,4 @@
-"""What forwards that compute in float64 share: blocks, pieces, factors that are accurate where they cancel."""
+"""The common parts of forwards that compute in float64: blocks, pieces, factors accurate where they cancel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BLOCK = 4096
 
 
 def in_float64(fn: Callable[..., Array], block: int = _BLOCK) -> Callable[..., Any]:
-    """`fn` of float64 vectors of one length as a forward of arrays that broadcast, of one floating dtype."""
+    """Return `fn` of float64 vectors of one length as a forward of arrays that broadcast, of one floating dtype."""
 
     def forward(*args: Any, **attrs: Any) -> Any:
         dtype = next(a.dtype for a in args if hasattr(a, "dtype"))
@@ -32,7 +32,7 @@ def in_float64(fn: Callable[..., Array], block: int = _BLOCK) -> Callable[..., A
 
 
 def choose(args: tuple[Array, ...], *pieces: tuple[Any, Callable[..., Array]]) -> Array:
-    """Each piece's function where its mask is the first to hold, NaN where none does."""
+    """Return each piece's function where its mask is the first to hold, NaN where none does."""
     out = np.full_like(args[0], np.nan)
     left = np.ones(out.shape, np.bool_)
     for mask, fn in pieces:
@@ -44,7 +44,7 @@ def choose(args: tuple[Array, ...], *pieces: tuple[Any, Callable[..., Array]]) -
 
 
 def horner(t: Array, coefficients: tuple[float, ...]) -> Array:
-    """A polynomial, the constant coefficient first."""
+    """Return a polynomial's value by Horner's rule, the constant coefficient first."""
     out = np.full_like(t, coefficients[-1])
     for c in coefficients[-2::-1]:
         out *= t
@@ -57,13 +57,13 @@ _INVERSE_ODD = tuple(1.0 / (2 * k + 3) for k in range(16))
 
 
 def exp_remainder(u: Array) -> Array:
-    """exp(u) - 1 - u, accurate where it is small."""
+    """Return exp(u) - 1 - u, accurate where it is small."""
     near = np.clip(u, -1.0, 1.0)
     return np.where(np.abs(u) < 1.0, near * near * horner(near, _INVERSE_FACTORIALS), np.expm1(u) - u)
 
 
 def log_remainder(u: Array) -> Array:
-    """log(1 + u) - u, accurate where it is small: twice the series of artanh at u / (2 + u)."""
+    """Return log(1 + u) - u, accurate where it is small: twice the series of artanh at u / (2 + u)."""
     near = np.clip(u, -0.5, 0.5)
     t = near / (2.0 + near)
     series = 2.0 * t**3 * horner(t * t, _INVERSE_ODD) - near * t
@@ -72,6 +72,6 @@ def log_remainder(u: Array) -> Array:
 
 @cache
 def gauss_legendre(count: int) -> tuple[Array, Array]:
-    """Nodes and weights on [0, 1]."""
+    """Return the nodes and weights of Gauss-Legendre quadrature on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     return (nodes + 1.0) / 2.0, weights / 2.0

@@ -19,7 +19,7 @@ _STEPS = 14
 
 
 def _zeta(s: Array, q: Array, n: int) -> Array:
-    """The n-th derivative in s, by the Euler-Maclaurin formula with Taylor coefficients in s."""
+    """Return the n-th derivative in s, by the Euler-Maclaurin formula with Taylor coefficients in s."""
     steps = np.nan_to_num(np.maximum(np.ceil(np.minimum(s, 60.0) + _STEPS - q), 0.0), nan=0.0)
     total = np.zeros_like(s)
     for k in range(int(steps.max(initial=0.0))):
@@ -43,7 +43,7 @@ def _zeta(s: Array, q: Array, n: int) -> Array:
 
 
 def _times(jet: list[Array], factor: Array) -> list[Array]:
-    """Taylor coefficients times (factor + the variable)."""
+    """Return Taylor coefficients times (factor + the variable)."""
     return [factor * c + (jet[j - 1] if j else 0.0) for j, c in enumerate(jet)]
 
 
@@ -79,7 +79,7 @@ zeta_op: Op = op(
 
 
 def zeta(s: Any, q: Any = 1.0) -> Tensor:
-    """The Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; Riemann's where q is 1.
+    """Return the Hurwitz zeta function, the sum of (q + k)**-s over k = 0, 1, ...; Riemann's where q is 1.
 
     Parameters
     ----------

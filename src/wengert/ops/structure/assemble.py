@@ -25,23 +25,24 @@ MANY = -1
 
 
 def along(axis: int, item: Any) -> tuple[Any, ...]:
-    """The index that applies `item` at `axis`, counted from the right, and takes everything elsewhere."""
+    """Return the index that applies `item` at `axis`, counted from the right, and takes everything elsewhere."""
     return (Ellipsis, item, *(slice(None),) * (-axis - 1))
 
 
 def _parts(sizes: Sequence[int]) -> list[slice]:
-    """The slices that cut an axis into parts of these sizes."""
+    """Return the slices that cut an axis into parts of these sizes."""
     ends = list(accumulate(sizes))
     return [slice(end - size, end) for end, size in zip(ends, sizes)]
 
 
 def resized(shape: Shape, axis: int, size: int) -> Shape:
+    """Return a shape with another size along an axis, counted from the right."""
     at = len(shape) + axis
     return (*shape[:at], size, *shape[at + 1 :])
 
 
 def _several(xs: Any, name: str) -> list[Tensor]:
-    """A non-empty sequence of operands as tensors of one dtype."""
+    """Return a non-empty sequence of operands as tensors of one dtype."""
     if isinstance(xs, Tensor):
         xs = unstack(xs)
     elif not isinstance(xs, (tuple, list)):
@@ -122,7 +123,7 @@ split_op: Op = op(
 @public
 @dim_alias
 def concat(xs: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """Tensors one after the other along an axis that they have.
+    """Return tensors joined along an axis that they have; `cat` and `concatenate` are the same.
 
     Parameters
     ----------
@@ -153,7 +154,7 @@ def _cut(x: Tensor, sizes: Sequence[int], axis: int) -> tuple[Tensor, ...]:
 @public(method=True)
 @dim_alias
 def split(x: Any, split_size: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along an axis into parts of a size, as PyTorch has it.
+    """Return `x` cut along an axis into parts of a size, as PyTorch has it.
 
     Parameters
     ----------
@@ -190,7 +191,7 @@ def split(x: Any, split_size: int | Sequence[int], axis: int = 0) -> tuple[Tenso
 @public(method=True, home="torch")
 @dim_alias
 def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller.
+    """Return `x` cut along an axis into at most `chunks` parts of one size, the last perhaps smaller.
 
     As in PyTorch there may be fewer parts than asked for; `wg.array_split` gives exactly as many.
 
@@ -213,7 +214,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
 @public
 @dim_alias
 def array_split(x: Any, indices_or_sections: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """`x` cut along an axis as NumPy's `array_split` does.
+    """Return `x` cut along an axis as NumPy's `array_split` does.
 
     Parameters
     ----------
@@ -315,7 +316,7 @@ unstack_op: Op = op(
 @public
 @dim_alias
 def stack(xs: Sequence[Any], axis: int = 0) -> Tensor:
-    """Tensors of one shape side by side along a new axis. Their dtypes promote.
+    """Return tensors of one shape joined along a new axis. Their dtypes promote.
 
     Parameters
     ----------
@@ -337,7 +338,7 @@ def stack(xs: Sequence[Any], axis: int = 0) -> Tensor:
 @public
 @dim_alias
 def unstack(x: Any, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices of `x` along an axis, without it. Raises ShapeError.
+    """Return the slices of `x` along an axis, without it. Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.unstack(wg.eye(2))
@@ -356,7 +357,7 @@ public(unstack, name="unbind", method=True, function=False)
 
 @public
 def meshgrid(*arrays: Any, indexing: Literal["xy", "ij"] = "xy") -> list[Tensor]:
-    """Coordinate tensors of the grid that vectors span.
+    """Return coordinate tensors of the grid that vectors span.
 
     Parameters
     ----------

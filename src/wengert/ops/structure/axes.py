@@ -83,7 +83,7 @@ def _permuted(x: Tensor, axes: Sequence[int]) -> Tensor:
 @public
 @alias(dims="axes")
 def permute_dims(x: Any, axes: Sequence[int]) -> Tensor:
-    """`x` with its axes in another order: axis i of the result is axis `axes[i]` of `x`.
+    """Return `x` with its axes in another order: axis i of the result is axis `axes[i]` of `x`.
 
     The method is `x.permute(*axes)`. Raises ShapeError unless each axis is named once.
 
@@ -96,13 +96,13 @@ def permute_dims(x: Any, axes: Sequence[int]) -> Tensor:
 
 @public(method=True, home="torch")
 def permute(x: Any, *dims: Any) -> Tensor:
-    """:func:`wengert.permute_dims` with the axes one by one or as a tuple."""
+    """Return :func:`wengert.permute_dims` with the axes one by one or as a tuple."""
     return _permuted(as_operand(x), int_args(dims, "dims"))
 
 
 @public(method=True)
 def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
-    """`x` with two axes exchanged.
+    """Return `x` with two axes exchanged.
 
     >>> import wengert as wg
     >>> wg.swapaxes(wg.ones(2, 3, 4), 0, -1).shape
@@ -117,7 +117,7 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Tensor:
 
 @public(method=True, home="torch")
 def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
-    """`x` with two axes exchanged, as PyTorch has it; for NumPy's, use :func:`wengert.permute_dims`.
+    """Return `x` with two axes exchanged, as in PyTorch; for NumPy's, use :func:`wengert.permute_dims`.
 
     >>> import wengert as wg
     >>> wg.torch.transpose(wg.ones(2, 3, 4), 1, 2).shape
@@ -130,7 +130,7 @@ def transpose(x: Any, dim0: int, dim1: int) -> Tensor:
 
 @public(method=True)
 def moveaxis(x: Any, source: Axes, destination: Axes) -> Tensor:
-    """`x` with the `source` axes moved to the `destination` places, the others in their order.
+    """Return `x` with the `source` axes moved to the `destination` places, the others in their order.
 
     Raises ShapeError for axes that do not exist, are named twice or differ in number.
 
@@ -159,7 +159,7 @@ def _listed(axis: Axes) -> Sequence[int]:
 
 @public
 def matrix_transpose(x: Any) -> Tensor:
-    """`x` with its last two axes exchanged; `x.mT` is the same.
+    """Return `x` with its last two axes exchanged; `x.mT` is the same.
 
     Raises ShapeError below two dimensions.
 
@@ -176,7 +176,7 @@ def matrix_transpose(x: Any) -> Tensor:
 
 @public(method=True, home="torch")
 def t(x: Any) -> Tensor:
-    """The transpose of a matrix; a vector or a scalar as it is. `x.T` is the same.
+    """Return the transpose of a matrix; a vector or a scalar as it is. `x.T` is the same.
 
     Raises ShapeError above two dimensions.
 
@@ -261,7 +261,7 @@ def _with_axis(shape: Shape, axis: int, size: int = 1) -> Shape:
 @public(method=True)
 @dim_alias
 def squeeze(x: Any, axis: Axes | None = None) -> Tensor:
-    """`x` without the given axes, all of size 1; without any axis of size 1 when `axis` is None.
+    """Return `x` without the given axes, all of size 1; without any axis of size 1 when `axis` is None.
 
     Raises ShapeError for an axis of another size (NumPy's and the Array API's behaviour).
 
@@ -281,7 +281,7 @@ def squeeze(x: Any, axis: Axes | None = None) -> Tensor:
 @public
 @dim_alias
 def expand_dims(x: Any, axis: int = 0) -> Tensor:
-    """`x` with a new axis of size 1, which becomes axis `axis` of the result. Raises ShapeError.
+    """Return `x` with a new axis of size 1, which becomes axis `axis` of the result. Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.expand_dims(wg.ones(3), axis=1).shape
@@ -295,13 +295,13 @@ def expand_dims(x: Any, axis: int = 0) -> Tensor:
 @public(method=True, home="torch")
 @dim_alias
 def unsqueeze(x: Any, axis: int) -> Tensor:
-    """:func:`wengert.expand_dims` by PyTorch's name."""
+    """Return :func:`wengert.expand_dims`, under PyTorch's name."""
     return expand_dims(x, axis)
 
 
 @public
 def atleast_1d(*xs: Any) -> Any:
-    """A 0-d tensor as one of shape (1,), any other as it is; several give a list.
+    """Return a 0-d tensor as one of shape (1,), any other as it is; several give a list.
 
     >>> import wengert as wg
     >>> wg.atleast_1d(3.0)
@@ -313,7 +313,7 @@ def atleast_1d(*xs: Any) -> Any:
 
 @public
 def atleast_2d(*xs: Any) -> Any:
-    """Tensors with axes of size 1 added at the left up to two dimensions; several give a list.
+    """Return tensors with axes of size 1 added at the left up to two dimensions; several give a list.
 
     >>> import wengert as wg
     >>> wg.atleast_2d([1, 2]).shape
@@ -380,7 +380,7 @@ def _rolled(x: Any, shift: tuple[int, ...], axis: tuple[int, ...]) -> Any:
 @public(method=True)
 @alias(dim="axis", dims="axis")
 def flip(x: Any, axis: Axes | None = None) -> Tensor:
-    """`x` in reverse order along one axis, several, or all (None). Raises ShapeError.
+    """Return `x` in reverse order along one axis, several, or all (None). Raises ShapeError.
 
     >>> import wengert as wg
     >>> wg.flip([1, 2, 3])
@@ -394,7 +394,7 @@ def flip(x: Any, axis: Axes | None = None) -> Tensor:
 @public(method=True)
 @alias(shifts="shift", dims="axis", dim="axis")
 def roll(x: Any, shift: Axes, axis: Axes | None = None) -> Tensor:
-    """`x` shifted along axes; what leaves at one end comes in at the other.
+    """Return `x` shifted along axes; what leaves at one end comes in at the other.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ Number = bool | int | float | complex
 
 
 def _allocate(make: Callable[..., Any], shape: Shape, dtype: DType) -> Any:
-    """An array; where a size is not known, the tensor of a broadcast."""
+    """Return an array; where a size is not known, the tensor of a broadcast."""
     if has_dims(shape):
         return filled(make((), dtype)[()], spec_of(shape, dtype))
     try:
@@ -47,7 +47,7 @@ def _made(data: Any, requires_grad: bool) -> Tensor:
 
 
 def _shape(sizes: tuple[Any, ...], named: Any = None) -> Shape:
-    """The shape from `zeros(2, 3)`, `zeros((2, 3))`, `zeros(2)` or `zeros(shape=(2, 3))`."""
+    """Return the shape from `zeros(2, 3)`, `zeros((2, 3))`, `zeros(2)` or `zeros(shape=(2, 3))`."""
     if named is not None:
         if sizes:
             fail(DTypeError, f"sizes {sizes} and shape={named!r} are both given", "Give one of them.")
@@ -64,7 +64,7 @@ def _dtype(dtype: Any, default: DType | None = None) -> DType:
 
 
 def _python_number(value: Any, what: str) -> Number:
-    """A Python number from one, or from a NumPy scalar or a tensor with one element."""
+    """Return a Python number from one, or from a NumPy scalar or a tensor with one element."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         value = value.item()  # of a value that is being differentiated an error, which says so
     if not isinstance(value, (bool, int, float, complex)):
@@ -73,7 +73,7 @@ def _python_number(value: Any, what: str) -> Number:
 
 
 def _is_recorded(value: Any) -> bool:
-    """Whether it is a tensor that gradients flow to, or one without a value."""
+    """Return whether a value is a tensor that gradients flow to, or one without a value."""
     return isinstance(value, Tensor) and (value.is_abstract or (value.requires_grad and get_mode().grad))
 
 
@@ -88,7 +88,7 @@ def _one_element(x: Tensor, what: str) -> Tensor:
 
 @public
 def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of zeros.
+    """Return a tensor of zeros.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def zeros(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None,
 
 @public
 def ones(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of ones; parameters as in :func:`wengert.zeros`.
+    """Return a tensor of ones; parameters as in :func:`wengert.zeros`.
 
     >>> import wengert as wg
     >>> wg.ones((3,), dtype=wg.int64)
@@ -122,7 +122,7 @@ def ones(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, 
 
 @public
 def empty(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of whatever numbers are in memory; parameters as in :func:`wengert.zeros`.
+    """Return an uninitialised tensor; parameters as in :func:`wengert.zeros`.
 
     >>> import wengert as wg
     >>> wg.empty(2, 3).shape
@@ -134,7 +134,7 @@ def empty(*sizes: Any, shape: Any = None, dtype: Any = None, device: Any = None,
 
 @public
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor filled with one number.
+    """Return a tensor filled with one number.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def _full(shape: Shape, fill_value: Any, dtype: Any, requires_grad: bool) -> Ten
 
 
 def _like(make: Callable[[Shape, DType], Any], x: Any, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    """A new tensor like `x`; one that is like a number is a number, unless it is to be a leaf."""
+    """Return a new tensor like `x`; one that is like a number is a number, unless it is to be a leaf."""
     check_device(device)
     like = as_operand(x)
     if type(like) is not WeakTensor or dtype is not None:
@@ -184,7 +184,7 @@ def _like(make: Callable[[Shape, DType], Any], x: Any, dtype: Any, device: Any, 
 
 @public
 def zeros_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros in the shape and, unless `dtype` is given, the dtype of `x`.
+    """Return zeros in the shape and, unless `dtype` is given, the dtype of `x`.
 
     >>> import wengert as wg
     >>> wg.zeros_like([1, 2])
@@ -195,7 +195,7 @@ def zeros_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
 
 @public
 def ones_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones in the shape and, unless `dtype` is given, the dtype of `x`.
+    """Return ones in the shape and, unless `dtype` is given, the dtype of `x`.
 
     >>> import wengert as wg
     >>> wg.ones_like([1.5, 2.5])
@@ -206,7 +206,7 @@ def ones_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 @public
 def empty_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Whatever is in memory, in the shape and, unless `dtype` is given, the dtype of `x`.
+    """Return an uninitialised tensor in the shape and, unless `dtype` is given, the dtype of `x`.
 
     >>> import wengert as wg
     >>> wg.empty_like(wg.ones(2, 3)).shape
@@ -217,7 +217,7 @@ def empty_like(x: Any, *, dtype: Any = None, device: Any = None, requires_grad: 
 
 @public
 def full_like(x: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """One number in the shape and, unless `dtype` is given, the dtype of `x`. Raises DTypeError.
+    """Return one number in the shape and, unless `dtype` is given, the dtype of `x`. Raises DTypeError.
 
     >>> import wengert as wg
     >>> wg.full_like([1, 2], 9)
@@ -232,19 +232,19 @@ def full_like(x: Any, fill_value: Any, *, dtype: Any = None, device: Any = None,
 
 @public(method=True, function=False)
 def new_zeros(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Zeros of the given shape in the dtype of `x`."""
+    """Return zeros of the given shape in the dtype of `x`."""
     return zeros(*shape, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
 
 
 @public(method=True, function=False)
 def new_ones(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Ones of the given shape in the dtype of `x`."""
+    """Return ones of the given shape in the dtype of `x`."""
     return ones(*shape, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
 
 
 @public(method=True, function=False)
 def new_empty(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """An uninitialised tensor of the given shape in the dtype of `x`."""
+    """Return an uninitialised tensor of the given shape in the dtype of `x`."""
     return empty(*shape, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
 
 
@@ -252,7 +252,7 @@ def new_empty(x: Tensor, *shape: Any, dtype: Any = None, device: Any = None, req
 def new_full(
     x: Tensor, shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A tensor of the given shape filled with one number, in the dtype of `x`."""
+    """Return a tensor of the given shape filled with one number, in the dtype of `x`."""
     return full(shape, fill_value, dtype=_dtype(dtype, x.dtype), device=device, requires_grad=requires_grad)
 
 
@@ -270,7 +270,7 @@ def arange(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """Evenly spaced numbers: `arange(stop)` or `arange(start, stop, step)`, without `stop`.
+    """Return evenly spaced numbers: `arange(stop)` or `arange(start, stop, step)`, without `stop`.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def linspace(
     endpoint: bool = True,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`num` evenly spaced numbers from `start` to `stop`.
+    """Return `num` evenly spaced numbers from `start` to `stop`.
 
     Parameters
     ----------
@@ -347,7 +347,7 @@ def linspace(
 
 
 def _between(start: Any, stop: Any, count: int, endpoint: bool, dtype: DType) -> Tensor:
-    """Evenly spaced numbers from tensors, recorded: a share of each, so that both ends are met exactly."""
+    """Return evenly spaced numbers from tensors, recorded: a share of each, so that both ends are met exactly."""
     first, last = (casted(_one_element(as_operand(v), "start and stop"), dtype) for v in (start, stop))
     steps = max(count - 1 if endpoint else count, 1)
     share = np.arange(count, dtype=np.float64) / steps
@@ -367,7 +367,7 @@ def logspace(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`num` numbers from `base ** start` to `base ** stop`, evenly spaced on a logarithmic scale.
+    """Return `num` numbers from `base ** start` to `base ** stop`, evenly spaced on a logarithmic scale.
 
     Parameters are those of :func:`wengert.linspace`.
 
@@ -397,7 +397,7 @@ def eye(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A matrix with ones on its k-th diagonal and zeros elsewhere.
+    """Return a matrix with ones on its k-th diagonal and zeros elsewhere.
 
     Parameters
     ----------
@@ -422,7 +422,7 @@ def eye(
 
 @public(home="torch")
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """:func:`wengert.asarray` by PyTorch's name.
+    """Return :func:`wengert.asarray` of `data`, under PyTorch's name.
 
     >>> import wengert as wg
     >>> wg.torch.as_tensor([1.0, 2.0])
@@ -433,7 +433,7 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 @public(home="torch")
 def from_numpy(array: Any) -> Tensor:
-    """A tensor of a NumPy array, in its dtype.
+    """Return a tensor of a NumPy array, in its dtype.
 
     The array is copied unless it is read-only: a tensor is a value, and later writes to the array
     must not change it. `wg.asarray(array, copy=False)` shares memory with a writeable array, on the
@@ -452,7 +452,7 @@ def from_numpy(array: Any) -> Tensor:
 
 @public
 def from_dlpack(x: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor of any array on the CPU that speaks DLPack (NumPy, PyTorch, JAX, ...).
+    """Return a tensor of any array on the CPU that speaks DLPack (NumPy, PyTorch, JAX, ...).
 
     Parameters
     ----------

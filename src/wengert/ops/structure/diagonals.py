@@ -68,7 +68,7 @@ def _triangle(triangle: Op, x: Any, k: int) -> Tensor:
 
 @public(method=True)
 def tril(x: Any, k: int = 0, *, diagonal: int | None = None) -> Tensor:
-    """The lower triangle of a matrix, or of each matrix in the last two axes; zeros above it.
+    """Return the lower triangle of a matrix, or of each matrix in the last two axes; zeros above it.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def tril(x: Any, k: int = 0, *, diagonal: int | None = None) -> Tensor:
 
 @public(method=True)
 def triu(x: Any, k: int = 0, *, diagonal: int | None = None) -> Tensor:
-    """The upper triangle of a matrix, or of each matrix in the last two axes; zeros below it.
+    """Return the upper triangle of a matrix, or of each matrix in the last two axes; zeros below it.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ embed_diagonal: Op = linear(
 
 @public(method=True)
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A diagonal of the matrices in two axes, as the last axis of the result.
+    """Return a diagonal of the matrices in two axes, as the last axis of the result.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
 
 @public(home="torch")
 def diag_embed(x: Any, offset: int = 0) -> Tensor:
-    """Square matrices with the last axis of `x` on a diagonal and zeros elsewhere.
+    """Return square matrices with the last axis of `x` on a diagonal and zeros elsewhere.
 
     Raises ShapeError for a 0-d tensor.
 
@@ -227,7 +227,7 @@ def diag_embed(x: Any, offset: int = 0) -> Tensor:
 
 @public(method=True)
 def diag(x: Any, k: int = 0, *, diagonal: int | None = None) -> Tensor:
-    """The k-th diagonal of a matrix; for a vector the square matrix that has it there.
+    """Return the k-th diagonal of a matrix; for a vector the square matrix that has it there.
 
     Parameters
     ----------

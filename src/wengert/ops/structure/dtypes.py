@@ -1,4 +1,4 @@
-"""The Array API's functions on dtypes, its constants, and what it asks of a namespace.
+"""The Array API's functions on dtypes, its constants and its namespace inspection.
 
 Source: https://data-apis.org/array-api/2024.12/API_specification/data_type_functions.html
 """
@@ -45,7 +45,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 
 
 def _dtype_of(value: Any) -> DType:
-    """The dtype of an array, or the dtype that a dtype-like value names."""
+    """Return the dtype of an array, or the dtype that a dtype-like value names."""
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         return as_dtype(value.dtype)
     return as_dtype(value)
@@ -56,7 +56,7 @@ def _dtype_of(value: Any) -> DType:
 
 @public
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype of an operation on these tensors, dtypes and Python numbers.
+    """Return the dtype of an operation on these tensors, dtypes and Python numbers.
 
     Python numbers are weak: they change the kind (bool, integer, real, complex) only. Raises
     DTypeError for no arguments, and for integers that no dtype holds together.
@@ -82,7 +82,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
 
 @public
 def promote_types(type1: Any, type2: Any) -> DType:
-    """The dtype of an operation on two dtypes. Raises DTypeError where none holds both.
+    """Return the dtype of an operation on two dtypes. Raises DTypeError where none holds both.
 
     >>> import wengert as wg
     >>> wg.promote_types(wg.int64, wg.float32)
@@ -93,7 +93,7 @@ def promote_types(type1: Any, type2: Any) -> DType:
 
 @public
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether promotion takes `from_` (a tensor or a dtype) to the dtype `to`.
+    """Return whether promotion takes `from_` (a tensor or a dtype) to the dtype `to`.
 
     >>> import wengert as wg
     >>> wg.can_cast(wg.int32, wg.int64), wg.can_cast(wg.float64, wg.float32)
@@ -110,7 +110,7 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 @public
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind.
+    """Return whether a dtype is of a kind.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ class FloatInfo:
 
     @property
     def tiny(self) -> float:
-        """`smallest_normal` by its older name."""
+        """The value of `smallest_normal`, under its older name."""
         return self.smallest_normal
 
 
@@ -170,7 +170,7 @@ class IntInfo:
 
 @public
 def finfo(dtype: Any) -> FloatInfo:
-    """The limits of a floating dtype, or of a complex dtype's parts, or of a tensor's dtype.
+    """Return the limits of a floating dtype, or of a complex dtype's parts, or of a tensor's dtype.
 
     Raises DTypeError for other dtypes.
 
@@ -196,7 +196,7 @@ def _finfo(dtype: DType) -> FloatInfo:
 
 @public
 def iinfo(dtype: Any) -> IntInfo:
-    """The limits of an integer dtype, or of a tensor's. Raises DTypeError for other dtypes.
+    """Return the limits of an integer dtype, or of a tensor's. Raises DTypeError for other dtypes.
 
     >>> import wengert as wg
     >>> wg.iinfo(wg.int8).max
@@ -213,18 +213,18 @@ def iinfo(dtype: Any) -> IntInfo:
 
 
 class NamespaceInfo:
-    """What the Array API asks of a namespace: its devices, dtypes and capabilities."""
+    """The description of the namespace that the Array API asks for: its devices, dtypes and capabilities."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What the library can do of what the standard leaves open."""
+        """Return the library's choices in the matters that the standard leaves open."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """The device of new tensors."""
+        """Return the device of new tensors."""
         return "cpu"
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """The dtypes of tensors that are made without one."""
+        """Return the dtypes of tensors that are made without one."""
         check_device(device)
         return {
             "real floating": spec.default_float(),
@@ -234,18 +234,18 @@ class NamespaceInfo:
         }
 
     def devices(self) -> list[str]:
-        """The devices there are."""
+        """Return the devices there are."""
         return ["cpu"]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The standard's dtypes by name, all or those of a kind (see :func:`wengert.isdtype`)."""
+        """Return the standard's dtypes by name, all or those of a kind (see :func:`wengert.isdtype`)."""
         check_device(device)
         return {d.name: d for group in _KINDS.values() for d in group if kind is None or isdtype(d, kind)}
 
 
 @public
 def __array_namespace_info__() -> NamespaceInfo:
-    """Devices, dtypes and capabilities, as the Array API has them.
+    """Return devices, dtypes and capabilities, as the Array API has them.
 
     >>> import wengert as wg
     >>> wg.__array_namespace_info__().default_device()

@@ -33,12 +33,12 @@ def _pad(x: Any, widths: Pairs) -> Any:
 
 
 def _inside(sizes: Shape, widths: Pairs) -> tuple[Any, ...]:
-    """The index of what is not padding."""
+    """Return the index of the elements that are not padding."""
     return (Ellipsis, *(slice(before, before + n) for (before, _), n in zip(widths, sizes)))
 
 
 def _leading(x: Spec, given: Sequence[Any]) -> int:
-    """How many axes come before the last ones, for each of which something is given. Raises ShapeError."""
+    """Return the number of axes before the last ones, for which something is given. Raises ShapeError."""
     if len(given) > len(x.shape):
         fail(ShapeError, f"{given} for the axes of {show(x.shape, x.dtype)}")
     return len(x.shape) - len(given)
@@ -72,7 +72,7 @@ pad_op: Op = linear(
 
 
 def _pad_widths(x: Tensor, pad_width: Any) -> Pairs:
-    """`pad_width` as a pair for each axis."""
+    """Return `pad_width` as a pair for each axis."""
     if not isinstance(pad_width, (tuple, list)):
         pad_width = (pad_width, pad_width)
     if not any(isinstance(p, (tuple, list)) for p in pad_width):
@@ -91,7 +91,7 @@ def _pad_widths(x: Tensor, pad_width: Any) -> Pairs:
 
 
 def _edges(x: Tensor, axis: int, before: int, after: int, mode: str) -> list[Tensor]:
-    """What a mode puts before and after `x` along an axis."""
+    """Return the elements that a mode puts before and after `x` along an axis."""
     size = x.shape[axis]
     if (
         size == 0
@@ -119,7 +119,7 @@ def pad(
     mode: Literal["constant", "reflect", "edge", "wrap"] = "constant",
     value: float = 0,
 ) -> Tensor:
-    """`x` with elements put around it, as NumPy's `pad` does.
+    """Return `x` with elements put around it, as NumPy's `pad` does.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ tile_op: Op = linear(
 @public
 @alias(dims="repetitions", reps="repetitions")
 def tile(x: Any, repetitions: int | Sequence[int]) -> Tensor:
-    """`x` laid out several times along each axis, the last axis last.
+    """Return `x` laid out several times along each axis, the last axis last.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def tile(x: Any, repetitions: int | Sequence[int]) -> Tensor:
 
 @public(name="repeat", method=True, function=False)
 def _repeat_method(x: Tensor, *sizes: Any) -> Tensor:
-    """The tensor laid out several times, as PyTorch's `Tensor.repeat`: :func:`wengert.tile`.
+    """Return the tensor laid out several times, as PyTorch's `Tensor.repeat`: :func:`wengert.tile`.
 
     To repeat each element, as NumPy's method does, use `x.repeat_interleave(n)`. Raises
     ShapeError with fewer sizes than axes.
@@ -325,7 +325,7 @@ sum_runs: Op = linear(
 @public
 @dim_alias
 def repeat(x: Any, repeats: int | Sequence[int], axis: int | None = None) -> Tensor:
-    """Each element of `x` several times in a row.
+    """Return each element of `x` several times in a row; `repeat_interleave` is the same.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ from ..aliases import dim_alias
 
 
 def as_operand(x: Any) -> Tensor:
-    """`x` itself if it is a tensor, what stands for it if it is a Python number, else :func:`wengert.asarray` of it."""
+    """Return `x` itself if it is a tensor, a weak tensor of a Python number, else :func:`wengert.asarray` of it."""
     if isinstance(x, Tensor):
         return x
     if type(x) in _NUMBERS:
@@ -59,7 +59,7 @@ _NUMBERS = frozenset({int, float, complex})
 
 
 def int_args(args: tuple[Any, ...], what: str = "shape") -> tuple[int, ...]:
-    """Ints given one by one or as one sequence: `x.view(2, 3)` and `x.view((2, 3))`."""
+    """Return ints given one by one or as one sequence: `x.view(2, 3)` and `x.view((2, 3))`."""
     if len(args) == 1 and isinstance(args[0], (tuple, list)):
         args = tuple(args[0])
     try:
@@ -105,7 +105,7 @@ reshape_op: Op = linear(
 
 
 def _resolve_shape(x: Tensor, shape: tuple[int, ...]) -> Shape:
-    """`shape` with its -1, if any, worked out."""
+    """Return `shape` with its -1, if any, worked out."""
     if -1 not in shape:
         return shape if math.prod(shape) == x.size and min(shape, default=0) >= 0 else normalize_shape(shape)
     known = math.prod(n for n in shape if n != -1)
@@ -118,13 +118,14 @@ def _resolve_shape(x: Tensor, shape: tuple[int, ...]) -> Shape:
 
 
 def reshaped(x: Tensor, shape: Shape) -> Tensor:
+    """Return `x` in another shape, recorded."""
     out: Tensor = bind(reshape_op, (x,), {"shape": shape})
     return out
 
 
 @public
 def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
-    """The elements of `x`, in row-major order, in another shape.
+    """Return the elements of `x`, in row-major order, in another shape.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def reshape(x: Any, shape: int | Sequence[int], *, copy: bool | None = None) -> 
 @public(name="view", method=True, function=False)
 @public(name="reshape", method=True, function=False)
 def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
-    """:func:`wengert.reshape` to sizes given one by one or as a tuple."""
+    """Return :func:`wengert.reshape` to sizes given one by one or as a tuple."""
     sizes = shape[0] if len(shape) == 1 and type(shape[0]) is tuple else shape
     if x._data is not None and type(x) is not WeakTensor:
         try:
@@ -174,7 +175,7 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
 
 @public(method=True, function=False)
 def reshape_as(x: Tensor, other: Any) -> Tensor:
-    """`x` in the shape of `other`."""
+    """Return `x` in the shape of `other`."""
     return reshaped(x, as_operand(other).shape)
 
 
@@ -183,7 +184,7 @@ public(reshape_as, name="view_as", method=True, function=False)
 
 @public(method=True, function=False)
 def contiguous(x: Tensor) -> Tensor:
-    """The value of `x`. How a tensor lies in memory cannot be seen, so that nothing is to be done.
+    """Return the value of `x`. A tensor's layout in memory cannot be seen, so nothing is copied.
 
     Where PyTorch makes a copy that may be written to, write `x.clone()`: writing to this value is refused.
     """
@@ -192,13 +193,13 @@ def contiguous(x: Tensor) -> Tensor:
 
 @public(method=True, function=False)
 def cpu(x: Tensor) -> Tensor:
-    """`x` itself: every tensor lies in the memory of the processor."""
+    """Return `x` itself: every tensor lies in the memory of the processor."""
     return x
 
 
 @public(method=True)
 def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """`x` with the axes from `start_dim` to `end_dim`, inclusive, made one.
+    """Return `x` with the axes from `start_dim` to `end_dim`, inclusive, merged into one.
 
     A 0-d tensor becomes one of shape (1,). Raises ShapeError for axes that do not exist or are
     in the wrong order.
@@ -218,7 +219,7 @@ def flatten(x: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @public(method=True)
 def ravel(x: Any) -> Tensor:
-    """`x` as one axis, in row-major order.
+    """Return `x` as one axis, in row-major order.
 
     >>> import wengert as wg
     >>> wg.ravel([[1, 2], [3, 4]])
@@ -231,7 +232,7 @@ def ravel(x: Any) -> Tensor:
 @public(method=True)
 @dim_alias
 def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Tensor:
-    """`x` with one axis split into several of the given sizes, one of which may be -1.
+    """Return `x` with one axis split into several of the given sizes, one of which may be -1.
 
     Raises ShapeError when their product is not the axis' size.
 
@@ -249,7 +250,7 @@ def unflatten(x: Any, axis: int, sizes: Sequence[int]) -> Tensor:
 
 @lru_cache(maxsize=1024)
 def _broadcast_axes(out_shape: Shape, x_shape: Shape) -> tuple[int, ...]:
-    """The axes of the result along which an argument of shape `x_shape` was repeated."""
+    """Return the axes of the result along which an argument of shape `x_shape` was repeated."""
     extra = len(out_shape) - len(x_shape)
     stretched = (i + extra for i, n in enumerate(x_shape) if n == 1 and out_shape[i + extra] != 1)
     return (*range(extra), *stretched)
@@ -264,7 +265,7 @@ def _ones(size: int, dtype: DType) -> Any:
 
 
 def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
-    """The sum of a cotangent over what a broadcast repeated: every bias gradient comes through here."""
+    """Return the sum of a cotangent over what a broadcast repeated: every bias gradient comes through here."""
     shape = ct.shape
     extra = len(shape) - len(x_shape)
     axes = _broadcast_axes(shape, x_shape)
@@ -282,7 +283,7 @@ def _unbroadcast(ct: Any, x_shape: Shape) -> Any:
 
 
 def _suits_blas(ct: Any, x_shape: Shape) -> bool:
-    """Whether to sum leading axes as a product with ones, which takes BLAS a half to a tenth of the time."""
+    """Return whether to sum leading axes as a product with ones, which takes BLAS a half to a tenth of the time."""
     size = math.prod(x_shape)
     return x_shape != () and ct.dtype.char in "fd" and 0 < ct.size <= _BLAS_ROWS * size
 
@@ -348,7 +349,7 @@ def _broadcasted(x: Tensor, shape: Shape) -> Tensor:
 
 @public
 def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
-    """`x` repeated to a shape that it broadcasts to. Raises ShapeError if it does not.
+    """Return `x` repeated to a shape that it broadcasts to. Raises ShapeError if it does not.
 
     >>> import wengert as wg
     >>> wg.broadcast_to([1, 2], (2, 2))
@@ -360,7 +361,7 @@ def broadcast_to(x: Any, shape: int | Sequence[int]) -> Tensor:
 
 @public(method=True, function=False)
 def expand(x: Tensor, *sizes: Any) -> Tensor:
-    """:func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
+    """Return :func:`wengert.broadcast_to` with the sizes one by one; -1 keeps the size of an axis."""
     shape = int_args(sizes, "sizes")
     extra = len(shape) - x.ndim
     if extra < 0 or -1 in shape[:extra]:
@@ -375,13 +376,13 @@ def expand(x: Tensor, *sizes: Any) -> Tensor:
 
 @public(method=True, function=False)
 def expand_as(x: Tensor, other: Any) -> Tensor:
-    """`x` broadcast to the shape of `other`."""
+    """Return `x` broadcast to the shape of `other`."""
     return _broadcasted(x, as_operand(other).shape)
 
 
 @public
 def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
-    """The shape that tensors of these shapes broadcast to. Raises ShapeError if there is none.
+    """Return the shape that tensors of these shapes broadcast to. Raises ShapeError if there is none.
 
     >>> import wengert as wg
     >>> wg.broadcast_shapes((3, 1), (4,))
@@ -400,7 +401,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> Shape:
 
 @public
 def broadcast_arrays(*xs: Any) -> list[Tensor]:
-    """Tensors, each with its own dtype, broadcast against each other. Raises ShapeError.
+    """Return tensors, each with its own dtype, broadcast against each other. Raises ShapeError.
 
     >>> import wengert as wg
     >>> [x.shape for x in wg.broadcast_arrays(wg.ones(3, 1), wg.ones(4))]
@@ -464,6 +465,7 @@ cast: Op = linear(
 
 
 def casted(x: Tensor, dtype: DType) -> Tensor:
+    """Return `x` in another dtype, recorded; `x` itself where it has that already."""
     if type(x) is WeakTensor:
         x = x.wide()
     if x.dtype == dtype:
@@ -474,7 +476,7 @@ def casted(x: Tensor, dtype: DType) -> Tensor:
 
 @public(method=True)
 def astype(x: Any, dtype: Any, *, copy: bool = True, device: Any = None) -> Tensor:
-    """`x` in another dtype.
+    """Return `x` in another dtype.
 
     Parameters
     ----------
@@ -504,7 +506,7 @@ def check_device(device: Any) -> None:
 
 @public(method=True, function=False)
 def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool = False) -> Tensor:
-    """`x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu".
+    """Return `x` in another dtype, in that of another tensor, or on a device, of which there is one: "cpu".
 
     `x.to(wg.float64)`, `x.to("cpu")`, `x.to("cpu", wg.float64)`, `x.to(other)`. Raises DTypeError
     from complex to real, ValueError for another device.
@@ -526,7 +528,7 @@ def to(x: Tensor, *args: Any, dtype: Any = None, device: Any = None, copy: bool 
 
 @public(method=True, function=False)
 def type_as(x: Tensor, other: Any) -> Tensor:
-    """`x` in the dtype of `other`."""
+    """Return `x` in the dtype of `other`."""
     return casted(x, as_operand(other).dtype)
 
 

@@ -1,4 +1,4 @@
-"""How each op runs for many examples at once.
+"""The batching rules of ops.
 
 The examples stand along a new leading axis of the arguments that are mapped. A rule takes the node of
 the graph for one example and its arguments, and gives the result with the examples leading.
@@ -40,7 +40,7 @@ RULES: dict[str, Rule] = {}
 
 
 def rule_for(node: Node, args: Sequence[Batched]) -> Rule | None:
-    """The rule that applies to these arguments; None where a composite is opened, or nothing is known."""
+    """Return the rule that applies to these arguments; None where a composite is opened, or there is none."""
     op = node.op
     found = RULES.get(op.name)
     if found is not None:
@@ -82,7 +82,7 @@ def _spread_value(a: Batched, size: int) -> Any:
 
 
 def spread(a: Batched, size: int) -> Tensor:
-    """A value for every example, also where all share one."""
+    """Return a value for every example, also where all share one."""
     value: Tensor = a.value
     if a.mapped:
         return value
@@ -90,18 +90,19 @@ def spread(a: Batched, size: int) -> Tensor:
 
 
 def move(x: Tensor, source: int, target: int) -> Tensor:
-    """`x` with one axis in another place (both counted from the left)."""
+    """Return `x` with one axis in another place (both counted from the left)."""
     order = [i for i in range(x.ndim) if i != source]
     order.insert(target, source)
     return bind(TABLE["permute"], (x,), {"axes": tuple(i - x.ndim for i in order)})  # type: ignore[no-any-return]
 
 
 def reshape(x: Tensor, shape: Shape) -> Tensor:
+    """Return `x` in another shape, recorded; `x` itself where it has that already."""
     return x if x.shape == shape else bind(TABLE["reshape"], (x,), {"shape": shape})
 
 
 def _with_rank(a: Batched, rank: int) -> Tensor:
-    """The value with axes of size 1 between the examples' axis and its own, up to a rank for one example."""
+    """Return the value with axes of size 1 between the examples' axis and its own, up to a rank for one example."""
     value: Tensor = a.value
     if not a.mapped or value.ndim == rank + 1:
         return value
@@ -110,19 +111,21 @@ def _with_rank(a: Batched, rank: int) -> Tensor:
 
 
 def inner_graph(node: Node, args: Sequence[Batched]) -> Graph:
-    """The graph inside a composite node for one example; its inputs are the tensors among the arguments."""
+    """Return the graph inside a composite node for one example; its inputs are the tensors among the arguments."""
     inputs = tuple(input_node(one_example(a)) if isinstance(a.value, Tensor) else a.value for a in args)
     body = inside(located(node.op, inputs, node.attrs, node.spec))
     return Graph(body.outputs, body.inputs, node.op.name, bound=body.bound)
 
 
 def one_example(a: Batched) -> Spec:
-    """The spec of a value in one example."""
+    """Return the spec of a value in one example."""
     spec: Spec = a.value.spec
     return spec_of(spec.shape[1:], spec.dtype) if a.mapped else spec
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Return a decorator that declares the batching rule of the ops of these names."""
+
     def register(fn: Rule) -> Rule:
         for name in names:
             RULES[name] = fn
@@ -167,7 +170,7 @@ RULES["attention"] = RULES["attention_gradients"] = _all_mapped
 
 
 def _aligned(*cores: int) -> Rule:
-    """Leading axes broadcast: the examples' axis stands before the longest row of them."""
+    """Return values with leading axes broadcast: the examples' axis stands before the longest row of them."""
 
     def aligned(node: Node, args: list[Batched], size: int) -> Any:
         own = [len(a.value.shape) - a.mapped for a in args]
@@ -217,7 +220,7 @@ def _einsum(node: Node, args: list[Batched], size: int) -> Any:
 
 @rule("convolve", "convolve_transpose", "convolve_kernel")
 def _convolve(node: Node, args: list[Batched], size: int) -> Any:
-    """With a kernel for each example: one convolution in `size` times the groups."""
+    """Return the convolution with a kernel for each example: one convolution in `size` times the groups."""
     name = node.op.name
     if name != "convolve_kernel" and not args[1].mapped:
         return bind(node.op, _values(args), node.attrs)
@@ -235,7 +238,7 @@ def _convolve(node: Node, args: list[Batched], size: int) -> Any:
 
 
 def _channels_merged(x: Tensor, dims: int) -> Tensor:
-    """(B, *batch, C, *S) as (*batch, B * C, *S)."""
+    """Return (B, *batch, C, *S) as (*batch, B * C, *S)."""
     channel = x.ndim - dims - 1
     x = move(x, 0, channel - 1)
     shape = x.shape
@@ -246,7 +249,7 @@ def _channels_merged(x: Tensor, dims: int) -> Tensor:
 
 
 def _numbered(indices: Sequence[Batched], size: int) -> list[Tensor]:
-    """Index arrays for a further axis, that of the examples, in front: each example is picked from its own."""
+    """Return index arrays with one for the examples' axis in front: each example is picked from its own."""
     rank = max(i.value.ndim - i.mapped for i in indices)
     own = wrap(np.arange(size).reshape((size,) + (1,) * rank))
     return [own, *(_with_rank(i, rank) for i in indices)]
@@ -319,7 +322,7 @@ def _searchsorted(node: Node, args: list[Batched], size: int) -> Any:
 
 
 def draw(node: Node, args: list[Batched], size: int) -> Any:
-    """Numbers of its own for every example, from a key made of the draw's key and position."""
+    """Return numbers of its own for every example, from a key made of the draw's key and position."""
     drawing, given, (key, counter), attrs = draw_of(node.op, args, node.attrs)
     if isinstance(key, Batched):
         key, counter = key.value, counter.value

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example becomes a function of many, by a transformation of its graph.
+"""The transform `vmap`: a function of one example becomes a function of many, by a transformation of its graph.
 
 The function is traced for one example; each op then runs once for all of them. Ops count their axes
 from the right and accept leading axes, so most need nothing but aligned ranks; the others have a
@@ -50,7 +50,7 @@ def vmap(
     in_dims: Axes = _UNSAID,
     out_dims: Axes = _UNSAID,
 ) -> Callable[..., Any]:
-    """The function that maps `fn` over an axis of its arguments, all examples at once.
+    """Return the function that maps `fn` over an axis of its arguments, all examples at once.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def vmap(
 
 
 def _run_trace(trace: OpenTrace, feeds: Sequence[tuple[Tensor, bool]], size: int, randomness: str) -> list[Batched]:
-    """The results of a traced function for mapped and shared arguments, from its recorded nodes."""
+    """Return the results of a traced function for mapped and shared arguments, from its recorded nodes."""
     values: dict[Any, Batched] = {t.node: Batched(*fed) for t, fed in zip(trace.inputs, feeds, strict=True)}
     results = trace.results
     operands = {node: trace.operands(node) for node in trace.inside if node not in values}
@@ -182,7 +182,7 @@ CONTROL: dict[str, Callable[[Node, list[Batched], int, str], tuple[Batched, ...]
 
 
 def _inside(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
-    """A composite by the graph inside it."""
+    """Run a composite by the graph inside it."""
     inner = batch_rules.inner_graph(node, args)
     feeds = [(a.value, a.mapped) for a in args if isinstance(a.value, Tensor)]
     found = run_batched(inner, feeds, size, randomness)
@@ -191,7 +191,7 @@ def _inside(node: Node, args: list[Batched], size: int, randomness: str) -> Batc
 
 
 def _one_by_one(node: Node, args: list[Batched], size: int) -> Any:
-    """An op that has no rule, example after example."""
+    """Run an op that has no rule, example after example."""
     runs = []
     for i in range(size):
         picked = [a.value[i] if a.mapped else a.value for a in args]
@@ -227,7 +227,7 @@ def _input_axes(in_axes: Axes, args: tuple[Any, ...], kwargs: Mapping[str, Any],
 
 
 def _prefix(entry: Axes, pytree: Any, what: str) -> list[int | None]:
-    """One axis for every leaf of a pytree, from a pytree of axes that begins like it."""
+    """Return one axis for every leaf of a pytree, from a pytree of axes that begins like it."""
     if entry is None or isinstance(entry, (int, np.integer)):
         return [None if entry is None else int(entry)] * len(tree.flatten(pytree, is_key)[0])
     if isinstance(entry, dict) and isinstance(pytree, dict):
@@ -248,7 +248,7 @@ def _prefix(entry: Axes, pytree: Any, what: str) -> list[int | None]:
 
 
 def _tensor(leaf: Any, axis: int | None, name: str) -> Tensor | None:
-    """A leaf as a tensor; None for what is passed on as it is."""
+    """Return a leaf as a tensor; None for a leaf that is passed on as it is."""
     if isinstance(leaf, Tensor):
         return leaf
     if isinstance(leaf, (np.ndarray, np.generic)):

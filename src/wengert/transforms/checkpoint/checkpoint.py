@@ -1,4 +1,4 @@
-"""Checkpointing: keep what goes into a part of a program, compute the rest again when a derivative needs it.
+"""Checkpointing: parts of a program whose values are computed again when a derivative needs them.
 
 The part runs and is recorded as ever. Then what its nodes saved is let go, and a stand-in computes
 it again, forward through the recorded nodes, when the first of them is asked for. (Griewank and
@@ -31,7 +31,7 @@ from .checkpoint_policies import Policy, Selection
 
 
 def checkpoint(fn: Callable[..., Any] | None = None, *, policy: Policy | Selection | None = None) -> Any:
-    """The same function, recorded so that derivatives compute its inner values again instead of keeping them.
+    """Return the same function, recorded so that derivatives compute its inner values again instead of keeping them.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def _let_go(
 
 
 def _recorded_under(mark: Scope, roots: Sequence[Node]) -> list[Node]:
-    """The tracked nodes made inside the mark, each after its inputs."""
+    """Return the tracked nodes made inside the mark, each after its inputs."""
     scopes: dict[int, bool] = {}
     return _ordered(roots, lambda n: _is_under(n.scope, mark, scopes))
 
@@ -160,7 +160,7 @@ def _is_under(scope: Scope | None, mark: Scope, known: dict[int, bool]) -> bool:
 
 
 def _ordered(roots: Iterable[Node], belongs: Callable[[Node], bool]) -> list[Node]:
-    """The nodes that belong and are reached from the roots through such nodes, each after its inputs."""
+    """Return the nodes that belong and are reached from the roots through such nodes, each after its inputs."""
     order: list[Node] = []
     seen: set[Node] = set()
     for root in roots:
@@ -182,7 +182,7 @@ def _ordered(roots: Iterable[Node], belongs: Callable[[Node], bool]) -> list[Nod
 
 
 def _values_outside(before: Mapping[Node, Any], writes: Writes, order: Sequence[Node]) -> dict[Node, Any]:
-    """The values of nodes outside that the nodes inside take: arguments, leaves, and variables of the function.
+    """Return the values of nodes outside that the nodes inside take: arguments, leaves, and variables of the function.
 
     Not those of leaves that the function wrote to, of which some nodes may have taken the old value, some the new.
     """
@@ -205,14 +205,14 @@ def _values_outside(before: Mapping[Node, Any], writes: Writes, order: Sequence[
 
 
 def _reached(fn: Any, arguments: Any) -> Iterator[Tensor]:
-    """The tensors among a function's arguments and among what it closes over."""
+    """Yield the tensors among a function's arguments and among the values that it closes over."""
     for leaf in (*tree.leaves(arguments), *_variables(fn)):
         if isinstance(leaf, Tensor):
             yield leaf
 
 
 def _variables(fn: Any) -> Iterator[Any]:
-    """What a function closes over, leaf by leaf."""
+    """Yield the values that a function closes over, leaf by leaf."""
     inner = fn.func if isinstance(fn, functools.partial) else fn
     cells = getattr(inner, "__closure__", None) or ()
     for cell in cells:
@@ -253,7 +253,7 @@ def _selected(policy: Policy | Selection | None, order: Sequence[Node], values: 
 
 
 def _kept(order: Sequence[Node], selected: Sequence[Node], values: Mapping[Node, Any]) -> dict[Node, Any]:
-    """The values that are kept for the selected nodes: their own, or where those are gone what follows from them."""
+    """Return the values kept for the selected nodes: their own, or where those are gone the ones computed from them."""
     if not selected:
         return {}
     consumers: dict[Node, list[Node]] = {}
@@ -279,7 +279,7 @@ def _kept(order: Sequence[Node], selected: Sequence[Node], values: Mapping[Node,
 
 
 def _admit(region: _Region, node: Node, known: Mapping[Node, Any]) -> None:
-    """Let go of what a node saved, where it can be computed again."""
+    """Forget the values that a node saved, where it can compute them again."""
     for entry in node.inputs:
         if isinstance(entry, Node) and id(entry) not in region.members and id(entry) not in region.held:
             if entry not in known:
@@ -296,7 +296,7 @@ def _admit(region: _Region, node: Node, known: Mapping[Node, Any]) -> None:
     if type(saved) is not tuple or not saved:
         return
     if isinstance(node.op, CustomOp) and node.op.remake is not None:
-        region.recipes[id(node)] = (saved[0].emptied(),)
+        region.remakes[id(node)] = (saved[0].emptied(),)
     elif len(saved) != len(node.inputs) + 1:
         return
     for entry, value in zip(node.inputs, saved):
@@ -320,14 +320,14 @@ def _can_remake(node: Node) -> bool:
 
 
 class _Region(Recomputed):
-    """A checkpointed part: what was kept of it, and the values that a pass is about to take.
+    """A checkpointed part: the values kept of it, and those that a pass is about to take.
 
     Nodes are known by their ids, and only results by (weak) reference: a node refers to its
     region, and a cycle would keep the values until the collector comes by. What a region has ids of
     is alive as long as one of its nodes is, which is what refers to the region.
     """
 
-    __slots__ = ("children", "held", "lent", "members", "narrow", "parent", "ready", "recipes", "roots", "waiting")
+    __slots__ = ("children", "held", "lent", "members", "narrow", "parent", "ready", "remakes", "roots", "waiting")
 
     def __init__(self) -> None:
         self.held: dict[int, Any] = {}  # the values to start from
@@ -335,14 +335,14 @@ class _Region(Recomputed):
         self.members: set[int] = set()  # the nodes that can be computed
         self.waiting: set[int] = set()  # those whose saved values are asked for here
         self.narrow: set[tuple[int, int]] = set()  # nodes, and operands that they take as before a broadcast
-        self.recipes: dict[int, Any] = {}  # what a user's rule needs to be run again
+        self.remakes: dict[int, Any] = {}  # what a user's rule needs to be run again
         self.roots: list[weakref.ref[Node]] = []
         self.ready: dict[int, tuple[Any, ...]] = {}
         self.children: list[_Region] = []  # checkpoints inside, which get what they hold from here
         self.parent: _Region | None = None
 
     def belong_to(self, parent: _Region) -> None:
-        """Let go of what is held too, where the outer checkpoint computes it."""
+        """Forget the values held too, where the outer checkpoint computes them."""
         self.parent = parent
         for key in self.held:
             if key in parent.held:
@@ -372,7 +372,7 @@ class _Region(Recomputed):
             self.parent.close()
 
     def _compute(self, node: Node) -> None:
-        """Compute what the nodes saved: those that lead to live results, and `node`."""
+        """Compute the values that the nodes saved: those that lead to live results, and `node`."""
         if self.parent is not None and any(self.held[key] is None for key in self.lent):
             self.parent._compute(node)
         roots = [n for n in (r() for r in self.roots) if n is not None]
@@ -396,11 +396,11 @@ class _Region(Recomputed):
             reset_mode(token)
 
     def _needed(self, order: Sequence[Node], lent: set[int]) -> tuple[list[Node], set[int]]:
-        """What to run through, in order, and the nodes of it whose result must be computed."""
+        """Return the nodes to run through, in order, and those of them whose result must be computed."""
         computed = {key for key in lent if key not in self.held}
         for node in reversed(order):
             key = id(node)
-            if key in self.recipes:
+            if key in self.remakes:
                 computed.add(key)
             elif key in self.waiting:
                 needs, needs_out = node.op.save_plan(_tracked(node))
@@ -422,8 +422,8 @@ class _Region(Recomputed):
             data = inputs[0][node.attrs["index"]]
         elif op is ALIAS:
             data = inputs[0]
-        elif key in self.recipes:
-            data, saved = op.remake(inputs, self.recipes[key])  # type: ignore[attr-defined]
+        elif key in self.remakes:
+            data, saved = op.remake(inputs, self.remakes[key])  # type: ignore[attr-defined]
         else:
             if computed:
                 data = kernels.compute(op, inputs, node.attrs)
@@ -455,7 +455,7 @@ def _tracked(node: Node) -> tuple[bool, ...]:
 
 
 def _last_uses(order: Sequence[Node]) -> dict[int, Node]:
-    """The last node that takes each value (its own, where none does)."""
+    """Return the last node that takes each value (its own, where none does)."""
     last: dict[int, Node] = {}
     for node in order:
         last[id(node)] = node

@@ -1,4 +1,4 @@
-"""What a checkpoint keeps: policies for `wg.checkpoint(f, policy=...)`.
+"""Policies for `wg.checkpoint(f, policy=...)`: the choice of the values that a checkpoint keeps.
 
 A policy is a function of a recorded node that says whether to keep its result, or an object whose
 `select(nodes)` returns the nodes of a checkpoint whose results are kept.
@@ -35,11 +35,11 @@ class Selection(Protocol):
     """A policy that looks at a checkpoint's nodes together."""
 
     def select(self, nodes: Sequence[Node]) -> Iterable[Node]:
-        """The nodes whose results are kept."""
+        """Return the nodes whose results are kept."""
 
 
 def nothing_saveable(node: Node) -> bool:
-    """Keep only what goes in: the default."""
+    """Keep only the inputs of the region: the default."""
     return False
 
 
@@ -83,7 +83,7 @@ class save_bytes:
         self.limit = limit
 
     def select(self, nodes: Sequence[Node]) -> list[Node]:
-        """The most expensive results for each byte, until the limit is reached."""
+        """Return the most expensive results for each byte, until the limit is reached."""
         ranked = [(-cost(n) / max(size, 1), i, size) for i, n in enumerate(nodes) if (size := _bytes(n))]
         heapq.heapify(ranked)
         left = self.limit
@@ -105,7 +105,7 @@ def _bytes(node: Node) -> int:
 
 
 def cost(node: Node) -> float:
-    """An estimate of what a node costs to compute, in elementary operations."""
+    """Return an estimate of what a node costs to compute, in elementary operations."""
     name = node.op.name
     if node.op.role in VIEWS or name == "copy":
         return 0.0

@@ -1,4 +1,4 @@
-"""Control flow that stays control flow: `cond`, `switch`, `while_loop`, `scan`, `map`, `fori_loop`.
+"""Structured control flow: `cond`, `switch`, `while_loop`, `scan`, `map`, `fori_loop`.
 
 On values they run as the Python that they look like, and record what ran. On abstract tensors (while
 a function is traced) each is one node with the graphs of its functions inside, so a trace neither
@@ -35,7 +35,7 @@ from .ops import PARTIAL_SCAN, SCAN, SWITCH, WHILE, siblings, stack_tensors
 
 
 def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any) -> Any:
-    """`true_fn(*operands)` where `pred` is true, else `false_fn(*operands)`; only one of them runs.
+    """Return `true_fn(*operands)` where `pred` is true, else `false_fn(*operands)`; only one of them runs.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """`branches[index](*operands)`; an index outside goes to the nearest branch.
+    """Return `branches[index](*operands)`; an index outside goes to the nearest branch.
 
     Parameters are those of :func:`cond`, with an integer scalar and any number of branches.
 
@@ -86,7 +86,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 
 def _known_scalar(value: Any, what: str, name: str) -> Any:
-    """The value of a scalar; None where it is abstract."""
+    """Return the value of a scalar; None where it is abstract."""
     if isinstance(value, (bool, int, np.generic)):
         return value
     t = value if isinstance(value, Tensor) else asarray(value)
@@ -118,7 +118,7 @@ def _choose(what: str, index: Tensor, branches: Sequence[Callable[..., Any]], op
 
 
 def _alike(what: str, inputs: list[Tensor], opened: list[OpenTrace]) -> tuple[list[Tensor], list[OpenTrace]]:
-    """Traced branches with their results in one order."""
+    """Return traced branches with their results in one order."""
     alike = [opened[0]]
     for k, other in enumerate(opened[1:], 1):
         ordered = other.in_order(opened[0].structure)
@@ -157,7 +157,7 @@ def _casting(fn: Callable[..., Any], specs: Sequence[Spec]) -> Callable[..., Any
 
 
 def _traced(fns: Sequence[Callable[..., Any]], args: tuple[Any, ...]) -> tuple[list[Tensor], list[OpenTrace]]:
-    """The tensors among the arguments, and the functions traced on them."""
+    """Return the tensors among the arguments, and the functions traced on them."""
     leaves, structure = tree.flatten(tuple(args))
     tensors = [_operand(leaf) for leaf in leaves]
     inputs = [t for t in tensors if t is not None]
@@ -184,7 +184,7 @@ def _operand(leaf: Any) -> Tensor | None:
 def while_loop(
     cond_fn: Callable[[Any], Any], body_fn: Callable[[Any], Any], init: Any, max_steps: int | None = None
 ) -> Any:
-    """`body_fn` applied to a state, again and again while `cond_fn` of it holds.
+    """Return a state to which `body_fn` was applied again and again while `cond_fn` of it holds.
 
     Parameters
     ----------
@@ -224,17 +224,17 @@ def _traced_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None)
 
 
 def _wide(t: Tensor) -> Tensor:
-    """A tensor as an argument of a loop's node."""
+    """Return a tensor as an argument of a loop's node."""
     return t.wide() if type(t) is WeakTensor else t
 
 
 def _as_in(opened: OpenTrace, outs: Sequence[Tensor]) -> list[Tensor]:
-    """Results of a node, numbers where the traced body gave such."""
+    """Return results of a node, as Python numbers where the traced body gave such."""
     return [weak(o) if type(t) is WeakTensor else o for o, t in zip(outs, opened.outs, strict=True)]
 
 
 def _while_graphs(cond_fn: Any, opened: OpenTrace, carry: Any) -> tuple[Graph, Graph, list[Tensor]]:
-    """The graphs of a loop's condition and of its body, and what both take from outside."""
+    """Return the graphs of a loop's condition and of its body, and what both take from outside."""
     _, (condition,) = _traced([cond_fn], (carry,))
     for t in condition.outs:
         if t.spec.size != 1:
@@ -246,17 +246,17 @@ def _while_graphs(cond_fn: Any, opened: OpenTrace, carry: Any) -> tuple[Graph, G
 
 
 def while_rows(cond_fn: Any, body_fn: Any, init: Any, max_steps: int) -> tuple[Any, Any, Tensor]:
-    """A `while_loop` node whose body returns a pair, like a step of a `scan`: the last state, the rows, the turns.
+    """Return a `while_loop` whose body returns a pair, like a step of a `scan`: last state, rows, iterations.
 
-    There are `max_steps` rows, zeros after those of the turns.
+    There are `max_steps` rows, zeros after those of the iterations.
     """
     carry, opened = _settled(body_fn, _as_state(init), (), 2)
     leaves = tree.leaves(carry)
     test, body, captured = _while_graphs(cond_fn, opened, carry)
     given = [_wide(t) for t in (*leaves, *captured)]
-    *outs, turns = WHILE.front(*given, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
+    *outs, iterations = WHILE.front(*given, cond=test, body=body, carries=len(leaves), max_steps=max_steps)
     carry, ys = tree.unflatten(opened.structure, _as_in(opened, outs))
-    return carry, ys, turns
+    return carry, ys, iterations
 
 
 def _native_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None) -> Any:
@@ -273,7 +273,7 @@ def _native_while(cond_fn: Any, body_fn: Any, carry: Any, max_steps: int | None)
 
 
 def fori_loop(lower: Any, upper: Any, body_fn: Callable[[Any, Any], Any], init: Any) -> Any:
-    """`state = body_fn(i, state)` for i from `lower` up to, and not including, `upper`.
+    """Run `state = body_fn(i, state)` for i from `lower` up to, and not including, `upper`; return the state.
 
     With ints for bounds a traced loop is a `scan`, differentiable in every mode; with tensors it is a
     `while_loop`.
@@ -299,7 +299,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """A state carried over the rows of sequences: `carry, y = fn(carry, x)` for each row x of `xs`.
+    """Carry a state over the rows of sequences: `carry, y = fn(carry, x)` for each row x of `xs`.
 
     Parameters
     ----------
@@ -330,30 +330,30 @@ def scan(
 
 
 def partial_scan(
-    fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, turns: Any, length: int, reverse: bool = False
+    fn: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any, iterations: Any, length: int, reverse: bool = False
 ) -> tuple[Any, Any]:
-    """A `scan` over the first `turns` of `length` rows (with `reverse` from the last of them): always a node.
+    """Run a `scan` over the first `iterations` of `length` rows (with `reverse` from the last of them): always a node.
 
     The ys have `length` rows too, zeros after the first ones.
     """
-    return _traced_scan(fn, _as_state(init), xs, length, reverse, turns)
+    return _traced_scan(fn, _as_state(init), xs, length, reverse, iterations)
 
 
-def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, turns: Any) -> tuple[Any, Any]:
+def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, iterations: Any) -> tuple[Any, Any]:
     first = tree.map(lambda x: wrap(np.zeros(x.shape[1:], x.dtype)), rows)
     carry, opened = _settled(fn, carry, (first,), 2)
     states = tree.leaves(carry)
     graph, captured = opened.close()
     sequences = tree.leaves(rows)
     tensors = [*states, *sequences, *captured]
-    if turns is None and count and not any(t.is_abstract for t in tensors):
+    if iterations is None and count and not any(t.is_abstract for t in tensors):
         return _native_scan(fn, carry, rows, count, reverse)
     _no_draws(graph, len(states) + len(sequences))
     carries = len(states)
     keeps = get_mode().grad and any(t.requires_grad for t in tensors)
     if keeps:
         graph = type(graph)([*graph.outputs, *graph.inputs[:carries]], graph.inputs, graph.name)
-    op, first_args = (SCAN, []) if turns is None else (PARTIAL_SCAN, [turns])
+    op, first_args = (SCAN, []) if iterations is None else (PARTIAL_SCAN, [iterations])
     outs = op.front(
         *first_args,
         *[_wide(t) for t in tensors],
@@ -369,7 +369,7 @@ def _traced_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool, turn
 
 
 def map(fn: Callable[[Any], Any], xs: Any) -> Any:
-    """`fn` of every row of `xs` (a pytree), one after the other, the results stacked along a new first axis.
+    """Return `fn` of every row of `xs` (a pytree), in order, the results stacked along a new first axis.
 
     Like :func:`wengert.vmap`, but only one row's intermediate values live at a time.
 
@@ -399,7 +399,7 @@ def _native_scan(fn: Any, carry: Any, rows: Any, count: int, reverse: bool) -> t
 
 
 def _stacked(column: Sequence[Tensor], count: int) -> Tensor:
-    """What the steps gave, along a new axis; numbers of the first ones take the dtype of the later ones."""
+    """Return the steps' results along a new axis; numbers of the first ones take the dtype of the later ones."""
     dtypes = [t.dtype for t in column if type(t) is not WeakTensor]
     if len(dtypes) == len(column) or not dtypes:
         out: Tensor = stack_tensors([_wide(t) for t in column], column[0].spec, count)
@@ -440,7 +440,7 @@ def _state_leaf(leaf: Any) -> Tensor:
 
 
 def _same_state(before: Any, after: Any, what: str) -> Any:
-    """The new state, where it has the structure, shapes and dtypes of the old one."""
+    """Return the new state, where it has the structure, shapes and dtypes of the old one."""
     old, structure = tree.flatten(before)
     leaves, found = tree.flatten(after)
     new = tree.arranged(leaves, found, structure)
@@ -454,7 +454,7 @@ def _same_state(before: Any, after: Any, what: str) -> Any:
 
 
 def _next_leaf(old: Tensor, new: Any) -> Tensor:
-    """A part of the new state; a number where the old one has a dtype takes that."""
+    """Return a part of the new state; a number where the old one has a dtype takes that."""
     leaf = as_operand(new)
     if type(leaf) is WeakTensor and type(old) is not WeakTensor and category(leaf.dtype) <= category(old.dtype):
         return casted(leaf, old.dtype)
@@ -462,7 +462,7 @@ def _next_leaf(old: Tensor, new: Any) -> Tensor:
 
 
 def _refuse_state(what: str, old: Any, new: Any) -> NoReturn:
-    """A step gave a state of another shape or dtype than it got."""
+    """Raise for a step that gave a state of another shape or dtype than it got."""
     keeps = f"Every step keeps the {'dtype' if old.shape == new.shape else 'shape'} of its state"
     if old.shape == new.shape:
         mend = f"{keeps}. Give the first state that of the others: x.astype(wg.{new.dtype})."
@@ -480,7 +480,7 @@ def _tuple_of(spec: Any) -> str:
 
 
 def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: int) -> tuple[Any, OpenTrace]:
-    """A loop's body traced, with the numbers of the first state in the dtypes that it gives them."""
+    """Return a loop's body traced, with the numbers of the first state in the dtypes that it gives them."""
     for _ in range(2):
         _, (opened,) = _traced([fn], (carry, *args))
         structure = opened.structure
@@ -513,7 +513,7 @@ def _settled(fn: Callable[..., Any], carry: Any, args: tuple[Any, ...], parts: i
 
 
 def _no_draws(graph: Any, own: int) -> None:
-    """A traced body is one graph for all steps: numbers drawn in it would be the same in each.
+    """Refuse random numbers drawn in a traced body: one graph for all steps would draw the same in each.
 
     Not where the key or the position is made of the first `own` inputs, which every step brings.
     """

@@ -27,7 +27,7 @@ from ..tracing.replay import replay
 
 
 def widened(graph: Graph, own: int, before: Sequence[Tensor], after: Sequence[Tensor]) -> Graph:
-    """A graph that also takes, and ignores, what its siblings capture.
+    """Return a graph that also takes, and ignores, what its siblings capture.
 
     `own` inputs are the arguments; `before` and `after` stand around what it captures itself.
     """
@@ -37,7 +37,7 @@ def widened(graph: Graph, own: int, before: Sequence[Tensor], after: Sequence[Te
 
 
 def siblings(opened: Sequence[OpenTrace], own: int) -> tuple[list[Graph], list[Tensor]]:
-    """The graphs of several functions of the same arguments, with the same inputs, and what they capture."""
+    """Return the graphs of several functions of the same arguments, with the same inputs, and what they capture."""
     parts = [o.close() for o in opened]
     graphs = []
     for i, (graph, _) in enumerate(parts):
@@ -53,7 +53,10 @@ def siblings(opened: Sequence[OpenTrace], own: int) -> tuple[list[Graph], list[T
 def _op(
     signature: str, forward: Callable[..., Any], infer: Callable[..., Any], recorded: Any, doc: str, **declared: Any
 ) -> Op:
-    """Declare one. `recorded(tensors, **attrs)` runs it on tensors with values, so that what runs is recorded."""
+    """Declare an op of control flow.
+
+    `recorded(tensors, **attrs)` runs it on tensors with values, so that it is recorded.
+    """
     name = signature.split("(")[0]
 
     def pull(ct: Any, node: Any, out: Any, args: Any) -> Any:
@@ -85,8 +88,8 @@ def _specs(graph: Graph) -> tuple[Spec, ...]:
 
 # -- shape rules
 #
-# A graph inside takes what its node hands it, and gives what the node, or its own next turn, takes: compiled code reads
-# and writes memory by these sizes.
+# A graph inside takes the inputs of its node, and its results go to the node or to its own next iteration:
+# compiled code reads and writes memory by these sizes.
 
 
 def _check_inputs(what: str, graph: Graph, given: Sequence[Any]) -> None:
@@ -118,7 +121,7 @@ def _infer_switch(*args: Any, branches: Sequence[Graph]) -> tuple[Spec, ...]:
 
 
 def _branch(index: Any, branches: Sequence[Graph]) -> Graph:
-    """The branch of an index; one outside goes to the nearest."""
+    """Return the branch of an index; one outside goes to the nearest."""
     return branches[min(max(int(index), 0), len(branches) - 1)]
 
 
@@ -153,11 +156,11 @@ def _while_sample(limit: int, keeps: bool) -> dict[str, Any]:
 
 def _while_by_hand(x: Any, n: Any, w: Any, cond: Any, body: Any, carries: int, max_steps: int) -> Any:
     rows = np.zeros((max_steps, 2))
-    turns = min(max(4 - int(n), 0), max_steps)
-    for i in range(turns):
+    iterations = min(max(4 - int(n), 0), max_steps)
+    for i in range(iterations):
         rows[i] = x
         x, n = np.sin(x * w), n + 1
-    return (x, n) if len(body.outputs) == 2 else (x, n, rows, np.asarray(turns))
+    return (x, n) if len(body.outputs) == 2 else (x, n, rows, np.asarray(iterations))
 
 
 def _scan_sample(reverse: bool, keeps: bool) -> dict[str, Any]:
@@ -183,10 +186,10 @@ def _scan_by_hand(
     reverse: bool,
     keeps: bool,
     *,
-    turns: int | None = None,
+    iterations: int | None = None,
 ) -> Any:
     ys, states = np.zeros(length), np.zeros((length, 2))
-    for i in range(length)[:turns][:: -1 if reverse else 1]:
+    for i in range(length)[:iterations][:: -1 if reverse else 1]:
         states[i] = c
         new = np.tanh(c * w + xs[i])
         ys[i], c = new @ c, new
@@ -209,7 +212,7 @@ SWITCH = _op(
 
 # -- loops
 
-# What makes the rows of a loop's turns into one array, which has zeros where no turn was.
+# What makes the rows of a loop's iterations into one array, which has zeros where there was no iteration.
 Stack = Callable[[list[Any], Spec, int], Any]
 
 
@@ -222,7 +225,7 @@ def _stack_arrays(rows: list[Any], spec: Spec, length: int) -> Any:
 
 
 def stack_tensors(rows: list[Any], spec: Spec, length: int) -> Any:
-    """`_stack_arrays` of tensors, recorded."""
+    """Return `_stack_arrays` of tensors, recorded."""
     if not rows:
         return wrap(np.zeros((length, *spec.shape), spec.dtype))
     stacked = bind(TABLE["stack"], rows, {"axis": -1 - len(spec.shape)})
@@ -237,18 +240,18 @@ def _while(
 ) -> tuple[Any, ...]:
     carry, shared = list(args[:carries]), args[carries:]
     rows: list[list[Any]] = [[] for _ in specs[carries:]]
-    turns = 0
-    while (max_steps is None or turns < max_steps) and cond([*carry, *shared]):
+    iterations = 0
+    while (max_steps is None or iterations < max_steps) and cond([*carry, *shared]):
         found = body([*carry, *shared])
         carry = found[:carries]
         for row, y in zip(rows, found[carries:], strict=True):
             row.append(y)
-        turns += 1
+        iterations += 1
     if not rows:
         return tuple(carry)
     assert max_steps is not None
     stacked = [stack(row, s, max_steps) for row, s in zip(rows, specs[carries:], strict=True)]
-    return (*carry, *stacked, np.asarray(turns, np.int64))
+    return (*carry, *stacked, np.asarray(iterations, np.int64))
 
 
 def _infer_while(*args: Any, cond: Graph, body: Graph, carries: int, max_steps: int | None) -> Any:
@@ -278,7 +281,7 @@ WHILE = _op(
     infer=_infer_while,
     recorded=lambda args, cond, body, **attrs: _recorded_while(args, cond, body, **attrs),
     doc="The body again and again while the condition holds. What it gives besides the state are rows, of which there "
-    "are `max_steps`, zeros where no turn was; the number of turns comes last then.",
+    "are `max_steps`, zeros where there was no iteration; the number of iterations comes last then.",
     samples=lambda rng: [
         Call((rng.normal(size=2), np.array(n), rng.normal(size=2)), _while_sample(limit, keeps))
         for n, limit in ((0, 6), (2, 6), (5, 6), (0, 2))
@@ -310,13 +313,13 @@ def _scan(
     sequences: int,
     length: int,
     reverse: bool,
-    turns: int | None = None,
+    iterations: int | None = None,
 ) -> tuple[Any, ...]:
-    """The first `turns` steps, those of the first rows; None: all."""
+    """Run the first `iterations` steps, those of the first rows; None: all."""
     carry = list(args[:carries])
     xs, shared = args[carries : carries + sequences], args[carries + sequences :]
     rows: list[list[Any]] = [[] for _ in specs]
-    steps = range(length) if turns is None else range(min(max(turns, 0), length))
+    steps = range(length) if iterations is None else range(min(max(iterations, 0), length))
     for i in reversed(steps) if reverse else steps:
         found = body([*carry, *(x[i] for x in xs), *shared])
         carry = found[:carries]
@@ -340,22 +343,24 @@ def _infer_scan(*args: Any, body: Graph, carries: int, sequences: int, length: i
     return (*specs[:carries], *_rows(specs[carries:], length))
 
 
-def _infer_partial(turns: Any, *args: Any, **attrs: Any) -> Any:
-    if turns != spec_of((), int64):
-        fail(GraphError, f"partial_scan over {turns} rows, not over an i64[]")
+def _infer_partial(iterations: Any, *args: Any, **attrs: Any) -> Any:
+    if iterations != spec_of((), int64):
+        fail(GraphError, f"partial_scan over {iterations} rows, not over an i64[]")
     return _infer_scan(*args, **attrs)
 
 
-def _run_scan(args: Sequence[Any], turns: Any, body: Graph, keeps: bool, carries: int, **attrs: Any) -> Any:
-    count = None if turns is None else int(turns)
+def _run_scan(args: Sequence[Any], iterations: Any, body: Graph, keeps: bool, carries: int, **attrs: Any) -> Any:
+    count = None if iterations is None else int(iterations)
     specs = _specs(body)[carries:]
-    return _scan(args, lambda a: run(body, a), _stack_arrays, specs, carries, turns=count, **attrs)
+    return _scan(args, lambda a: run(body, a), _stack_arrays, specs, carries, iterations=count, **attrs)
 
 
-def _recorded_scan(args: Sequence[Tensor], turns: Any, body: Graph, keeps: bool, carries: int, **attrs: Any) -> Any:
-    count = None if turns is None else int(turns._data)
+def _recorded_scan(
+    args: Sequence[Tensor], iterations: Any, body: Graph, keeps: bool, carries: int, **attrs: Any
+) -> Any:
+    count = None if iterations is None else int(iterations._data)
     specs = _specs(body)[carries:]
-    return _scan(args, lambda a: replay(body, a), stack_tensors, specs, carries, turns=count, **attrs)
+    return _scan(args, lambda a: replay(body, a), stack_tensors, specs, carries, iterations=count, **attrs)
 
 
 SCAN = _op(
@@ -375,18 +380,18 @@ SCAN = _op(
 
 PARTIAL_SCAN = _op(
     "partial_scan(*args: any; body, carries, sequences, length, reverse, keeps)",
-    lambda turns, *args, **attrs: _run_scan(args, turns, **attrs),
+    lambda iterations, *args, **attrs: _run_scan(args, iterations, **attrs),
     infer=_infer_partial,
     recorded=lambda args, **attrs: _recorded_scan(args[1:], args[0], **attrs),
     doc="A scan over as many of the first rows as the first argument says; the other rows that it gives are zeros.",
     samples=lambda rng: [
         Call(
-            (np.array(turns), rng.normal(size=2), rng.normal(size=(3, 2)), rng.normal(size=2)),
-            _scan_sample(reverse, turns == 2),
+            (np.array(iterations), rng.normal(size=2), rng.normal(size=(3, 2)), rng.normal(size=2)),
+            _scan_sample(reverse, iterations == 2),
         )
         for reverse in (False, True)
-        for turns in (0, 2, 3, 9)
+        for iterations in (0, 2, 3, 9)
     ],
-    reference=lambda turns, *args, **attrs: _scan_by_hand(*args, **attrs, turns=int(turns)),
+    reference=lambda iterations, *args, **attrs: _scan_by_hand(*args, **attrs, iterations=int(iterations)),
     onnx=Missing("ONNX's Scan goes over all rows: export it as a Loop"),
 )

@@ -1,4 +1,4 @@
-"""How control flow differentiates and batches: loops and branches of derivatives are loops and branches.
+"""The derivatives and batching of control flow: loops and branches of derivatives are loops and branches.
 
 The rules are written with the public functions, so the derivative of a scan is a scan, and has
 derivatives in turn (Griewank and Walther, Evaluating Derivatives, 2008, chapter 12 on reversal).
@@ -31,7 +31,7 @@ def _inexact(t: Any) -> bool:
 
 
 def _pull_graph(graph: Graph, args: Sequence[Tensor], cts: Sequence[Any]) -> list[Any]:
-    """The cotangents of a graph's inputs (None where they have none) for those of its results."""
+    """Return the cotangents of a graph's inputs (None where they have none) for those of its results."""
     live = [i for i, n in enumerate(graph.outputs) if n.spec.inexact]
     if not any(map(_inexact, args)):
         return [None] * len(args)
@@ -45,7 +45,7 @@ def _pull_graph(graph: Graph, args: Sequence[Tensor], cts: Sequence[Any]) -> lis
 
 
 def _push_graph(graph: Graph, args: Sequence[Tensor], ts: Sequence[Any]) -> tuple[list[Tensor], list[Any]]:
-    """A graph's results and their tangents, for tangents of its inputs (None for none)."""
+    """Return a graph's results and their tangents, for tangents of its inputs (None for none)."""
     if all(t is None for t in ts):
         found = replay(graph, args)
         return found, [filled(0, o.spec) if _inexact(o) else None for o in found]
@@ -123,7 +123,7 @@ def _switch_batch(node: Node, args: list[Batched], size: int, randomness: str) -
 
 
 def _where(chosen: Tensor, new: Tensor, old: Tensor) -> Tensor:
-    """By example: `chosen` has one boolean for each."""
+    """Return a choice by example: `chosen` has one boolean for each."""
     if new.ndim > 1:
         chosen = batch_rules.reshape(chosen, (*chosen.shape, *(1,) * (new.ndim - 1)))
     return TABLE["where"].front(chosen, new, old)  # type: ignore[no-any-return]
@@ -138,7 +138,7 @@ def _while_parts(node: Any, args: Sequence[Any]) -> tuple[list[Any], list[Any], 
 
 
 def _while_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
-    """The turns that were taken, from the last to the first, each from the state that it began with."""
+    """Return the cotangents by the iterations that were taken, in reverse, each from the state that it began with."""
     carry, shared, _, body, limit = _while_parts(node, args)
     if limit is None:
         fail(
@@ -151,14 +151,14 @@ def _while_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
     given = [i for i in range(n, len(body.outputs)) if body.outputs[i] in body.inputs[:n]]
     states = {body.outputs[i]: out[i] for i in given}
     if len(states) == n:
-        turns = out[-1]
+        iterations = out[-1]
     else:
         # The same loop once more, with the states as rows.
         keeping = Graph([*body.outputs[:n], *body.inputs[:n]], body.inputs, body.name)
-        *found, turns = WHILE.front(*args, **{**node.attrs, "body": keeping})
+        *found, iterations = WHILE.front(*args, **{**node.attrs, "body": keeping})
         states = dict(zip(body.inputs, found[n:]))
     cts = [c if n.spec.inexact else None for c, n in zip(ct, body.outputs)]
-    return _pulled(body, cts, [states[i] for i in body.inputs[:n]], [], shared, turns, limit, False)
+    return _pulled(body, cts, [states[i] for i in body.inputs[:n]], [], shared, iterations, limit, False)
 
 
 def _while_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
@@ -198,7 +198,7 @@ def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) ->
         flags = [True] * n
     start = [batch_rules.spread(c, size) if f else c.value for c, f in zip(carry, flags, strict=True)]
 
-    # Every example's turns are counted also where nothing asks for them: a loop that runs for its last
+    # Every example's iterations are counted also where nothing asks for them: a loop that runs for its last
     # state and one that runs for its rows are the same then, and what is compiled is one.
     counts = [filled(0, spec_of((size,), int64))] if asked and limit is not None else []
 
@@ -210,14 +210,14 @@ def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) ->
         return bind(TABLE["any"], [_booleans(found)], {"axis": (-1,), "keepdims": False}) if asked else found
 
     def step(state: tuple[list[Tensor], list[Tensor]]) -> Any:
-        values, turns = state
+        values, iterations = state
         found = run_batched(body, fed(values, flags), size, randomness)
         new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found, flags)]
         if asked:
             still = _booleans(going(values))
             new = [_where(still, a, b) for a, b in zip(new, values, strict=True)]
-            turns = [c + still.astype(int64) for c in turns]
-        return (new, turns), [r.value for r in found[n:]]
+            iterations = [c + still.astype(int64) for c in iterations]
+        return (new, iterations), [r.value for r in found[n:]]
 
     if len(body.outputs) == n:
         out, _ = while_loop(goes_on, lambda state: step(state)[0], (start, counts), limit)
@@ -229,13 +229,13 @@ def _while_batch(node: Node, args: list[Batched], size: int, randomness: str) ->
 
 
 def _booleans(t: Tensor) -> Tensor:
-    """One boolean per example, of a condition that may have axes of size 1."""
+    """Return one boolean per example, of a condition that may have axes of size 1."""
     t = batch_rules.reshape(t, (t.shape[0],))
     return t if t.dtype == bool_ else t != 0
 
 
 def _mapped_results(graph: Graph, flags: Sequence[bool], size: int, randomness: str) -> list[bool]:
-    """Which results differ between examples when these inputs do."""
+    """Return which results differ between examples when these inputs do."""
     feeds = []
     for n, mapped in zip(graph.inputs, flags, strict=True):
         shape = (size, *n.spec.shape) if mapped else n.spec.shape
@@ -246,7 +246,7 @@ def _mapped_results(graph: Graph, flags: Sequence[bool], size: int, randomness: 
 def _settled_flags(
     body: Graph, flags: list[bool], others: Sequence[bool], size: int, randomness: str, carries: int
 ) -> list[bool]:
-    """Which parts of a loop's state differ between examples: what does once, does from then on."""
+    """Return which parts of a loop's state differ between examples: once they do, they do from then on."""
     while True:
         found = _mapped_results(body, [*flags, *others], size, randomness)[:carries]
         merged = [a or b for a, b in zip(flags, found, strict=True)]
@@ -259,31 +259,33 @@ def _settled_flags(
 
 
 def _scan_parts(node: Any, args: Sequence[Any]) -> tuple[Any, list[Any], list[Any], list[Any]]:
-    """How many turns (None: one for every row), the state, the rows, what all turns share."""
+    """Return the number of iterations (None: one for every row), the state, the rows and the shared values."""
     n, m = node.attrs["carries"], node.attrs["sequences"]
-    turns, args = (None, args) if node.op is SCAN else (args[0], args[1:])
-    return turns, list(args[:n]), list(args[n : n + m]), list(args[n + m :])
+    iterations, args = (None, args) if node.op is SCAN else (args[0], args[1:])
+    return iterations, list(args[:n]), list(args[n : n + m]), list(args[n + m :])
 
 
-def _turns(step: Any, init: Any, xs: Any, turns: Any, length: int, reverse: bool) -> tuple[Any, Any]:
-    """A scan over all rows, or over the first ones."""
-    if turns is None:
+def _scanned(step: Any, init: Any, xs: Any, iterations: Any, length: int, reverse: bool) -> tuple[Any, Any]:
+    """Run a scan over all rows, or over the first ones."""
+    if iterations is None:
         return scan(step, init, xs, length, reverse)
-    return partial_scan(step, init, xs, turns, length, reverse)
+    return partial_scan(step, init, xs, iterations, length, reverse)
 
 
 def _scan_pull(ct: Any, node: Any, out: Any, args: Any) -> tuple[Any, ...]:
-    turns, carry, xs, shared = _scan_parts(node, args)
+    iterations, carry, xs, shared = _scan_parts(node, args)
     body: Graph = node.attrs["body"]
     n, length, reverse = len(carry), node.attrs["length"], node.attrs["reverse"]
     if node.attrs["keeps"]:
         states = list(out[len(out) - n :])
     else:
         # Every step's state, by the loop run once more.
-        _, states = _turns(lambda c, x: (replay(body, [*c, *x, *shared])[:n], c), carry, xs, turns, length, reverse)
+        _, states = _scanned(
+            lambda c, x: (replay(body, [*c, *x, *shared])[:n], c), carry, xs, iterations, length, reverse
+        )
     cts = [c if s.inexact else None for c, s in zip(ct, node.spec, strict=True)]
-    found = _pulled(body, cts, states, xs, shared, turns, length, reverse)
-    return found if turns is None else (None, *found)
+    found = _pulled(body, cts, states, xs, shared, iterations, length, reverse)
+    return found if iterations is None else (None, *found)
 
 
 def _pulled(
@@ -292,13 +294,13 @@ def _pulled(
     states: Sequence[Any],
     xs: Sequence[Any],
     shared: Sequence[Any],
-    turns: Any,
+    iterations: Any,
     length: int,
     reverse: bool,
 ) -> tuple[Any, ...]:
-    """The cotangents of a loop's state, rows and what is shared, by the turns in the other order.
+    """Return the cotangents of a loop's state, rows and shared values, by the iterations in reverse.
 
-    `states` has as rows what every turn began with; `cts` are of the body's results, of all rows where it gives some.
+    `states` has as rows what every iteration began with; `cts` are of the body's results, of all its rows if any.
     """
     n, m = len(states), len(xs)
     live = [i for i, c in enumerate(states) if _inexact(c)]
@@ -316,13 +318,13 @@ def _pulled(
 
     start = ([cts[i] for i in live], [filled(0, shared[i].spec) for i in weights])
     given = (list(states), list(xs), [cts[i] for i in ys])
-    (first, sums), ct_xs = _turns(step, start, given, turns, length, not reverse)
+    (first, sums), ct_xs = _scanned(step, start, given, iterations, length, not reverse)
     return (*_spaced(first, live, n), *_spaced(ct_xs, rows, m), *_spaced(sums, weights, len(shared)))
 
 
 def _scan_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
-    turns, carry, xs, shared = _scan_parts(node, args)
-    ts = ts if turns is None else ts[1:]
+    iterations, carry, xs, shared = _scan_parts(node, args)
+    ts = ts if iterations is None else ts[1:]
     body: Graph = node.attrs["body"]
     n, m = len(carry), len(xs)
     live = [i for i, c in enumerate(carry) if _inexact(c)]
@@ -338,16 +340,16 @@ def _scan_push(ts: Any, node: Any, args: Any) -> tuple[Any, ...]:
         return (found[:n], [pushed[i] for i in live]), [pushed[i] for i in ys]
 
     read = (xs, [ts[n + i] for i in rows])
-    (_, last), ty = _turns(step, (carry, tangents), read, turns, node.attrs["length"], node.attrs["reverse"])
+    (_, last), ty = _scanned(step, (carry, tangents), read, iterations, node.attrs["length"], node.attrs["reverse"])
     return tuple(_spaced([*last, *ty], [*live, *ys], len(node.spec)))
 
 
 def _scan_batch(node: Node, args: list[Batched], size: int, randomness: str) -> tuple[Batched, ...]:
-    turns, carry, xs, shared = _scan_parts(node, args)
+    iterations, carry, xs, shared = _scan_parts(node, args)
     body: Graph = node.attrs["body"]
     length, reverse = node.attrs["length"], node.attrs["reverse"]
     n = len(carry)
-    own = turns is not None and turns.mapped  # every example has turns of its own
+    own = iterations is not None and iterations.mapped  # every example has iterations of its own
     rows = [x.mapped for x in xs]
     others = [*rows, *(s.mapped for s in shared)]
     flags = _settled_flags(body, [c.mapped or own for c in carry], others, size, randomness, n)
@@ -363,20 +365,20 @@ def _scan_batch(node: Node, args: list[Batched], size: int, randomness: str) -> 
         new = [batch_rules.spread(r, size) if f else r.value for r, f in zip(found[:n], flags, strict=True)]
         return new, [r.value for r in found[n:]]
 
-    def own_turns(state: Any, x: list[Tensor]) -> Any:
-        """A step for those examples that have this turn."""
+    def own_iterations(state: Any, x: list[Tensor]) -> Any:
+        """Run a step for those examples that have this iteration."""
         i, values = state
         new, ys = step(values, x)
-        new = [_where(turns.value > i, a, b) for a, b in zip(new, values, strict=True)]
+        new = [_where(iterations.value > i, a, b) for a, b in zip(new, values, strict=True)]
         return (i - 1 if reverse else i + 1, new), ys
 
     if own:
         zero = filled(0, spec_of((), int64))
-        most = TABLE["concat"].front(zero.reshape((1,)), turns.value, axis=-1).max()
+        most = TABLE["concat"].front(zero.reshape((1,)), iterations.value, axis=-1).max()
         first = most - 1 if reverse else zero
-        (_, last), ys = partial_scan(own_turns, (first, start), elements, most, length, reverse)
+        (_, last), ys = partial_scan(own_iterations, (first, start), elements, most, length, reverse)
     else:
-        last, ys = _turns(step, start, elements, None if turns is None else turns.value, length, reverse)
+        last, ys = _scanned(step, start, elements, None if iterations is None else iterations.value, length, reverse)
     outs = [batch_rules.move(y, 1, 0) if f else y for y, f in zip(ys, mapped, strict=True)]
     return (*map(Batched, last, flags), *map(Batched, outs, mapped))
 

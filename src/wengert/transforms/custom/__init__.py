@@ -1,1 +1,1 @@
-"""Functions whose derivatives users write."""
+"""Functions with users' own derivatives."""

@@ -21,9 +21,9 @@ from ..derivatives.custom_op import (
     Residuals,
     Static,
     as_tensor,
+    attached,
+    attached_result,
     drawn_again,
-    hung,
-    hung_result,
     is_tracked,
     no_draws,
     nothing_from_outside,
@@ -51,7 +51,7 @@ def _cotangents(ct: Any) -> list[Any]:
 
 
 def _plain(found: Sequence[Any], recording: bool) -> list[Any]:
-    """Tensors as the engine holds them."""
+    """Return tensors as the engine holds them."""
     return [t if recording or t is None else t._data for t in found]
 
 
@@ -87,7 +87,7 @@ def call_with_jvp(
 def jvp_op(
     name: str, results: int, body: Flat, push: Push, needs_out: bool, front: Flat, place: str | None
 ) -> CustomOp:
-    """An op with a rule for its results' tangents."""
+    """Return an op with a rule for its results' tangents."""
 
     def pushed(ts: Any, xs: Any, outs: Any) -> Any:
         tensors = [as_tensor(x) for x in xs]
@@ -161,7 +161,7 @@ def _mapped_jvp(
 
 
 def _on_its_own(many: Flat, name: str, make: Callable[[Flat], CustomOp]) -> Flat:
-    """A function of tensors that is recorded as a node of an op made for it."""
+    """Return a function of tensors that is recorded as a node of an op made for it."""
 
     def front(*tensors: Tensor) -> Any:
         found = call_with_jvp(lambda *xs: list(_parts(many(*xs))), tensors, name, lambda: op)
@@ -198,6 +198,7 @@ def call_with_vjp(
 def kept_residuals(
     residuals: Any, inner: Sequence[Tensor], outs: Sequence[Tensor], kept: Sequence[bool], state: Tensor
 ) -> Residuals:
+    """Return the residuals of a forward rule as a node keeps them."""
     leaves, structure = tree.flatten(residuals)
     known = {id(o): ("result", i) for i, o in enumerate(outs)} | {id(x): ("argument", i) for i, x in enumerate(inner)}
     places = [known.get(id(leaf), ("own", 0)) for leaf in leaves]
@@ -219,7 +220,7 @@ def vjp_op(
     front: Flat,
     push: PushOwn | None = None,
 ) -> CustomOp:
-    """An op with a forward and a backward rule; forward mode transposes that, unless it is given `push`."""
+    """Return an op with a forward and a backward rule; forward mode transposes that, unless it is given `push`."""
 
     def pulled(ct: Any, saved: Any, node: Node) -> list[Any]:
         recording = _is_recording(*_parts(ct))
@@ -262,24 +263,24 @@ def vjp_op(
 
 
 def _found(forward: Forward, saved: Any, node: Node, recording: bool) -> tuple[list[Any], Any]:
-    """The arguments' values that the backward rule may take, and the residuals."""
+    """Return the arguments' values that the backward rule may take, and the residuals."""
     if type(saved) is Mixed or saved == ():
         values = [None] * len(node.inputs) if saved == () else [x._data for x in saved]
-        xs: list[Any] = [hung(v if isinstance(e, Node) else e, e) for v, e in zip(values, node.inputs, strict=True)]
+        xs: list[Any] = [attached(v if isinstance(e, Node) else e, e) for v, e in zip(values, node.inputs, strict=True)]
         return xs, forward(*xs)[1]
     (held,) = saved
     if not recording or held.alone:
         leaves = [wrap(v) if p[0] != "own" else v for v, p in zip(held.leaves, held.places)]
         return [None if v is None else wrap(v) for v in held.values], tree.unflatten(held.structure, leaves)
-    xs = [None if v is None else hung(v, e) for v, e in zip(held.values, node.inputs, strict=True)]
+    xs = [None if v is None else attached(v, e) for v, e in zip(held.values, node.inputs, strict=True)]
     if held.redone:
         return xs, drawn_again(forward, xs, held.state)[1]
     leaves = []
     for value, (kind, i) in zip(held.leaves, held.places):
         if kind == "argument":
-            value = hung(value, node.inputs[i])
+            value = attached(value, node.inputs[i])
         elif kind == "result":
-            value = hung_result(value, node, i)
+            value = attached_result(value, node, i)
         leaves.append(value)
     return xs, tree.unflatten(held.structure, leaves)
 

@@ -1,4 +1,4 @@
-"""Functions whose forward and backward the user writes, as classes: `wg.autograd.Function`."""
+"""Functions whose forward and backward users write as classes: `wg.autograd.Function`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .flat import kept_residuals, vjp_op
 
 
 class Context:
-    """What `forward` leaves for `backward` and `jvp`; any attribute may be set on it too."""
+    """The values that `forward` leaves for `backward` and `jvp`; any attribute may be set on it too."""
 
     needs_input_grad: tuple[bool, ...]
 
@@ -40,7 +40,7 @@ class Context:
         self._kept = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """The same as `save_for_backward`: both directions find what was saved last."""
+        """Keep tensors as `save_for_backward` does: both directions find the ones saved last."""
         self._kept = tensors
 
     def mark_non_differentiable(self, *outputs: Tensor) -> None:
@@ -85,17 +85,17 @@ class Function:
 
     @staticmethod
     def forward(ctx: Context, *args: Any, **kwargs: Any) -> Any:
-        """The value; overridden by subclasses."""
+        """Return the value; overridden by subclasses."""
         fail(GradientError, "a custom Function without forward()", "Define a static method forward(ctx, ...).")
 
     @staticmethod
     def backward(ctx: Context, *grads: Any) -> Any:
-        """The gradients; overridden by subclasses."""
+        """Return the gradients; overridden by subclasses."""
         fail(GradientError, "a custom Function without backward()", "Define a static method backward(ctx, *grads).")
 
     @staticmethod
     def jvp(ctx: Context, *tangents: Any) -> Any:
-        """The results' tangents; subclasses may override it."""
+        """Return the results' tangents; subclasses may override it."""
         fail(GradientError, "a custom Function without jvp()", "Define a static method jvp(ctx, *tangents).")
 
     @classmethod
@@ -139,7 +139,7 @@ class _Call:
         self.plain = not kwargs and all(a is _TENSOR for a in self.template)
 
     def run(self, tensors: Sequence[Tensor], needs: tuple[bool, ...], recording: bool) -> tuple[Any, Context]:
-        """What `forward` returns, checked, and what it leaves."""
+        """Return the checked result of `forward`, and the context that it leaves."""
         cls = self.cls
         ctx = Context(needs)
         token = set_mode(get_mode().with_grad(recording))
@@ -158,7 +158,7 @@ class _Call:
         return [next(rest) if a is _TENSOR else a for a in self.template]
 
     def op(self, count: int) -> CustomOp:
-        """One op for all calls with tensors only; others have their own, which knows the other arguments."""
+        """Return one op for all calls with tensors only; others have their own, which knows the other arguments."""
         if not self.plain:
             return self._op(count)
         known = self.cls.__dict__.get("_ops")
@@ -224,7 +224,7 @@ def _several(value: Any) -> tuple[Any, ...]:
 
 
 def _left(ctx: Context) -> Any:
-    """What a context holds, as a pytree: the tensors in it may hang in a graph."""
+    """Return the contents of a context as a pytree: the tensors in it may be part of a graph."""
     attributes = {k: v for k, v in vars(ctx).items() if k not in ("_kept", "_fixed")}
     return ctx._kept, {k: v if isinstance(v, Tensor) else Static(v) for k, v in attributes.items()}
 
@@ -238,7 +238,7 @@ def _context(left: Any) -> Context:
 
 
 def _fitting(rule: Callable[..., Any], what: str, g: Any, spec: Spec, index: int) -> Any:
-    """What a rule returned for one argument or result, as a tensor of its dtype."""
+    """Return a rule's result for one argument or result, as a tensor of its dtype."""
     if g is None or not spec.inexact:
         return None
     if not isinstance(g, Tensor):

@@ -26,7 +26,7 @@ def _is_none(x: Any) -> bool:
 
 
 class _Layout:
-    """How the arguments of a call lie: which leaves are tensors, and what stands at the others."""
+    """The layout of a call's arguments: the leaves that are tensors, and the values of the others."""
 
     __slots__ = ("structure", "places", "others", "owners", "kept", "key")
 
@@ -49,7 +49,7 @@ class _Layout:
         return [as_operand(leaves[i]) for i in self.places]
 
     def arguments(self, tensors: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments with these tensors in their places."""
+        """Return the arguments with these tensors in their places."""
         leaves: list[Any] = [None] * self.structure.count
         for i, value in self.others.items():
             leaves[i] = value
@@ -59,7 +59,7 @@ class _Layout:
         return found
 
     def tangents(self, tensors: Sequence[Tensor], ts: Sequence[Any]) -> tuple[Any, ...]:
-        """The arguments' pytrees with tangents in the places of values; zeros where none is given."""
+        """Return the arguments' pytrees with tangents in the places of values; zeros where none is given."""
         leaves: list[Any] = [None] * self.structure.count
         for i, value in self.others.items():
             leaves[i] = zero_tangent(value)
@@ -69,7 +69,7 @@ class _Layout:
         return found
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The arguments that are not differentiated in, and those that are."""
+        """Return the arguments that are not differentiated in, and those that are."""
         return [args[i] for i in sorted(self.kept)], tuple(a for i, a in enumerate(args) if i not in self.kept)
 
 
@@ -78,7 +78,7 @@ def _exact(value: Any) -> Any:
 
 
 class _Custom:
-    """What `custom_jvp` and `custom_vjp` have in common: calls, and the ops that they are recorded as."""
+    """The common part of `custom_jvp` and `custom_vjp`: calls, and the ops that they are recorded as."""
 
     def __init__(self, fn: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> None:
         functools.update_wrapper(self, fn, updated=())
@@ -98,7 +98,7 @@ class _Custom:
         return f"<{type(self).__name__} {self.name}>"
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments by position, defaults too: rules take them so."""
+        """Return all arguments by position, defaults too: rules take them so."""
         if self._signature is None:
             if kwargs:
                 fail(GradientError, f"{self.name} called with keyword arguments, and its signature is not known")
@@ -151,7 +151,7 @@ class _Custom:
         return body
 
     def _op(self, layout: _Layout, structure: Structure) -> CustomOp:
-        """One op for all calls that differ in their tensors only, so that equal programs give equal graphs."""
+        """Return one op for all calls that differ in their tensors only, so that equal programs give equal graphs."""
         try:
             known = self._ops.setdefault((layout.key, repr(structure)), [])
         except TypeError:  # an argument that cannot be hashed
@@ -285,7 +285,7 @@ def _added(a: Any, b: Any) -> Any:
 def _checked_tangents(
     rule: Callable[..., Any], what: str, structure: Structure, result: tuple[Any, Any]
 ) -> list[Tensor | None]:
-    """The tangents' leaves, which must be like those of the result."""
+    """Return the tangents' leaves, which must be like those of the result."""
     out, tangent = result
     leaves, found = tree.flatten(out)
     if found != structure:
@@ -299,7 +299,7 @@ def _checked_tangents(
 
 
 def _fitting(rule: Callable[..., Any], what: str, g: Any, spec: Spec, kind: str) -> Tensor | None:
-    """What a rule returned, as a tensor of the spec that it belongs to."""
+    """Return a rule's result as a tensor of the spec that it belongs to."""
     if g is None or not spec.inexact:
         return None
     if not isinstance(g, (Tensor, np.ndarray, np.generic, int, float, complex)):
@@ -394,7 +394,7 @@ class custom_vjp(_Custom):
         return found, seen[0]
 
     def _kept_tensors(self, layout: _Layout) -> list[bool]:
-        """The tensors that `bwd` takes again, as arguments that are not differentiated in."""
+        """Return the tensors that `bwd` takes again, as arguments that are not differentiated in."""
         return [layout.owners[i] in layout.kept for i in layout.places]
 
     def _make_op(self, layout: _Layout, structure: Structure) -> CustomOp:
@@ -430,7 +430,7 @@ class custom_vjp(_Custom):
 
 
 def _checked_cotangents(bwd: Callable[..., Any], what: str, layout: _Layout, result: Any) -> list[Any]:
-    """The cotangents at the places of tensors, None where there is none."""
+    """Return the cotangents at the places of tensors, None where there is none."""
     count = len(layout.structure.children) - len(layout.kept)
     if not isinstance(result, tuple) or len(result) != count:
         got = f"{len(result)} cotangents" if isinstance(result, tuple) else f"a {type(result).__name__}"

@@ -40,7 +40,7 @@ class Arrays:
 
     @staticmethod
     def scale(ct: Any, partial: Any) -> Any:
-        """A cotangent through a partial derivative: times its conjugate."""
+        """Return a cotangent through a partial derivative: times its conjugate."""
         if getattr(partial, "dtype", None) is not None:
             if partial.dtype.kind == "c":
                 partial = np.conj(partial)
@@ -50,7 +50,7 @@ class Arrays:
 
     @staticmethod
     def times(tangent: Any, partial: Any) -> Any:
-        """A tangent through a partial derivative."""
+        """Return a tangent through a partial derivative."""
         if tangent.dtype.kind == "V":  # bfloat16 times a Python number is float32 to NumPy
             return (tangent * partial).astype(tangent.dtype)
         return tangent * partial
@@ -97,12 +97,12 @@ class Arrays:
 
     @staticmethod
     def value(x: Any) -> Any:
-        """What the rules run on, of a tensor."""
+        """Return the value of a tensor that rules run on."""
         return x._data
 
 
 class Tensors:
-    """The engine's arithmetic on tensors: what it does is recorded in the graph."""
+    """The engine's arithmetic on tensors, recorded in the graph."""
 
     recording = True
 
@@ -165,7 +165,7 @@ class Tensors:
 
     @staticmethod
     def saved(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The saved values as tensors that hang where they hung in the forward graph."""
+        """Return the saved values as tensors with their nodes in the forward graph."""
         joint = node.op.joint
         if joint is not None and not joint.needs and not joint.needs_out:
             return saved
@@ -213,7 +213,7 @@ def _saved_tensor(value: Any, entry: Any) -> Any:
 
 
 def fitted(g: Any, spec: Spec) -> Any:
-    """A cotangent in its argument's dtype.
+    """Return a cotangent in its argument's dtype.
 
     A real argument of a complex result takes the real part. NumPy computes bfloat16 with anything
     else in float32: that is narrowed.
@@ -226,6 +226,7 @@ def fitted(g: Any, spec: Spec) -> Any:
 
 
 def once(thunk: Mask) -> Mask:
+    """Return a mask that is evaluated when first asked for, and then kept."""
     value: list[Any] = []
 
     def evaluated() -> Any:
@@ -237,7 +238,7 @@ def once(thunk: Mask) -> Mask:
 
 
 def routed(lib: Any, passes: Any, shape: tuple[int, ...], mask: Mask | None) -> Mask:
-    """Where something arrives that a route lets pass, of what `mask` says is there at all."""
+    """Return the mask of elements that a route lets pass, among those of `mask`."""
 
     def evaluated() -> Any:
         here = lib.as_mask(passes, shape)

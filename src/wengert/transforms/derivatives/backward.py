@@ -21,7 +21,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def seed(out: Tensor, ct: Any, what: str) -> Any:
-    """The starting cotangent of one result, checked."""
+    """Return the starting cotangent of one result, checked."""
     if ct is None:
         if out.size != 1:
             fail(
@@ -152,7 +152,7 @@ def gradients(
     create_graph: bool = False,
     allow_unused: bool = False,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of `outputs` (their sum, weighted by `grad_outputs`) in each of `inputs`.
+    """Return the gradients of `outputs` (their sum, weighted by `grad_outputs`) in each of `inputs`.
 
     Parameters are those of :func:`backward`; `allow_unused` gives None for an input that the
     outputs do not depend on instead of raising. Nothing is added to any `.grad`.

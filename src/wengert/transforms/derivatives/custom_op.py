@@ -1,4 +1,4 @@
-"""Ops outside the table, whose derivative a user wrote: what is common to the ways of writing one.
+"""Ops outside the table, whose derivative a user wrote: the common part of the ways of writing one.
 
 Such an op is a composite: a traced graph holds one node for a call, what it computes is the graph
 inside, and where the graph is called or differentiated the user's rule is used again.
@@ -61,12 +61,12 @@ class CustomOp(Op):
 
 @dataclass(slots=True)
 class Residuals:
-    """What a node keeps between a user's forward and backward rule.
+    """The values that a node keeps between a user's forward and backward rule.
 
     `places` says of every leaf whether it is an argument or a result, which one, or of the rule's own
     making; `values` are those of the arguments that are needed again; `redone` says that own values
     depend on the arguments, so that a recorded pass computes them anew, from random numbers drawn
-    at the generator's `state`. `alone` says that the tensors made of it need hang in no graph.
+    at the generator's `state`. `alone` says that the tensors made of it need be part of no graph.
     """
 
     leaves: list[Any]
@@ -81,7 +81,7 @@ class Residuals:
         return replace(self, alone=True)
 
     def emptied(self) -> Residuals:
-        """What `remake` needs of it."""
+        """Return the residuals without values: the part that `remake` needs."""
         return replace(self, leaves=[], values=[])
 
 
@@ -105,7 +105,7 @@ def drawn_again(fn: Callable[..., Any], args: Sequence[Any], state: Tensor) -> A
 
 
 def no_draws(fn: Callable[..., Any], args: Sequence[Any], name: str) -> Any:
-    """Call `fn` in a trace, where random numbers of its own would be others each time that it runs."""
+    """Call `fn` in a trace, and refuse random numbers of its own, which would be others each time that it runs."""
     before = default_generator.mark()
     out = fn(*args)
     if default_generator.mark() != before:
@@ -119,7 +119,7 @@ def no_draws(fn: Callable[..., Any], args: Sequence[Any], name: str) -> Any:
 
 
 def on_arrays(body: Flat) -> Flat:
-    """A function of tensors as one of arrays, nothing recorded."""
+    """Return a function of tensors as one of arrays, nothing recorded."""
 
     def forward(*values: Any) -> Any:
         token = set_mode(get_mode().with_grad(False))
@@ -133,28 +133,29 @@ def on_arrays(body: Flat) -> Flat:
 
 
 def as_tensor(value: Any) -> Tensor:
-    """An array, or a tensor, as a tensor."""
+    """Return an array, or a tensor, as a tensor."""
     return value if isinstance(value, Tensor) else wrap(np.asarray(value))
 
 
 def specs_for(body: Flat, specs: Sequence[Spec]) -> Any:
-    """What a function of tensors returns for inputs of these specs."""
+    """Return the specs of a function's results for inputs of these specs."""
     out = body(*map(abstract_input, specs))
     return tuple(o.spec for o in out) if isinstance(out, tuple) else out.spec
 
 
 def value_of(x: Tensor) -> Tensor:
-    """An argument as a plain value, or as an abstract input of its own: what is done with it is not recorded."""
+    """Return an argument as a plain value, or as an abstract input of its own: its uses are not recorded."""
     out = abstract_input(x.spec) if x._data is None else wrap(x._data, x.spec)
     return weak(out) if type(x) is WeakTensor else out
 
 
 def is_tracked(x: Any) -> bool:
+    """Return whether a value is a tensor that gradients flow to."""
     return isinstance(x, Tensor) and x.requires_grad
 
 
 def tensors_of(result: Any, name: str) -> tuple[list[Tensor], Any]:
-    """The tensors of a result's pytree, and its structure."""
+    """Return the tensors of a result's pytree, and its structure."""
     leaves, structure = tree.flatten(result)
     for leaf in leaves:
         if not isinstance(leaf, (Tensor, np.ndarray, np.generic, bool, int, float, complex)):
@@ -182,7 +183,7 @@ def run_unwritten(fn: Callable[..., Any], inner: Sequence[Tensor], name: str) ->
 
 
 def nothing_from_outside(outs: Sequence[Tensor], inner: Sequence[Tensor], name: str) -> None:
-    """A function's own rule says nothing about tensors that it reaches without arguments: refuse them."""
+    """Raise for tensors that a function reaches without arguments: its own rule says nothing about them."""
     for o in outs:
         if o.requires_grad:
             made = o.node.source  # type: ignore[union-attr]
@@ -203,8 +204,8 @@ def nothing_from_outside(outs: Sequence[Tensor], inner: Sequence[Tensor], name: 
             )
 
 
-def hung(value: Any, entry: Any) -> Tensor:
-    """A saved value as a tensor that hangs in the graph where the node `entry` is."""
+def attached(value: Any, entry: Any) -> Tensor:
+    """Return a saved value as a tensor attached to the graph at the node `entry`."""
     if value is None:
         return abstract(entry)
     out = wrap(value)
@@ -213,13 +214,13 @@ def hung(value: Any, entry: Any) -> Tensor:
     return out
 
 
-def hung_result(value: Any, node: Node, index: int) -> Tensor:
-    """A saved result of a node as a tensor that hangs there."""
-    return hung(value, node) if node.op.results == 1 else pick(node, index, value)
+def attached_result(value: Any, node: Node, index: int) -> Tensor:
+    """Return a saved result of a node as a tensor attached there."""
+    return attached(value, node) if node.op.results == 1 else pick(node, index, value)
 
 
 def record(op: Op, args: Sequence[Tensor], outs: Sequence[Tensor], saved: Any, fixed: Sequence[bool] = ()) -> list[Any]:
-    """The results as those of one new node. `fixed` marks results that carry no gradient.
+    """Return the results as those of one new node. `fixed` marks results that carry no gradient.
 
     `saved` is None where the node is to save what abstract nodes save.
     """
@@ -252,13 +253,13 @@ def _of_node(node: Node, out: Tensor) -> Tensor:
 
 
 def definition(fn: Any) -> str | None:
-    """`file:line` where a user's rule is written, for errors about what it returns."""
+    """Return the `file:line` where a user's rule is written, for errors about its results."""
     code = getattr(inspect.unwrap(fn), "__code__", None) if callable(fn) else None
     return None if code is None else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 def zero_tangent(x: Any) -> Any:
-    """The tangent of what none arrives at: zeros, and None for what is not floating."""
+    """Return the tangent of a value that none arrives at: zeros, and None for one that is not floating."""
     if isinstance(x, Tensor):
         return filled(0, x.spec) if category(x.dtype) >= 2 else None
     return 0.0 if isinstance(x, (float, complex)) else None

@@ -49,7 +49,7 @@ class Track:
         self.nodes = tuple(reversed(order))
 
     def push(self, tangents: Mapping[Node, Any], record: bool) -> list[Any]:
-        """The roots' tangents (None where nothing arrives) for tangents of the variables.
+        """Return the roots' tangents (None where nothing arrives) for tangents of the variables.
 
         Arrays, or tensors where the pass is itself recorded.
         """
@@ -173,7 +173,7 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 def _conformed(t: Any, spec: Spec) -> Any:
-    """A tangent in the dtype and the shape of the result that it belongs to."""
+    """Return a tangent in the dtype and the shape of the result that it belongs to."""
     t = fitted(t, spec)
     return t if t.shape == spec.shape else t + np.zeros(spec.shape, t.dtype)
 
@@ -197,7 +197,7 @@ def _any_of(lib: Any, flows: list[Mask | None]) -> Mask | None:
 
 
 def _linear_together(op: Op, linear: Mapping[int, Any]) -> list[int]:
-    """Arguments that the op is jointly linear in: the derivative in one does not name another."""
+    """Return the arguments that the op is jointly linear in: the derivative in one does not name another."""
     last = len(op.params) - 1
     group: list[int] = []
     for i in linear:
@@ -208,7 +208,7 @@ def _linear_together(op: Op, linear: Mapping[int, Any]) -> list[int]:
 
 
 def _push_linear(lib: Any, op: Op, ts: dict[int, Any], values: Any, node: Node) -> Any:
-    """The op itself, on the tangents of some arguments and on what it is bilinear with."""
+    """Run the op itself on the tangents of some arguments and on those that it is bilinear with."""
     out = op(*_linear_arguments(lib, op, ts, values, node), **node.attrs)
     if type(out) in (tuple, list):
         return tuple(fitted(o, s) for o, s in zip(out, node.spec, strict=True))  # type: ignore[call-overload]
@@ -234,7 +234,7 @@ def _linear_arguments(lib: Any, op: Op, ts: dict[int, Any], values: Any, node: N
 def _linear_mask(
     lib: Any, op: Op, group: list[int], ts: dict[int, Any], arriving: dict[int, Mask], values: Any, node: Node
 ) -> Mask | None:
-    """Where tangents arrive in the result of an op that only selects."""
+    """Return the mask of tangents that arrive in the result of an op that only selects."""
     if op.kind == "elementwise":
         return _any_of(lib, [arriving.get(i) for i in group])
     facts: list[Any] = [op.fact(i) for i in group]
@@ -262,7 +262,7 @@ def _push_joint(lib: Any, joint: Joint, ts: dict[int, Any], values: Any, node: N
 
 
 def _transposed(lib: Any, ts: dict[int, Any], values: Any, node: Node) -> Any:
-    """J t, of a rule that computes J' ct: the rule is recorded for an abstract ct, then pulled back."""
+    """Return J t, of a rule that computes J' ct: the rule is recorded for an abstract ct, then pulled back."""
     several = node.op.results != 1
     specs: Any = node.spec if several else (node.spec,)
     cts = [abstract_input(s, requires_grad=True) if s.inexact else None for s in specs]
@@ -314,7 +314,7 @@ def _as_tensors(value: Any) -> Any:
 
 
 def transposed(push: Callable[[tuple[Any, ...]], Any], specs: Sequence[Spec | None], ct: Any) -> tuple[Any, ...]:
-    """The cotangents J' ct of the arguments, for a function `push` that computes J t.
+    """Return the cotangents J' ct of the arguments, for a function `push` that computes J t.
 
     `specs` has the arguments' specs, None for one that carries no tangent; `ct` is a tensor, or a
     tuple of tensors and None where `push` returns a tuple.

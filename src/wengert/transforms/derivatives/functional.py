@@ -26,7 +26,7 @@ Argnums = int | Sequence[int]
 def grad(
     fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """The gradient of a scalar function.
+    """Return the gradient function of a scalar function.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def grad(
 def value_and_grad(
     fn: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[..., Any]:
-    """Like :func:`grad`, but the function returns `(value, gradient)`, or `((value, aux), gradient)`.
+    """Return the function of value and gradient: `(value, gradient)`, or `((value, aux), gradient)`.
 
     >>> import wengert as wg
     >>> wg.value_and_grad(lambda p: (p["w"] * 3.0 + p["b"]) ** 2)({"w": 1.0, "b": -1.0})
@@ -124,7 +124,7 @@ def value_and_grad(
 
 
 def vjp(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> Any:
-    """The value of `fn(*args)` and a function that multiplies by its Jacobian's transpose.
+    """Return the value of `fn(*args)` and a function that multiplies by its Jacobian's transpose.
 
     Returns `(out, pull)` or `(out, pull, aux)`; `out` may be a pytree, `pull(ct)` takes cotangents in
     its structure and shapes and returns a tuple with one pytree of gradients for every argument. `pull`
@@ -179,6 +179,7 @@ def pull_back(
     retain: bool,
     known: Reachable | None = None,
 ) -> list[Any]:
+    """Return the cotangents of `inputs` for pairs of results and their cotangents."""
     roots = [(o.node, ct if record else ct._data) for o, ct in pairs]
     found = backward_pass(
         roots,  # type: ignore[arg-type]
@@ -200,6 +201,7 @@ def _zeros(t: Tensor) -> Tensor:
 
 
 def argument_numbers(argnums: Argnums, count: int, name: str) -> list[int]:
+    """Return the positions of the differentiated arguments. Raises ShapeError for one that does not exist."""
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     for i in numbers:
         if not -count <= i < count:

@@ -34,7 +34,7 @@ def backward_pass(
     as_tensors: bool | None = None,
     known: Reachable | None = None,
 ) -> dict[Node, Any]:
-    """Cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
+    """Return cotangents (arrays, or tensors with `create_graph`) of the targets, or of all leaves.
 
     `roots` pairs result nodes with their cotangents. Each node is visited once, after everything
     that consumes it; the walk keeps its own stack. `as_tensors` without `create_graph` asks for tensors that are
@@ -116,19 +116,19 @@ def _walk(
 
 
 class Reachable(NamedTuple):
-    """What is reachable from some roots: tracked nodes with the edges that arrive there, and where all ends."""
+    """The tracked nodes reachable from some roots, with the number of edges that arrive there, and the ends."""
 
     pending: dict[Node, int]
     ends: set[Node]
 
 
 def reachable(roots: Sequence[Node]) -> dict[Node, int]:
-    """For every tracked node reachable from the roots, the edges that arrive from reachable nodes."""
+    """Return, for every tracked node reachable from the roots, the number of edges from reachable nodes."""
     return reach(roots).pending
 
 
 def reach(roots: Sequence[Node]) -> Reachable:
-    """What is reachable from the roots over tracked nodes."""
+    """Return the part of the graph that is reachable from the roots over tracked nodes."""
     pending = dict.fromkeys(roots, 0)
     ends: set[Node] = set()
     stack = list(pending)
@@ -170,7 +170,7 @@ def refuse_hooks(roots: Sequence[Node], name: str) -> None:
 
 
 def leading_to(targets: Sequence[Node], pending: dict[Node, int]) -> set[Node]:
-    """The reachable nodes from which a target is reached: everything else need not be visited."""
+    """Return the reachable nodes from which a target is reached: no other needs to be visited."""
     consumers: dict[Node, list[Node]] = {}
     for node in pending:
         for entry in node.inputs:
@@ -277,7 +277,7 @@ def _everywhere(lib: Any, mask: Mask, shape: tuple[int, ...]) -> Mask:
 
 
 def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | None:
-    """Where gradient flows in the results of an op with several: nowhere in one that was not used."""
+    """Return the mask of gradient in the results of an op with several: none in one that was not used."""
     if not masks and all(ct is not None for ct in parts):
         return None
     known = masks or {}
@@ -294,7 +294,7 @@ def _parts_mask(lib: Any, parts: list[Any], specs: Any, masks: Any) -> Mask | No
 def _moved_mask(
     lib: Any, op: Op, fact: Linear, ct: Any, values: Any, node: Node, index: int, mask: Mask | None
 ) -> Mask | None:
-    """Where gradient flows in an argument of a linear op, from where it flows in its result."""
+    """Return the mask of gradient in an argument of a linear op, from that in its result."""
     if op.kind == "elementwise":
         return mask
     if not fact.selects or (mask is None and fact.covers):
@@ -344,7 +344,7 @@ def _run_hooks(hooked: Hooked, ct: Any, lib: Any) -> Any:
 
 
 def as_gradient(g: Tensor, dtype: DType) -> Tensor:
-    """A user's gradient in the dtype of what it is the gradient of."""
+    """Return a user's gradient in the dtype of the tensor that it belongs to."""
     if g.dtype == dtype:
         return g
     if category(g.dtype) == 3 and category(dtype) < 3:
@@ -353,6 +353,7 @@ def as_gradient(g: Tensor, dtype: DType) -> Tensor:
 
 
 def freed_error(what: str, node: Node, freed: Freed) -> None:
+    """Raise GradientError for a node whose saved values a backward pass has freed."""
     made = node.source
     fail(
         GradientError,
@@ -364,6 +365,7 @@ def freed_error(what: str, node: Node, freed: Freed) -> None:
 
 
 def missing_error(node: Node, index: int, fact: NoDerivative) -> None:
+    """Raise GradientError for an argument in which an op has no derivative."""
     param = node.op.params[min(index, len(node.op.params) - 1)]
     made = node.source
     fail(

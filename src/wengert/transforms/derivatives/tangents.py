@@ -26,7 +26,7 @@ from .variables import Pytree, close, plain, reaches_others, recorded, run_once,
 
 
 def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """The value of `fn(*primals)` and its derivative along `tangents` (a Jacobian-vector product).
+    """Return the value of `fn(*primals)` and its derivative along `tangents` (a Jacobian-vector product).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def jvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any],
 
 
 def linearize(fn: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
-    """The value of `fn(*primals)` and the linear function that its derivative is there.
+    """Return the value of `fn(*primals)` and its derivative there, a linear function.
 
     Returns `(out, push)` or `(out, push, aux)`. `push(*tangents)` gives the tangent of `out` as
     :func:`jvp` does, without running `fn` again, any number of times.
@@ -140,7 +140,7 @@ class Recording:
         return tree.unflatten(self.structure, leaves if get_mode().grad else list(map(plain, leaves)))
 
     def pull(self, cts: Sequence[Tensor]) -> list[Tensor]:
-        """The cotangents of the variables, for those of the results' tensors."""
+        """Return the cotangents of the variables, for those of the results' tensors."""
         pairs = [(o, ct) for o, ct in zip(self.outs, cts, strict=True) if o.requires_grad]
         record = get_mode().grad and (self.connected or any(ct.requires_grad for _, ct in pairs))
         record = record or any(ct.is_abstract for _, ct in pairs)
@@ -156,7 +156,7 @@ def _tangent(out: Tensor, t: Any) -> Tensor | None:
 
 
 def _pairs(pytree: Pytree, tangents: Any, what: str) -> list[tuple[Tensor, Tensor]]:
-    """The variables of an argument that have a tangent, with it."""
+    """Return the variables of an argument that have a tangent, with it."""
     if tangents is None:
         return []
     return [(v, _fitting(t, v.spec, what)) for v, t in pytree.beside(tangents, what) if t is not None]
@@ -176,7 +176,7 @@ def _fitting(tangent: Any, spec: Spec, what: str) -> Tensor:
 
 
 def linear_transpose(fn: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
-    """The transpose of a linear function: from cotangents of its result to those of its arguments.
+    """Return the transpose of a linear function: from cotangents of its result to those of its arguments.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def linear_transpose(fn: Callable[..., Any], *primals: Any) -> Callable[..., Any
     given = tree.unflatten(structure, list(map(same_value, inputs)))
     token = set_mode(get_mode().with_grad(True))
     try:
-        # An abstract value that is there before is of a trace around, which sees to writes itself.
+        # An abstract value that is there before is of an enclosing trace, which sees to writes itself.
         result = run_once(fn, given, {}, lambda node: True)
     finally:
         reset_mode(token)
@@ -234,7 +234,7 @@ def _leaf_spec(leaf: Any) -> Spec:
 
 
 class UnpackedDual(NamedTuple):
-    """A dual tensor's parts."""
+    """The primal and the tangent of a dual tensor."""
 
     primal: Tensor
     tangent: Tensor | None
@@ -294,7 +294,7 @@ def _current(what: str) -> _Level:
 
 
 def make_dual(primal: Any, tangent: Any) -> Tensor:
-    """A tensor with the value of `primal` (floating) that carries `tangent` (of its shape) along.
+    """Return a tensor with the value of `primal` (floating) that carries `tangent` (of its shape) along.
 
     Raises GradientError outside :class:`dual_level`, ShapeError, DTypeError.
     """
@@ -311,7 +311,7 @@ def make_dual(primal: Any, tangent: Any) -> Tensor:
 
 
 def unpack_dual(x: Tensor) -> UnpackedDual:
-    """The value and the tangent of a tensor; the tangent is None where it depends on no dual tensor.
+    """Return the value and the tangent of a tensor; the tangent is None where it depends on no dual tensor.
 
     Raises GradientError outside :class:`dual_level`.
     """

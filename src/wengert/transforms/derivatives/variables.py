@@ -1,4 +1,4 @@
-"""Fresh variables: what a transform of functions puts in its arguments' places, and when it is done with them.
+"""Fresh variables in the place of a transformed function's arguments, and the end of their life.
 
 A function may write to its arguments. It is given tensor objects of its own, so the caller's stay as they are, and
 so do the transform's: what it differentiates in are nodes, which no write changes.
@@ -59,14 +59,14 @@ class Pytree:
         self.tracked = tree.unflatten(self._structure, leaves)
 
     def like(self, grads: Any) -> Any:
-        """A pytree of this structure with the next gradients at the differentiated leaves."""
+        """Return a pytree of this structure with the next gradients at the differentiated leaves."""
         leaves: list[Any] = [None] * self._count
         for i in self._positions:
             leaves[i] = next(grads)
         return tree.unflatten(self._structure, leaves)
 
     def beside(self, pytree: Any, what: str) -> list[tuple[Tensor, Any]]:
-        """The variables, each with what stands in its place in another pytree of this structure."""
+        """Return the variables, each with the leaf in its place in another pytree of this structure."""
         # None among tangents stands for a leaf's zeros; a None of the argument is no leaf at all.
         places, wanted = tree.flatten(tree.unflatten(self._structure, list(range(self._count))), _is_none)
         leaves, found = tree.flatten(pytree, _is_none)
@@ -81,7 +81,7 @@ def _is_none(x: Any) -> bool:
 
 
 def own_copies(pytree: Any) -> Any:
-    """A pytree with its tensors as other objects, one for one: a step of a loop may write to them."""
+    """Return a pytree with its tensors as other objects, one for one: a step of a loop may write to them."""
     if isinstance(pytree, Tensor):
         return another(pytree)
     made: dict[int, Tensor] = {}
@@ -97,11 +97,12 @@ def own_copies(pytree: Any) -> Any:
 
 
 def own_object(leaf: Any) -> Any:
-    """A tensor as another object of the same node; anything else as it is."""
+    """Return a tensor as another object of the same node; any other value as it is."""
     return same_value(leaf) if isinstance(leaf, Tensor) else leaf
 
 
 def differentiable(leaf: Any) -> bool:
+    """Return whether a leaf is a floating or complex number, array or tensor."""
     if isinstance(leaf, Tensor):
         return category(leaf.dtype) >= 2
     if isinstance(leaf, (np.ndarray, np.generic)):
@@ -110,13 +111,14 @@ def differentiable(leaf: Any) -> bool:
 
 
 def describe_leaf(leaf: Any) -> str:
+    """Return a leaf as errors name it: dtype and shape, or its type."""
     if isinstance(leaf, (Tensor, np.ndarray, np.generic)):
         return f"{leaf.dtype} {leaf.shape}"
     return type(leaf).__name__
 
 
 def variable(leaf: Any) -> Tensor:
-    """A new variable with the leaf's value, connected to it where something outside tracks it."""
+    """Return a new variable with the leaf's value, connected to it where something outside tracks it."""
     x = resumed(leaf) if isinstance(leaf, Tensor) else as_operand(leaf)
     connected = x.is_abstract or (x.requires_grad and not _is_parameter(x))
     code, offset = caller()
@@ -130,7 +132,7 @@ def variable(leaf: Any) -> Tensor:
 
 
 def of_number(g: Any, variable: Tensor, outs: Sequence[Tensor]) -> Any:
-    """The gradient in a variable; in one that stands for a Python number, in the dtype of the function's results."""
+    """Return a variable's gradient; for one of a Python number, in the dtype of the function's results."""
     if type(variable) is not WeakTensor:
         return g
     found = [o.dtype for o in outs if type(o) is not WeakTensor and category(o.dtype) >= 2]
@@ -141,7 +143,7 @@ def of_number(g: Any, variable: Tensor, outs: Sequence[Tensor]) -> Any:
 
 
 def outer_variables(outs: Sequence[Tensor]) -> list[Tensor]:
-    """The variables of transforms at work, with values, that results depend on."""
+    """Return the variables of transforms at work, with values, that results depend on."""
     found: dict[Node, Tensor] = {}
     stack = [o.node for o in outs if o.node is not None]
     seen = set(stack) if _open else None
@@ -165,7 +167,7 @@ def _is_parameter(x: Tensor) -> bool:
 
 
 def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], writes: Writes, given: Any) -> Any:
-    """What `fn` returns, gradients being recorded.
+    """Return `fn()`, with gradients recorded.
 
     `writes` gathers the tensors that it writes to (see :func:`close`); those in the pytree `given` are the caller's.
     """
@@ -179,7 +181,7 @@ def recorded(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 def run_apart(
     fn: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], writes: Writes, given: Any
 ) -> Any:
-    """What `fn` returns; the tensors in the pytree `given` stay as they are, whatever it writes to them."""
+    """Return `fn()`; the tensors in the pytree `given` stay as they are, whatever it writes to them."""
     result = _UNSET
     try:
         with writes:
@@ -200,14 +202,14 @@ _UNSET: Any = object()
 
 
 def has_state(x: Any) -> bool:
-    """Whether it is an object that functions read and write (a module, an optimiser), not a pytree of values."""
+    """Return whether an object is one that functions read and write (a module, an optimiser), not a pytree."""
     return hasattr(type(x), "named_parameters") or hasattr(type(x), "__jit_cells__")
 
 
 def run_once(
     fn: Callable[..., Any], args: Any, kwargs: Any, is_inside: Callable[[Node], bool], fills: bool = False
 ) -> Any:
-    """What `fn` returns in a trace in which it runs once, whatever its graph is then used for.
+    """Return `fn()` in a trace in which it runs once, whatever its graph is then used for.
 
     `is_inside` says of a node whether it belongs to the trace. Raises GraphError where `fn` writes to a tensor from
     outside, or (unless it `fills` them) to its `.grad`; these stay as they were: how often the write is meant to
@@ -252,7 +254,7 @@ def run_once(
 
 
 def _filled(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Filled, Tensor]]:
-    """The leaves from outside that have an abstract gradient now."""
+    """Return the leaves from outside that have an abstract gradient now."""
     found = []
     for filled in writes.gradients.values():
         t = filled.tensor()
@@ -265,7 +267,7 @@ def _filled(writes: Writes, is_inside: Callable[[Node], bool]) -> list[tuple[Fil
 
 
 def _outside(writes: Writes, own: set[int], is_inside: Callable[[Node], bool]) -> list[tuple[Written, Tensor]]:
-    """The written tensors that outlive the function, but for its results, and were there before it."""
+    """Return the written tensors that outlive the function, but for its results, and were there before it."""
     found = []
     for written in writes.found.values():
         t = written.tensor()
@@ -284,6 +286,7 @@ def _restore(written: Written, t: Tensor) -> None:
 
 
 def split_aux(result: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    """Return a result as (value, aux). Raises GradientError where `has_aux` asks for a pair and there is none."""
     if not has_aux:
         refuse_none(result, name)
         return result, None
@@ -300,14 +303,14 @@ def refuse_none(result: Any, name: str) -> None:
 
 
 def reaches_others(root: Node, inputs: Sequence[Tensor], known: Reachable | None = None) -> bool:
-    """Whether the result depends on a tracked leaf that is not one of the fresh variables."""
+    """Return whether the result depends on a tracked leaf that is not one of the fresh variables."""
     pending, ends = known if known is not None else reach([root])
     own = {t.node for t in inputs}
     return not ends <= own and any(_is_variable(node) and node not in own for node in pending)
 
 
 def is_live(root: Node, dead: set[Node]) -> bool:
-    """Whether the result depends on anything that gradients are still asked for.
+    """Return whether the result depends on a value that gradients are still asked for.
 
     `dead` has nodes known not to, and gains what is found.
     """
@@ -328,14 +331,14 @@ def is_live(root: Node, dead: set[Node]) -> bool:
 
 
 def _is_variable(node: Node) -> bool:
-    """Whether gradients end here: in a leaf that lives, or what another transform, still at work, differentiates in."""
+    """Return whether gradients end here: in a leaf that lives, or in a variable of another transform at work."""
     if node.op is LEAF:
         return node.variable is not None or type(node.saved) is Hooked
     return node.op.kind == "leaf" or (node.op is ALIAS and node in _open)
 
 
 def close(inputs: Sequence[Tensor], writes: Writes) -> None:
-    """The transform is done with its variables: what depends on nothing else is a plain value to those outside.
+    """End the life of a transform's variables: values that depend on nothing else are plain outside.
 
     So are tensors outside that the function wrote to.
     """
@@ -350,7 +353,7 @@ def close(inputs: Sequence[Tensor], writes: Writes) -> None:
 
 
 def plain(x: Any) -> Any:
-    """A result without history; an abstract one keeps its own, unless nothing is recorded for gradients."""
+    """Return a result without history; an abstract one keeps its own, unless nothing is recorded for gradients."""
     if not isinstance(x, Tensor):
         return x
     if x.is_abstract:

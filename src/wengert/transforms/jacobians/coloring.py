@@ -17,7 +17,7 @@ import numpy as np
 
 
 def color_columns(pattern: Any) -> Any:
-    """A colour (0, 1, ...) for every column of a sparse boolean matrix: equal ones share no row.
+    """Return a colour (0, 1, ...) for every column of a sparse boolean matrix: equal ones share no row.
 
     The best of a cyclic numbering and greedy colourings in two orders; the first that needs no more
     colours than the fullest row has entries is the best there is.
@@ -45,7 +45,7 @@ def _candidates(rows: Any, columns: Any, least: int) -> Iterator[Any]:
 
 
 def _cyclic(rows: Any, least: int) -> Any:
-    """Columns numbered modulo the fewest colours, which suits bands; None where that fails."""
+    """Return columns numbered modulo the fewest colours, which suits bands; None where that fails."""
     color = np.arange(rows.shape[1]) % max(least, 1)
     owner = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
     keys = np.sort(owner * max(least, 1) + color[rows.indices])
@@ -53,7 +53,7 @@ def _cyclic(rows: Any, least: int) -> Any:
 
 
 def _greedy(columns: Any, order: Any) -> Any:
-    """The first colour that no row of the column has yet, column after column.
+    """Return the first colour that no row of the column has yet, column after column.
 
     Each row remembers its colours as the bits of one integer.
     """
@@ -73,7 +73,7 @@ def _greedy(columns: Any, order: Any) -> Any:
 
 
 def color_symmetric(pattern: Any) -> Any:
-    """Colours for the columns of a symmetric sparse boolean matrix, from which each entry can be read.
+    """Return colours for the columns of a symmetric sparse boolean matrix, from which each entry can be read.
 
     A star colouring: neighbours differ, and every path of four vertices has three colours; or the
     plain colouring of columns where that needs no more.
@@ -90,7 +90,7 @@ def color_symmetric(pattern: Any) -> Any:
 
 
 def _star(csr: Any, order: Any) -> Any:
-    """Greedy star colouring, after Gebremedhin, Tarafdar, Manne and Pothen 2007, algorithm 4.1.
+    """Return a greedy star colouring, after Gebremedhin, Tarafdar, Manne and Pothen 2007, algorithm 4.1.
 
     Colours are bits. `once[w]` and `twice[w]` are the colours that one, or more, of w's neighbours
     have; `ends[w]` the colours of those neighbours x that have two neighbours of w's own colour: a
@@ -124,7 +124,7 @@ def _star(csr: Any, order: Any) -> Any:
 
 
 def recoverable(rows: Any, columns: Any, color: Any) -> Any:
-    """Which entries (row, column) stand alone in their row among the columns of their colour."""
+    """Return the mask of entries (row, column) that stand alone in their row among the columns of their colour."""
     keys = rows.astype(np.int64) * (int(color.max(initial=0)) + 1) + color[columns]
     _, where, count = np.unique(keys, return_inverse=True, return_counts=True)
     return count[where] == 1

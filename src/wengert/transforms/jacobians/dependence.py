@@ -1,4 +1,4 @@
-"""Which elements of an op's result can depend on which elements of an argument.
+"""The sparsity of single ops: which elements of a result can depend on which elements of an argument.
 
 The answer is a pattern: a chain of sparse boolean matrices whose product has a row for every element
 of the result and a column for every element of the argument (the empty chain is the identity). Most
@@ -29,7 +29,7 @@ Patterns = tuple[Pattern | None, ...]  # one for every result of an op; None whe
 
 
 def patterns(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """For every result of a node, how it depends on argument `index`.
+    """Return, for every result of a node, the pattern of its dependence on argument `index`.
 
     `values` has the arguments' values where they are known, None elsewhere.
     """
@@ -58,7 +58,7 @@ def patterns(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 
 
 def apply(pattern: Pattern, rows: Any) -> Any:
-    """The product of a pattern and a sparse boolean matrix."""
+    """Return the product of a pattern and a sparse boolean matrix."""
     for factor in reversed(pattern):
         _check_size(factor, rows)
         rows = factor @ rows
@@ -69,7 +69,7 @@ LIMIT = 2**28
 
 
 def _check_size(factor: Any, rows: Any) -> None:
-    """A product with more entries than fit in memory is told before it is formed."""
+    """Refuse a product with more entries than fit in memory, before it is formed."""
     counts = np.diff(rows.indptr).astype(float)
     running = np.concatenate(([0.0], np.cumsum(counts[factor.indices])))
     most = running[factor.indptr[1:]] - running[factor.indptr[:-1]]
@@ -87,7 +87,7 @@ def _check_size(factor: Any, rows: Any) -> None:
 
 
 def sparse() -> Any:
-    """scipy.sparse, which only sparsity needs."""
+    """Return the module scipy.sparse, which only sparsity needs."""
     try:
         import scipy.sparse
     except ImportError:
@@ -96,7 +96,7 @@ def sparse() -> Any:
 
 
 def matrix(rows: Any, columns: Any, shape: tuple[int, int]) -> Any:
-    """A boolean matrix with these entries."""
+    """Return a boolean matrix with these entries."""
     made = sparse().csr_array((np.ones(len(rows), bool), (rows, columns)), shape=shape)
     made.sum_duplicates()
     return made
@@ -124,12 +124,12 @@ def _shape(node: Node, index: int) -> Shape:
 
 
 def _whole(node: Node, index: int, spec: Any) -> Pattern:
-    """Every element of the result depends on every element of the argument."""
+    """Return the pattern of a result that depends everywhere on every element of the argument."""
     return _blocks(_shape(node, index), None, spec.shape, None)
 
 
 def _blocks(shape: Shape, axes: Sequence[int] | None, out_shape: Shape, out_axes: Sequence[int] | None) -> Pattern:
-    """Every element depends on all along `axes`; the other axes, aligned from the right, go along.
+    """Return the pattern of dependence on all along `axes`; the other axes are aligned from the right.
 
     None stands for all axes. Axes count from the right; the result has `out_axes` instead.
     """
@@ -181,7 +181,7 @@ def _spread(shape: Shape, out: Shape) -> Pattern:
 
 
 def _weight(node: Node, index: int, values: Sequence[Any]) -> Any:
-    """Where an elementwise partial is not zero, if what it is made of is known; else None."""
+    """Return the mask of nonzero elementwise partials, if their inputs are known; else None."""
     fact = node.op.fact(index)
     if isinstance(fact, Vjp):
         return _present(node, index, fact, values)
@@ -196,7 +196,7 @@ def _weight(node: Node, index: int, values: Sequence[Any]) -> Any:
 
 
 def _present(node: Node, index: int, fact: Vjp, values: Sequence[Any]) -> Any:
-    """What a general elementwise rule's mask says of every value: asked of ordinary ones."""
+    """Return the mask that a general elementwise rule gives for these values, with ones for unknown floating values."""
     if fact.present is None or fact.needs_out:
         return None
     given = [
@@ -214,7 +214,7 @@ def _known(needs: frozenset[int], values: Sequence[Any]) -> bool:
 
 
 def _probed(node: Node, index: int, values: Sequence[Any], fact: Linear) -> Patterns | None:
-    """Where every element goes, by running the op or its transpose on numbered elements.
+    """Return the pattern found by running the op or its transpose on numbered elements.
 
     None where an element of the result takes several of the argument and one of the argument goes to
     several of the result, or where other arguments that must be known are not.
@@ -256,7 +256,7 @@ def _probed(node: Node, index: int, values: Sequence[Any], fact: Linear) -> Patt
 
 
 def _still(op: Op, entry: Any, value: Any) -> Any:
-    """What stands in another argument's place: nothing that a linear op passes on."""
+    """Return the value to put in another argument's place: one of which a linear op passes on nothing."""
     spec = spec_of_input(entry)
     if value is not None and not spec.inexact:
         return value
@@ -264,7 +264,7 @@ def _still(op: Op, entry: Any, value: Any) -> Any:
 
 
 def _single(fn: Callable[[Any], Any], shape: Shape, count: int) -> tuple[Any, Any] | None:
-    """(row, column) of every element, if a linear function with no negative coefficient takes at most one for each.
+    """Return (row, column) of every element, if a nonnegative linear function takes at most one for each.
 
     Two numberings, one of them random, must agree on which element it is.
     """
@@ -287,7 +287,7 @@ def _single(fn: Callable[[Any], Any], shape: Shape, count: int) -> tuple[Any, An
 
 
 def _product(node: Node, index: int, values: Sequence[Any]) -> Pattern | None:
-    """Ops whose layout is that of a sum of products, over axes counted from the right."""
+    """Return the pattern of an op whose layout is a sum of products, over axes counted from the right."""
     terms, out = node.op.layout.split("->")
     cores = [[*filter(None, t.split(","))] for t in re.findall(r"\(([^)]*)\)", terms)]
     out_core = [*filter(None, out.strip("()").split(","))]
@@ -309,7 +309,7 @@ def _einsum(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 def contraction(
     terms: Sequence[Sequence[Any]], out: Sequence[Any], shapes: Sequence[Shape], index: int, values: Sequence[Any]
 ) -> Pattern | None:
-    """The pattern of a sum of products (an einsum) in one operand; zeros of the known others count."""
+    """Return the pattern of a sum of products (an einsum) in one operand; zeros of the known others count."""
     sizes: dict[Any, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         for label, n in zip(term, shape, strict=True):
@@ -339,7 +339,7 @@ def contraction(
 def _factors(
     own: Sequence[Any], shape: Shape, out: Sequence[Any], sizes: dict[Any, int], shared: list[Any], at: dict[Any, Any]
 ) -> Pattern:
-    """All operands but one are full: sums over its labels, then the result's labels."""
+    """Return the pattern where all operands but one are full: sums over its labels, then the result's labels."""
     groups = _size(tuple(sizes[c] for c in shared))
     number = np.arange(groups)
     out_shape = tuple(sizes[c] for c in out)
@@ -353,7 +353,7 @@ _GROUP = object()
 
 
 def _outer(coordinates: dict[Any, Any], free: Sequence[Any], sizes: dict[Any, int]) -> dict[Any, Any]:
-    """Coordinates for every combination of those given with the positions along free labels."""
+    """Return coordinates for every combination of those given with the positions along free labels."""
     at = dict(coordinates)
     count = len(next(iter(at.values()))) if at else 1
     for label in free:
@@ -365,7 +365,7 @@ def _outer(coordinates: dict[Any, Any], free: Sequence[Any], sizes: dict[Any, in
 
 
 def _place(term: Sequence[Any], shape: Shape, at: dict[Any, Any], sizes: dict[Any, int]) -> Any:
-    """Flat positions in an operand; an axis of size 1 is the same for every position of its label."""
+    """Return flat positions in an operand; an axis of size 1 is the same for every position of its label."""
     count = len(next(iter(at.values()))) if at else 1
     flat = np.zeros(count, int)
     for label, n in zip(term, shape, strict=True):
@@ -374,7 +374,7 @@ def _place(term: Sequence[Any], shape: Shape, at: dict[Any, Any], sizes: dict[An
 
 
 def _joint_mask(known: Sequence[tuple[Sequence[Any], Any]], wanted: set[Any], sizes: dict[Any, int]) -> tuple[Any, Any]:
-    """Where the product of known operands is not zero, over those of their labels that are wanted."""
+    """Return the mask of nonzero products of known operands, over those of their labels that are wanted."""
     if not known:
         return None, ()
     numbers = {c: i for i, c in enumerate(dict.fromkeys(c for t, _ in known for c in t))}
@@ -387,7 +387,7 @@ def _joint_mask(known: Sequence[tuple[Sequence[Any], Any]], wanted: set[Any], si
 
 
 def _windows(size: Shape, out: Shape, attrs: Any, kernel: Shape) -> tuple[Any, Any, Any]:
-    """Flat positions in the output, the kernel and the input of all that meet, over all dimensions."""
+    """Return flat positions in the output, the kernel and the input of all that meet, over all dimensions."""
     o = k = s = np.zeros(1, int)
     dilation = attrs.get("dilation", (1,) * len(kernel))
     for n, m, w, step, (low, _), gap in zip(size, out, kernel, attrs["stride"], attrs["padding"], dilation):
@@ -401,7 +401,7 @@ def _windows(size: Shape, out: Shape, attrs: Any, kernel: Shape) -> tuple[Any, A
 
 
 def _convolution(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """x (*batch, C, *S), w (O, C / groups, *K) and y (*batch, O, *out), of which two are given."""
+    """Return the patterns of a convolution: x (*batch, C, *S), w (O, C / groups, *K), y (*batch, O, *out)."""
     attrs, dims = node.attrs, len(node.attrs["stride"])
     first, second = node.op.params
     (result,) = {"x", "w", "y"} - {first, second}
@@ -427,7 +427,7 @@ def _convolution(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 
 
 def _pool(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """Each element of the smaller array and all of its window in the larger one."""
+    """Return the patterns of pooling: each element of the smaller array and its window in the larger one."""
     kernel = node.attrs["kernel"]
     if "winners" in node.op.params and values[1] is not None:
         probed = _probed(node, index, values, node.op.fact(index))  # type: ignore[arg-type]
@@ -454,7 +454,7 @@ def _axes(node: Node) -> tuple[int, ...]:
 
 
 def _along(node: Node, index: int) -> Pattern:
-    """All along the axes: reductions, which lose or keep them, and what works on whole rows."""
+    """Return the pattern of dependence on all along the axes: of reductions and of ops on whole rows."""
     shape, out = _shape(node, index), _specs(node)[0].shape
     axes = _axes(node)
     lost = node.attrs.get("keepdims") is False
@@ -467,7 +467,7 @@ def _rows(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 
 
 def _running(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """Along one axis, on what stands before (after, reversed), and on itself unless exclusive."""
+    """Return the patterns of running ops: on elements before (after, reversed), and on itself unless exclusive."""
     shape, axis = _shape(node, index), _axes(node)[0] % len(_shape(node, index))
     n = shape[axis]
     offset = -1 if node.attrs.get("exclusive") else 0
@@ -484,7 +484,7 @@ def _running(node: Node, index: int, values: Sequence[Any]) -> Patterns:
 
 
 def _by_layout(node: Node, index: int) -> Patterns:
-    """All of the core axes, each of the leading ones on its own."""
+    """Return the patterns of dependence on all of the core axes, each of the leading ones on its own."""
     terms, outs = node.op.layout.split("->")
     cores = [len([*filter(None, t.split(","))]) for t in re.findall(r"\(([^)]*)\)", terms)]
     out_cores = [len([*filter(None, t.split(","))]) for t in re.findall(r"\(([^)]*)\)", outs)]
@@ -496,14 +496,14 @@ def _by_layout(node: Node, index: int) -> Patterns:
 
 
 def _solved(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """Each column of the right-hand side is solved for on its own."""
+    """Return the patterns of a solver: each column of the right-hand side is solved for on its own."""
     if index == 0:
         return _by_layout(node, index)
     return (_blocks(_shape(node, 1), (-2,), _specs(node)[0].shape, (-2,)),)
 
 
 def _solved_by_substitution(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """Row after row: each row of the solution on the rows before it, and on their part of the triangle."""
+    """Return the patterns of a triangular solver: each row depends on the rows before it and their triangle."""
     upper, unit = node.attrs["upper"], node.attrs["unit"]
     shape, out = _shape(node, index), _specs(node)[0].shape
     if shape[:-2] != out[:-2]:
@@ -527,7 +527,7 @@ def _boolean(a: Any) -> Any:
 
 
 def _indexed(node: Node, index: int, values: Sequence[Any]) -> Patterns:
-    """Integer arrays over neighbouring axes; where they are not known they may pick anything there."""
+    """Return the patterns of integer arrays over neighbouring axes, which may pick anything there if unknown."""
     op = node.op
     probed = _probed(node, index, values, op.fact(index))  # type: ignore[arg-type]
     if probed is not None:

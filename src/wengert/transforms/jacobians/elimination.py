@@ -37,7 +37,7 @@ from .sparsity import Structure
 
 @dataclass(frozen=True, slots=True)
 class EliminationCost:
-    """What the Jacobian of a function costs by elimination, in multiplications (each with an addition).
+    """The cost of a Jacobian by elimination, in multiplications (each with an addition).
 
     `vertices` are the intermediate scalars, `edges` the partials between all scalars. Every edge
     counts as a factor, those that are 1 too.
@@ -64,7 +64,7 @@ class EliminationCost:
 
 
 def elimination_cost(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> EliminationCost:
-    """How many multiplications the Jacobian of `fn` needs in different elimination orders.
+    """Return the number of multiplications of the Jacobian of `fn` in different elimination orders.
 
     Parameters are those of :func:`wengert.jacobian`. "forward" and "reverse" eliminate the
     intermediate scalars from first to last and from last to first, "markowitz" greedily the one with
@@ -108,7 +108,7 @@ def elimination_cost(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -
 
 
 def eliminated(recording: Recording) -> Any:
-    """The Jacobian of a recorded function as one matrix, by the cheapest of the orders."""
+    """Return the Jacobian of a recorded function as one matrix, by the cheapest of the orders."""
     graph = ScalarGraph(recording)
     best = min(ORDERS, key=lambda order: eliminate(graph, order, numeric=False).multiplications)
     return eliminate(graph, best, numeric=True).matrix(graph)
@@ -178,7 +178,7 @@ class ScalarGraph:
         return len(self.partials) - 1
 
     def _as_last(self, found: list[int]) -> list[int]:
-        """Results that are inputs, or are used further, or stand twice get vertices of their own."""
+        """Return vertices for the results: results that are inputs, are used further or stand twice get their own."""
         used = {p for partials in self.partials for p in partials}
         taken: set[int] = set()
         outputs = []
@@ -201,7 +201,7 @@ class ScalarGraph:
         self.intermediates = [v for v in range(self.inputs, len(self.partials)) if v in live and v not in last]
 
     def between(self) -> dict[int, int]:
-        """For every intermediate the number of inputs before it times the number of outputs after it."""
+        """Return, for every intermediate, the number of inputs before it times that of outputs after it."""
         before = [1 << v if v < self.inputs else 0 for v in range(len(self.partials))]
         for v, partials in enumerate(self.partials):
             for p in partials:
@@ -222,7 +222,7 @@ def _selects(node: Node) -> bool:
 
 
 def _joined(a: Any, b: Any) -> Any:
-    """The sum of two partials; None stands for one along which nothing flows at this point."""
+    """Return the sum of two partials; None stands for one along which nothing flows at this point."""
     if a is None:
         return b
     return a if b is None else a + b
@@ -233,7 +233,7 @@ def _times(a: Any, b: Any) -> Any:
 
 
 def local_partials(node: Node, entry: Node) -> Iterator[tuple[int, Any, Any, Any]]:
-    """(result, rows, columns, values): the partials of a recorded node's results in one of its inputs.
+    """Yield (result, rows, columns, values): the partials of a recorded node's results in one of its inputs.
 
     Its own pattern is coloured, so that an elementwise op takes one tangent and not one per element.
     A value is None where the op selects something else: nothing flows there, be it infinite.
@@ -263,7 +263,7 @@ def local_partials(node: Node, entry: Node) -> Iterator[tuple[int, Any, Any, Any
 
 
 def _pushed(node: Node, saved: Any, entry: Node, chosen: Any) -> tuple[Any, Any]:
-    """The tangent of a node for ones at the chosen elements of an input, and where it arrives (None: everywhere)."""
+    """Return the tangent of a node for ones at the chosen elements of an input, and its mask (None: everywhere)."""
     tangents: dict[Node, Any] = {entry: chosen.astype(entry.spec.dtype).reshape(entry.spec.shape)}
     masks: dict[Node, Any] = {}
     with np.errstate(all="ignore"):
@@ -272,7 +272,7 @@ def _pushed(node: Node, saved: Any, entry: Node, chosen: Any) -> tuple[Any, Any]
 
 
 def _present(node: Node, saved: Any, entry: Node) -> Any:
-    """Which elements of an input reach the result of an op that picks some of them, if it says so."""
+    """Return the elements of an input that reach the result of an op that picks some of them, if it says so."""
     places = [i for i, e in enumerate(node.inputs) if e is entry]
     if node.op.joint is not None or len(places) > 1:
         return None
@@ -295,7 +295,7 @@ def _result(tangent: Any, node: Node, k: int) -> Any:
 
 
 def local_pattern(node: Node, entry: Node) -> list[Any]:
-    """For every result of a recorded node, the pattern in one of its inputs; None where there is none.
+    """Return, for every result of a recorded node, the pattern in one of its inputs; None where there is none.
 
     Zeros of constants count as factors here: 0 times an infinite partial is NaN in every mode.
     """
@@ -316,7 +316,7 @@ def local_pattern(node: Node, entry: Node) -> list[Any]:
 
 
 def _traced_pattern(node: Node, entry: Node, specs: Sequence[Any]) -> list[Any]:
-    """By what a composite is made of."""
+    """Return the pattern of a composite from the nodes inside it."""
 
     def fn(x: Tensor, rest: list[Tensor]) -> Any:
         others = iter(rest)
@@ -335,7 +335,7 @@ def _traced_pattern(node: Node, entry: Node, specs: Sequence[Any]) -> list[Any]:
 
 
 def _moves(entry: Any) -> bool:
-    """Whether an input of a node is a node or floating numbers, not an index or a mask."""
+    """Return whether an input of a node is a node or floating numbers, not an index or a mask."""
     return isinstance(entry, Node) or (isinstance(entry, np.ndarray) and spec_of_input(entry).inexact)
 
 
@@ -345,7 +345,7 @@ ORDERS = ("forward", "reverse", "markowitz", "relative")
 
 
 class Eliminated:
-    """What is left of a graph of scalars, and how many multiplications that took."""
+    """A graph of scalars under elimination, with the number of multiplications so far."""
 
     def __init__(self, graph: ScalarGraph) -> None:
         self.partials = [dict(p) for p in graph.partials]
@@ -356,7 +356,7 @@ class Eliminated:
         self.multiplications = 0
 
     def degree(self, v: int) -> int:
-        """The multiplications that eliminating v takes now (Markowitz)."""
+        """Return the number of multiplications that eliminating v takes now (Markowitz)."""
         return len(self.partials[v]) * len(self.successors[v])
 
     def remove(self, v: int, numeric: bool) -> None:
@@ -373,7 +373,7 @@ class Eliminated:
         self.partials[v], self.successors[v] = {}, set()
 
     def matrix(self, graph: ScalarGraph) -> Any:
-        """The Jacobian: outputs by inputs."""
+        """Return the Jacobian: outputs by inputs."""
         rows = [{} if u == NOTHING else self.partials[u] for u in graph.outputs]
         kinds = {type(v) for row in rows for v in row.values() if v is not None}
         out = np.zeros((len(rows), graph.inputs), complex if complex in kinds else float)

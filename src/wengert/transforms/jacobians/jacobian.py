@@ -31,7 +31,7 @@ def jacobian(
     holomorphic: bool = False,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian of a function.
+    """Return the Jacobian function of a function.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def _argument(leaf: Any, holomorphic: bool, name: str) -> Tensor:
 
 
 class _Basis(NamedTuple):
-    """Unit vectors of the space of some tensors, `number` of them from `start`, each split as the tensors are."""
+    """A set of unit vectors of the space of some tensors, `number` of them from `start`, split as the tensors are."""
 
     likes: Sequence[Tensor]
     start: int
@@ -174,7 +174,7 @@ class _Basis(NamedTuple):
 
 
 def _directions(apply: Callable[[list[Tensor]], list[Tensor]], likes: Sequence[Tensor], chunk: int | None) -> Any:
-    """What a linear function makes of every unit vector, along a leading axis."""
+    """Return a linear function's values at every unit vector, along a leading axis."""
     total = sum(t.size for t in likes)
     step = max(min(total, chunk or total), 1)
     parts = []
@@ -240,7 +240,7 @@ def hessian(
     mode: JacobianMode = "forward",
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The Hessian of a scalar function.
+    """Return the Hessian function of a scalar function.
 
     Parameters are those of :func:`jacobian`; `mode` is how the gradient is differentiated again.
 
@@ -258,7 +258,7 @@ def hessian(
 
 
 def hvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The Hessian of a scalar function times a vector, without the Hessian.
+    """Return the Hessian of a scalar function times a vector, without the Hessian.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def hvp(fn: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any])
 def gauss_newton_product(
     fn: Callable[..., Any], loss: Callable[[Any], Any], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> Any:
-    """The generalised Gauss-Newton matrix of `loss(fn(...))` times a vector: J' H J t.
+    """Return the generalised Gauss-Newton matrix of `loss(fn(...))` times a vector: J' H J t.
 
     Parameters
     ----------
@@ -305,7 +305,7 @@ def gauss_newton_product(
 
 
 def laplacian(fn: Callable[[Any], Any], chunk_size: int | None = None) -> Callable[[Any], Any]:
-    """The sum of the unmixed second derivatives of a function of one tensor.
+    """Return the sum of the unmixed second derivatives of a function of one tensor.
 
     `fn` may return a tensor of any shape (or a pytree): each of its elements has a Laplacian. Forward
     mode twice along every axis, batched; the Hessian is never formed.

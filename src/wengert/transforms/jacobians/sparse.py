@@ -32,12 +32,12 @@ class Plan(NamedTuple):
 
     @property
     def directions(self) -> int:
-        """One for every colour."""
+        """The directions of the derivative passes, one for every colour."""
         return int(self.colors.max()) + 1 if self.pattern.nnz else 0
 
 
 class _Compressed:
-    """What sparse Jacobians and Hessians share: one plan for arguments of one structure."""
+    """The common part of sparse Jacobians and Hessians: one plan for arguments of one structure."""
 
     def __init__(self, fn: Callable[..., Any], argnums: Argnums, chunk_size: int | None, pattern: Any, kind: str):
         if chunk_size is not None and chunk_size < 1:
@@ -60,12 +60,12 @@ class _Compressed:
 
     @property
     def evaluations(self) -> int:
-        """How many directions the last call differentiated along: the number of colours."""
+        """The number of directions that the last call differentiated along: that of the colours."""
         return self._plan.directions
 
     @property
     def mode(self) -> str:
-        """ "forward" or "reverse": what the last call took."""
+        """The mode of the last call: "forward" or "reverse"."""
         return self._plan.mode
 
     @property
@@ -166,7 +166,7 @@ def jacobian(
     pattern: Any = None,
     chunk_size: int | None = None,
 ) -> SparseJacobian:
-    """The Jacobian of a function as a sparse matrix, in as many passes as its structure needs.
+    """Return the Jacobian of a function as a sparse matrix, in as many passes as its structure needs.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def jacobian(
 def hessian(
     fn: Callable[..., Any], argnums: Argnums = 0, pattern: Any = None, chunk_size: int | None = None
 ) -> SparseHessian:
-    """The Hessian of a scalar function as a sparse matrix, in as many passes as its structure needs.
+    """Return the Hessian of a scalar function as a sparse matrix, in as many passes as its structure needs.
 
     Parameters and result are those of :func:`jacobian`; of a given pattern one triangle is
     enough. A pass differentiates the gradient
@@ -228,7 +228,7 @@ def hessian(
 
 
 def _entries(pattern: Any) -> tuple[Any, Any]:
-    """(row, column) of every entry, in the order of the data of a CSC array."""
+    """Return (row, column) of every entry, in the order of the data of a CSC array."""
     return pattern.indices, np.repeat(np.arange(pattern.shape[1]), np.diff(pattern.indptr))
 
 
@@ -237,7 +237,7 @@ def _filled(pattern: Any, data: Any) -> Any:
 
 
 def _compressed(flat: Flat, plan: Plan, chunk: int | None) -> Any:
-    """The Jacobian times the sum of the unit vectors of each colour; or its transpose."""
+    """Return the Jacobian times the sum of the unit vectors of each colour; or its transpose."""
     forward = plan.mode == "forward"
     likes, results = (flat.inputs, flat.outs) if forward else (flat.outs, flat.inputs)
     width = sum(t.size for t in results)
@@ -265,7 +265,7 @@ def _compressed(flat: Flat, plan: Plan, chunk: int | None) -> Any:
 
 
 def _seeds(likes: Sequence[Tensor], colors: Any, start: int, stop: int) -> Iterator[Tensor]:
-    """For each colour from `start` to `stop`, ones at its elements, split as the tensors are."""
+    """Yield, for each colour from `start` to `stop`, ones at its elements, split as the tensors are."""
     offset = 0
     for t in likes:
         own = colors[offset : offset + t.size]

@@ -34,7 +34,7 @@ Rows = Any  # a sparse boolean matrix with a row for every element, or None wher
 
 
 def jacobian_sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
-    """Which elements of `fn(*args)` can depend on which elements of an argument, for any values.
+    """Return the pattern of elements of `fn(*args)` that can depend on elements of an argument, for any values.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def jacobian_sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) 
 
 
 def hessian_sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -> Any:
-    """Which second derivatives of a scalar function can differ from zero, for any values.
+    """Return the pattern of second derivatives of a scalar function that can differ from zero, for any values.
 
     Parameters are those of :func:`jacobian_sparsity`. It is the sparsity of the traced gradient: what is
     linear in an argument leaves nothing there, a product leaves its cross terms. A symmetric boolean
@@ -79,12 +79,12 @@ def hessian_sparsity(fn: Callable[..., Any], *args: Any, argnums: Argnums = 0) -
 
 
 def symmetric(pattern: Any) -> Any:
-    """What a pattern of a symmetric matrix and its transpose share: each of them holds every nonzero."""
+    """Return the common part of a symmetric matrix's pattern and its transpose: both hold every nonzero."""
     return pattern.multiply(pattern.T).astype(bool).tocsc()
 
 
 class Structure:
-    """The pattern of a function's Jacobian in some arguments, and what it depends on.
+    """The pattern of a function's Jacobian in some arguments, and the values that it depends on.
 
     `key` says for which other arguments it is the same: shapes and dtypes of the floating ones, and the
     values of the others.
@@ -142,7 +142,7 @@ def _spec(leaf: Any) -> Spec:
 
 
 def structure_key(args: Sequence[Any]) -> Any:
-    """What the pattern of a function is the same for."""
+    """Return the key of arguments for which the pattern of a function is the same."""
     leaves, structure = tree.flatten(tuple(args))
     return str(structure), tuple(_leaf_key(leaf) for leaf in leaves)
 
@@ -166,7 +166,7 @@ def _nothing(count: int, total: int) -> Rows:
 
 
 def opened(graph: Graph) -> Graph:
-    """The graph with composites replaced by what they are made of; a user's own rules stay."""
+    """Return the graph with composites replaced by their contents; users' own rules stay."""
     before = None
     while graph is not before:
         before, graph = graph, graph.expand_where(lambda n: not isinstance(n.op, CustomOp))
@@ -177,7 +177,7 @@ def opened(graph: Graph) -> Graph:
 
 
 def propagate(graph: Graph, rows: Sequence[Rows], values: Sequence[Any]) -> tuple[list[Rows], list[Any]]:
-    """The outputs' rows, and their values where they are known, from those of the inputs.
+    """Return the outputs' rows, and their values where they are known, from those of the inputs.
 
     The graph has no composites but users' own.
     """
@@ -245,13 +245,14 @@ def _derived(node: Node, state: Mapping[Node, Any], values: Sequence[Any]) -> An
 
 
 def united(a: Rows, b: Rows) -> Rows:
+    """Return the union of two patterns' rows; None is the empty one."""
     if a is None or a is b:
         return b
     return a if b is None else a + b
 
 
 def _own_rule(node: Node, index: int) -> tuple[Any, ...]:
-    """A user's own derivative: the sparsity of its vector-Jacobian product, which is linear, in the cotangent."""
+    """Return the pattern of a user's own derivative: that of its vector-Jacobian product in the cotangent."""
     specs: Any = node.spec if isinstance(node.spec, tuple) else (node.spec,)
     live = [k for k, s in enumerate(specs) if s.inexact]
     inputs = [e.spec if isinstance(e, Node) else spec_of(e.shape, e.dtype) for e in node.inputs]
@@ -279,7 +280,7 @@ def _own_rule(node: Node, index: int) -> tuple[Any, ...]:
 
 
 def _switch(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
-    """The branch that is taken where that is known; else whatever any branch depends on."""
+    """Return the pattern of the branch that is taken where that is known; else of any branch."""
     branches: Sequence[Graph] = node.attrs["branches"]
     if values[0] is not None:
         branches = [branches[min(max(int(values[0]), 0), len(branches) - 1)]]
@@ -291,16 +292,16 @@ def _switch(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
 
 
 def _while(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
-    """Turn after turn while the condition is known; from then on until nothing new is added."""
+    """Return the patterns of a loop: iteration by iteration while the condition is known, then until nothing is new."""
     attrs = node.attrs
     cond, body, carries = opened(attrs["cond"]), opened(attrs["body"]), attrs["carries"]
     carry, state = rows[:carries], values[:carries]
     limit, step = attrs["max_steps"], 0
     ys: list[list[Rows]] = [[] for _ in body.outputs[carries:]]
-    turns: Any = None
+    iterations: Any = None
     while True:
         if limit is not None and step >= limit:
-            turns = np.asarray(step)
+            iterations = np.asarray(step)
             break
         _, (goes_on,) = propagate(cond, [*carry, *rows[carries:]], [*state, *values[carries:]])
         if goes_on is None:
@@ -310,7 +311,7 @@ def _while(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
                 column += [y] * (limit - step)
             break
         if not bool(goes_on):
-            turns = np.asarray(step)
+            iterations = np.asarray(step)
             break
         found, value = propagate(body, [*carry, *rows[carries:]], [*state, *values[carries:]])
         carry, state = found[:carries], value[:carries]
@@ -320,13 +321,13 @@ def _while(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
     if not ys:
         return carry, state
     stacked = [_stacked(c, n.spec.size, limit) for c, n in zip(ys, body.outputs[carries:], strict=True)]
-    return [*carry, *stacked, None], [*state, *[None] * len(ys), turns]
+    return [*carry, *stacked, None], [*state, *[None] * len(ys), iterations]
 
 
 def _until_stable(
     body: Graph, carry: list[Rows], others: list[Rows], values: list[Any]
 ) -> tuple[list[Rows], list[Rows]]:
-    """The state after any number of turns, and what else the body gives in any of them."""
+    """Return the state's rows after any number of iterations, and those of the other results in any of them."""
     unknown: list[Any] = [None] * len(carry)
     while True:
         found, _ = propagate(body, [*carry, *others], [*unknown, *values])
@@ -341,18 +342,18 @@ def _count(rows: Rows) -> int:
 
 
 def _scan(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
-    """Every turn on its own, with the rows of what it reads."""
+    """Return the patterns of every iteration on its own, with the rows that it reads."""
     attrs = node.attrs
     body, carries, sequences, length = opened(attrs["body"]), attrs["carries"], attrs["sequences"], attrs["length"]
     after = carries + sequences
     carry, state = rows[:carries], values[:carries]
     steps = range(length)
     if node.op.name == "partial_scan":
-        (turns, *values), (_, *rows) = values, rows
+        (iterations, *values), (_, *rows) = values, rows
         carry, state = rows[:carries], values[:carries]
-        if turns is None:
-            return _some_turns(body, rows, values, carries, sequences, length)
-        steps = range(min(max(int(turns), 0), length))
+        if iterations is None:
+            return _some_iterations(body, rows, values, carries, sequences, length)
+        steps = range(min(max(int(iterations), 0), length))
     ys: list[list[Rows]] = [[None] * length for _ in body.outputs[carries:]]
     for i in reversed(steps) if attrs["reverse"] else steps:
         read = [None if r is None else _part(r, i, length) for r in rows[carries:after]]
@@ -365,10 +366,10 @@ def _scan(node: Node, rows: list[Rows], values: list[Any]) -> tuple[Any, Any]:
     return [*carry, *stacked], [*state, *[None] * len(ys)]
 
 
-def _some_turns(
+def _some_iterations(
     body: Graph, rows: list[Rows], values: list[Any], carries: int, sequences: int, length: int
 ) -> tuple[Any, Any]:
-    """Turns of which it is not known how many there are: each may read any of the rows."""
+    """Return the patterns of an unknown number of iterations: each may read any of the rows."""
     after = carries + sequences
     read: list[Rows] = [None] * sequences
     for i in range(length):
@@ -385,7 +386,7 @@ def _part(rows: Rows, i: int, length: int) -> Rows:
 
 
 def _stacked(column: Sequence[Rows], size: int, length: int) -> Rows:
-    """The patterns of rows one after another; where there are fewer than `length`, the rest are nothing."""
+    """Return the patterns of rows in order; where there are fewer than `length`, the rest are empty."""
     there = [r for r in column if r is not None]
     if not there:
         return None
@@ -403,7 +404,7 @@ _CONTROL: dict[str, Callable[[Node, list[Rows], list[Any]], tuple[Any, Any]]] = 
 
 
 def traced_anywhere(args: Sequence[Any]) -> None:
-    """Patterns are made of the values of index arrays: they cannot be asked for inside a trace."""
+    """Refuse patterns inside a trace: they are made of the values of index arrays."""
     for leaf in tree.leaves(tuple(args)):
         if isinstance(leaf, Tensor) and leaf.is_abstract:
             fail(GraphError, f"a sparse derivative of an abstract tensor {leaf.spec}", "Call it outside wg.graph.")

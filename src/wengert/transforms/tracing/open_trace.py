@@ -1,4 +1,4 @@
-"""Tracing in the midst of a computation: the graph of a function, and what it takes from around it.
+"""Open traces: graphs of functions traced in the midst of a computation, with the captured state.
 
 `wg.graph` closes a whole program. A transform that traces (vmap, a loop's body) meets tensors of the
 program around: tracked ones, whose gradients must go on, and abstract ones of an outer trace. They
@@ -49,20 +49,20 @@ class OpenTrace:
         self.fixed = {i: self._without_past(o) for i, o in enumerate(outs) if o.node is None or o.node not in inside}
 
     def in_order(self, structure: Structure) -> OpenTrace | None:
-        """The trace with its results as a pytree of this structure (dict keys in its order), or None."""
+        """Return the trace with its results as a pytree of this structure (dict keys in its order), or None."""
         order = tree.arranged(range(len(self.outs)), self.structure, structure)
         if order is None or order == list(range(len(self.outs))):
             return None if order is None else self
         return OpenTrace(self.name, self.inputs, [self.outs[i] for i in order], self.inside, structure)
 
     def _without_past(self, t: Tensor) -> Tensor:
-        """A tensor from outside; what only depends on the variables of transforms that are done is a plain value."""
+        """Return a tensor from outside; as a plain value where it depends on variables of ended transforms only."""
         if t.is_abstract or t.node is None or not t.requires_grad or is_live(t.node, self._dead):
             return t
         return t.detach()
 
     def operands(self, node: Node) -> list[Any]:
-        """What a node inside takes: a node inside, or a tensor or a literal from outside."""
+        """Return the operands of a node inside: nodes inside, or tensors and literals from outside."""
         found: list[Any] = []
         values = node.saved if type(node.saved) is Mixed else None
         for i, entry in enumerate(node.inputs):
@@ -84,7 +84,7 @@ class OpenTrace:
         return [self.fixed.get(i, o.node) for i, o in enumerate(self.outs)]
 
     def close(self) -> tuple[Graph, list[Tensor]]:
-        """The graph of the arguments, then of what is taken from outside, to all results; and that."""
+        """Return the graph of the arguments, then of the captured tensors, to all results; and these tensors."""
         captured = _captured(self.inside)
         for t in self.fixed.values():
             if t.node is not None:
@@ -147,7 +147,7 @@ def _leaf_tensor(bound: Tensor | None, leaf: Node, name: str) -> Tensor:
 
 
 def _entries(node: Node) -> Iterator[tuple[Node, Tensor | None]]:
-    """The nodes that an abstract one depends on, each with the tensor that has its value where there is one."""
+    """Yield the nodes that an abstract one depends on, each with the tensor that has its value where there is one."""
     values = node.saved if type(node.saved) is Mixed else None
     for i, entry in enumerate(node.inputs):
         if isinstance(entry, Tensor):
@@ -159,7 +159,7 @@ def _entries(node: Node) -> Iterator[tuple[Node, Tensor | None]]:
 
 
 def _inside(outs: Sequence[Tensor], inputs: set[Node], mark: Scope) -> dict[Node, None]:
-    """The nodes that depend on the inputs, or on numbers drawn in the trace, each after what it depends on."""
+    """Return the nodes that depend on the inputs, or on numbers drawn in the trace, in topological order."""
     inside: dict[Node, None] = dict.fromkeys(inputs)
     seen: set[Node] = set(inputs)
     for out in outs:
@@ -189,7 +189,7 @@ def _under(scope: Scope | None, mark: Scope) -> bool:
 
 
 def _captured(inside: Mapping[Node, None]) -> dict[Node, Tensor]:
-    """The tensors from outside that nodes inside take."""
+    """Return the tensors from outside that nodes inside take."""
     found: dict[Node, Tensor] = {}
     for node in inside:
         for entry, value in _entries(node):

@@ -1,4 +1,4 @@
-"""A snapshot's nodes run on tensors again: how graphs are called, batched and differentiated as functions."""
+"""The replay of a snapshot's nodes on tensors, by which graphs are called, batched and differentiated as functions."""
 
 from __future__ import annotations
 
@@ -51,6 +51,6 @@ def record_again(node: Node, args: Sequence[Any]) -> Any:
 
 
 def plain_value(x: Any) -> Any:
-    """A tensor without the node that only this run's own operations are to see."""
+    """Return a tensor without the node that only this run's own operations are to see."""
     has_own = isinstance(x, Tensor) and not x.is_abstract and x.node is not None and not x.requires_grad
     return wrap(x._data) if has_own else x

@@ -1,4 +1,4 @@
-"""From a function to its graph, by running it on abstract tensors."""
+"""Tracing: from a function to its graph, by running it on abstract tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ..derivatives.variables import outer_variables, own_object, run_once
 
 
 def spec(shape: Any, dtype: Any = None) -> Spec:
-    """A shape and a dtype, to trace a function with where there is no tensor yet.
+    """Return a shape and a dtype, to trace a function with where there is no tensor yet.
 
     As in :func:`wengert.placeholder` a size may be None or a name, where it is not known.
 
@@ -44,7 +44,7 @@ def spec(shape: Any, dtype: Any = None) -> Spec:
 
 
 def unknown_sizes(shape: Any) -> Any:
-    """A shape with the unknown sizes that None (after its axis) and strings name."""
+    """Return a shape with the unknown sizes that None (after its axis) and strings name."""
     sizes = (shape,) if shape is None or isinstance(shape, str) else shape
     if not isinstance(sizes, (tuple, list)):
         return sizes
@@ -52,7 +52,7 @@ def unknown_sizes(shape: Any) -> Any:
 
 
 def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
-    """The graph of a function: `wg.graph(f)(*args)`.
+    """Return the tracer of a function: `wg.graph(f)(*args)` gives its graph.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def graph(fn: Callable[..., Any]) -> Callable[..., Graph]:
 
 
 def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Graph:
-    """`graph(fn)(*args, **kwargs)`."""
+    """Return `graph(fn)(*args, **kwargs)`."""
     name = getattr(fn, "__name__", type(fn).__name__)
     pytree = (args, dict(sorted(kwargs.items())))
     leaves, structure = tree.flatten(pytree)
@@ -111,22 +111,22 @@ def trace(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _is_inside(node: Node) -> bool:
-    """Whether it is the trace's own, or of a trace around, which sees to writes itself."""
+    """Return whether a node is the trace's own, or of an enclosing trace, which sees to writes itself."""
     return node.op is not LEAF or bool(node.inputs)
 
 
 def _closed(
     fn: Callable[..., Any], name: str, result: Any, given: list[Given], structure: Structure, static: dict[int, Any]
 ) -> Graph:
-    """The graph from the given inputs to the leaves of a result."""
+    """Return the graph from the given inputs to the leaves of a result."""
     out_leaves, out_structure = tree.flatten(result)
     outputs = [resumed(strong(as_result(name, leaf))) for leaf in out_leaves]
     refuse_hooks([o.node for o in outputs if o.node is not None and o.requires_grad], name)
-    # A variable that a transform around differentiates in is a parameter, bound to it.
-    around = outer_variables(outputs)
+    # A variable that an enclosing transform differentiates in is a parameter, bound to it.
+    enclosing = outer_variables(outputs)
     made = Graph.closed(
         outputs,
-        [*given, *(Given(v, "", True, bound=True) for v in around)],
+        [*given, *(Given(v, "", True, bound=True) for v in enclosing)],
         name=name if name.isidentifier() else "",
         names=_outside_names(fn),
         in_structure=structure,
@@ -138,7 +138,7 @@ def _closed(
 
 
 def _spec_of_leaf(leaf: Any) -> Spec | None:
-    """The spec of what becomes an input; None for what is passed on."""
+    """Return the spec of a leaf that becomes an input; None for one that is passed on."""
     if isinstance(leaf, Spec):
         return leaf
     if isinstance(leaf, Tensor):
@@ -149,7 +149,7 @@ def _spec_of_leaf(leaf: Any) -> Spec | None:
 
 
 def as_result(name: str, leaf: Any) -> Tensor:
-    """A leaf of what a traced function returned, as a tensor."""
+    """Return a leaf of a traced function's result as a tensor."""
     if isinstance(leaf, Tensor):
         return leaf
     if not isinstance(leaf, (np.ndarray, np.generic, bool, int, float, complex)):
@@ -162,7 +162,7 @@ def as_result(name: str, leaf: Any) -> Tensor:
 
 
 def strong(x: Tensor) -> Tensor:
-    """A result as a graph has it: numbers in the default dtype."""
+    """Return a result as a graph has it: numbers in the default dtype."""
     return x.strong() if type(x) is WeakTensor else x
 
 
@@ -180,7 +180,7 @@ def _refuse_untracked(made: Graph, count: int, name: str) -> None:
 
 
 def leaf_names(fn: Callable[..., Any], structure: Structure) -> Iterator[str]:
-    """Names for the leaves of `(args, kwargs)`: `x`, `params.w`, `layers.0.bias`."""
+    """Yield names for the leaves of `(args, kwargs)`: `x`, `params.w`, `layers.0.bias`."""
     positional, keywords = structure.children
     names = _argument_names(fn, len(positional.children))
     for name, child in zip(names, positional.children, strict=True):
@@ -212,7 +212,7 @@ def _paths(structure: Structure, name: str) -> Iterator[str]:
 
 
 def _keys(structure: Structure) -> list[str]:
-    """What the children of a pytree are called: keys, fields, or positions."""
+    """Return the names of a pytree's children: keys, fields, or positions."""
     count = len(structure.children)
     fields = getattr(structure.kind, "_fields", structure.aux)
     if isinstance(fields, tuple) and len(fields) == count:
@@ -221,7 +221,7 @@ def _keys(structure: Structure) -> list[str]:
 
 
 def _outside_names(fn: Callable[..., Any]) -> Mapping[int, str]:
-    """Names for tensors that a function reaches without arguments, by identity."""
+    """Return names for tensors that a function reaches without arguments, by identity."""
     names: dict[int, str] = {}
     for owner in (fn, getattr(fn, "__self__", None)):
         names |= _tensor_names(owner, "")
@@ -233,7 +233,7 @@ def _outside_names(fn: Callable[..., Any]) -> Mapping[int, str]:
 
 
 def free_variables(fn: Any) -> Iterator[tuple[str, Any]]:
-    """What a function takes from around it, closures and globals, with its names."""
+    """Yield a function's captured values, closures and globals, with their names."""
     code = getattr(fn, "__code__", None)
     if code is None:
         return

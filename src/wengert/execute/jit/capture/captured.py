@@ -1,4 +1,4 @@
-"""The captured state of a function: tensors and other cells that it can reach, and the values that steer it.
+"""Captured state of a function: tensors and other cells that it can reach, and the values that steer it.
 
 `search` finds it. What was found is looked at before every run: each thing that the program took for granted is a
 `Check`.
@@ -31,21 +31,21 @@ FUNCTIONS = (types.FunctionType, types.MethodType, types.BuiltinFunctionType, fu
 
 
 def exact(value: Any) -> Any:
-    """A plain value as a part of a key: signs of zeros count, and a NaN is like another."""
+    """Return a plain value as a part of a key: signs of zeros count, and a NaN is like another."""
     if isinstance(value, (float, complex, np.floating, np.complexfloating)) and (value == 0 or value != value):
         return repr(value)
     return value
 
 
 class Place(NamedTuple):
-    """Where a value was found: an item of a dict, list or closure cell; `holder` None: nowhere that can change."""
+    """A place of a value: an item of a dict, list or closure cell; `holder` None: one that cannot change."""
 
     holder: Any
     name: Any
     path: str
 
     def read(self) -> Any:
-        """What stands there now; `MISSING` where nothing does."""
+        """Return the present value; `MISSING` where there is none."""
         holder = self.holder
         if type(holder) is types.CellType:
             try:
@@ -59,7 +59,7 @@ class Place(NamedTuple):
         return getattr(holder, self.name, MISSING)
 
     def write(self, value: Any) -> Call:
-        """The call that puts a value there; `MISSING` takes away what is there."""
+        """Return the call that puts a value there; `MISSING` takes away what is there."""
         holder = self.holder
         if type(holder) is types.CellType:
             return setattr, holder, "cell_contents", value
@@ -113,7 +113,7 @@ class Identity:
 
 
 class Check(NamedTuple):
-    """One thing to look at before every run: what stands at `name` of `holder` has to be `value`.
+    """A check before every run: the value at `name` of `holder` has to be `value`.
 
     kinds: "cell", "item", "entry", "attribute": the contents of a closure's cell, an item of a dict, an
     entry of a list, an attribute; "absent": a dict has no such item; "length", "keys": of a container; "contents": all
@@ -129,7 +129,7 @@ class Check(NamedTuple):
     value: Any
 
     def text(self, name: Callable[[Any], str]) -> str:
-        """The check in Python; `name` gives the names of values."""
+        """Return the check in Python; `name` gives the names of values."""
         h = name(self.holder)
         if self.kind == "class":
             each = zip(self.name, self.value, strict=True)
@@ -192,7 +192,7 @@ def _class_text(h: str, cls: Any, attribute: str, value: Any, name: Callable[[An
 
 
 def contents(container: Any) -> Any:
-    """What is in a container now, to be compared later."""
+    """Return what is in a container now, for a later comparison."""
     if isinstance(container, (dict, types.MappingProxyType)):
         return [*container, *container.values()]
     if isinstance(container, np.ndarray):
@@ -201,7 +201,7 @@ def contents(container: Any) -> Any:
 
 
 def same_contents(container: Any, before: Any) -> bool:
-    """Whether a container holds what it held: the same objects."""
+    """Return whether a container holds what it held: the same objects."""
     now = contents(container)
     if type(now) is bytes:
         return bool(now == before)
@@ -209,7 +209,7 @@ def same_contents(container: Any, before: Any) -> bool:
 
 
 def checker(checks: Iterable[Check]) -> Callable[[], bool]:
-    """A function that makes the checks."""
+    """Return a function that makes the checks."""
     values: dict[str, Any] = {}
 
     def name(value: Any) -> str:
@@ -226,7 +226,7 @@ def checker(checks: Iterable[Check]) -> Callable[[], bool]:
 
 
 class Captures:
-    """What was found, in an order that depends on the program alone.
+    """The captured state that a search found, in an order that depends on the program alone.
 
     `key` is hashable: for two captured states of one key the same program is right, cell for cell and place for place.
     `holds()` says, in well under a microsecond for most functions, whether everything is still where
@@ -248,7 +248,7 @@ class Captures:
 
     @cached_property
     def stood(self) -> dict[tuple[int, Any], Any]:
-        """What stood where it was looked for, by holder and name."""
+        """The value found at each place, by holder and name."""
         watched = [c for c in self.checks if c.kind in ("cell", "item", "entry", "attribute")]
         found = {(id(c.holder), c.name): c.value for c in watched}
         for c in self.checks:
@@ -258,5 +258,5 @@ class Captures:
 
     @cached_property
     def holds(self) -> Callable[[], bool]:
-        """Made when it is first asked for: a function that is called once needs none."""
+        """The function that makes all checks, made when first asked for: a function called once needs none."""
         return checker(self.checks)

@@ -1,4 +1,4 @@
-"""Random numbers that Python's code draws by itself while it is traced: by `random`, by `numpy.random`.
+"""Detection of random numbers that Python code draws while it is traced, by `random` or by `numpy.random`.
 
 They are constants of a program, which the next call would have to draw anew: so a trace that drew some is not kept.
 """
@@ -23,11 +23,11 @@ class Drawn:
         self._before = [(path, x, _state(x)) for path, x in (*_GLOBAL, *generators)]
 
     def changed(self) -> list[str]:
-        """The paths of those that were drawn from since."""
+        """Return the paths of the generators that were drawn from since."""
         return [path for path, x, before in self._before if _comparable(_state(x)) != _comparable(before)]
 
     def undo(self) -> None:
-        """Put back what was drawn from."""
+        """Put back the generators that were drawn from."""
         for _, x, before in self._before:
             if _comparable(_state(x)) != _comparable(before):
                 _restore(x, before)

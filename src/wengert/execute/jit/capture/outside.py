@@ -1,4 +1,4 @@
-"""What a function's Python code changes outside while it is traced: attributes, items, variables.
+"""Side effects of a function's Python code while it is traced: attributes, items, variables outside.
 
 A trace is a call: what it changes is changed. A program that runs later in the place of the code has to change the
 same. It can where a tensor or a plain value is put into a place; where it cannot (a list that grows, a new
@@ -33,19 +33,19 @@ class PlaceWrite(NamedTuple):
     leaves: tuple[Any, ...]
 
     def place(self, captures: Captures) -> Place:
-        """The place in this captured state."""
+        """Return the place in this captured state."""
         if not self.is_item:
             return captures.places[self.number]
         container = captures.containers[self.number]
         return Place(container.items, self.name, container.path)
 
     def write(self, captures: Captures, leaves: list[Any]) -> Call:
-        """The call that puts the pytree with these leaves there."""
+        """Return the call that puts the pytree with these leaves there."""
         return self.place(captures).write(tree.unflatten(self.structure, leaves))
 
 
 class Outside:
-    """What stood in the containers and places that a function captures before it was traced."""
+    """The values in the containers and places that a function captures, as they were before it was traced."""
 
     def __init__(self, captures: Captures) -> None:
         self.captures = captures
@@ -59,12 +59,12 @@ class Outside:
         self.left: dict[tuple[int, Any], Any] = {}
 
     def leave(self, writes: Iterable[PlaceWrite]) -> None:
-        """Note what there is where a run is to write."""
+        """Record what there is where a run is to write."""
         found = (write.place(self.captures) for write in writes)
         self.left = {(id(p.holder), p.name): p.read() for p in found}
 
     def put_back(self) -> None:
-        """Nothing abstract stays behind, and no tensor that every run makes anew; everything else does."""
+        """Remove abstract values and tensors that every run makes anew; everything else that changed stays."""
         for container, before in zip(self.captures.containers, self.containers, strict=True):
             items = container.items
             if isinstance(items, dict):
@@ -82,11 +82,11 @@ class Outside:
                 at_once([place.write(before)])()
 
     def _is_made(self, holder: Any, key: Any, value: Any) -> bool:
-        """Whether a value holds tensors that a run puts there."""
+        """Return whether a value holds tensors that a run puts there."""
         return _has_abstract(value) or ((id(holder), key) in self._written and _has_tensors(value))
 
     def undo(self) -> None:
-        """Everything is as it was: the call begins anew."""
+        """Restore everything as it was: the call begins anew."""
         self.drawn.undo()
         for container, before in zip(self.captures.containers, self.containers, strict=True):
             items = container.items
@@ -101,7 +101,7 @@ class Outside:
                 at_once([place.write(before)])()
 
     def writes(self, name: str, result: Callable[[Any], Any]) -> tuple[tuple[PlaceWrite, ...], bool]:
-        """What a run has to put where, and whether that is all that the trace of `name` changed.
+        """Return the writes that a run has to make, and whether they are all that the trace of `name` changed.
 
         `result` gives the number of a tensor among the outputs, and the constant that another leaf is.
         """
@@ -146,7 +146,7 @@ class Outside:
 
 
 def _counts(container: Container, key: Any, value: Any, old: Any) -> bool:
-    """Whether the function may read an item."""
+    """Return whether the function may read an item."""
     return container.names is None or container.names(key, value) or container.names(key, old)
 
 
@@ -162,7 +162,7 @@ def _refuse_abstract(name: str, container: Container) -> None:
 
 
 def _each(items: Any) -> Any:
-    """What is in a container that is no dict; of an array the objects, or nothing."""
+    """Return the contents of a container that is no dict; of an array the objects, or nothing."""
     if isinstance(items, np.ndarray):
         return items.flat if items.dtype.hasobject else ()
     return items
@@ -191,7 +191,7 @@ def _has_tensors(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is made of tensors and plain values alone, so that another one like it can be made."""
+    """Return whether a value is made of tensors and plain values alone, so that another one like it can be made."""
     return value is not MISSING and all(
         isinstance(leaf, SCALARS) or (type(leaf) is Tensor and leaf.node is None) for leaf in tree.leaves(value)
     )

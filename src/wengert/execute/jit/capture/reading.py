@@ -1,4 +1,4 @@
-"""What code can read: the names that it mentions, and which code ran while a function was traced.
+"""Analysis of code: the names that it can read, and the code that ran while a function was traced.
 
 A compiled function depends on what its Python code read while it was traced. Python does not tell who reads
 what, but all that code reads of an object, a module or its globals it reads by a name that stands in it; what it
@@ -55,7 +55,7 @@ class Chain(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What one code object mentions, without those inside it (`inner`).
+    """The names that one code object mentions, without those inside it (`inner`).
 
     `read` are attributes, `called` those that are only called there (as in `x.sum()`), `asked` those that may not be
     there; `imported` modules, by name and level. `reflects`: it may read any attribute. `tries`: it may go on where
@@ -76,7 +76,7 @@ _names: WeakKeyDictionary[types.CodeType, Names] = WeakKeyDictionary()
 
 
 def names_of(code: types.CodeType) -> Names:
-    """The names in a code object."""
+    """Return the names in a code object."""
     found = _names.get(code)
     if found is None:
         found = _names[code] = _Scan(code).names()
@@ -89,7 +89,7 @@ class _Instruction(NamedTuple):
 
 
 def _instructions(code: types.CodeType) -> Iterator[_Instruction]:
-    """The instructions; those that are of no interest here have no name."""
+    """Return the instructions; those that are of no interest here have no name."""
     extended = 0
     raw = code.co_code
     for i in range(0, len(raw), 2):
@@ -136,7 +136,7 @@ class _Scan:
         )
 
     def step(self, i: int) -> int:
-        """Look at instruction i; the number of the next to look at."""
+        """Look at instruction i, and return the number of the next to look at."""
         op, arg = self.ops[i]
         if op in _GLOBALS:
             return self.chain(i)
@@ -154,7 +154,7 @@ class _Scan:
         return i + 1
 
     def chain(self, i: int) -> int:
-        """A global name, and what is read from it."""
+        """Record a global name, and what is read from it; return the number of the next instruction."""
         root, k = self.name(i), i + 1
         if root in _BY_NAME:
             name = self.attribute_of_call(k)
@@ -178,7 +178,7 @@ class _Scan:
         return k
 
     def attribute_of_call(self, i: int) -> str | None:
-        """The name that a call of `getattr` and the like is given, if it stands there, and no call comes before."""
+        """Return the name that a call of `getattr` or the like is given as a literal, if no call comes before."""
         given: list[Any] = []
         while i < len(self.ops):
             op, arg = self.ops[i]
@@ -203,7 +203,7 @@ class _Scan:
         return self.code.co_names[arg >> _SHIFTS.get(op, 0)]
 
     def is_call(self, i: int) -> bool:
-        """Whether an attribute is read to be called at once."""
+        """Return whether an attribute is read to be called at once."""
         op, arg = self.ops[i]
         if op == "LOAD_ATTR":
             return sys.version_info >= (3, 12) and bool(arg & 1)
@@ -215,7 +215,7 @@ class _Scan:
 
 @cache
 def is_library(file: str) -> bool:
-    """Whether code in a file is Wengert's, Python's or of an installed package that does not build on Wengert.
+    """Return whether code in a file is Wengert's, Python's or of an installed package that does not build on Wengert.
 
     Such code has no state of the user's in its globals and its classes, and is not searched.
     """
@@ -230,7 +230,7 @@ def is_library(file: str) -> bool:
 
 
 def _builds_on_wengert(package: str) -> bool:
-    """Whether a loaded module of an installed package has something of Wengert's among its names."""
+    """Return whether a loaded module of an installed package has something of Wengert's among its names."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == package and isinstance(module, types.ModuleType):
             for value in list(module.__dict__.values()):
@@ -247,7 +247,7 @@ def _builds_on_wengert(package: str) -> bool:
 
 @cache
 def is_library_module(name: str) -> bool:
-    """The same of a module, by its name."""
+    """Return whether a module is a library's, by its name; see `is_library`."""
     if (
         name == "__main__"
     ):  # what is called so belongs to the user, whatever runs it (a notebook's kernel, a test runner)
@@ -258,7 +258,7 @@ def is_library_module(name: str) -> bool:
 
 
 def is_library_class(cls: type) -> bool:
-    """The same of a class."""
+    """Return whether a class is a library's; see `is_library`."""
     module = cls.__module__
     if module == "builtins":  # so are classes called that code without a module makes
         return not cls.__flags__ & HEAP_TYPE
@@ -266,7 +266,7 @@ def is_library_class(cls: type) -> bool:
 
 
 def is_library_code(code: types.CodeType, globals: Mapping[str, Any]) -> bool:
-    """The same of code, which for named tuples, dataclasses and the like is made without a file."""
+    """Return whether code is a library's; named tuples, dataclasses and the like have code without a file."""
     if code.co_filename == "<string>":
         name = str(globals.get("__name__", ""))
         return name.startswith("namedtuple_") or is_library_module(name)
@@ -277,7 +277,7 @@ def is_library_code(code: types.CodeType, globals: Mapping[str, Any]) -> bool:
 
 
 class Resolved(NamedTuple):
-    """What code with given globals can read: `places`, items of dicts with their paths, and names of attributes.
+    """The reach of code with given globals: `places`, items of dicts with their paths, and names of attributes.
 
     A place may have nothing in it now.
     """
@@ -344,7 +344,7 @@ Ran = dict[int, tuple[types.CodeType, dict[str, Any]]]
 
 @contextmanager
 def recording() -> Iterator[Ran | None]:
-    """Note which code runs meanwhile in this thread; None where a profiler is at work, whose place it would take."""
+    """Record the code that runs meanwhile in this thread; None where a profiler takes the place for that."""
     if sys.getprofile() is not None:
         yield None
         return
@@ -376,7 +376,7 @@ class Mentioned:
         self.reflects = self.tries = False
 
     def add(self, names: Names, found: Resolved) -> None:
-        """What a code object mentions, too."""
+        """Add what a code object mentions."""
         self.read |= found.read
         self.called |= found.called
         self.called -= self.read
@@ -388,11 +388,11 @@ class Mentioned:
         return name in self.read or name in self.called
 
     def names(self, name: str, value: Any) -> bool:
-        """Whether an attribute of this name and value is read by its name. What is only called can be called."""
+        """Return whether an attribute of this name and value is read; what is only called must be callable."""
         return name in self.read or (name in self.called and callable(value))
 
     def wants(self, name: str, value: Any) -> bool:
-        """Whether an attribute of this name and value may be read."""
+        """Return whether an attribute of this name and value may be read."""
         return self.reflects or self.names(name, value)
 
     def __eq__(self, other: object) -> bool:
@@ -402,7 +402,7 @@ class Mentioned:
 
 
 class Reads:
-    """What some traces of a function read, by the code that ran in them."""
+    """The attributes that some traces of a function read, by the code that ran in them."""
 
     def __init__(self, ran: Ran) -> None:
         self.codes: set[types.CodeType] = set()
@@ -425,7 +425,7 @@ class Reads:
             self.places.setdefault((id(place[0]), place[1]), place)
 
     def cover(self, ran: Ran) -> bool:
-        """Whether nothing ran that these do not know."""
+        """Return whether all code that ran is known to these."""
         for code, globals in ran.values():
             if is_library_code(code, globals):
                 if not self.mentioned.reflects and _looks_through_objects(code):
@@ -435,7 +435,7 @@ class Reads:
         return True
 
     def joined(self, ran: Ran) -> Reads:
-        """These and what ran besides."""
+        """Return the union of these with what another trace ran."""
         made = Reads(ran)
         made.mentioned.reflects |= self.mentioned.reflects
         for (code, _), globals in self._known.items():
@@ -445,7 +445,7 @@ class Reads:
 
 @cache
 def _is_harmless(file: str) -> bool:
-    """Whether code of a library looks through no objects but its own (Wengert's: in ways that are known)."""
+    """Return whether a library's code looks through no objects but its own (Wengert's: in ways that are known)."""
     if is_internal(file) or file.startswith("<"):
         return True
     if file.startswith(_STDLIB) and "-packages" not in file:

@@ -1,4 +1,4 @@
-"""The search for what a function can reach without its arguments: tensors, other cells, and the values that steer it.
+"""The search for captured state: tensors, other cells and plain values that a function reaches without arguments.
 
 It starts at the function: its closure, its defaults, what it is bound to, and the globals that its code names, on
 through functions, containers, modules and other objects. An attribute counts only where code that may run has a
@@ -73,7 +73,7 @@ def explore(
     guess: Mentioned | None = None,
     fixed: Iterable[Tensor] = (),
 ) -> Captures:
-    """What `roots` (each with a name) lead to, and the objects in `always`, which every function may use.
+    """Return what `roots` (each with a name) lead to, and the objects in `always`, which every function may use.
 
     Given what traces have read, only that counts. `guess` is what code was found to mention in another search. The
     `fixed` tensors are constants of the program, by their values.
@@ -97,7 +97,7 @@ def explore(
 
 
 class _Walk:
-    """One walk, by the attribute names that are known."""
+    """A walk through captured state, by the attribute names that are known."""
 
     def __init__(self, known: Mentioned, reads: Reads | None, constants: set[int]) -> None:
         self._known = known
@@ -133,7 +133,7 @@ class _Walk:
                 stack.pop()
 
     def everything(self) -> Mentioned:
-        """What is known, and that any attribute may be read."""
+        """Return the known mentions, extended so that any attribute may be read."""
         made = Mentioned()
         made.__dict__.update(self.known.__dict__, reflects=True)
         return made
@@ -148,7 +148,7 @@ class _Walk:
         return found
 
     def note(self, place: Place, kind: str, value: Any) -> None:
-        """Something that the program depends on."""
+        """Record something that the program depends on."""
         self.key.append((place.path, kind, value))
         self.found.facts.append((f"{place.path}: {kind}", value))
 
@@ -174,7 +174,7 @@ class _Walk:
     # -- what there is
 
     def visit(self, value: Any, place: Place) -> Iterator[Visit] | None:
-        """Look at a value; what is in it, which comes next."""
+        """Look at a value, and return an iterator over what is in it, which comes next."""
         if place.holder is not None:
             at = id(place.holder), place.name
             if at in self.been:
@@ -283,7 +283,7 @@ class _Walk:
             yield from self.attributes(value, place)
 
     def array(self, value: Any, place: Place) -> Iterator[Visit] | None:
-        """A NumPy array is data: what the program made of its elements it holds as constants."""
+        """Take in a NumPy array as data: its elements are constants of the program."""
         elements = contents(value)
         self.note(place, "array", (value.shape, value.dtype))
         self.found.containers.append(Container(value, place.path))
@@ -341,13 +341,13 @@ class _Walk:
             yield from self.globals_of(code, fn.__globals__)
 
     def may_run(self, fn: Any) -> bool:
-        """Whether a function is one of those that ran, where that is known."""
+        """Return whether a function is one of those that ran, where that is known."""
         if self.reads is None or not isinstance(fn, types.FunctionType):
             return True
         return fn.__code__ in self.reads.codes or is_library_code(fn.__code__, fn.__globals__)
 
     def globals_of(self, code: types.CodeType, globals: dict[str, Any]) -> Iterator[Visit]:
-        """The globals that code and what is inside it name; the attributes that they name are noted."""
+        """Yield the globals that code and what is inside it name, and record the attributes that they name."""
         pending = [code]
         while pending:
             names = names_of(pending.pop(0))
@@ -357,7 +357,7 @@ class _Walk:
             yield from self.read(found.places)
 
     def read(self, places: Iterable[tuple[dict[str, Any], str, str]]) -> Iterator[Visit]:
-        """What stands in places; where nothing does, that is noted."""
+        """Yield what is in places, and record those that are empty."""
         for items, name, path in places:
             if name in items:
                 yield items[name], Place(items, name, path)
@@ -381,11 +381,11 @@ class _Walk:
         return iter([(items[name], Place(items, name, f"{module.__name__}.{name}")) for name in found])
 
     def may_miss(self) -> bool:
-        """Whether code asks for attributes that may not be there."""
+        """Return whether code asks for attributes that may not be there."""
         return bool(self.known.asked) or self.known.tries or self.known.reflects
 
     def members(self, cls: type, is_made: bool = False) -> Iterator[Visit]:
-        """The functions of a user's class that may run, and the values in it that they may read."""
+        """Yield the functions of a user's class that may run, and the values in it that they may read."""
         if (cls, is_made) in self.searched or is_library_class(cls):
             return
         self.searched.add((cls, is_made))
@@ -413,7 +413,7 @@ class _Walk:
                     yield value, Place(cls, name, f"{base.__name__}.{name}")
 
     def runs(self, fn: Any, name: str, cls: type, is_made: bool) -> bool:
-        """Whether a function in a class may run: by what ran, or because something names it, or an operator does."""
+        """Return whether a function in a class may run: it ran, something names it, or an operator calls it."""
         if self.reads is not None:
             return isinstance(fn, types.FunctionType) and fn.__code__ in self.reads.codes
         if name.startswith("__") and name.endswith("__"):
@@ -423,7 +423,7 @@ class _Walk:
     # -- objects
 
     def thing(self, value: Any, place: Place) -> Iterator[Visit]:
-        """Any other object: by its own cells where it has them, else by its attributes."""
+        """Yield the contents of any other object: its own cells where it has them, else its attributes."""
         kind = type(value)
         if hasattr(kind, "__jit_cells__"):
             yield from self.stateful(value, place)
@@ -496,7 +496,7 @@ class _Walk:
             yield from self.computed(value, own, place)
 
     def wanted(self, kind: type, users: bool, own: dict[str, Any]) -> Callable[[str, Any], bool]:
-        """Which attributes of an object count, by name and value."""
+        """Return the predicate of the attributes of an object that count, by name and value."""
         names: set[str] = set()
         left_out = {"_compiled"}
         if hasattr(kind, "named_parameters"):
@@ -518,7 +518,7 @@ class _Walk:
         return lambda name, value: name not in left_out and (name in names or wants(name, value))
 
     def absences(self, value: Any, own: dict[str, Any]) -> None:
-        """What an object does not have itself counts too: another attribute may hide one of its class's."""
+        """Record the attributes that an object lacks: one that comes later may hide one of its class's."""
         kind = type(value)
         self.check("length", own, None, len(own))
         for name in sorted(n for n in self.known.read - own.keys() if n[:2] != "__"):
@@ -529,7 +529,7 @@ class _Walk:
             self.check("keys", own, None, frozenset(own))
 
     def computed(self, value: Any, own: dict[str, Any], place: Place) -> Iterator[Visit]:
-        """Attributes that an object of a library computes when it is asked: their values, where they are plain."""
+        """Yield the plain values of attributes that an object of a library computes."""
         for name in sorted(self.known.read - own.keys()):
             if hasattr(type(value), name):
                 continue
@@ -555,7 +555,7 @@ def _public(name: str, value: Any) -> bool:
 
 
 def _slots(kind: type) -> list[str]:
-    """The slots of an object, by the names under which they are found."""
+    """Return the slots of an object, by the names under which they are found."""
     classes = [c for c in kind.__mro__ if "__slots__" in c.__dict__]
     return list(dict.fromkeys(n for c in classes for n, member in c.__dict__.items() if _is_slot(member)))
 
@@ -565,7 +565,7 @@ def _is_slot(value: Any) -> bool:
 
 
 def _is_looked_into(kind: type) -> bool:
-    """Whether an object of this class is what its attributes are: nothing of it lies where Python does not see it."""
+    """Return whether an object of this class consists of its attributes, with no state that Python does not see."""
     users = not is_library_class(kind)
     if not (users or hasattr(kind, "named_parameters") or kind.__module__.startswith(_WITH_STATE)):
         return False
@@ -577,7 +577,7 @@ def _in_order(values: Any) -> Any:
 
 
 def _functions_in(value: Any) -> list[Any]:
-    """The functions that an attribute of a class runs, if it is a method or computed."""
+    """Return the functions that an attribute of a class runs, if it is a method or computed."""
     if isinstance(value, property):
         found = [value.fget, value.fset, value.fdel]
     elif isinstance(value, (staticmethod, classmethod)):
@@ -604,6 +604,6 @@ def _members_of_bases(bases: tuple[type, ...]) -> frozenset[str]:
 
 
 def _library_members(cls: type) -> frozenset[str]:
-    """Names that a user's class has from classes of the library, or that these read: of its own attributes, perhaps."""
+    """Return the names that a user's class may read through classes of the library."""
     bases = tuple(b for b in cls.__mro__ if b is not object and is_library_class(b))
     return _members_of_bases(bases) if bases else frozenset()

@@ -1,4 +1,4 @@
-"""Writing LLVM IR as text: typed values, structured loops, masked memory.
+"""A builder of LLVM IR as text: typed values, structured loops, masked memory.
 
 The text is made directly, without an object for every instruction: a kernel of a few hundred
 instructions is written in about a millisecond. What is written is clean SSA with explicit vectors,
@@ -23,7 +23,7 @@ class Value(NamedTuple):
 
 
 class Loop:
-    """An open counted loop: its index, and the values it carries from turn to turn."""
+    """An open counted loop: its index, and the values that it carries from one iteration to the next."""
 
     __slots__ = ("index", "values", "results", "_next")
 
@@ -34,12 +34,12 @@ class Loop:
         self._next: tuple[Value, ...] | None = None
 
     def carry(self, *values: Value) -> None:
-        """What the carried values are in the next turn; to be said once, at the end of the body."""
+        """Set what the carried values are in the next iteration; called once, at the end of the body."""
         self._next = values
 
 
 class Builder:
-    """One function being written.
+    """A function in the making, written as LLVM IR.
 
     The function is `void name(ptr ptrs, ptr rec, i64 lo, i64 hi, i64 thread)`: see
     :mod:`wengert.execute.native.codegen.kernel`. `target` says for which processor.
@@ -78,15 +78,15 @@ class Builder:
 
     @property
     def length(self) -> int:
-        """How many lines the body has by now."""
+        """The number of lines that the body has by now."""
         return len(self._lines)
 
     def emit(self, text: str) -> None:
-        """A line that gives no value."""
+        """Write a line that gives no value."""
         self._lines.append("  " + text)
 
     def value(self, type: Type, text: str) -> Value:
-        """A line that gives a value of `type`."""
+        """Write a line that gives a value of `type`, and return that value."""
         self._count += 1
         name = f"%v{self._count}"
         self._lines.append(f"  {name} = {text}")
@@ -101,13 +101,13 @@ class Builder:
         self._label = label
 
     def declare(self, name: str, result: Type | None, args: Sequence[Type | str]) -> None:
-        """Say that `name` is a function elsewhere (an intrinsic)."""
+        """Declare `name` as a function defined elsewhere (an intrinsic)."""
         if name not in self._declared:
             shown = ", ".join(a if isinstance(a, str) else a.text for a in args)
             self._declared[name] = f"declare {'void' if result is None else result.text} @{name}({shown})"
 
     def table(self, type: Type, numbers: Sequence[float | int]) -> Value:
-        """A constant array in memory; the pointer to it, aligned to a cache line."""
+        """Place a constant array in memory, and return the pointer to it, aligned to a cache line."""
         text = ", ".join(f"{type.text} {literal(type, n)}" for n in numbers)
         body = f"private unnamed_addr constant [{len(numbers)} x {type.text}] [{text}], align 64"
         name = f"@t{len(self._globals)}"
@@ -117,7 +117,7 @@ class Builder:
     # -- literals and lanes
 
     def const(self, type: Type, number: float | int | bool) -> Value:
-        """A literal, in every lane of a vector type."""
+        """Return a literal, in every lane of a vector type."""
         text = literal(type.scalar, number)
         return Value(f"splat ({type.scalar.text} {text})" if type.lanes else text, type)
 
@@ -125,12 +125,12 @@ class Builder:
         return Value(str(number), I64)
 
     def iota(self, type: Type) -> Value:
-        """0, 1, 2, ... in the lanes of an integer vector."""
+        """Return the integer vector 0, 1, 2, ... with one number in each lane."""
         inner = ", ".join(f"{type.scalar.text} {i}" for i in range(type.lanes))
         return Value(f"<{inner}>", type)
 
     def splat(self, x: Value, lanes: int) -> Value:
-        """A scalar in every lane."""
+        """Return a vector with a scalar in every lane."""
         if lanes <= 1 or x.type.lanes:
             return x
         type = x.type.vector(lanes)
@@ -185,7 +185,7 @@ class Builder:
         return self.value(x.type, f"fneg {x.type.text} {x.text}")
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
-        """x * y + z, in one rounding where the processor has it."""
+        """Return x * y + z, in one rounding where the processor has it."""
         if self.target.fma and x.type.kind == "f" and x.type.bits >= 32:
             return self.intrinsic("fma", x, y, z)
         return self.fadd(self.fmul(x, y), z)
@@ -233,11 +233,11 @@ class Builder:
         return self.xor(x, self.const(x.type, -1))
 
     def icmp(self, how: str, x: Value, y: Value) -> Value:
-        """`how` is LLVM's predicate: eq ne slt sle sgt sge ult ule ugt uge."""
+        """Compare integers by LLVM's predicate `how`: eq ne slt sle sgt sge ult ule ugt uge."""
         return self.value(I1.vector(x.type.lanes), f"icmp {how} {x.type.text} {x.text}, {y.text}")
 
     def fcmp(self, how: str, x: Value, y: Value) -> Value:
-        """`how` is LLVM's predicate: oeq une olt ole ogt oge uno ord ..."""
+        """Compare floats by LLVM's predicate `how`: oeq une olt ole ogt oge uno ord ..."""
         return self.value(I1.vector(x.type.lanes), f"fcmp {how} {x.type.text} {x.text}, {y.text}")
 
     def select(self, condition: Value, x: Value, y: Value) -> Value:
@@ -252,7 +252,7 @@ class Builder:
         return self.intrinsic("smax", x, y)
 
     def cast(self, op: str, x: Value, type: Type) -> Value:
-        """LLVM's conversion `op` (fpext, sitofp, zext, bitcast, ...) to the element of `type`, lane by lane."""
+        """Convert by LLVM's `op` (fpext, sitofp, zext, bitcast, ...) to the element of `type`, lane by lane."""
         to = type if op == "bitcast" else type.vector(x.type.lanes)
         if to == x.type:
             return x
@@ -267,18 +267,18 @@ class Builder:
         return made
 
     def intrinsic(self, name: str, x: Value, *more: Value) -> Value:
-        """`llvm.name` of arguments of one type, which the result has too (sqrt, fabs, floor, fma, smin, ...)."""
+        """Call `llvm.name` on arguments of one type, which the result has too (sqrt, fabs, floor, fma, smin, ...)."""
         full = f"llvm.{name}.{x.type.mangled}"
         args = (x, *more)
         self.declare(full, x.type, [a.type for a in args])
         return self.value(x.type, f"call {x.type.text} @{full}({_arguments(args)})")
 
     def sum_lanes(self, x: Value) -> Value:
-        """The sum of a float vector's lanes, as a tree of halves: the same bits on every machine."""
+        """Return the sum of a float vector's lanes, as a tree of halves: the same bits on every machine."""
         return self._tree(x, self.fadd)
 
     def reduce_lanes(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
-        """All lanes combined, as a tree of halves."""
+        """Combine all lanes, as a tree of halves."""
         return self._tree(x, combine)
 
     def _tree(self, x: Value, combine: Callable[[Value, Value], Value]) -> Value:
@@ -309,7 +309,7 @@ class Builder:
         self.emit(f"store {x.type.text} {x.text}, ptr {pointer.text}, align {align or x.type.size}")
 
     def masked_load(self, type: Type, pointer: Value, mask: Value, other: Value | None = None) -> Value:
-        """Lanes whose mask is off are `other` (0), and their memory is not touched."""
+        """Load a vector under a mask: lanes that are off become `other` (0), and their memory is not touched."""
         if type.kind != "i" and type.bits == 16:
             bits = None if other is None else self.cast("bitcast", other, as_bits(type))
             return self.cast("bitcast", self.masked_load(as_bits(type), pointer, mask, bits), type)
@@ -333,7 +333,7 @@ class Builder:
         )
 
     def gather(self, type: Type, pointer: Value, indices: Value, mask: Value | None = None) -> Value:
-        """The elements at `indices`, a vector of i64 or i32, of an array."""
+        """Load the elements of an array at `indices`, a vector of i64 or i32."""
         if type.kind != "i" and type.bits == 16:
             return self.cast("bitcast", self.gather(as_bits(type), pointer, indices, mask), type)
         ptrs = PTR.vector(type.lanes)
@@ -366,14 +366,14 @@ class Builder:
         )
 
     def tail_mask(self, left: Value, lanes: int) -> Value:
-        """Which of `lanes` lanes are below the number `left` that is left to do."""
+        """Return the mask of the first `left` of `lanes` lanes: those for which an element remains."""
         type = I64.vector(lanes) if lanes <= 8 else I32.vector(lanes)
         bounded = self.imin(left, self.index(lanes))
         count = bounded if type.bits == 64 else self.cast("trunc", bounded, I32)
         return self.icmp("slt", self.iota(type), self.splat(count, lanes))
 
     def fixed_mask(self, left: Value, lanes: int) -> Value:
-        """As `tail_mask`, for masks that a long loop uses: held in a mask register, not computed anew at every use."""
+        """Return the mask of `tail_mask` for use in a long loop: held in a mask register, not computed at every use."""
         count = self.imax(self.imin(left, self.index(lanes)), self.index(0))
         ones = self.lshr(self.index(-1), self.sub(self.index(64), count))
         bits = self.select(self.icmp("eq", count, self.index(0)), self.index(0), ones)
@@ -381,11 +381,11 @@ class Builder:
         return self.cast("bitcast", held, I1.vector(lanes))
 
     def opaque(self, x: Value) -> Value:
-        """The same value, of which the code generator knows nothing: it keeps it in a register as it is."""
+        """Return the same value, hidden from the code generator's analysis, so that it stays in a register as it is."""
         return self.value(x.type, f'call {x.type.text} asm "", "=r,0"({x.type.text} {x.text})')
 
     def local(self, type: Type, count: int = 1, align: int = 64) -> Value:
-        """Memory on the stack, for the whole function."""
+        """Reserve memory on the stack for the whole function, and return its address."""
         self._count += 1
         name = f"%v{self._count}"
         self._entry.append(f"  {name} = alloca {type.text}, i64 {count}, align {align}")
@@ -399,14 +399,14 @@ class Builder:
     # -- what the step's record holds
 
     def word(self, at: int) -> Value:
-        """The record's word `at`, an i64."""
+        """Load word `at` of the record, an i64."""
         return self.load(I64, self.offset(self.rec, at, I64))
 
     def words(self, at: int, count: int) -> list[Value]:
         return [self.word(at + i) for i in range(count)]
 
     def buffer(self, at: int) -> Value:
-        """The pointer that the words `at` and `at + 1` name: an entry of `ptrs`, and bytes from there."""
+        """Return the pointer that the words `at` and `at + 1` name: an entry of `ptrs`, and bytes from there."""
         base = self.load(PTR, self.offset(self.ptrs, self.word(at), PTR))
         return self.offset(base, self.word(at + 1), I8)
 
@@ -422,7 +422,7 @@ class Builder:
     def loop(
         self, start: Value | int, stop: Value | int, step: Value | int = 1, carried: Sequence[Value] = ()
     ) -> Iterator[Loop]:
-        """`for index in range(start, stop, step)`; after it `loop.results` are the carried values.
+        """Write `for index in range(start, stop, step)`; after it `loop.results` are the carried values.
 
         The body ends by `loop.carry(...)` where values are carried. `step` is positive.
         """
@@ -461,7 +461,7 @@ class Builder:
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """`if condition:`, for what it stores."""
+        """Write `if condition:` around statements that store."""
         body, done = self._new_label("then"), self._new_label("after")
         self.emit(f"br i1 {condition.text}, label %{body}, label %{done}")
         self._start(body)
@@ -475,7 +475,7 @@ class Builder:
         then: Callable[[], Sequence[Value]],
         otherwise: Callable[[], Sequence[Value]],
     ) -> tuple[Value, ...]:
-        """`then()` if condition else `otherwise()`, each run where it is written; the values that they give."""
+        """Write `then()` if condition else `otherwise()` as two branches, and return the values that they give."""
         yes, no, done = (self._new_label(h) for h in ("then", "else", "after"))
         self.emit(f"br i1 {condition.text}, label %{yes}, label %{no}")
         self._start(yes)
@@ -494,14 +494,14 @@ class Builder:
 
 
 def as_bits(type: Type) -> Type:
-    """The integers as wide as numbers of 16 bits, as which those are moved: half-precision types are not legal
-    everywhere, and LLVM then moves some of them by calls of functions that may not exist.
+    """Return the integer type as wide as a type of 16 bits, by which such numbers are loaded and stored: half-precision
+    types are not legal everywhere, and LLVM then moves some of them by calls of functions that may not exist.
     """
     return Type("i", type.bits, type.lanes)
 
 
 def literal(type: Type, number: float | int | bool) -> str:
-    """A number as LLVM reads it, exactly."""
+    """Return a number as LLVM reads it, exactly."""
     if type.kind == "i":
         n = int(number)
         return str(bool(n)).lower() if type.bits == 1 else str(_wrapped(n, type.bits))

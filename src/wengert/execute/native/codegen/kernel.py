@@ -1,4 +1,4 @@
-"""Kernels: generated functions, known by what they compute, compiled once and kept.
+"""Kernels: generated functions, identified by what they compute, compiled once and kept.
 
 A kernel is `void kernel(ptr ptrs, ptr rec, i64 lo, i64 hi, i64 thread)`.
 
@@ -35,13 +35,13 @@ _keep: Callable[[str, Target, bytes], None] = lambda name, target, code: None
 
 
 def keep_in(load: Callable[[str, Target], bytes | None], keep: Callable[[str, Target, bytes], None]) -> None:
-    """Look compiled code up by `load`, and tell `keep` what was compiled."""
+    """Set the store of compiled code: `load` looks code up, `keep` is given what was compiled."""
     global _load_kept, _keep
     _load_kept, _keep = load, keep
 
 
 class Source(Protocol):
-    """What code is made of: a module's text, and the name that stands for it, target and all."""
+    """The source of compiled code: a module's text, and the name that stands for it, target included."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +54,7 @@ class Source(Protocol):
 
 
 def code(source: Source) -> tuple[bytes, bool]:
-    """The object code, kept or compiled now; whether it was compiled."""
+    """Return the object code, from the store or compiled now, and whether it was compiled."""
     kept = _load_kept(source.name, source.target)
     if kept is not None:
         return kept, False
@@ -94,7 +94,7 @@ class Kernel:
 
     @property
     def address(self) -> int:
-        """Where the code is, compiled or taken from the cache now if it was not yet."""
+        """The address of the code, which is compiled or taken from the cache when first asked for."""
         if not self._address:
             prepare([self])
         return self._address
@@ -108,7 +108,7 @@ _making = locks.lock(awaited=True)
 
 
 def prepare(kernels: Iterable[Kernel]) -> None:
-    """Have the code of kernels ready: what there is none of yet is made, and all of it loaded in one go."""
+    """Prepare the code of kernels: compile what has no code yet, and load all of it in one go."""
     with _making:
         missing = [k for k in dict.fromkeys(kernels) if not k._address]
         if not missing:
@@ -125,7 +125,7 @@ _kernels: dict[tuple[str, Target], Kernel] = {}
 
 
 def kernel(key: str, build: Build, target: Target | None = None) -> Kernel:
-    """The kernel of this key; `build` writes its body where there is none yet."""
+    """Return the kernel of this key; `build` writes its body where there is none yet."""
     where = target if target is not None else machine.host()
     found = _kernels.get((key, where))
     if found is None:
@@ -136,7 +136,7 @@ def kernel(key: str, build: Build, target: Target | None = None) -> Kernel:
 
 
 def kept_kernels(keys: Iterable[str], target: Target) -> list[Kernel] | None:
-    """The kernels of these keys, ready to be called; None where there is no code for one of them."""
+    """Return the kernels of these keys, ready to be called; None where there is no code for one of them."""
     with _making:
         found = [_kernels.get((key, target)) or Kernel(key, None, target) for key in keys]
         missing = [k for k in dict.fromkeys(found) if not k._address]

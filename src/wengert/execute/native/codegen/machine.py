@@ -1,4 +1,4 @@
-"""LLVM: the processor, from IR text to object code, from object code to addresses."""
+"""The interface to LLVM: the processor, from IR text to object code, from object code to addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _lock = locks.lock(awaited=True)
 
 @cache
 def llvm() -> Any:
-    """llvmlite's binding, with the host's code generator ready; None where llvmlite is not there, or too old."""
+    """Return llvmlite's binding, with the host's code generator ready; None where llvmlite is missing, or too old."""
     try:
         from llvmlite import binding
     except ImportError:
@@ -38,14 +38,14 @@ def llvm() -> Any:
 
 @cache
 def host() -> Target:
-    """The processor that runs this."""
+    """Return the processor of this machine."""
     binding = llvm()
     features = binding.get_host_cpu_features()
     return target_for(binding.get_process_triple(), binding.get_host_cpu_name(), features.flatten())
 
 
 def target_for(triple: str, cpu: str, features: str) -> Target:
-    """A target of LLVM's names; the registers follow from its features."""
+    """Return the target of LLVM's names; its registers follow from the features."""
     on = {f[1:] for f in features.split(",") if f.startswith("+")}
     if triple.startswith(("aarch64", "arm64")):
         return Target(triple, cpu, features, 16, 32, True)
@@ -64,7 +64,7 @@ LEVELS = {
 
 
 def level(name: str) -> Target:
-    """A lesser x86-64 by name (see LEVELS), or "aarch64"."""
+    """Return a lesser x86-64 by name (see LEVELS), or "aarch64"."""
     if name == "aarch64":
         return target_for("aarch64-unknown-linux-gnu", "generic", "+neon")
     cpu, features = LEVELS[name]
@@ -72,12 +72,12 @@ def level(name: str) -> Target:
 
 
 def is_supported() -> bool:
-    """Whether native code can be made and run here."""
+    """Return whether native code can be made and run here."""
     return not lack()
 
 
 def lack() -> str:
-    """Why native code cannot be made here, and what to do about it in a second line; empty where it can."""
+    """Return why native code cannot be made here, with the remedy on a second line; empty where it can."""
     if platform.machine().lower() not in _PROCESSORS:
         return f"there is no native code for this processor ({platform.machine()})\nIt is made for x86-64 and AArch64."
     if llvm() is not None:
@@ -113,7 +113,7 @@ def _module(ir: str, target: Target, effort: int = 2) -> tuple[Any, Any]:
 
 
 def compile_ir(ir: str, target: Target, effort: int = 2) -> bytes:
-    """Object code of a module's text; `effort` 0 takes a sixth of the time where little depends on the code."""
+    """Compile a module's text to object code; `effort` 0 takes a sixth of the time where little depends on the code."""
     with _lock:
         machine, module = _module(ir, target, effort)
         module.verify()
@@ -122,7 +122,7 @@ def compile_ir(ir: str, target: Target, effort: int = 2) -> bytes:
 
 
 def assembly(ir: str, target: Target) -> str:
-    """The assembly of a module's text."""
+    """Return the assembly of a module's text."""
     with _lock:
         machine, module = _module(ir, target)
         text: str = machine.emit_assembly(module)
@@ -137,12 +137,12 @@ def _engine() -> Any:
 
 
 def load(code: bytes, name: str) -> int:
-    """The address of a function in object code, loaded to stay."""
+    """Load object code for good, and return the address of a function in it."""
     return load_all([code], [name])[0]
 
 
 def load_all(codes: Sequence[bytes], names: Sequence[str]) -> list[int]:
-    """The addresses of functions in pieces of object code, which are loaded together, to stay."""
+    """Load pieces of object code together, for good, and return the addresses of functions in them."""
     binding = llvm()
     with _lock:
         engine = _engine()

@@ -1,4 +1,4 @@
-"""The cache on disk: object code of kernels, and plans, for the processes to come.
+"""The cache on disk: object code of kernels, and plans, for later processes.
 
 A kernel is a file, `<folder>/code/<edition>/<name>.obj`. The name stands for the kernel's structure
 and the processor; the edition for everything else that decides the code: the generators' sources,
@@ -37,7 +37,7 @@ from .types import Target
 
 
 class Kind(NamedTuple):
-    """A kind of file: how names end, and how contents begin."""
+    """A kind of file: the suffix of its names, and the beginning of its contents."""
 
     suffix: str
     magic: bytes
@@ -60,12 +60,12 @@ _counting = locks.lock()
 
 
 def is_on() -> bool:
-    """Whether compiled code is kept: not where `WENGERT_CACHE` is 0."""
+    """Return whether compiled code is kept: not where `WENGERT_CACHE` is 0."""
     return os.environ.get("WENGERT_CACHE", "1") != "0"
 
 
 def folder() -> str:
-    """Where compiled code is kept: `WENGERT_CACHE_DIR`, else the platform's folder for caches."""
+    """Return the folder of compiled code: `WENGERT_CACHE_DIR`, else the platform's folder for caches."""
     chosen = os.environ.get("WENGERT_CACHE_DIR")
     if chosen:
         return chosen
@@ -79,7 +79,7 @@ def folder() -> str:
 
 
 def size_limit() -> int:
-    """The bytes that the cache may have: `WENGERT_CACHE_SIZE` in megabytes, 512 unless set."""
+    """Return the bytes that the cache may have: `WENGERT_CACHE_SIZE` in megabytes, 512 unless set."""
     text = os.environ.get("WENGERT_CACHE_SIZE", "")
     try:
         return max(0, int(float(text) * (1 << 20)))
@@ -88,7 +88,7 @@ def size_limit() -> int:
 
 
 def digest_of_sources(*places: str) -> bytes:
-    """A digest of the Python files in and under folders; the same for all where there are none, as in an archive."""
+    """Return a digest of the Python files in and under folders; constant where there are none, as in an archive."""
     digest = hashlib.sha256()
     for place in places:
         for folder, inner, names in os.walk(place):
@@ -102,7 +102,7 @@ def digest_of_sources(*places: str) -> bytes:
 
 
 def load(name: str, target: Target) -> bytes | None:
-    """The code kept for a kernel; None if there is none, or none to be trusted. The name says the target."""
+    """Return the code kept for a kernel; None if there is none, or none to be trusted. The name includes the target."""
     return _load(name, CODE)
 
 
@@ -112,7 +112,7 @@ def keep(name: str, target: Target, code: bytes) -> None:
 
 
 def load_plan(name: str) -> bytes | None:
-    """The plan kept under a name; None if there is none, or none to be trusted."""
+    """Return the plan kept under a name; None if there is none, or none to be trusted."""
     return _load(name, PLAN)
 
 
@@ -159,7 +159,7 @@ _open: dict[str, Folder] = {}
 
 
 def _folder_of(kind: Kind, create: bool = False) -> Folder:
-    """The open folder that files of a kind are in. Raises OSError."""
+    """Open the folder that files of a kind are in. Raises OSError."""
     path = os.path.dirname(_path("", kind))
     found = _open.get(path)
     if found is None or not found.is_there():
@@ -168,7 +168,7 @@ def _folder_of(kind: Kind, create: bool = False) -> Folder:
 
 
 def _codes(create: bool = False) -> Folder:
-    """The open folder of all editions. Raises OSError."""
+    """Open the folder of all editions. Raises OSError."""
     path = os.path.join(folder(), "code")
     found = _open.get(path)
     if found is None or not found.is_there():
@@ -178,7 +178,7 @@ def _codes(create: bool = False) -> Folder:
 
 
 def place() -> tuple[str, str]:
-    """The folder that is used, which may be one below that of `folder`; and why it is not, "" where it is."""
+    """Return the folder that is used (it may be one below `folder`), and why none is, "" where one is."""
     try:
         with open_folder(folder()) as own:
             readable = not hasattr(os, "geteuid") or os.access(own.path, os.R_OK | os.W_OK | os.X_OK)
@@ -193,7 +193,7 @@ _warned: set[str] = set()
 
 
 def _warn_of(error: OSError) -> None:
-    """Say, once for a folder, that it is not used because of who may write to it; of other errors say nothing."""
+    """Warn, once for each folder, that it is not used because others may write to it; ignore other errors."""
     if not isinstance(error, NotPrivate) or folder() in _warned:
         return
     _warned.add(folder())
@@ -228,13 +228,13 @@ _plan_sources = digest_of_sources(*(os.path.join(_package, part) for part in ("c
 
 @cache
 def edition() -> str:
-    """A digest of all that decides code besides what a kernel's name stands for."""
+    """Return a digest of all that decides code besides what a kernel's name stands for."""
     return hashlib.sha256(_versions().encode() + _sources).hexdigest()[:16]
 
 
 @cache
 def plan_edition() -> str:
-    """A digest of all that decides a plan besides what its name stands for."""
+    """Return a digest of all that decides a plan besides what its name stands for."""
     extension = sys.modules.get("ml_dtypes")
     versions = f"{_versions()} {sys.version} {np.__version__} {getattr(extension, '__version__', '')}"
     return hashlib.sha256(versions.encode() + _sources + _plan_sources).hexdigest()[:16]
@@ -258,13 +258,13 @@ class Entry(NamedTuple):
 
 
 def entries() -> list[Entry]:
-    """The files there are, whatever version wrote them."""
+    """Return the files of the cache, whatever version wrote them."""
     with contextlib.ExitStack() as opened:
         return [entry for entry, _ in _files(opened) if not _is_unfinished(entry)]
 
 
 def clear() -> list[Entry]:
-    """Delete the cache's files, and nothing else; those that were there."""
+    """Delete the cache's files, and nothing else; return those that were deleted."""
     with contextlib.ExitStack() as opened:
         gone = [entry for entry, place in _files(opened) if _delete(entry, place) and not _is_unfinished(entry)]
     with contextlib.suppress(OSError):
@@ -279,7 +279,7 @@ def clear() -> list[Entry]:
 
 
 def look_over() -> None:
-    """Delete what was not used for longest where there is too much, and what was left unfinished."""
+    """Delete the files that were not used for longest, where there is too much, and files left unfinished."""
     with contextlib.ExitStack() as opened:
         there = []
         for entry, place in _files(opened):
@@ -320,7 +320,7 @@ def _look_over_at_times(nbytes: int) -> None:
 
 
 def _files(opened: contextlib.ExitStack) -> Iterator[tuple[Entry, Folder]]:
-    """The files of all editions, unfinished ones too, each with the folder that it is in, which `opened` closes."""
+    """Yield the files of all editions, unfinished ones too, each with its folder, which `opened` closes."""
     with contextlib.suppress(OSError):
         codes = _codes()
         for edition in codes.names():

@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 
 class NotPrivate(OSError):
-    """A folder that somebody else may have written to; says which and why."""
+    """An error about a folder that somebody else may have written to; it says which and why."""
 
 
 class Folder:
@@ -44,7 +44,7 @@ class Folder:
         return name if self.file is not None else os.path.join(self.path, name)
 
     def read(self, name: str, most: int) -> tuple[bytes, os.stat_result]:
-        """A file's contents and status. Raises OSError where it is not a file of this user's own, or is larger."""
+        """Return a file's contents and status. Raises OSError where it is no file of this user's own, or is larger."""
         file = os.open(self._name(name), os.O_RDONLY | _FILE, dir_fd=self.file)
         try:
             status = os.fstat(file)
@@ -59,7 +59,7 @@ class Folder:
             os.close(file)
 
     def write(self, name: str, contents: bytes) -> None:
-        """Write a file that is there whole or not at all. Raises OSError."""
+        """Write a file atomically: it is there as a whole or not at all. Raises OSError."""
         unfinished = self._name(f".{name}.{os.getpid()}.{next(_numbers)}")
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o600, dir_fd=self.file)
         try:
@@ -72,7 +72,7 @@ class Folder:
             raise
 
     def touch(self, name: str, create: bool = True) -> None:
-        """Make a file one that was used just now; one that is not there is made with `create`. Raises OSError."""
+        """Mark a file as used just now, and with `create` make one that is not there. Raises OSError."""
         file = os.open(self._name(name), os.O_WRONLY | (os.O_CREAT * create) | _FILE, 0o600, dir_fd=self.file)
         try:
             os.utime(file if os.utime in os.supports_fd else self._name(name))
@@ -80,15 +80,15 @@ class Folder:
             os.close(file)
 
     def status(self, name: str) -> os.stat_result:
-        """What is there under a name, without following it. Raises OSError."""
+        """Return the status of what a name refers to, without following a link. Raises OSError."""
         return os.stat(self._name(name), dir_fd=self.file, follow_symlinks=False)
 
     def names(self) -> list[str]:
-        """The names in it. Raises OSError."""
+        """Return the names in the folder. Raises OSError."""
         return os.listdir(self.file if self.file is not None else self.path)
 
     def remove(self, name: str) -> bool:
-        """Delete a file or a link; whether that was done."""
+        """Delete a file or a link, and return whether one was deleted."""
         try:
             os.unlink(self._name(name), dir_fd=self.file)
         except OSError:
@@ -100,7 +100,7 @@ class Folder:
         os.rmdir(self._name(name), dir_fd=self.file)
 
     def inner(self, name: str, create: bool = False) -> Folder:
-        """A folder in it, of this user's own. Raises OSError."""
+        """Open a folder inside this one, which must be this user's own. Raises OSError."""
         path = os.path.join(self.path, name)
         if self.file is None:
             if create:
@@ -118,7 +118,7 @@ class Folder:
         return found
 
     def is_there(self) -> bool:
-        """Whether it is still open, was not deleted, and is still nobody else's to write to."""
+        """Return whether the folder is still open, was not deleted, and still only this user's to write to."""
         if self.file is None:
             return os.path.isdir(self.path)
         try:
@@ -128,7 +128,7 @@ class Folder:
         return stat.S_ISDIR(status.st_mode) and status.st_nlink > 0 and _is_own_folder(status)
 
     def close(self) -> None:
-        """Close it: nothing can be named from it any more."""
+        """Close the folder: nothing can be named from it any more."""
         if self.file is not None and self.file >= 0:
             file, self.file = self.file, -1
             os.close(file)
@@ -145,7 +145,7 @@ class Folder:
 
 
 def open_folder(path: str, create: bool = False) -> Folder:
-    """A folder of this user's own at a path, made there with `create`.
+    """Open a folder of this user's own at a path; `create` makes one that is not there.
 
     Where the path names a folder in which everybody keeps things of his own (one of root's, or one like `/tmp`), it is
     `wengert-<uid>` in there. Raises FileNotFoundError where there is none, NotPrivate where somebody else might
@@ -165,7 +165,7 @@ def open_folder(path: str, create: bool = False) -> Folder:
 
 
 class _Way:
-    """The walk to a folder: `file` is where it has come to."""
+    """A walk to a folder, step by step; `file` is the folder that it has reached."""
 
     def __init__(self, path: str, create: bool) -> None:
         self.file = os.open(os.sep, _ON_THE_WAY | _FOLDER)
@@ -218,7 +218,7 @@ class _Way:
 
 
 def _is_own_file(status: os.stat_result) -> bool:
-    """Whether it is a file with one name that this user wrote and nobody else may write to."""
+    """Return whether it is a file with one name that this user wrote and nobody else may write to."""
     if not stat.S_ISREG(status.st_mode):
         return False
     return not _HAS_OWNERS or (status.st_uid == os.geteuid() and not status.st_mode & 0o022 and status.st_nlink == 1)
@@ -229,14 +229,14 @@ def _is_own_folder(status: os.stat_result) -> bool:
 
 
 def _others_write(status: os.stat_result) -> bool:
-    """Whether others than the owner may write to it; the group may that has nobody else in it."""
+    """Return whether others than the owner may write to it; a group of which only the owner is a member may."""
     return bool(status.st_mode & stat.S_IWOTH) or (
         bool(status.st_mode & stat.S_IWGRP) and not _is_own_group(status.st_gid)
     )
 
 
 def _is_own_group(group: int) -> bool:
-    """Whether a group is this user's alone, as systems make one for each user; where that cannot be told, it is not."""
+    """Return whether a group has this user as its only member; False where that cannot be found out."""
     if group != os.getegid() or os.geteuid() == 0:  # what else belongs to root's group nobody knows
         return False
     try:
@@ -268,7 +268,7 @@ def _check_trusted(file: int, path: str) -> None:
 
 
 def entries(folder: Folder) -> Iterator[tuple[str, os.stat_result]]:
-    """The files in a folder with what they are; links and what else is no file are left out."""
+    """Yield the files in a folder with their status; links and whatever is no regular file are left out."""
     with contextlib.suppress(OSError):
         for name in folder.names():
             with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The types of generated code, and what of a processor the generators ask."""
+"""The types of generated code, and the properties of processors that the generators depend on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Type(NamedTuple):
-    """A type of LLVM's.
+    """A type of LLVM IR.
 
     `kind` is "f" (IEEE float), "b" (bfloat), "i" (integer) or "p" (pointer); `lanes` 0 is a scalar.
     """
@@ -20,7 +20,7 @@ class Type(NamedTuple):
     lanes: int = 0
 
     def vector(self, lanes: int) -> Type:
-        """The same element in `lanes` lanes; 0 and 1 give the scalar."""
+        """Return the same element in `lanes` lanes; 0 and 1 give the scalar."""
         return Type(self.kind, self.bits, lanes if lanes > 1 else 0)
 
     @property
@@ -29,7 +29,7 @@ class Type(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of one element in memory."""
+        """The bytes of one element in memory."""
         return max(1, self.bits // 8)
 
     @property
@@ -42,7 +42,7 @@ class Type(NamedTuple):
 
     @property
     def mangled(self) -> str:
-        """As it stands in an intrinsic's name: `v16f32`."""
+        """The type's name inside an intrinsic's name, such as `v16f32`."""
         element = "p0" if self.kind == "p" else "bf16" if self.kind == "b" else f"{self.kind}{self.bits}"
         return f"v{self.lanes}{element}" if self.lanes else element
 
@@ -61,7 +61,7 @@ PTR = Type("p", 64)
 
 
 def storage_type(dtype: np.dtype) -> Type | None:
-    """The type of an array's elements in memory; None for what kernels do not hold (complex numbers)."""
+    """Return the type of an array's elements in memory; None for what kernels do not hold (complex numbers)."""
     if dtype.kind == "V" and dtype.name == "bfloat16":
         return BF16
     if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
@@ -88,9 +88,9 @@ class Target:
 
     @cached_property
     def identity(self) -> str:
-        """All that decides what code is made."""
+        """The text of all properties that decide what code is made."""
         return f"{self.triple} {self.cpu} {self.features} {self.width} {self.registers} {self.fma}"
 
     def lanes(self, type: Type) -> int:
-        """How many elements of a type fill a register."""
+        """Return the number of elements of a type that fill a register."""
         return max(1, self.width // type.size)

@@ -1,4 +1,4 @@
-"""Walking over arrays in generated code: the positions of nested axes, and the pieces of a run.
+"""Loops over arrays in generated code: positions along nested axes, and pieces of contiguous runs.
 
 Kernels do not know sizes, so they walk over the outer axes of their arrays by counters like an
 odometer's: a division for every axis where a range of units begins, additions from there on.
@@ -15,7 +15,7 @@ from .types import I8, I64, Type
 
 
 class Position(NamedTuple):
-    """Where a walk is: the position's number, a coordinate for every axis, an offset into every array."""
+    """A position of a walk: its number, a coordinate for every axis, an offset into every array."""
 
     number: Value
     coordinates: tuple[Value, ...]
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
 
 def axis_words(shape: Sequence[int], *strides: Sequence[int]) -> list[int]:
-    """What :func:`walk` reads: for every axis its size, then its stride in each of the arrays."""
+    """Return the words that :func:`walk` reads: for every axis its size, then its stride in each of the arrays."""
     return [w for axis in zip(shape, *strides, strict=True) for w in axis]
 
 
@@ -51,7 +51,7 @@ def walk(
 def _position(
     b: Builder, index: Value, sizes: Sequence[Value], strides: Sequence[Sequence[Value]], arrays: int
 ) -> tuple[list[Value], list[Value]]:
-    """The coordinates and offsets of a position given by its number."""
+    """Return the coordinates and offsets of a position given by its number."""
     rest = index
     coordinates = [b.index(0)] * len(sizes)
     offsets = [b.index(0)] * arrays
@@ -126,7 +126,7 @@ def cover(b: Builder, count: Value, lanes: int, piece: Callable[[Value, int], No
 
 
 def partition(b: Builder, count: Value, lanes: int, piece: Callable[[Value, int], None]) -> None:
-    """As :func:`cover`, by pieces that do not overlap: what is left after whole vectors goes by halves."""
+    """Cover `count` elements as :func:`cover` does, by pieces that do not overlap: the rest is taken by halves."""
     whole = b.and_(count, b.index(-lanes))
     with b.loop(0, whole, lanes) as loop:
         piece(loop.index, lanes)

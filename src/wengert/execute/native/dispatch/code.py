@@ -10,12 +10,13 @@ back at the end) from the moment it was looked at. So an array that is to be wri
 count of references whether anything else, this call included, has to do with it; and threads may do as
 they like while the program runs without the interpreter's lock.
 
-Objects are read where CPython and NumPy keep their parts: `entry.py` finds that out and makes sure.
+Objects are read where CPython and NumPy keep their parts: `layout.py` finds that out and makes sure.
 """
 
 from __future__ import annotations
 
 import hashlib
+import types
 from string import Template
 from typing import NamedTuple
 
@@ -71,6 +72,8 @@ OBJECTS: dict[str, object] = {
     "false": False,
     "float": float,
     "int": int,
+    "complex": complex,
+    "method": types.MethodType,
     "tuple": tuple,
     "list": list,
     "dict": dict,

@@ -1,4 +1,4 @@
-"""What the instructions of the compiled entry do: one handler each (see `entry_code`)."""
+"""The handlers of the compiled entry (see `code`): one for each instruction, which does what that says."""
 
 from __future__ import annotations
 
@@ -116,6 +116,67 @@ def _equals(c: Handler) -> None:
 
 
 @_handler
+def _is_bits(c: Handler) -> None:
+    """(word, type, words, count): a float or complex number of these bits."""
+    value = c.held_at(0)
+    c.of_type(value, c.operand(1))
+    bits = c.new(f"getelementptr i8, ptr {value}, i64 {c.at.float_value}")
+    c.need(c.new(f"call i1 @same_words(ptr {bits}, ptr {c.operand(2)}, i64 {c.operand(3, 'i64')})"))
+
+
+@_handler
+def _is_not(c: Handler) -> None:
+    """(word, object)"""
+    c.need(c.test("ne", c.held_at(0), c.operand(1)))
+
+
+@_handler
+def _is_method(c: Handler) -> None:
+    """(word, object, function): a method, made anew whenever it is asked for."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("method"))
+    c.same(c.field(value, c.at.method_self), c.operand(1))
+    c.same(c.field(value, c.at.method_function), c.operand(2))
+
+
+@_handler
+def _has_spec(c: Handler) -> None:
+    """(word, type, spec): a tensor."""
+    value = c.held_at(0)
+    c.of_type(value, c.operand(1))
+    c.same(c.field(value, c.at.tensor_spec), c.operand(2))
+
+
+@_handler
+def _has_type(c: Handler) -> None:
+    """(word, type)"""
+    c.of_type(c.held_at(0), c.operand(1))
+
+
+@_handler
+def _is_leaf(c: Handler) -> None:
+    """(word of a tensor, type of nodes, op of leaves, type of hooks): a leaf that requires gradients."""
+    c.same(c.field(_node(c), c.at.node_op), c.operand(2))
+
+
+@_handler
+def _is_computed(c: Handler) -> None:
+    """(word of a tensor, type of nodes, op of leaves, type of hooks): it requires gradients, and is no leaf."""
+    c.need(c.test("ne", c.field(_node(c), c.at.node_op), c.operand(2)))
+
+
+def _node(c: Handler) -> str:
+    """The node of a tensor that requires gradients, and has no hooks."""
+    node = c.field(c.held_at(0), c.at.tensor_node)
+    c.there(node)
+    c.of_type(node, c.operand(1))
+    saved = c.field(node, c.at.node_saved)
+    c.there(saved)
+    c.need(c.test("ne", c.field(saved, c.at.type), c.operand(3)))
+    return node
+
+
+@_handler
 def _is_tensor(c: Handler) -> None:
     """(word, type, spec): a tensor that requires no gradients."""
     value = c.held_at(0)
@@ -146,6 +207,15 @@ def _float(c: Handler) -> None:
     value = c.held_at(0)
     c.of_type(value, c.object("float"))
     c.put(c.field(value, c.at.float_value, "i64"), c.operand(1), 0, "i64")
+
+
+@_handler
+def _complex(c: Handler) -> None:
+    """(word, two words): a Python complex number, copied."""
+    value = c.held_at(0)
+    c.of_type(value, c.object("complex"))
+    for at in (0, 8):
+        c.put(c.field(value, c.at.float_value + at, "i64"), c.operand(1), at, "i64")
 
 
 @_handler
@@ -283,6 +353,12 @@ def _take_item(c: Handler) -> None:
 
 
 @_handler
+def _take_array(c: Handler) -> None:
+    """(word of an array that was looked at, entry, word, bytes): a copy, for the caller's is not written into."""
+    c.take(c.held_at(0), "false", 1, 2, 3)
+
+
+@_handler
 def _all_equal(c: Handler) -> None:
     """(numbers, count): whether they are all like the first."""
     first = c.new(f"getelementptr i64, ptr {c.operand(0)}, i64 1")
@@ -406,7 +482,7 @@ def _run_free(c: Handler) -> None:
 
 
 def _drive(c: Handler, drive: Callable[[], str]) -> None:
-    """Run steps; where the driver stops at one of Python's, have the callable do it, and go on.
+    """Run steps; where the driver stops at one of Python's, have the callable do it, and go on if that is not False.
 
     The last steps run in native code, as does what follows here: no signal's handler comes between what they write
     into arrays and what is written after them.
@@ -425,6 +501,7 @@ def _drive(c: Handler, drive: Callable[[], str]) -> None:
     c.decref(step)
     c.there(answer, ERROR)
     c.decref(answer)
+    c.need(c.test("ne", answer, c.object("false")))
     c.do(f"br label %{again}")
     c.place(done)
 
@@ -437,7 +514,7 @@ def _call(c: Handler) -> None:
     c.decref(answer)
 
 
-# Turns: see `core.turns`. The header of the recipe's words says how many the call holds, and where their addresses are.
+# Turns: see `core.state.turns`. The header says how many the call holds, and where the addresses of their words are.
 
 
 @_handler

@@ -1,6 +1,6 @@
 """The text of the compiled entry's handlers: what it takes to write one.
 
-A handler is a native function of one instruction (see `entry_code`). It returns whether to go on.
+A handler is a native function of one instruction (see `code`). It returns whether to go on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FAIL, GO_ON, ERROR, RETURN = range(4)
 
 
 class Layout(NamedTuple):
-    """Where things are in objects: bytes from an object's beginning, and addresses of objects."""
+    """The places of things in objects: bytes from an object's beginning, and addresses of objects."""
 
     type: int
     size: int  # of lists and dicts: how many they hold
@@ -22,7 +22,9 @@ class Layout(NamedTuple):
     list_items: int
     tuple_items: int
     cell_contents: int
-    float_value: int
+    float_value: int  # of complex numbers too: where the real part begins
+    method_self: int
+    method_function: int
     dict_version: int  # 0: it has none
     type_version: int  # 0: it is not known
     function_code: int
@@ -40,6 +42,8 @@ class Layout(NamedTuple):
     tensor_grad: int
     tensor_base: int
     tensor_weakrefs: int
+    node_op: int
+    node_saved: int
     mode_grad: int
     mode_tracing: int
     mode_floats: int
@@ -77,7 +81,7 @@ class Handler:
         self.lines.append(f"{label}:")
 
     def field(self, base: str, offset: int, type: str = "ptr") -> str:
-        """What lies so many bytes after an address."""
+        """Load the value so many bytes after an address."""
         return self.new(f"load {type}, ptr {self.new(f'getelementptr i8, ptr {base}, i64 {offset}')}")
 
     def put(self, value: str, base: str, offset: int = 0, type: str = "ptr") -> None:
@@ -107,7 +111,7 @@ class Handler:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """What is tried within: the first condition that does not hold goes on behind it."""
+        """Try what is written within: the first condition that does not hold goes on behind it."""
         self.behind = self.label("behind")
         yield
         self.place(self.behind)
@@ -119,6 +123,7 @@ class Handler:
         self.place(yes)
 
     def same(self, a: str, b: str, type: str = "ptr") -> None:
+        """Go on only where both are one."""
         self.need(self.test("eq", a, b, type))
 
     def there(self, a: str, otherwise: int = FAIL) -> None:
@@ -142,7 +147,7 @@ class Handler:
         self.need(self.flags(array, _PLAIN))
 
     def like(self, array: str, descr: str, nd: str, dims: str) -> None:
-        """Whether an array has a dtype and a shape."""
+        """Go on only where an array has a dtype and a shape."""
         self.same(self.field(array, self.at.array_descr), descr)
         self.same(self.axes(array), nd, "i64")
         self.need(self.same_sizes(array, nd, dims))
@@ -182,11 +187,11 @@ class Handler:
         self.put(self.field(array, self.at.array_data), self.operand(entry))
 
     def references(self, a: str) -> str:
-        """How many references there are (the low half, which tells 1 from all else on every CPython)."""
+        """Load the count of references (the low half, which tells 1 from all else on every CPython)."""
         return self.field(a, 0, "i32")
 
     def free(self, array: str) -> str:
-        """Whether an array's memory is its own, and nobody refers to it but one place."""
+        """Test whether an array's memory is its own, and nobody refers to it but one place."""
         return self.all(
             self.test("eq", self.references(array), "1", "i32"),
             self.test("eq", self.field(array, self.at.array_base), "null"),
@@ -195,7 +200,7 @@ class Handler:
         )
 
     def unused(self, tensor: str, spec: str) -> str:
-        """Whether a tensor is as it was made, and nobody refers to it but one place."""
+        """Test whether a tensor is as it was made, and nobody refers to it but one place."""
         return self.all(
             self.test("eq", self.references(tensor), "1", "i32"),
             self.test("eq", self.field(tensor, self.at.tensor_spec), spec),

@@ -48,7 +48,7 @@ def _may_follow(product: Node, group: Group, grouping: Grouping) -> bool:
 
 
 def operand_kind(x: View) -> str | None:
-    """How a product's kernel reads an operand of its epilogue; None where it cannot."""
+    """Return how a product's kernel reads an operand of its epilogue; None where it cannot."""
     strides = [0 if n == 1 else s for n, s in zip(x.shape, x.strides)]
     if not any(strides):
         return "scalar"
@@ -67,7 +67,7 @@ def epilogue_key(
     stored: Sequence[int],
     operands: Sequence[View],
 ) -> str:
-    """All that the code of an epilogue depends on."""
+    """Return the key that names all that the code of an epilogue depends on."""
     numbers = {product: "p", **{n: f"v{i}" for i, n in enumerate(nodes)}}
     parts = [str(v.dtype) for v in operands]
     for n in nodes:
@@ -87,7 +87,7 @@ def emitter(
     stored: Sequence[int],
     operands: Sequence[View],
 ) -> Callable[[Any, Any, Sequence[Any]], list[Any]]:
-    """What writes an epilogue: see :class:`wengert.execute.native.plan.lowering.Epilogue`.
+    """Return the function that writes an epilogue: see :class:`wengert.execute.native.plan.lowering.Epilogue`.
 
     `refs` has the operand's number for (node, position) where a node takes one, `stored` the results by
     their place after the product among the nodes.

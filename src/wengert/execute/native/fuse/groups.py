@@ -1,4 +1,4 @@
-"""Which nodes become one loop kernel.
+"""Fusion groups: the choice of the nodes that become one loop kernel.
 
 A group is nodes over one *space*, a list of sizes. Every value in it spans some of the space's
 dimensions: its axes are numbers of dimensions, or -1 where its size is 1. Elementwise nodes and
@@ -40,7 +40,7 @@ _COSTLY = 4
 
 
 class Edge(NamedTuple):
-    """What a node takes: the value `base`, whose axes are the axes of the operand that `axes` names (-1: none).
+    """An edge into a node: the value `base`, whose axes are the axes of the operand that `axes` names (-1: none).
 
     `axes` has, for every axis of the operand as the node sees it, the axis of `base`.
     """
@@ -50,7 +50,7 @@ class Edge(NamedTuple):
 
 
 class Group:
-    """Nodes over one space; see the module.
+    """A group of nodes over one space; see the module.
 
     `axes` numbers the axes that a member loops over (a reduction's are those of its operand).
     """
@@ -75,7 +75,7 @@ class Group:
             self.reductions[node] = frozenset(taken - {-1})
 
     def result_axes(self, node: Node) -> tuple[int, ...]:
-        """The dimensions of a member's result, axis by axis."""
+        """Return the dimensions of a member's result, axis by axis."""
         axes = self.axes[node]
         if not is_combining(node):
             return axes
@@ -85,7 +85,7 @@ class Group:
         return tuple(d for i, d in enumerate(axes) if i not in taken)
 
     def seen(self, node: Node, e: Edge) -> tuple[int, ...]:
-        """The dimension of every axis of the operand `e.base` as the member `node` takes it (-1: size 1)."""
+        """Return the dimension of every axis of the operand `e.base` as the member `node` takes it (-1: size 1)."""
         taken = self.axes[node][:-1] if node.op.name == "one_hot" else self.axes[node]
         found = [-1] * e.base.spec.ndim
         for axis, base_axis in enumerate(e.axes):
@@ -99,18 +99,18 @@ class Group:
 
 
 def is_combining(node: Node) -> bool:
-    """Whether a node combines elements along axes, as loops do."""
+    """Return whether a node combines elements along axes, as loops do."""
     return "reduction" in node.op.facets
 
 
 def loop_shape(node: Node) -> tuple[int, ...]:
-    """The shape that a node's loop runs over."""
+    """Return the shape that a node's loop runs over."""
     shape: tuple[int, ...] = node.inputs[0].spec.shape if is_combining(node) else node.spec.shape
     return shape
 
 
 def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
-    """New dimensions of a space for the axes of a shape."""
+    """Add new dimensions to a space for the axes of a shape, and return their numbers."""
     axes = []
     for n in shape:
         if n == 1:
@@ -122,6 +122,7 @@ def _numbered(space: list[int], shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def is_reduction(node: Node) -> bool:
+    """Return whether loops compute the node as a reduction."""
     if not is_combining(node):
         return False
     (x,) = node.inputs
@@ -129,7 +130,7 @@ def is_reduction(node: Node) -> bool:
 
 
 def is_elementwise(node: Node) -> bool:
-    """Whether loops compute the node. What is empty is no reason for one."""
+    """Return whether loops compute the node elementwise; an empty one counts as well."""
     if isinstance(node.spec, tuple) or node.spec.size == 0:
         return False
     if node.op.name == "one_hot":
@@ -144,7 +145,7 @@ def _has_type(node: Node) -> bool:
 
 
 def edge(entry: Node) -> Edge:
-    """Through permutations, broadcasts and axes of size 1, to the value itself."""
+    """Follow permutations, broadcasts and axes of size 1 to the value itself."""
     if isinstance(entry.spec, tuple):  # several results: nothing is seen through them
         return Edge(entry, ())
     axes = tuple(range(entry.spec.ndim))
@@ -177,13 +178,13 @@ def edge(entry: Node) -> Edge:
 
 
 def permutation(node: Node) -> list[int]:
-    """The axes of a `permute`, all of them and from the left: it names the last ones, from the right."""
+    """Return the axes of a `permute`, all of them and from the left: the node names the last ones, from the right."""
     ndim, axes = node.spec.ndim, node.attrs["axes"]
     return [*range(ndim - len(axes)), *(a % ndim for a in axes)]
 
 
 def _ones(old: Sequence[int], new: Sequence[int]) -> list[int] | None:
-    """For each axis of `new` the axis of `old`, where they differ in axes of size 1 only."""
+    """Return for each axis of `new` the axis of `old`, where they differ in axes of size 1 only."""
     if [n for n in old if n != 1] != [n for n in new if n != 1]:
         return None
     left = [i for i, n in enumerate(old) if n != 1]
@@ -213,12 +214,12 @@ class Grouping:
                 self._add(node)
 
     def unit(self, node: Node) -> Any:
-        """What is computed when a node is: its group, the product that this follows, or the node alone."""
+        """Return the unit that computes a node: its group, the product that the group follows, or the node alone."""
         group = self.group.get(node)
         return node if group is None else group.anchor or group
 
     def needs(self, unit: Any) -> list[Any]:
-        """The units that one reads from."""
+        """Return the units that one reads from."""
         if isinstance(unit, Group):
             return [self.unit(n) for n in unit.operands]
         needed = [self.unit(e) for e in unit.inputs if isinstance(e, Node)]
@@ -228,7 +229,7 @@ class Grouping:
         return [u for u in needed if u is not unit]
 
     def follow(self, product: Node, group: Group) -> bool:
-        """Let a group that reads a product be computed in its kernel; False where it needs something between them."""
+        """Put a group that reads a product into its kernel; return False where it needs something between them."""
         between = self.order.between(product, group)
         if between is None:
             return False
@@ -238,15 +239,15 @@ class Grouping:
         return True
 
     def all(self) -> list[Group]:
-        """The groups, each once."""
+        """Return the groups, each once."""
         return list(dict.fromkeys(self.group.values()))
 
     def computing(self, node: Node) -> tuple[Group, ...]:
-        """The groups that compute a value: the one that stores it, where it is stored, first."""
+        """Return the groups that compute a value, beginning with the one that stores it, where it is stored."""
         return (self.group[node], *self._again.get(node, ()))
 
     def takers(self, node: Node) -> list[Group] | None:
-        """The groups that read a value from memory; None where something else does, or it is a result."""
+        """Return the groups that read a value from memory; None where something else does, or it is a result."""
         found: dict[Group, None] = {}
         stack = [node]
         while stack:
@@ -263,7 +264,7 @@ class Grouping:
         return list(found)
 
     def compute_again(self, node: Node, taker: Group, axes: dict[Node, tuple[int, ...]], read: Iterable[Node]) -> None:
-        """Let a group make a value that it takes: with the members that `axes` numbers, of the arrays `read`."""
+        """Let a group recompute a value that it takes: with the members that `axes` numbers, from the arrays `read`."""
         for member in axes:
             if member not in taker.axes:
                 self._again.setdefault(member, []).append(taker)
@@ -286,7 +287,7 @@ class Grouping:
         home.operands = {base: None for base in bases if base not in home.axes}
 
     def _add(self, node: Node) -> None:
-        """A group of its own, then joined with those of its operands where that is possible."""
+        """Make a group of a node, and join it with those of its operands where that is possible."""
         self.group[node] = group = Group(node)
         edges = self.edges[node] = tuple(edge(e) if isinstance(e, Node) else None for e in node.inputs)
         bases = list(dict.fromkeys(e.base for e in edges if e is not None))
@@ -310,14 +311,14 @@ class Grouping:
     # -- joining two groups
 
     def _join(self, a: Group, b: Group) -> None:
-        """Make one group of `a` and `b`, which takes values from it or reads what it reads, where that can be."""
+        """Join `a` with `b`, which takes values from it or reads what it reads, where that is possible."""
         if a is not b:
             found = self._together(a, b)
             if not isinstance(found, str):
                 self._merge(a, b, *found)
 
     def why_not_fused(self, x: Node, y: Node) -> str | None:
-        """Why two nodes are not in one kernel; None where they are."""
+        """Return why two nodes are not in one kernel; None where they are."""
         for node in (x, y):
             if node not in self.group:
                 return f"{node.op.name} is not computed in a loop"
@@ -330,7 +331,7 @@ class Grouping:
         )
 
     def _together(self, a: Group, b: Group) -> tuple[dict[int, int], frozenset[int] | bool, list[Any]] | str:
-        """How the groups are joined, or why they are not.
+        """Return how the groups are joined, or why they are not.
 
         That is the dimensions of `b` in `a`'s numbers, the row's dimensions, and the units between the two.
         """
@@ -360,7 +361,7 @@ class Grouping:
         return pairs, over, between
 
     def _pairs(self, a: Group, b: Group) -> dict[int, int] | None:
-        """The dimension of `a` for dimensions of `b`, by the values that pass between them or that both read."""
+        """Match dimensions of `b` to those of `a`, by the values that pass between them or that both read."""
         small, large, swapped = (b, a, False) if len(b.nodes) <= len(a.nodes) else (a, b, True)
         pairs: dict[int, int] = {}
 
@@ -390,7 +391,7 @@ class Grouping:
         return {j: i for i, j in pairs.items()} if swapped else pairs
 
     def _pair_readers(self, base: Node, small: Group, large: Group, pairs: dict[int, int]) -> None:
-        """What both read, they read over the same dimensions, unless that contradicts what is known."""
+        """Match the dimensions over which both groups read one array, unless that contradicts what is known."""
         x, y = (
             next(g.seen(n, e) for n in g.nodes for e in self.edges[n] if e is not None and e.base is base)
             for g in (small, large)
@@ -403,7 +404,7 @@ class Grouping:
 
     @staticmethod
     def _pair_sizes(small: Group, large: Group, pairs: dict[int, int]) -> None:
-        """Dimensions of one size that nothing says anything about may run together: last with last."""
+        """Match dimensions of one size that nothing else determines: last with last."""
         free = [j for j in range(len(large.space)) if j not in pairs.values()]
         for i in reversed(range(len(small.space))):
             if i not in pairs:
@@ -414,7 +415,7 @@ class Grouping:
                         break
 
     def _over(self, a: Group, b: Group, pairs: dict[int, int]) -> frozenset[int] | bool | None:
-        """The row's dimensions, in `a`'s numbers, of the two together (False: no row); None if they cannot be one."""
+        """Return the row's dimensions of both together in `a`'s numbers (False: no row); None if they cannot be one."""
         to_a = dict(pairs)
         for d in range(len(b.space)):
             to_a.setdefault(d, len(a.space) + d)
@@ -451,7 +452,7 @@ class Grouping:
         return over if rows else False
 
     def _is_worth(self, small: Group, dims: frozenset[int], large: Group, to_large: dict[int, int]) -> bool:
-        """Whether values of a smaller space may be computed inside the loops over a larger one.
+        """Return whether values of a smaller space may be computed inside the loops over a larger one.
 
         What spans no dimension of the rows is computed once a row. Anything else would be computed again
         in every row: only where it is little, and nobody else needs it.

@@ -1,4 +1,4 @@
-"""What a loop kernel is to compute: nests, their instructions, and the passes along a row.
+"""The structure of loop kernels: loop nests, their instructions, and the passes along a row.
 
 See :mod:`wengert.execute.native.fuse.loops` for the words.
 """
@@ -28,13 +28,13 @@ _SIMPLE = frozenset(
 
 
 def cost(node: Node) -> int:
-    """What an elementwise node costs for an element, in additions, about."""
+    """Return what an elementwise node costs for an element, in additions, about."""
     name = node.op.name
     return 1 if name in _FREE or name in _SIMPLE else _COSTS.get(name, 20)
 
 
 class Array(NamedTuple):
-    """How an array is laid along the dimensions: its element type, and along which rows and inner ones it varies.
+    """An array's layout along the dimensions: its element type, and the rows and inner dimensions it varies along.
 
     `unit` says that along the vector's dimension its elements lie side by side. `windows` are the dimensions
     (rows first) of which it has only a part: what is loaded elsewhere is zero.
@@ -48,7 +48,7 @@ class Array(NamedTuple):
 
 
 class Instr(NamedTuple):
-    """One value: a load of an array, a literal, an operation, an index along a dimension, or a reduction.
+    """An instruction: a load, a literal, an operation, an index along a dimension, or a reduction.
 
     `kind` is "load" (args: the array's number), "literal" (the number itself), "op" (a node, on
     earlier values), "index" (which dimension: rows first), "spread" (an earlier value, at a higher
@@ -65,7 +65,7 @@ class Instr(NamedTuple):
 
     @property
     def values(self) -> tuple[int, ...]:
-        """The earlier values that it takes."""
+        """The numbers of the earlier values that it takes."""
         return self.args if self.kind in ("op", "spread", "reduce") else ()
 
 
@@ -89,7 +89,7 @@ class Nest(NamedTuple):
 
     @property
     def key(self) -> str:
-        """All that the code depends on."""
+        """The key that names all that the code depends on."""
         parts = [f"loop {self.vector} {self.rows} {self.inner} {self.split:d} {self.together}"]
         parts += [f"{a.dtype} {_bits(a.rows)} {_bits(a.inner)} {a.unit:d} {a.windows or ''}" for a in self.arrays]
         for i in self.instrs:
@@ -107,7 +107,7 @@ def _bits(flags: Sequence[bool]) -> str:
 
 
 def varying(nest: Nest) -> list[bool]:
-    """Of every value: whether it differs from row to row."""
+    """Return for every value whether it differs from row to row."""
     found: list[bool] = []
     for i in nest.instrs:
         if i.kind == "load":
@@ -121,7 +121,7 @@ def varying(nest: Nest) -> list[bool]:
 
 
 class Passes:
-    """When each value of a nest is computed, and which are kept for later passes.
+    """The order of a loop nest's values: when each is computed, and which are kept for later passes.
 
     `when` is the pass of an INNER value, and the pass before which a ROW value is known.
     """
@@ -174,19 +174,19 @@ class Passes:
         self.heaviest = max(range(self.count), key=self.work) if self.count > 1 else -1
 
     def roots(self, p: int) -> list[int]:
-        """The INNER values that pass `p` is for: what it stores, and what it reduces."""
+        """Return the INNER values that pass `p` is for: what it stores, and what it reduces."""
         instrs = self.nest.instrs
         found = [v for v, _ in self.nest.stores if instrs[v].level == INNER and self.when[v] == p]
         found += [i.args[0] for i in instrs if i.kind == "reduce" and self.when[i.args[0]] == p]
         return found
 
     def is_kept(self, v: int, p: int) -> bool:
-        """Whether pass `p` reads the value back instead of computing it."""
+        """Return whether pass `p` reads the value back instead of computing it."""
         i = self.nest.instrs[v]
         return i.kind == "op" and self.when[v] < p and self._costs[v] >= KEPT
 
     def work(self, p: int) -> int:
-        """What an element costs in a pass."""
+        """Return what an element costs in a pass."""
         total = 0
         seen: set[int] = set()
         stack = self.roots(p)
@@ -204,5 +204,5 @@ class Passes:
 
 
 def _is_exact(dtype: Any) -> bool:
-    """Whether a stored value read back is the value that was computed."""
+    """Return whether a stored value read back is the value that was computed."""
     return not (dtype.itemsize == 2 and dtype.kind in "fV")

@@ -28,7 +28,7 @@ from .loop_nest import INNER, ROW, UNIFORM, Instr, Nest, Passes, varying
 
 
 class _Row:
-    """A row in the making: its place, where it is in every array, and the values known of it."""
+    """A row in the making: its position, its address in every array, and the values computed for it."""
 
     __slots__ = ("at", "known", "number", "pointers")
 
@@ -38,7 +38,7 @@ class _Row:
 
 
 class LoopKernel:
-    """Writes the code of a nest. The record's words stand in the order in which they are read here."""
+    """The writer of a loop nest's code. The record's words stand in the order in which they are read here."""
 
     def __init__(self, b: Builder, nest: Nest, lanes: int) -> None:
         self.b, self.nest, self.lanes = b, nest, lanes
@@ -79,11 +79,11 @@ class LoopKernel:
         return scalars.compute_type(self.nest.instrs[v].dtype).vector(lanes)
 
     def _combine(self, v: int) -> Combine:
-        """How reduction `v` combines two values."""
+        """Return how reduction `v` combines two values."""
         return combining(self.nest.instrs[v].how, self.nest.instrs[v].dtype)
 
     def _identity(self, v: int, type: Type) -> Value:
-        """What reduction `v` starts from."""
+        """Return the value from which reduction `v` starts."""
         return identity(self.b, self.nest.instrs[v].how, self.nest.instrs[v].dtype, type)
 
     # -- units and rows
@@ -113,7 +113,7 @@ class LoopKernel:
                     self._store_scalar(v, scalar, self.partial_bases[k], unit.index)
 
     def _start(self, unit: Value) -> None:
-        """A unit's partial results before its first row."""
+        """Write a unit's partial results before its first row."""
         b = self.b
         for k, v in enumerate(self.nest.partials):
             i = self.nest.instrs[v]
@@ -129,7 +129,7 @@ class LoopKernel:
         self.b.store(stored, self.b.offset(base, at, stored.type))
 
     def _item(self, item: Value, unit: Value) -> None:
-        """One row, or a piece of one, or rows together."""
+        """Write one row, or a piece of one, or several rows together."""
         b, nest = self.b, self.nest
         row = b.udiv(item, self.splits) if nest.split else item
         block = b.urem(item, self.splits) if nest.split else b.index(0)
@@ -148,7 +148,7 @@ class LoopKernel:
             self._rows([_Row(0, [*whole.at, loop.index], along)], start, stop, mask)
 
     def _row_at(self, row: Value, number: int) -> _Row:
-        """The row of a number, among all, and among those that are computed together."""
+        """Return the row of a number, among all, and among those that are computed together."""
         b = self.b
         count = self.nest.rows - self.in_rows
         at: list[Value] = [b.index(0)] * count
@@ -162,7 +162,7 @@ class LoopKernel:
         return _Row(number, at, pointers)
 
     def _moved(self, k: int, pointer: Value, strides: Sequence[Value | None], at: Sequence[Value]) -> Value:
-        """The address of array `k` moved by indices along some of its dimensions."""
+        """Return the address of array `k` moved by indices along some of its dimensions."""
         b = self.b
         for stride, index in zip(strides, at, strict=False):
             if stride is not None:
@@ -199,7 +199,7 @@ class LoopKernel:
         self.row, self.at, self.known = row, row.at, row.known
 
     def _levels(self, level: int, stage: int, pointers: list[Value], mask: Value | None) -> None:
-        """The values of a level that are known before pass `stage` and not before that."""
+        """Compute the values of a level that become known with pass `stage`."""
         lanes = self.lanes if self.in_rows and level == ROW else 0
         for v, i in enumerate(self.nest.instrs):
             if i.level != level or self.passes.when[v] != stage or i.kind == "reduce":
@@ -253,7 +253,7 @@ class LoopKernel:
         mask: Value | None,
         inner: list[Value],
     ) -> Sequence[Value]:
-        """The inner dimensions from `d` on; `flat` counts the elements of those before. `pointers` are by row."""
+        """Write the inner dimensions from `d` on; `flat` counts the elements of those before. `pointers` are by row."""
         b = self.b
         if not self.in_rows and d >= self.nest.inner - 1:
             return self._vectors(p, pointers, flat, carried, start, stop, inner)
@@ -278,7 +278,7 @@ class LoopKernel:
         stop: Value,
         inner: list[Value],
     ) -> Sequence[Value]:
-        """The last inner dimension, in vectors: several at a time, then one by one, the last ones masked."""
+        """Write the last inner dimension by vectors: several at a time, then one by one, the last ones masked."""
         b, lanes = self.b, self.lanes
         base = b.mul(flat, self.inner_sizes[-1])
         last = self.nest.inner - 1
@@ -308,9 +308,9 @@ class LoopKernel:
         return tail.results
 
     def _unroll(self, p: int) -> int:
-        """How many vectors at a time: with sums that are carried along, enough chains to hide an addition's latency.
+        """Return how many vectors go at a time: with sums, enough chains to hide the latency of an addition.
 
-        Without sums the processor overlaps turns by itself, and code costs time to make.
+        Without sums the processor overlaps iterations by itself, and code costs time to make.
         """
         work = self.passes.work(p) * len(self.rows)
         if not self._sums:
@@ -356,7 +356,7 @@ class LoopKernel:
         mask: Value | None,
         made: dict[int, Value],
     ) -> dict[int, Value]:
-        """Compute a row's part of the pass, and add it to its sums and the columns'; the values, `made` included."""
+        """Compute a row's part of the pass, and add it to the row's and the columns' sums; return the values."""
         b, instrs, lanes = self.b, self.nest.instrs, self.lanes
 
         def value(root: int) -> Value:
@@ -402,7 +402,7 @@ class LoopKernel:
         return made
 
     def _fetch_next_row(self, pointers: list[Value]) -> None:
-        """Ask for the next row's elements while there is much to compute.
+        """Prefetch the next row's elements while there is much to compute.
 
         Processors fetch ahead within a page, and a row is often as long as one.
         """
@@ -412,7 +412,7 @@ class LoopKernel:
                 self.b.prefetch(self.b.offset(pointers[k], stride, self._memory(k)))
 
     def _present(self, v: int, x: Value, mask: Value | None) -> Value:
-        """What a reduction takes: lanes that are off change nothing."""
+        """Return a reduction's operand, in which lanes that are off change nothing."""
         return x if mask is None else self.b.select(mask, x, self._identity(v, x.type))
 
     def _add_column(self, v: int, k: int, x: Value, flat: Value, mask: Value | None) -> None:
@@ -461,7 +461,7 @@ class LoopKernel:
     def _made(
         self, v: int, lanes: int, get: Any, pointers: list[Value], mask: Value | None, row_mask: Value | None
     ) -> Value:
-        """The value of an instruction, its operands being `get`'s."""
+        """Compute the value of an instruction, whose operands `get` gives."""
         i, b = self.nest.instrs[v], self.b
         if i.kind == "literal":
             return b.const(self.type(v, lanes), i.args[0])
@@ -480,11 +480,11 @@ class LoopKernel:
         return scalars.EMITTERS[i.node.op.name](b, i.node, [get(a) for a in i.args])
 
     def _index(self, v: int, i: Instr, lanes: int) -> Value:
-        """The index along a dimension, in the instruction's integer type."""
+        """Return the index along a dimension, in the instruction's integer type."""
         return self._along(i.args[0], self.type(v, lanes))
 
     def _along(self, d: int, type: Type) -> Value:
-        """The index along dimension `d`, rows first."""
+        """Return the index along dimension `d`, rows first."""
         b, rows, lanes = self.b, self.nest.rows, type.lanes
         along = self.at[d] if d < rows else self._inner[d - rows]
         scalar = along if type.bits == 64 else b.cast("trunc", along, type.scalar)
@@ -512,7 +512,7 @@ class LoopKernel:
         return scalars.to_compute(b, x, array.dtype)
 
     def _load_window(self, k: int, pointer: Value, lanes: int, stride: Value | None, mask: Value | None) -> Value:
-        """What an array has here, zero outside of its windows, where its memory is not touched."""
+        """Load an array's element, zero outside of its windows, where its memory is not touched."""
         b, memory, array = self.b, self._memory(k), self.nest.arrays[k]
         inside = mask
         for d, (start, stop) in zip(array.windows, self.bounds[k], strict=True):
@@ -531,7 +531,7 @@ class LoopKernel:
         return b.select(inside, b.splat(x, lanes), b.const(type, 0)) if lanes else x
 
     def _vector_stride(self, k: int, level: int) -> Value | None:
-        """The array's stride along the dimension that is done in vectors; None where it does not vary there."""
+        """Return the array's stride along the vectors' dimension; None where it does not vary there."""
         rows, inner = self.strides[k]
         if self.in_rows:
             return rows[-1]
@@ -572,13 +572,13 @@ def _bool_from_memory(b: Builder, x: Value, type: Type) -> Value:
 
 
 def lanes_of(nest: Nest, width: int) -> int:
-    """How many elements a vector has: registers full of the widest float (or, without floats, of 32 bits)."""
+    """Return the elements of a vector: registers full of the widest float (or, without floats, of 32 bits)."""
     sizes = [scalars.compute_type(i.dtype).size for i in nest.instrs if np.dtype(i.dtype).kind in "fV"]
     return max(1, width // max(sizes, default=4))
 
 
 def build(nest: Nest) -> Any:
-    """What writes the nest's kernel, for :func:`wengert.execute.native.codegen.kernel.kernel`."""
+    """Return the function that writes the nest's kernel, for :func:`wengert.execute.native.codegen.kernel.kernel`."""
 
     def write(b: Builder) -> None:
         LoopKernel(b, nest, lanes_of(nest, b.target.width)).write()

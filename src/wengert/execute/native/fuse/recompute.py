@@ -1,4 +1,4 @@
-"""Which values are computed again where they are needed, instead of being stored and read.
+"""Recomputation: values that loops compute again where they are needed, instead of storing and reading them.
 
 A value that a few simple operations make of what is in memory anyway costs less to make again than
 to write and read: the loops that take it are bound by memory. So deviations from a mean or masked
@@ -21,8 +21,8 @@ _DEPTH, _CHEAP, _NODES = 4, 1, 192
 _SMALL = 16
 
 
-class _Recipe:
-    """The members of a group that make a value, and the arrays that these read."""
+class _Recomputation:
+    """A recomputation: the members of a group that make a value, and the arrays that these read."""
 
     def __init__(self) -> None:
         self.members: dict[Node, None] = {}
@@ -30,7 +30,7 @@ class _Recipe:
 
 
 def recompute(grouping: Grouping, products: Container[str]) -> None:
-    """Let groups make values of other groups themselves where that moves fewer bytes.
+    """Let groups recompute values of other groups where that moves fewer bytes.
 
     `products` are ops whose results a group may take in their kernels, before they are stored.
     """
@@ -40,17 +40,17 @@ def recompute(grouping: Grouping, products: Container[str]) -> None:
         takers = grouping.takers(node) if _is_cheap(node, group) else None
         if not takers or any(t.size != node.spec.size or len(t.nodes) + _DEPTH > _NODES for t in takers):
             continue
-        recipe = _Recipe()
-        if not _make(grouping, node, group, again, recipe, products):
+        recomputed = _Recomputation()
+        if not _make(grouping, node, group, again, recomputed, products):
             continue
-        more = sum(_nbytes(n) for t in takers for n in recipe.read if n not in t.operands and _weighs(n, node))
+        more = sum(_nbytes(n) for t in takers for n in recomputed.read if n not in t.operands and _weighs(n, node))
         if more >= _nbytes(node) * (1 + len(takers)):
             continue
-        axes = [_axes(grouping, node, group, taker, recipe) for taker in takers]
+        axes = [_axes(grouping, node, group, taker, recomputed) for taker in takers]
         if None not in axes:
             again.add(node)
             for taker, taken in zip(takers, axes, strict=True):
-                grouping.compute_again(node, taker, taken or {}, recipe.read)
+                grouping.compute_again(node, taker, taken or {}, recomputed.read)
 
 
 def _nbytes(node: Node) -> int:
@@ -66,12 +66,12 @@ def _is_cheap(node: Node, group: Group) -> bool:
 
 
 def _make(
-    grouping: Grouping, node: Node, group: Group, again: set[Node], recipe: _Recipe, products: Container[str]
+    grouping: Grouping, node: Node, group: Group, again: set[Node], recomputed: _Recomputation, products: Container[str]
 ) -> bool:
-    """Collect what makes a value of arrays; False where that is not possible, or not little."""
-    recipe.members[node] = None
+    """Collect the members that make a value from arrays; return False where that is impossible, or costly."""
+    recomputed.members[node] = None
     for e in grouping.edges[node]:
-        if e is None or e.base in recipe.members:
+        if e is None or e.base in recomputed.members:
             continue
         base = e.base
         takers = grouping.takers(base)
@@ -79,25 +79,25 @@ def _make(
             # A product whose only reader is this group may never be stored.
             if base.op.name in products and takers is not None and all(t is group for t in takers):
                 return False
-            recipe.read[base] = None
+            recomputed.read[base] = None
         elif (takers != [] and base not in again) or not _weighs(base, node):
-            recipe.read[base] = None
+            recomputed.read[base] = None
         else:
-            possible = len(recipe.members) < _DEPTH and _is_cheap(base, group)
-            if not possible or not _make(grouping, base, group, again, recipe, products):
+            possible = len(recomputed.members) < _DEPTH and _is_cheap(base, group)
+            if not possible or not _make(grouping, base, group, again, recomputed, products):
                 return False
     return True
 
 
 def _axes(
-    grouping: Grouping, node: Node, group: Group, taker: Group, recipe: _Recipe
+    grouping: Grouping, node: Node, group: Group, taker: Group, recomputed: _Recomputation
 ) -> dict[Node, tuple[int, ...]] | None:
-    """The dimensions of the taker's space that each member of the recipe spans; None where they are not one answer."""
+    """Return the dimensions of the taker's space that each member spans; None where they are not unique."""
     seen = {taker.seen(n, e) for n in taker.nodes for e in grouping.edges[n] if e is not None and e.base is node}
     if len(seen) != 1:
         return None
     to = {-1: -1, **dict(zip(group.axes[node], seen.pop(), strict=True))}
-    found = {n: tuple(to[d] for d in group.axes[n]) for n in recipe.members if all(d in to for d in group.axes[n])}
-    if len(found) < len(recipe.members) or any(taker.axes.get(n, a) != a for n, a in found.items()):
+    found = {n: tuple(to[d] for d in group.axes[n]) for n in recomputed.members if all(d in to for d in group.axes[n])}
+    if len(found) < len(recomputed.members) or any(taker.axes.get(n, a) != a for n, a in found.items()):
         return None
     return found

@@ -1,4 +1,4 @@
-"""From a group and the arrays that it reads to loop kernels: which dimensions are rows, in which order, how cut.
+"""Loop schedules: from a group and the arrays that it reads to loop kernels, with their rows, order and pieces.
 
 Sizes are known here and nowhere in the kernels: dimensions that every array runs through in one go
 are collapsed, and what is left decides the structure of the nest.
@@ -40,7 +40,7 @@ _REREAD = 8
 
 @dataclass
 class _Operand:
-    """An array of the nest: the view, its stride along every dimension of the group's space, and where it is.
+    """An array of the loop nest: its view, its stride along every dimension of the space, and its window.
 
     Of a windowed array only the elements from `start` to `stop` of a dimension exist; elsewhere it is zero.
     """
@@ -52,7 +52,7 @@ class _Operand:
 
 @dataclass
 class _Axis:
-    """One dimension after collapsing: its size, the stride of every array, the group's dimensions in it."""
+    """A dimension after collapsing: its size, the stride of every array, the group's dimensions in it."""
 
     size: int
     strides: list[int]
@@ -60,7 +60,7 @@ class _Axis:
 
 
 class NestBuilder:
-    """One group on its way to steps.
+    """A group on its way to steps.
 
     `view` gives the array of an operand, `place` the array to store a result in, given its shape and
     strides' order: a function of (node, order of the axes from the outermost in memory).
@@ -91,7 +91,7 @@ class NestBuilder:
         self._indexed: set[int] = set()
 
     def steps(self) -> dict[Node, View]:
-        """Add the steps; the results' views."""
+        """Add the steps, and return the results' views."""
         group = self.group
         self._take_operands()
         order = self._order_by_memory()
@@ -145,7 +145,7 @@ class NestBuilder:
         return self._add_array(view, _along(seen, view.strides, len(self.group.space)), windows)
 
     def _is_read_apart(self, seen: Sequence[int], view: View) -> bool:
-        """Whether an array lies apart along rows that are reduced, and is all read again in each of many."""
+        """Return whether an array lies apart along reduced rows, and is all read again in each of many."""
         group = self.group
         along = [(d, s) for d, s in zip(seen, view.strides, strict=True) if d >= 0 and s]
         if len(along) != 1 or along[0][1] == 1:
@@ -163,20 +163,20 @@ class NestBuilder:
         return found
 
     def _is_of_rows(self, node: Node) -> bool:
-        """Whether it is a reduction along the rows."""
+        """Return whether it is a reduction along the rows."""
         return self.group.reductions.get(node) == self.over
 
     def _is_partial(self, node: Node) -> bool:
-        """Whether it is a reduction over the rows: every unit has a part of the result."""
+        """Return whether it is a reduction over the rows: every unit has a part of the result."""
         return bool(self.group.reductions.get(node)) and not self._is_of_rows(node)
 
     def _is_apart(self, node: Node) -> bool:
-        """Whether it is a reduction whose result nothing in the group takes: it may be computed in parts."""
+        """Return whether it is a reduction whose result nothing in the group takes: it may be computed in parts."""
         dims = self.group.reductions.get(node)
         return bool(dims) and dims != self.group.over
 
     def _choose_roles(self, order: Sequence[int]) -> None:
-        """`over`: the dimensions of a row; empty where nothing is reduced along one."""
+        """Set `over`, the dimensions of a row; empty where nothing is reduced along one."""
         group = self.group
         everything = frozenset(range(len(group.space)))
         if group.over is not None:
@@ -200,7 +200,7 @@ class NestBuilder:
             self.over = reduced
 
     def _order_by_memory(self) -> list[int]:
-        """The dimensions from the outermost in memory, as the largest operand lies."""
+        """Return the dimensions from the outermost in memory, as the largest operand lies."""
         space = self.group.space
         natural = self._natural()
 
@@ -215,14 +215,14 @@ class NestBuilder:
         )
 
     def _natural(self) -> list[int]:
-        """The dimensions in the order of the axes of the member that loops over most of them."""
+        """Return the dimensions in the order of the axes of the member that loops over most of them."""
         group = self.group
         widest = max(group.nodes, key=lambda n: sum(d >= 0 for d in group.axes[n]))
         seen = [d for d in group.axes[widest] if d >= 0]
         return [d for d in range(len(group.space)) if d not in seen] + seen
 
     def _collapsed(self, order: Sequence[int]) -> tuple[list[_Axis], list[_Axis]]:
-        """Rows and inner dimensions, each as it lies in memory, those that all arrays run through in one go as one."""
+        """Return rows and inner dimensions in the order of memory, joining those that all arrays run through as one."""
         space = self.group.space
         axes: list[_Axis] = []
         for d in sorted(order, key=lambda d: d in self.over):
@@ -243,7 +243,7 @@ class NestBuilder:
         return axes[:-1], axes[-1:]
 
     def _pieces(self, rows: list[_Axis], inner: list[_Axis]) -> int:
-        """How many pieces rows are cut into, so that there are enough units; 0: they should be cut and cannot be."""
+        """Return the number of pieces of a row, for enough units; 0 where rows should be cut and cannot be."""
         reductions = self.group.reductions
         if not self.over or not any(self._is_apart(n) and self._is_of_rows(n) for n in reductions):
             return 1
@@ -260,7 +260,7 @@ class NestBuilder:
         return found if not sideways or units * found >= min(_SHARED, units * wanted) else 0
 
     def _add_part(self, node: Node, rows: list[_Axis], inner: list[_Axis]) -> int:
-        """A new array for a reduction along rows: (pieces, the rows' dimensions in their order)."""
+        """Add an array for a reduction along rows, (pieces, the rows' dimensions in their order); return its number."""
         kept = [self.group.space[d] for a in rows for d in a.dims]
         pieces = math.prod(a.size for a in rows) // math.prod(kept)
         self.arrays.append(_Operand(self.low.temp((pieces, *kept), _part_dtype(node)), []))
@@ -271,7 +271,7 @@ class NestBuilder:
         return len(self.arrays) - 1
 
     def _is_vector_of_rows(self, rows: list[_Axis], inner: list[_Axis]) -> bool:
-        """Whether rows side by side fill vectors better than the elements of one row."""
+        """Return whether rows side by side fill vectors better than the elements of one row."""
         if not rows or not inner:
             return bool(rows) and not inner
         columns = any(
@@ -314,7 +314,7 @@ class NestBuilder:
         return self._level([d for d in self.group.result_axes(node) if d >= 0])
 
     def _spread(self, v: int, level: int) -> int:
-        """The value at a level that is not below `level`."""
+        """Return the value at a level that is not below `level`."""
         i = self.instrs[v]
         return v if i.level >= level else self._add(Instr("spread", (v,), i.dtype, level))
 
@@ -355,7 +355,7 @@ class NestBuilder:
         return self._add(Instr("load", (k,), array.view.dtype, self._level(dims)))
 
     def _number(self, number: Any, dtype: Any) -> int:
-        """The array of a number that the code does not hold."""
+        """Return the array of a number that is not part of the code."""
         return self._add_array(self.low.number(number, dtype), [0] * len(self.group.space))
 
     def _reduction(self, node: Node) -> int:
@@ -447,19 +447,19 @@ class NestBuilder:
             self.out[node] = self._combined(node, part, dims)
 
     def _together(self, rows: int, vectors: float) -> int:
-        """How many rows are computed together: of short ones as many as divide their number."""
+        """Return how many rows are computed together: of short ones as many as divide their number."""
         kinds = _SUMMED if any(i.over == "row" for i in self.instrs) else _TOGETHER
         fitting = (n for n, most in kinds if vectors <= most and rows % n == 0 and n * len(self.instrs) <= _CODE)
         return next(fitting, 1)
 
     def _partial(self, node: Node, inner: list[_Axis], units: int) -> View:
-        """The array of a reduction's partial results: (units, kept elements in the order of the inner dimensions)."""
+        """Return the array of a reduction's partial results: (units, kept elements by inner dimensions)."""
         whole = self.group.reductions[node] == frozenset(range(len(self.group.space)))
         kept = [1] if whole else [self.group.space[d] for a in inner for d in a.dims]
         return self.low.temp((units, *kept), _part_dtype(node))
 
     def _combined(self, node: Node, part: View, kept: Sequence[int]) -> View:
-        """The result of a reduction from its partial results, an axis of parts before the dimensions `kept`."""
+        """Return the result of a reduction from its partial results, an axis of parts before the dimensions `kept`."""
         group = self.group
         shape = node.spec.shape
         flat = part
@@ -474,12 +474,12 @@ class NestBuilder:
 
 
 def _part_dtype(node: Node) -> Any:
-    """The dtype of a reduction's parts: 16-bit floats are not rounded before the end."""
+    """Return the dtype of a reduction's parts: 16-bit floats are not rounded before the end."""
     return np.dtype(np.float32) if storage_type(node.spec.dtype) in (F16, BF16) else node.spec.dtype
 
 
 def _cut(rows: list[_Axis], inner: list[_Axis], pieces: int) -> tuple[list[_Axis], list[_Axis]]:
-    """The rows in so many pieces, which are rows themselves: the outermost inner axis is cut."""
+    """Cut rows into so many pieces, which are rows themselves: the outermost inner axis is split."""
     first = inner[0]
     size = first.size // pieces
     cut = _Axis(pieces, [s * size for s in first.strides])
@@ -487,7 +487,7 @@ def _cut(rows: list[_Axis], inner: list[_Axis], pieces: int) -> tuple[list[_Axis
 
 
 def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
-    """Add up (or whatever the reduction does) the partial results along the first axis."""
+    """Add the step that combines the partial results along the first axis."""
     units, count = part.shape[0], math.prod(part.shape[1:])
     many = count > 1
     load = Instr("load", (0,), part.dtype, INNER)
@@ -514,7 +514,7 @@ def combine_step(low: Lowering, part: View, out: View, node: Node) -> None:
 
 
 def _along(axes: Sequence[int], strides: Sequence[int], count: int) -> list[int]:
-    """Strides by the dimensions of the space, given by an array's axes."""
+    """Return strides by the dimensions of the space, given by an array's axes."""
     found = [0] * count
     for d, s in zip(axes, strides, strict=True):
         if d >= 0:
@@ -523,7 +523,7 @@ def _along(axes: Sequence[int], strides: Sequence[int], count: int) -> list[int]
 
 
 def literal_dtype(node: Node) -> Any:
-    """The dtype that a Python number among a node's operands takes part with."""
+    """Return the dtype that a Python number among a node's operands takes part with."""
     operands = [e for e in node.inputs if isinstance(e, Node)]
     if node.op.name == "place":
         return np.dtype(np.int64)
@@ -537,7 +537,7 @@ _STRUCTURE = frozenset({0, 1, -1, 2, -2, 3, 0.5, -0.5})
 
 
 def is_structure(node: Node, number: Any) -> bool:
-    """Whether a number is part of a kernel's code. Other numbers are read from memory: they may follow from sizes."""
+    """Return whether a number is part of a kernel's code; numbers that sizes may decide are read from memory."""
     if number in _STRUCTURE or number - number != 0 or isinstance(number, bool) or node.op.name == "pow":
         return True
     dtype = literal_dtype(node)

@@ -22,7 +22,7 @@ Place = tuple[float, ...]
 
 
 class UnitOrder:
-    """Places of units; `needs` has what a unit needs now."""
+    """An order of units in which each comes after what it needs; `needs` returns what a unit needs now."""
 
     def __init__(self, needs: Callable[[Any], Iterable[Any]], units: Iterable[Any]) -> None:
         self._needs = needs
@@ -30,7 +30,7 @@ class UnitOrder:
         self._moved: dict[Place, int] = {}
 
     def place(self, unit: Any) -> Place:
-        """Where a unit stands: what it needs has lesser places."""
+        """Return the place of a unit: what it needs has lesser places."""
         return self._places[unit]
 
     def replace(self, old: Any, new: Any) -> None:
@@ -38,7 +38,7 @@ class UnitOrder:
         self._places[new] = self._places[old]
 
     def between(self, x: Any, y: Any) -> list[Any] | None:
-        """What the later of two units needs that comes after the earlier, in order.
+        """Return what the later of two units needs that comes after the earlier, in order.
 
         None where some of that needs the earlier, or where there is too much of it to tell.
         """

@@ -1,1 +1,1 @@
-"""Kernels that are no fused loops, each beside its lowering."""
+"""Kernels other than fused loops, each beside its lowering."""

@@ -1,4 +1,4 @@
-"""Moves: copies between arrays of any strides, and the ops that are made of them.
+"""Strided copies between arrays, and the ops that are made of them.
 
 A copy is brought into a normal form first: axes in the order of the target's memory, those that
 continue each other joined, so that a few kernels serve every shape:
@@ -31,7 +31,7 @@ UNIT_BYTES = 1 << 14
 
 
 def as_parts(x: View) -> View:
-    """The array, complex numbers as pairs of real ones along a new last axis."""
+    """Return the array with complex numbers as pairs of real ones along a new last axis."""
     if x.dtype.kind != "c":
         return x
     part = np.dtype(f"f{x.dtype.itemsize // 2}")
@@ -39,19 +39,19 @@ def as_parts(x: View) -> View:
 
 
 def as_words(x: View) -> View:
-    """The array with every element, or half an element of 16 bytes, as an integer of its size."""
+    """Return the array with every element, or half an element of 16 bytes, as an integer of its size."""
     if x.dtype.itemsize == 16:
         x = as_parts(x)
     return x._replace(dtype=np.dtype(f"i{x.dtype.itemsize}"))
 
 
 def operand(low: Lowering, entry: Any, dtype: Any) -> View:
-    """The array of a node's input: another node's, or a literal's as a constant."""
+    """Return the array of a node's input: another node's, or a literal's as a constant."""
     return low.view(entry) if isinstance(entry, Node) else low.constant(np.asarray(entry, dtype))
 
 
 def joined(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], list[list[int]]]:
-    """The axes of arrays of one shape, those of size 1 left out and those joined that continue each other in all."""
+    """Return the axes of arrays of one shape, without those of size 1, with those joined that continue each other."""
     axes: list[tuple[int, tuple[int, ...]]] = []
     for n, *steps in zip(shape, *strides, strict=True):
         if n == 1:
@@ -70,7 +70,7 @@ class _Axis(NamedTuple):
 
 
 def _normal(source: View, target: View) -> tuple[View, View, list[_Axis]]:
-    """The copy's axes, outermost first in the target's memory, joined where they continue each other.
+    """Return the copy's axes, outermost first in the target's memory, joined where they continue each other.
 
     The views returned begin where the axes begin; no stride of the target is negative.
     """
@@ -133,7 +133,7 @@ def fill_step(low: Lowering, target: View, value: Any, **about: Any) -> None:
 def _add_runs(
     low: Lowering, how: str, source: View, target: View, outer: list[_Axis], inner: _Axis, item: int, about: Any
 ) -> None:
-    """Runs that are contiguous in the target; a long one is cut into blocks, which are an axis of their own."""
+    """Add copies of runs that are contiguous in the target; long ones are cut into blocks, an axis of their own."""
     rows = how == "rows"
     unit = 1 if rows else item  # rows count bytes, so that one kernel serves all dtypes
     block = UNIT_BYTES // unit
@@ -173,7 +173,7 @@ def _grain(units: int, target: View) -> int:
 def _add_transpose(
     low: Lowering, source: View, target: View, outer: list[_Axis], across: _Axis, inner: _Axis, about: Any
 ) -> None:
-    """`across` is contiguous in the source, `inner` in the target; both are cut into blocks that fit a cache."""
+    """Add a transpose: `across` is contiguous in the source, `inner` in the target, both cut to fit a cache."""
     item = target.dtype.itemsize
     block = 64 if item <= 4 else 32
     blocks = [max(1, a.size // block) for a in (across, inner)]
@@ -207,7 +207,7 @@ def _add_transpose(
 def _transpose_block(
     b: Builder, type: Type, target: Value, spacing: Value, source: Value, pitch: Value, wide: Value, high: Value
 ) -> None:
-    """target[i * spacing + j] = source[j * pitch + i] for i < wide, j < high.
+    """Write target[i * spacing + j] = source[j * pitch + i] for i < wide, j < high.
 
     Tiles at an edge are moved back inside, over the tiles before them; a block narrower than a
     tile goes element by element.
@@ -242,7 +242,7 @@ def _transpose_block(
 
 
 def transposed(b: Builder, rows: list[Value]) -> list[Value]:
-    """The transpose of a square of vectors: interleaving the two halves of the rows, log2(rows) times."""
+    """Transpose a square of vectors: interleave the two halves of the rows, log2(rows) times."""
     n = len(rows)
     low = [x for i in range(n // 2) for x in (i, n + i)]
     high = [x for i in range(n // 2, n) for x in (i, n + i)]
@@ -256,7 +256,7 @@ def transposed(b: Builder, rows: list[Value]) -> list[Value]:
 
 
 def _add_strided(low: Lowering, source: View, target: View, outer: list[_Axis], inner: _Axis, about: Any) -> None:
-    """Element by element, the innermost axis in blocks."""
+    """Add a copy element by element, the innermost axis in blocks."""
     block = UNIT_BYTES // target.dtype.itemsize
     blocks = max(1, inner.size // block)
     axes = [*outer, _Axis(blocks, block * inner.source, block * inner.target)]
@@ -288,26 +288,26 @@ Range = tuple[int, int]
 
 
 def box(x: View, ranges: Sequence[Range]) -> View:
-    """The part of an array from `start` to `stop` along every axis."""
+    """Return the part of an array from `start` to `stop` along every axis."""
     offset = x.offset + sum(start * s for (start, _), s in zip(ranges, x.strides, strict=True))
     return x._replace(shape=tuple(stop - start for start, stop in ranges), offset=offset)
 
 
 def part(x: View, axis: int, start: int, stop: int) -> View:
-    """The part from `start` to `stop` along one axis."""
+    """Return the part from `start` to `stop` along one axis."""
     axis %= len(x.shape)
     return box(x, [(start, stop) if d == axis else (0, n) for d, n in enumerate(x.shape)])
 
 
 def without(x: View, axis: int, at: int) -> View:
-    """The slice at `at` along an axis, without the axis."""
+    """Return the slice at `at` along an axis, without the axis."""
     axis %= len(x.shape)
     strides = (*x.strides[:axis], *x.strides[axis + 1 :])
     return View(x.buffer, x.dtype, (*x.shape[:axis], *x.shape[axis + 1 :]), strides, x.offset + at * x.strides[axis])
 
 
 def _around(shape: Sequence[int], inside: Sequence[Range], put: Callable[[list[Range]], None]) -> None:
-    """`put` the boxes that make up what of `shape` is not `inside`, the outermost first."""
+    """Call `put` with the boxes that make up the part of `shape` that is not `inside`, the outermost first."""
     ranges = [(0, n) for n in shape]
     for d, (start, stop) in enumerate(inside):
         for band in ((0, start), (stop, shape[d])):
@@ -380,7 +380,7 @@ def _shift(low: Lowering, node: Node) -> View | None:
 
 @lowers("roll")
 def _roll(low: Lowering, node: Node) -> View:
-    """What stays in order along every axis is copied as one box."""
+    """Lower roll: what stays in order along every axis is copied as one box."""
     x = low.view(node.inputs[0])
     out = low.temp(x.shape, x.dtype)
     if out.size == 0:
@@ -435,7 +435,7 @@ def _copy_repeated(low: Lowering, node: Node, x: View, out: View, times: Sequenc
 
 
 def sliced(x: View, entries: Sequence[Any]) -> View:
-    """The part of an array that the entries of a `slice` name."""
+    """Return the part of an array that the entries of a `slice` name."""
     d = len(x.shape) - sum(e is not None for e in entries)
     shape, strides, offset = list(x.shape[:d]), list(x.strides[:d]), x.offset
     for e in entries:
@@ -456,7 +456,7 @@ def sliced(x: View, entries: Sequence[Any]) -> View:
 
 
 def _inside(shape: Sequence[int], entries: Sequence[Any]) -> list[Range] | None:
-    """The box that the entries of a `slice` name; None where it has gaps or is empty."""
+    """Return the box that the entries of a `slice` name; None where it has gaps or is empty."""
     named = [e for e in entries if e is not None]
     lead = len(shape) - len(named)
     found = [(0, n) for n in shape[:lead]]
@@ -541,7 +541,7 @@ def _triangle(low: Lowering, node: Node) -> View:
 
 
 def _diagonal_of(x: View, offset: int) -> View:
-    """The diagonal of the last two axes."""
+    """Return the diagonal of the last two axes."""
     rows, columns = x.shape[-2:]
     size = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
     start = max(0, -offset) * x.strides[-2] + max(0, offset) * x.strides[-1]

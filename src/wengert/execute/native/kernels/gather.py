@@ -37,11 +37,12 @@ PIECES = 64
 
 
 def is_signed(dtype: np.dtype[Any]) -> bool:
+    """Return whether numbers of a dtype are signed integers."""
     return dtype.kind == "i"
 
 
 def wrapped(b: Builder, index: Value, size: Value, signed: bool) -> tuple[Value, Value]:
-    """Indices as places from 0 to size - 1 (0 where they are out of range), and which are out of range."""
+    """Return indices as places from 0 to size - 1 (0 where out of range), and the mask of those out of range."""
     type = I64.vector(index.type.lanes)
     x = index if index.type == type else b.cast("sext" if signed else "zext", index, I64)
     zero, size = b.const(type, 0), b.splat(size, type.lanes)
@@ -52,7 +53,7 @@ def wrapped(b: Builder, index: Value, size: Value, signed: bool) -> tuple[Value,
 
 
 def any_lane(b: Builder, x: Value) -> Value:
-    """Whether any lane of a vector of truth values is true."""
+    """Return whether any lane of a vector of truth values is true."""
     if not x.type.lanes:
         return x
     bits = b.cast("bitcast", x, Type("i", x.type.lanes))
@@ -70,7 +71,7 @@ def add_check(
 def places(
     low: Lowering, node: Node, indices: Sequence[View], sizes: Sequence[int], strides: Sequence[int], axis: int
 ) -> View | None:
-    """The offsets that index arrays over axes of `sizes` and `strides` mean, one after the other.
+    """Return the offsets that index arrays over axes of `sizes` and `strides` mean, one after the other.
 
     None where the axes have no elements but the indices have: then only the error is left.
     """
@@ -99,7 +100,7 @@ def places(
         extents = [b.words(8 + 4 * k, 2) for k in range(count)]
 
         def some(at: Value, offsets: Sequence[Value], n: int, flag: Value) -> None:
-            """The `n` places from number `at`, whose indices are at `offsets`."""
+            """Write the `n` places from number `at`, whose indices are at `offsets`."""
             type = I64.vector(n)
             place, wrong = b.const(type, 0), b.const(I1.vector(n), False)
             for source, o, (size, stride), dtype in zip(sources, offsets, extents, dtypes, strict=True):
@@ -133,7 +134,7 @@ def places(
 
 
 def piece_bounds(b: Builder, unit: Value, total: Value, units: Value) -> tuple[Value, Value]:
-    """The part of `total` positions that is a unit's."""
+    """Return the part of `total` positions that is a unit's."""
     return b.udiv(b.mul(unit, total), units), b.udiv(b.mul(b.add(unit, b.index(1)), total), units)
 
 
@@ -141,13 +142,13 @@ def piece_bounds(b: Builder, unit: Value, total: Value, units: Value) -> tuple[V
 
 
 def _split(x: View, axis: int, count: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """The sizes of the axes before `count` axes from `axis`, of these, and of those after."""
+    """Return the sizes of the axes before `count` axes from `axis`, of these, and of those after."""
     at = len(x.shape) + axis
     return x.shape[:at], x.shape[at : at + count], x.shape[at + count :]
 
 
 def _tail_is_run(x: View, tail: Sequence[int]) -> bool:
-    """Whether the last axes, of sizes `tail`, lie one after the other in memory."""
+    """Return whether the last axes, of sizes `tail`, lie one after the other in memory."""
     strides = x.strides[len(x.strides) - len(tail) :]
     return all(n == 1 or s == w for n, s, w in zip(tail, strides, dense(tail), strict=True))
 
@@ -244,7 +245,7 @@ def _index_update(low: Lowering, node: Node) -> View | None:
 
 
 def addable(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels add elements of this dtype in place."""
+    """Return whether kernels add elements of this dtype in place."""
     return dtype.kind == "c" or (storage_type(dtype) is not None and dtype.kind != "b")
 
 
@@ -317,7 +318,7 @@ def _scatter(
 
 @lowers("index_is_last")
 def _index_is_last(low: Lowering, node: Node) -> View | None:
-    """Every element writes its number where it points; those that find theirs there afterwards were last."""
+    """Return the mask of the index's last writes: each element writes its number, and those still there were last."""
     indices = [low.view(e) for e in node.inputs]
     sizes = node.attrs["sizes"]
     out = low.temp(node.spec.shape, node.spec.dtype)
@@ -370,7 +371,7 @@ def _gather_transpose(low: Lowering, node: Node) -> View | None:
 def _aligned(
     low: Lowering, node: Node, how: Literal["get", "add", "set"], table: View, index: View, values: View, at: int
 ) -> None:
-    """Move between `values` and the places of `table` that `index`, of the shape of `values`, names along axis `at`.
+    """Copy between `values` and the places of `table` that `index`, of the shape of `values`, names along axis `at`.
 
     Whatever may meet at one place lies on one line along the axis, which one unit goes through in order.
     """
@@ -428,7 +429,7 @@ def _aligned(
 
 @lowers("one_hot")
 def _one_hot(low: Lowering, node: Node) -> View | None:
-    """Rows of zeros with a one stored."""
+    """Lower one_hot as rows of zeros with a one stored."""
     index, dtype = low.view(node.inputs[0]), np.dtype(node.spec.dtype)
     classes = node.attrs["num_classes"]
     out = low.temp(node.spec.shape, dtype)

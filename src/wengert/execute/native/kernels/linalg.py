@@ -1,4 +1,4 @@
-"""Small dense systems in native code: Cholesky, LU with partial pivoting, and what is made of them.
+"""Small dense systems in native code: Cholesky, LU with partial pivoting, and the ops made of them.
 
 LAPACK's calls do the same arithmetic (Golub and Van Loan, Matrix Computations, 2013, sections 3.4 and
 4.2), but for matrices of a few rows most of their time goes into getting there. Here a thread copies a
@@ -56,13 +56,13 @@ class _Matrix:
         self.b.store(x, self.pointer(i, j))
 
     def clear(self) -> None:
-        """Zeros everywhere: what pads the rows is computed with."""
+        """Store zeros everywhere: the padding of rows takes part in the arithmetic."""
         b, vector = self.b, self.type.vector(self.lanes)
         with b.loop(0, b.mul(self.n, self.stride), self.lanes) as loop:
             b.store(b.const(vector, 0.0), b.offset(self.base, loop.index, self.type), self.align)
 
     def each(self, first: Value, i: Value, do: Callable[[Value, Value], None]) -> None:
-        """`do(pointer, at)` for the vectors of row `i` from the one on that holds column `first`."""
+        """Write `do(pointer, at)` for the vectors of row `i` from the one on that holds column `first`."""
         b, lanes = self.b, self.b.index(self.lanes)
         with b.loop(b.mul(b.udiv(first, lanes), lanes), self.stride, self.lanes) as loop:
             do(self.pointer(i, loop.index), loop.index)
@@ -84,7 +84,7 @@ class _Matrix:
         self.each(first, i, lambda p, at: b.store(b.fmul(b.load(vector, p, self.align), factors), p, self.align))
 
     def subtract(self, i: Value, k: Value, factor: Value, first: Value) -> None:
-        """Row `i` less `factor` times row `k`, from column `first` on (and what stands beside it in a vector)."""
+        """Subtract `factor` times row `k` from row `i`, from column `first` on (and what shares its vector)."""
         b, vector = self.b, self.type.vector(self.lanes)
         factors = b.splat(b.fneg(factor), self.lanes)
 
@@ -119,14 +119,14 @@ class _Operand:
 
 
 def _usable(b: Builder, pivot: Value) -> Value:
-    """Whether something can be divided by: neither 0 nor infinite nor NaN."""
+    """Return whether a number can be divided by: neither 0 nor infinite nor NaN."""
     size = b.intrinsic("fabs", pivot)
     infinity = b.const(pivot.type, math.inf)
     return b.and_(b.fcmp("ogt", size, b.const(pivot.type, 0.0)), b.fcmp("olt", size, infinity))
 
 
 def _eliminate(b: Builder, m: _Matrix, n: Value) -> tuple[Value, Value]:
-    """Make the matrix upper triangular, by rows; whether all pivots are usable, and whether the sign turns.
+    """Make the matrix upper triangular, by rows; return whether all pivots are usable, and whether the sign flips.
 
     The factors are not kept: what they are for stands in the columns beside it.
     """
@@ -160,7 +160,7 @@ def _back_substitute(b: Builder, m: _Matrix, n: Value, unit: bool) -> None:
 
 
 def _store_all(b: Builder, out: _Operand, rows: Value, columns: Value, get: Callable[[Value, Value], Value]) -> Value:
-    """Write a result; whether all of it is finite."""
+    """Write a result, and return whether all of it is finite."""
     zero = b.const(out.type, 0.0)
     with b.loop(0, rows, carried=[zero]) as row:
         with b.loop(0, columns, carried=row.values) as column:
@@ -204,7 +204,7 @@ def _solve(b: Builder, type: Type, inverse: bool) -> None:
 
 
 def _solve_triangular(b: Builder, type: Type, upper: bool, unit_diagonal: bool) -> None:
-    """Of a lower triangle the rows and columns are taken from the end: then it is an upper one."""
+    """Solve a triangular system; of a lower triangle rows and columns are taken from the end, as an upper one."""
     n, k = b.words(2, 2)
     m = _Matrix(b, type, n, k)
     last = b.sub(n, b.index(1))
@@ -261,7 +261,7 @@ def _determinant(b: Builder, type: Type, logarithm: bool) -> None:
 
 
 def _cholesky(b: Builder, type: Type) -> None:
-    """The rows of the transposed factor, one after the other; of the mean of the matrix and its transpose."""
+    """Compute the rows of the transposed factor, one after the other, of the mean of the matrix and its transpose."""
     n = b.word(2)
     m = _Matrix(b, type, n, b.index(0))
     half, zero = b.const(type, 0.5), b.const(type, 0.0)
@@ -293,7 +293,7 @@ def _cholesky(b: Builder, type: Type) -> None:
 
 
 def _stack(low: Lowering, x: View) -> View:
-    """The matrices along one leading axis."""
+    """Return the matrices along one leading axis."""
     shape = (math.prod(x.shape[:-2]), *x.shape[-2:])
     found = x.reshape(shape)
     if found is None:
@@ -313,7 +313,7 @@ def _add(
     columns: int,
     work: float,
 ) -> None:
-    """The step for a stack of matrices, and the forward where a kernel left one alone."""
+    """Add the step for a stack of matrices, and the forward where a kernel left one alone."""
     count, n = reads[0].shape[:2]
     dtype = reads[0].dtype
     lanes = low.target.lanes(reads[0].type)
@@ -337,7 +337,7 @@ def _add(
 
 
 def _takes(*operands: object) -> bool:
-    """Whether the matrices are of a dtype and a size for these kernels."""
+    """Return whether the matrices are of a dtype and a size for these kernels."""
     views = [x for x in operands if isinstance(x, Node)]
     if len(views) < len(operands):
         return False
@@ -352,7 +352,7 @@ def _takes(*operands: object) -> bool:
 
 
 def _square(low: Lowering, node: Node, key: str, build: Callable[[Builder, Type], None], columns: int) -> View | None:
-    """An op of one square matrix, whose result is another."""
+    """Lower an op of one square matrix, whose result is another."""
     (x,) = node.inputs
     if not _takes(x):
         return None

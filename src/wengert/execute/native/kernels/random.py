@@ -1,4 +1,4 @@
-"""Random numbers: Philox 4x64-10 (Salmon et al. 2011) by vectors, and what is made of its words.
+"""Random numbers: Philox 4x64-10 (Salmon et al. 2011) by vectors, and the distributions made of its words.
 
 How bits become numbers stands in :mod:`wengert.ops.random.philox`; here the same is done for many blocks at a
 time. Where registers hold eight 64-bit numbers a block goes in every lane, and products of 64 bits are
@@ -45,7 +45,7 @@ def _by_vectors(b: Builder) -> bool:
 
 
 def high_and_low(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """The halves of the 128-bit products of 64-bit numbers, lane by lane."""
+    """Return the halves of the 128-bit products of 64-bit numbers, lane by lane."""
     if not x.type.lanes:
         wide = Type("i", 128)
         product = b.mul(b.cast("zext", x, wide), b.cast("zext", y, wide))
@@ -61,7 +61,7 @@ def high_and_low(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def philox(b: Builder, key: Sequence[Value], counter: Sequence[Value]) -> list[Value]:
-    """The four words of the block with this counter of four words, lane by lane."""
+    """Return the four words of the block with this counter of four words, lane by lane."""
     lanes = counter[0].type.lanes
     type = I64.vector(lanes)
     x0, x1, x2, x3 = counter
@@ -82,7 +82,7 @@ def philox(b: Builder, key: Sequence[Value], counter: Sequence[Value]) -> list[V
 
 
 def _group(b: Builder, key: Sequence[Value], base: Value, first: Value) -> list[Value]:
-    """The words of the blocks from number `first` after the position `base` on, as vectors, in order."""
+    """Return the words of the blocks from number `first` after the position `base` on, as vectors, in order."""
 
     def counter(block: Value) -> list[Value]:
         lanes = block.type.lanes
@@ -107,7 +107,7 @@ def _group(b: Builder, key: Sequence[Value], base: Value, first: Value) -> list[
 
 
 def _in_order(b: Builder, rows: list[Value]) -> list[Value]:
-    """Eight blocks, a row for each of their four words, as vectors that hold block after block.
+    """Return eight blocks, a row for each of their four words, as vectors that hold block after block.
 
     Word k of block i is number 4 i + k: of a number's bits, the rows' two move from the front to the back.
     """
@@ -119,7 +119,7 @@ def _in_order(b: Builder, rows: list[Value]) -> list[Value]:
 
 
 def _position(low: Lowering, node: Node) -> tuple[View, View] | None:
-    """The key and the counter of a drawing node, from its inputs or its attributes."""
+    """Return the key and the counter of a drawing node, from its inputs or its attributes."""
     if node.op.name.endswith("_at"):
         key, counter = (low.view(e) for e in node.inputs[-2:])
         return (low.contiguous(key), counter) if counter.dtype == np.uint64 else None
@@ -184,12 +184,12 @@ def draw(
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as the record holds it."""
+    """Return a 64-bit word as the record holds it."""
     return (word & WORD) - ((word & WORD) >> 63 << 64)
 
 
 def _halves(b: Builder, x: Value) -> Value:
-    """64-bit words as twice as many of 32 bits, the low half first."""
+    """Return 64-bit words as twice as many of 32 bits, the low half first."""
     return b.cast("bitcast", x, I32.vector(2 * x.type.lanes))
 
 
@@ -292,7 +292,7 @@ def _normal(low: Lowering, node: Node) -> View | None:
 
 
 def _box_muller(b: Builder, first: Value, second: Value, type: Type) -> list[Value]:
-    """Normal numbers in order from two vectors of words; pairs are neighbours."""
+    """Return normal numbers in order from two vectors of words; pairs are neighbours."""
     n = first.type.lanes
     if type == F64:
         u_words = b.shuffle(first, second, range(0, 2 * n, 2))
@@ -322,7 +322,7 @@ def _box_muller(b: Builder, first: Value, second: Value, type: Type) -> list[Val
 
 @lowers("random_key")
 def _key(low: Lowering, node: Node) -> View | None:
-    """The first two words of the cipher of (position, 0, 0, domain), the position of two words with a sign."""
+    """Return the first two words of the cipher of (position, 0, 0, domain), the position of two words with a sign."""
     key, position = (low.view(e) for e in node.inputs)
     if position.dtype not in (np.uint64, np.int64):
         return None

@@ -1,4 +1,4 @@
-"""Ops that look at what they are given in another way: no step computes them."""
+"""Lowerings of ops whose results are views of their arguments: no step computes them."""
 
 from __future__ import annotations
 

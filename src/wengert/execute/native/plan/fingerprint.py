@@ -1,4 +1,4 @@
-"""What a plan is made for, as a name: equal names, equal plans, in this process and in others.
+"""Names of plans: equal names mean equal plans, in this process and in others.
 
 The name stands for the graph between its inputs and outputs (operations, attributes, literals, constants
 by their contents, what the user called each composite), for which inputs are donated and for the
@@ -32,18 +32,18 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes, type(...))
 
 
 class Fingerprint(NamedTuple):
-    """The name, and the graph's constants in order, those of graphs inside it too."""
+    """A plan's name, and the graph's constants in order, those of graphs inside it too."""
 
     name: str
     constants: list[Array]
 
 
 class Unnamed(Exception):
-    """There is something that no name stands for."""
+    """An error: no name stands for some part of the graph."""
 
 
 def fingerprint(graph: Graph, donated: Sequence[bool], target: Target) -> Fingerprint | None:
-    """The name of a graph's plan; None where there can be none."""
+    """Return the name of a graph's plan; None where there can be none."""
     writer = _Writer()
     try:
         text = writer.graph(graph)
@@ -61,7 +61,7 @@ class _Writer:
         self._scopes: dict[int, str] = {}
 
     def graph(self, graph: Graph) -> str:
-        """All that decides the plan of a graph."""
+        """Return the text of all that decides the plan of a graph."""
         number: dict[Node, int] = {}
         rows = []
         for i, node in enumerate(graph.nodes):
@@ -90,7 +90,7 @@ class _Writer:
         return f"{value.dtype.str} {hashlib.sha256(elements.data).hexdigest()}"
 
     def spec(self, spec: Any) -> str:
-        """Shape and dtype, of one result or of several."""
+        """Return the text of shape and dtype, of one result or of several."""
         found = self._specs.get(id(spec))
         if found is None:
             several = spec if isinstance(spec, tuple) else (spec,)
@@ -100,7 +100,7 @@ class _Writer:
         return found
 
     def value(self, value: Any) -> str:
-        """An attribute or literal, exactly; its type too."""
+        """Return the exact text of an attribute or literal, its type included."""
         kind = type(value)
         if kind in _PLAIN:
             return repr(value)
@@ -121,7 +121,7 @@ class _Writer:
         raise Unnamed
 
     def called(self, scope: Scope) -> str:
-        """The outermost composite of a scope: errors speak of it."""
+        """Return the outermost composite of a scope, which errors name."""
         found = self._scopes.get(id(scope))
         if found is None:
             found = self.called(scope.parent) if scope.parent is not None else ""
@@ -135,7 +135,7 @@ _identities: dict[Op, str] = {}
 
 
 def _identity(op: Op) -> str:
-    """An op of ours, by its name and function."""
+    """Return the name of an op of this library: its own, and its function's."""
     found = _identities.get(op)
     if found is None:
         functions = [_function(getattr(op, what, None)) for what in ("forward", "infer", "body")]
@@ -146,7 +146,7 @@ def _identity(op: Op) -> str:
 
 
 def _function(fn: Any) -> str:
-    """Where a function of ours, or of NumPy's, is found; "" for anybody else's."""
+    """Return the place where a function of this library, or of NumPy, is found; "" for any other."""
     while isinstance(fn, partial):
         fn = fn.func
     if fn is None:

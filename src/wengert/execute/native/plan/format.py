@@ -41,18 +41,18 @@ _LEVEL = 1
 
 
 class Unwritable(Exception):
-    """There is something in a plan that only this process has."""
+    """An error: some part of a plan exists in this process only."""
 
 
 def dump(plan: Plan, constants: Sequence[Array]) -> bytes:
-    """A plan whose buffers have their places, made of a graph with these constants. Raises Unwritable."""
+    """Return the bytes of an arranged plan, made of a graph with these constants. Raises Unwritable."""
     return _Writer(plan, constants).contents()
 
 
 def load(
     contents: bytes, constants: Sequence[Array], kernels: Callable[[list[str]], list[Kernel] | None]
 ) -> Plan | None:
-    """The plan, where `kernels` finds those of its keys; None where it does not, or where the contents are no plan."""
+    """Return the plan, where `kernels` finds those of its keys; None where it does not, or where it is no plan."""
     try:
         size = int.from_bytes(contents[:8], "little")
         document = json.loads(zlib.decompress(contents[8 : 8 + size]))
@@ -65,7 +65,7 @@ def load(
 
 
 class _Numbers(dict[Any, int]):
-    """The number of each thing, given to it when it is first asked for."""
+    """A numbering: each thing gets its number when it is first asked for."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
@@ -215,7 +215,7 @@ def _read(
 
 
 def _packed(value: Any) -> Any:
-    """A value as JSON has it: None, booleans, integers and text as they are, the others as [kind, ...]."""
+    """Return a value as JSON has it: None, booleans, integers and text as they are, the others as [kind, ...]."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
@@ -235,7 +235,7 @@ def _packed(value: Any) -> Any:
 
 
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """The name that stands for a dtype. Raises Unwritable where none does."""
+    """Return the name that stands for a dtype. Raises Unwritable where none does."""
     try:
         if as_dtype(dtype.name) == dtype:
             return dtype.name

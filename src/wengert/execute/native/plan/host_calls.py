@@ -1,4 +1,4 @@
-"""Steps of Python's, made from what they do: so a plan that is kept on disk can have them too.
+"""Steps that run in Python, described so that a plan on disk can hold them and another process can make them.
 
 A plan on disk holds no code, only the name of a maker here and plain values to call it with; what is
 to be run is looked up in the op table.
@@ -21,7 +21,7 @@ Run = Callable[..., None]
 
 
 def forward_call(node: Node, when: View | None = None) -> HostCall:
-    """The op's own forward: reads the arrays of the inputs that are nodes, writes the results."""
+    """Return the call of an op's own forward: reads the arrays of the inputs that are nodes, writes the results."""
     entries = tuple(None if isinstance(e, Node) else e for e in node.inputs)
     name = node.op.name
     origin = ("forward", name, entries, dict(node.attrs)) if find_op(name) is node.op else None
@@ -29,18 +29,18 @@ def forward_call(node: Node, when: View | None = None) -> HostCall:
 
 
 def range_call(name: str, sizes: tuple[int, ...], axis: int, when: View | None = None) -> HostCall:
-    """The error of an index out of range, of what the user called by `name`: reads the index arrays."""
+    """Return the call that raises the error of an index out of range, on behalf of the function `name`."""
     return HostCall(f"range of {name}", _range(name, sizes, axis), when, ("range", name, sizes, axis))
 
 
 def check_call(node: Node, when: View | None = None) -> HostCall:
-    """The error that the op's own forward raises for its first argument: reads that."""
+    """Return the call that lets the op's own forward raise its error for its first argument, which it reads."""
     name = node.op.name
     return HostCall(f"check of {name}", _check(name, node.attrs), when, ("check", name, dict(node.attrs)))
 
 
 def made(origin: tuple[Any, ...]) -> Run:
-    """What a step of this origin runs. Raises KeyError, TypeError or ValueError where it is none."""
+    """Return the function that a step of this origin runs. Raises KeyError, TypeError or ValueError without one."""
     kind, *rest = origin
     return _MAKERS[kind](*rest)
 

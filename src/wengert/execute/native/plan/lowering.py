@@ -1,4 +1,4 @@
-"""From graphs to plans: what lowerings of ops write with, and the table of them."""
+"""Lowerings: the interface that they write plans with, and their table by op."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lowers(*names: str, followed: bool = False) -> Callable[[Rule], Rule]:
 
 
 class Epilogue:
-    """What is computed on every element of a product before it is stored, written into its kernel.
+    """An epilogue: what is computed on every element of a product before it is stored, within its kernel.
 
     The product's result has the shape (..., rows, columns). `operands` are the arrays besides the
     product itself, broadcast to that shape; `kinds` says how each is read: "scalar" (one number),
@@ -78,34 +78,34 @@ class Lowering:
         self._numbers: dict[Any, View] = outer._numbers if outer is not None else {}
 
     def view(self, entry: Any) -> View:
-        """The array of a node that is computed by now, as it lies in memory (any strides)."""
+        """Return the array of a node that is already computed, as it lies in memory (any strides)."""
         found = self.views[entry]
         assert isinstance(found, View)
         return found
 
     def temp(self, shape: Sequence[int], dtype: Any) -> View:
-        """A new contiguous array in the arena."""
+        """Return a new contiguous array in the arena."""
         dtype = np.dtype(dtype)
         shape = tuple(shape)
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
         return View(Buffer("temp", nbytes), dtype, shape, dense(shape))
 
     def constant(self, value: Any) -> View:
-        """An array that is part of the program."""
+        """Return an array that is part of the program."""
         array = np.asarray(value, order="C")
         buffer = Buffer("constant", array.nbytes, len(self.plan.constants), array)
         self.plan.constants.append(buffer)
         return View(buffer, array.dtype, array.shape, dense(array.shape))
 
     def number(self, value: Any, dtype: Any) -> View:
-        """A 0-d array of a number."""
+        """Return a 0-d array of a number."""
         key = (repr(value), np.dtype(dtype))
         if key not in self._numbers:
             self._numbers[key] = self.constant(np.asarray(value, dtype))
         return self._numbers[key]
 
     def kernel(self, key: str, build: Build) -> Kernel:
-        """The kernel of this key for the lowering's target."""
+        """Return the kernel of this key for the lowering's target."""
         return kernel(key, build, self.target)
 
     def step(self, kernel: Kernel | HostCall | Jump, words: Sequence[int | View], **rest: Any) -> None:
@@ -113,33 +113,33 @@ class Lowering:
         self.plan.steps.append(Step(kernel, words, **rest))
 
     def contiguous(self, x: View) -> View:
-        """The array with its elements in order, copied where they are not."""
+        """Return the array with its elements in order, copied where they are not."""
         return x if x.is_contiguous else self.copy(x)
 
     def copy(self, x: View) -> View:
-        """A contiguous copy."""
+        """Return a contiguous copy."""
         raise NotImplementedError
 
     def forward(self, node: Node, writes: Sequence[View], when: View | None = None) -> None:
-        """A step that runs the op's own forward, in Python; only where one of the 64-bit words `when` is not 0."""
+        """Add a step that runs the op's own forward in Python, only where one of the 64-bit words `when` is not 0."""
         raise NotImplementedError
 
     def side_by_side(self, node: Node, x: View) -> View:
-        """A contiguous copy of the array of a node, made once."""
+        """Return a contiguous copy of the array of a node, made once."""
         if node not in self._dense:
             self._dense[node] = self.copy(x)
         return self._dense[node]
 
     def is_better_turned(self, node: Node, rows: int) -> bool:
-        """Whether those who read the product `node`, of so many rows, would rather have columns in memory than rows."""
+        """Return whether those who read the product `node`, of so many rows, prefer columns in memory to rows."""
         return False
 
     def twin(self, node: Node, name: str) -> Node | None:
-        """A node of another op with the same operands and attributes, so that one kernel may compute both."""
+        """Return a node of another op with the same operands and attributes, so that one kernel may compute both."""
         return None
 
     def epilogue(self, node: Node, shape: Sequence[int], order: Sequence[int] | None = None) -> Epilogue | None:
-        """What follows the product `node`, to be computed in its kernel; None: store the product.
+        """Return the epilogue to compute in the kernel of the product `node`; None: store the product.
 
         `shape` is the product's (..., rows, columns) as the kernel sees it: the node's axes, taken in
         `order` where that is another than their own, reshaped.

@@ -54,7 +54,7 @@ class Buffer:
 
     @property
     def whole(self) -> Buffer:
-        """The buffer whose memory it is."""
+        """The buffer that owns the memory: itself, or what a window is a piece of."""
         return self if self.of is None else self.of.whole
 
     def __repr__(self) -> str:
@@ -86,7 +86,7 @@ class View(NamedTuple):
         return all(n == 1 or s == w for n, s, w in zip(self.shape, self.strides, dense(self.shape)))
 
     def broadcast(self, shape: Sequence[int]) -> View:
-        """Repeated along new leading axes and along axes of size 1."""
+        """Return the view repeated along new leading axes and along axes of size 1."""
         lead = len(shape) - len(self.shape)
         strides = [0] * lead + [
             0 if have == 1 and want != 1 else s
@@ -98,13 +98,13 @@ class View(NamedTuple):
         return self._replace(shape=tuple(self.shape[a] for a in axes), strides=tuple(self.strides[a] for a in axes))
 
     def reshape(self, shape: Sequence[int]) -> View | None:
-        """The same elements in another shape; None where strides cannot say it."""
+        """Return the same elements in another shape; None where strides cannot express it."""
         strides = reshaped_strides(self.shape, self.strides, tuple(shape))
         return None if strides is None else self._replace(shape=tuple(shape), strides=strides)
 
 
 def dense(shape: Sequence[int]) -> tuple[int, ...]:
-    """The strides of a contiguous array, in elements."""
+    """Return the strides of a contiguous array, in elements."""
     strides = []
     step = 1
     for n in reversed(shape):
@@ -114,7 +114,7 @@ def dense(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 def reshaped_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence[int]) -> tuple[int, ...] | None:
-    """Strides that read the same elements in the same order in shape `new`; None where there are none."""
+    """Return strides that read the same elements in the same order in shape `new`; None where there are none."""
     if math.prod(shape) == 0:
         return dense(new)
     # Runs of axes that continue each other, from the inside out: new axes are cut from one run each.
@@ -140,7 +140,7 @@ def reshaped_strides(shape: Sequence[int], strides: Sequence[int], new: Sequence
 
 
 class Step:
-    """One kernel call: its record, how it is split, what it touches, what it is for.
+    """A kernel call: its record, its units of work, the buffers that it touches, the nodes that it computes.
 
     In `words` a View stands for two words (see `Builder.buffer`). `units` pieces of work may be
     run in any order and by any thread, at least `grain` at a time; `scratch` bytes are each thread's
@@ -183,7 +183,7 @@ class Step:
         numbers: tuple[int, int, int, float, int],
         label: str,
     ) -> Step:
-        """A step as it was once made; `numbers` are its units, grain, scratch, flops and nbytes."""
+        """Return a step from its stored form; `numbers` are its units, grain, scratch, flops and nbytes."""
         step = cls.__new__(cls)
         step.kernel, step.words, step.reads, step.writes, step.label = kernel, words, reads, writes, label
         step.units, step.grain, step.scratch, step.flops, step.nbytes = numbers
@@ -215,7 +215,7 @@ class HostCall:
 
 
 class Jump:
-    """A step that says where to go on: at step `target` where one of the 64-bit words `when` is not 0 (None: always).
+    """A step that continues at step `target` where one of the 64-bit words `when` is not 0 (None: always).
 
     Steps before it write the words. A jump back makes a loop: see `Plan.loops`.
     """
@@ -249,7 +249,7 @@ class Plan:
         self.is_arranged = False
 
     def __str__(self) -> str:
-        """The plan as a table: every step, its work, the arrays that it reads and (marked =) writes."""
+        """Return the plan as a table: every step, its work, the arrays that it reads and (marked =) writes."""
         lines = [f"{'step':>4}  {'kernel':<44}{'units':>7}{'Mflop':>10}{'MB':>9}  arrays"]
         for i, step in enumerate(self.steps):
             arrays = " ".join(_shown(w, step) for w in step.words if isinstance(w, View))
@@ -277,7 +277,7 @@ class Plan:
         self.is_arranged = True
 
     def _keep_through_loops(self, born: dict[Buffer, int], dies: dict[Buffer, int]) -> None:
-        """What a loop uses and what is outside of it uses too lives through all of its turns."""
+        """Let buffers used both inside a loop and outside of it live through all of its iterations."""
         for first, last in self.loops:
             used = {b.whole for step in self.steps[first : last + 1] for b in (*step.reads, *step.writes)}
             for buffer in used:
@@ -293,7 +293,7 @@ def _shown(view: View, step: Step) -> str:
 
 
 def _place(born: dict[Buffer, int], dies: dict[Buffer, int]) -> int:
-    """Places for buffers that live from step to step; returns the arena's bytes.
+    """Place buffers that live from step to step, and return the arena's bytes.
 
     In order of time, the largest of a step first, each takes the smallest gap that it fits in (best
     fit: Wilson et al., "Dynamic Storage Allocation", 1995), or grows the arena. The gaps are few.
@@ -326,7 +326,7 @@ def _rounded(nbytes: int) -> int:
 
 
 def _free(gaps: list[tuple[int, int]], place: int, nbytes: int, top: int) -> int:
-    """Make `nbytes` at `place` free again; returns the end of what is in use."""
+    """Make `nbytes` at `place` free again, and return the end of what is in use."""
     i = bisect.bisect(gaps, (place, 0))
     if i < len(gaps) and gaps[i][0] == place + nbytes:
         nbytes += gaps.pop(i)[1]

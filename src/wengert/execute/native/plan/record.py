@@ -1,4 +1,4 @@
-"""The words of a kernel's record, by name."""
+"""Records of kernels: words accessed by name."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .plan import View
 
 
 class Record:
-    """What stands where in a record: names in order, a buffer's marked with `*`.
+    """The layout of a record: names in order, a buffer's marked with `*`.
 
     >>> Record("*x n").end
     3
@@ -25,11 +25,11 @@ class Record:
                 self._buffers.add(plain)
 
     def load(self, b: Builder) -> dict[str, Value]:
-        """The values in a kernel: pointers of the buffers, words of the rest."""
+        """Return the values in a kernel: pointers of the buffers, words of the rest."""
         return {n: b.buffer(at) if n in self._buffers else b.word(at) for n, at in self.places.items()}
 
     def words(self, **given: int | View) -> list[int | View]:
-        """The words of a step; every name has to be given."""
+        """Return the words of a step; every name has to be given."""
         if given.keys() != self.places.keys():
             raise TypeError(f"a record of {sorted(self.places)} was given {sorted(given)}")
         return [given[name] for name in self.places]

@@ -1,4 +1,4 @@
-"""What a plan needs: its memory, its work."""
+"""Reports on plans: the memory that they need, and their work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .plan import HostCall, Plan
 
 
 class Memory(NamedTuple):
-    """Bytes of a program while it runs; `peak` is all of them together, known before anything runs."""
+    """The bytes of a program while it runs; `peak` is all of them together, known before anything runs."""
 
     inputs: int
     outputs: int
@@ -26,7 +26,7 @@ class Memory(NamedTuple):
 
 
 def memory(plan: Plan, threads: int = 1) -> Memory:
-    """What a run of the plan needs, the inputs that it is given and the outputs that it gives included."""
+    """Return the memory of a run of the plan, its inputs and outputs included."""
     written_in_place = {v.buffer for v in plan.inputs}
     outputs = {v.buffer for v in plan.outputs if v.buffer not in written_in_place and v.buffer.kind != "constant"}
     scratch = max((s.scratch for s in plan.steps), default=0)
@@ -55,6 +55,6 @@ class Cost(NamedTuple):
 
 
 def cost(plan: Plan) -> Cost:
-    """The plan's work."""
+    """Return the plan's work."""
     host = sum(isinstance(s.kernel, HostCall) for s in plan.steps)
     return Cost(sum(s.flops for s in plan.steps), sum(s.nbytes for s in plan.steps), len(plan.steps), host)

@@ -1,4 +1,4 @@
-"""The form of a graph that lowering starts from.
+"""The canonical form of a graph, from which lowering starts.
 
 Composites without a kernel of their own are opened; reductions are written with the four that loops
 have; reshapes move up to where they are views. Every rule keeps the values that the op's own
@@ -35,7 +35,7 @@ from .small_products import SMALL_PRODUCTS
 
 
 def canonical(graph: Graph) -> Graph:
-    """The graph in the form that :mod:`wengert.execute.native.fuse.groups` takes."""
+    """Return the graph in the form that :mod:`wengert.execute.native.fuse.groups` takes."""
     graph = scans(rewrite(rewrite(graph, SAFER), _SOFTMAX))
     while True:
         opened = graph.expand_where(lambda n: n.op.name not in RULES)
@@ -77,7 +77,7 @@ def _same(node: Node) -> Node | None:
 
 
 def _of_nothing(node: Node) -> Node | None:
-    """A sum or product over an axis of size 0 is 0 or 1 everywhere."""
+    """Rewrite a sum or product over an axis of size 0 as 0 or 1 everywhere."""
     (x,), empty = node.inputs, node.op.facets["reduction"].empty
     if not isinstance(x, Node) or x.spec.size or not node.spec.size or empty is None:
         return None
@@ -115,7 +115,7 @@ def _logsumexp(node: Node) -> Node | None:
 
 
 def _softmax(node: Node) -> Node | None:
-    """Softmax with one division a row: the sum is at least 1, so its reciprocal neither overflows nor underflows."""
+    """Rewrite softmax with one division a row: the sum is at least 1, so its reciprocal is a normal number."""
     (x,), axis = node.inputs, (node.attrs["axis"],)
     if not isinstance(x, Node) or not _float32_or_64(x) or x.spec.size == 0:
         return None
@@ -126,14 +126,14 @@ def _softmax(node: Node) -> Node | None:
 
 
 def _moments(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node, Node]:
-    """The mean, the deviation from it, and the sum of its squares, along axes that are kept."""
+    """Return the mean, the deviation from it, and the sum of its squares, along axes that are kept."""
     total = build("sum", (x,), like, axis=axis, keepdims=True)
     mean = build("divide", (total, float(_count(x, axis))), like)
     return mean, *_squared_deviations(x, mean, axis, like)
 
 
 def _squared_deviations(x: Node, mean: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:
-    """The deviation from a mean, and the sum of its squares."""
+    """Return the deviation from a mean, and the sum of its squares."""
     deviation = build("subtract", (x, _like(mean, x)), like)
     squares = build("sum", (build("multiply", (deviation, deviation), like),), like, axis=axis, keepdims=True)
     return deviation, squares
@@ -155,7 +155,7 @@ def _var(node: Node) -> Node | None:
 
 
 def _standardize(node: Node) -> Node | None:
-    """Of `output` nodes: which of the three results of standardize is meant."""
+    """Rewrite the `output` nodes of standardize, each by which of the three results it is."""
     source = node.inputs[0]
     if not isinstance(source, Node) or source.op.name != "standardize":
         return None
@@ -173,7 +173,7 @@ def _standardize(node: Node) -> Node | None:
 
 
 def _sum_of_wider(node: Node) -> Node | None:
-    """Sums and products are computed in the dtype of their result."""
+    """Rewrite a sum or product so that it is computed in the dtype of its result."""
     (x,) = node.inputs
     if not isinstance(x, Node) or node.spec.dtype in (x.spec.dtype, bool_):
         return None
@@ -200,7 +200,7 @@ def _count_nonzero(node: Node) -> Node | None:
 
 
 def _over_single_axes(node: Node) -> Node | None:
-    """A reduction over axes of size 1 only drops them; but sums begin at 0.0, and 0.0 plus -0.0 is 0.0."""
+    """Rewrite a reduction over axes of size 1 as a reshape; sums begin at 0.0, and 0.0 plus -0.0 is 0.0."""
     (x,) = node.inputs
     if not isinstance(x, Node) or _count(x, node.attrs["axis"]) != 1 or x.spec.dtype != node.spec.dtype:
         return None
@@ -210,7 +210,7 @@ def _over_single_axes(node: Node) -> Node | None:
 
 
 def _picked(node: Node) -> Node | None:
-    """One element of each row, of a value that a loop computes: a masked sum fuses with what makes it."""
+    """Rewrite the pick of one element of each row that a loop computes as a masked sum, which fuses with the loop."""
     x, at = node.inputs
     if not isinstance(x, Node) or not isinstance(at, Node) or x.op.kind != "elementwise" or not _float32_or_64(x):
         return None
@@ -223,7 +223,7 @@ def _picked(node: Node) -> Node | None:
 
 
 def _one_hot(node: Node) -> Node | None:
-    """Classes in a dtype that holds all of them: loops compare with every one."""
+    """Rewrite one_hot with classes in a dtype that holds all of them: loops compare with every one."""
     (index,) = node.inputs
     if not isinstance(index, Node) or node.attrs["num_classes"] - 1 <= np.iinfo(index.spec.dtype).max:
         return None
@@ -231,14 +231,14 @@ def _one_hot(node: Node) -> Node | None:
 
 
 def _new_axes(node: Node) -> Node | None:
-    """A slice that only adds axes, or its transpose, which drops them, as a reshape: fusion sees through those."""
+    """Rewrite a slice that only adds axes, or its transpose, as a reshape, which fusion sees through."""
     if any(entry is not None for entry in node.attrs["entries"]) or not isinstance(node.inputs[0], Node):
         return None
     return build("reshape", (node.inputs[0],), node, shape=node.spec.shape)
 
 
 def _square(node: Node) -> Node | None:
-    """The second power as a product, which is what it rounds to."""
+    """Rewrite the second power as a product, to which it rounds alike."""
     x, exponent = node.inputs
     if not isinstance(x, Node) or isinstance(exponent, Node) or exponent != 2 or x.spec != node.spec:
         return None
@@ -246,7 +246,7 @@ def _square(node: Node) -> Node | None:
 
 
 def _one_number(node: Node) -> Node | None:
-    """An array of one number as that number, broadcast: no memory is read for it, and rules about numbers see it."""
+    """Rewrite an array of one number as that number, broadcast: no memory is read, and rules about numbers apply."""
     value = node.attrs["value"]
     if value.size < 2 or value.dtype.kind == "V" or value.dtype.kind == "c":
         return None
@@ -281,7 +281,7 @@ _RULES = RuleSet(
 
 
 def _reshapes_first(graph: Graph) -> Graph:
-    """Reshapes of elementwise results become results of reshaped operands, where nothing else uses those.
+    """Turn reshapes of elementwise results into results of reshaped operands, where nothing else uses those.
 
     A reshape of what is in memory is a view and costs nothing; one of a value that is computed in
     a loop would make that value be stored.
@@ -307,7 +307,7 @@ _MOVED = frozenset({"reshape", "permute"})
 
 
 def _moved(view: Node, source: Node) -> Node | None:
-    """The view of an elementwise node as that node of views; None where it does not apply."""
+    """Return the view of an elementwise node as that node of views; None where it does not apply."""
     if source.op.kind != "elementwise" and source.op.name != "cast":
         return None
     if any(isinstance(e, Node) and e.spec.shape != source.spec.shape for e in source.inputs):
@@ -329,7 +329,7 @@ def _moved(view: Node, source: Node) -> Node | None:
 
 
 def _of_broadcast(view: Node, spread: Node) -> Node | None:
-    """A view of a broadcast as a broadcast of a view; None where the axes do not part cleanly."""
+    """Return a view of a broadcast as a broadcast of a view; None where the axes do not part cleanly."""
     source = spread.inputs[0]
     shape = view.spec.shape
     if source.spec.size == 1:
@@ -350,7 +350,7 @@ def _of_broadcast(view: Node, spread: Node) -> Node | None:
 
 
 def result_of(node: Node) -> tuple[Node, int]:
-    """The node that computes a value, and which of its results the value is."""
+    """Return the node that computes a value, and which of its results the value is."""
     if node.op is OUTPUT:
         return node.inputs[0], node.attrs["index"]
     return node, 0

@@ -1,4 +1,4 @@
-"""Classes that do not exist, probabilities that are none: what loops take as it is, they also check.
+"""Checks of fused loops: indices out of range, classes that do not exist, numbers that are no probabilities.
 
 A loop compares an index with every place along an axis, so a wrong one would pass unseen; so would a number
 that is no probability. How many are wrong becomes one more result of the graph; where it is not 0, the
@@ -24,14 +24,14 @@ from ..plan.plan import HostCall, View
 
 
 class Check(NamedTuple):
-    """`wrong` counts the elements of `given` that the node `of` refuses."""
+    """A check: `wrong` counts the elements of `given` that the node `of` refuses."""
 
     of: Node
     given: Node
     wrong: Node
 
     def call(self, when: View) -> HostCall:
-        """The step that raises the error where one of the numbers in `when` is not 0; it reads the index."""
+        """Return the step that raises the error where one of the numbers in `when` is not 0; it reads the index."""
         if self.of.op is _PLACE:
             return range_call(self.of.attrs["name"], (_size(self.of),), self.of.attrs["axis"], when)
         return check_call(self.of, when)
@@ -56,7 +56,7 @@ _PLACE = Op(
 
 
 def place_from_start(index: Node, size: int, axis: int, like: Node) -> Node:
-    """An index that may count from the end, counted from the start, as int32; one that is no place is none there."""
+    """Return an index that may count from the end, counted from the start, as int32; no valid place if it has none."""
     if _is_checked(index, size):
         return build("cast", (index,), like, dtype=int32)
     attrs = {"name": called(like), "axis": axis}
@@ -64,7 +64,7 @@ def place_from_start(index: Node, size: int, axis: int, like: Node) -> Node:
 
 
 def called(node: Node) -> str:
-    """What the user called: the outermost composite that the node stands in, or the op itself."""
+    """Return what the user called: the outermost composite that the node stands in, or the op itself."""
     name, scope = node.op.name, node.scope
     while scope is not None:
         if scope.kind == "composite":
@@ -74,7 +74,7 @@ def called(node: Node) -> str:
 
 
 def checked(graph: Graph) -> tuple[Graph, list[Check]]:
-    """The graph with what its checks need as further outputs, and the checks."""
+    """Return the graph with what its checks need as further outputs, and the checks."""
     checks = []
     for node in graph.nodes:
         given = node.inputs[0] if _refuses(node.op) else None
@@ -86,19 +86,19 @@ def checked(graph: Graph) -> tuple[Graph, list[Check]]:
 
 
 def _refuses(op: Op) -> bool:
-    """Whether an op takes indices or probabilities, of which some are none."""
+    """Return whether an op takes indices or probabilities, of which some are none."""
     return "bound" in op.facets or op.name == "probability"
 
 
 def _size(node: Node) -> int:
-    """How many places or classes there are."""
+    """Return the number of places or classes."""
     name = node.op.facets["bound"]
     size: int = node.attrs[name] if name in node.attrs else node.inputs[node.op.params.index(name)]
     return size
 
 
 def _is_checked(index: Node, size: int) -> bool:
-    """Whether an index was taken from one that has a check of its own, for an axis no longer than this one."""
+    """Return whether an index was taken from one that is checked itself, for an axis no longer than this one."""
     while (index.op.role in VIEWS or index.op.name == "cast") and isinstance(index.inputs[0], Node):
         index = index.inputs[0]
     return "bound" in index.op.facets and index.op.role is Role.BY_ELEMENT and _size(index) <= size
@@ -109,7 +109,7 @@ def _is_known(node: Node, given: Node) -> bool:
 
 
 def _outside(node: Node, index: Node) -> Node:
-    """Which elements of the index are no place, or no class; which numbers are no probabilities."""
+    """Return the mask of wrong elements: indices of no place or class, numbers that are no probabilities."""
     if node.op.name == "probability":
         return build("logical_or", (build("less", (index, 0), node), build("greater", (index, 1), node)), node)
     size = _size(node)

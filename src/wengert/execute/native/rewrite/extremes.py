@@ -1,4 +1,4 @@
-"""Extremes of rows whose NaNs are seen to elsewhere: with one instruction for an element."""
+"""Minima and maxima of rows by one instruction an element, where NaNs are handled elsewhere."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GREATEST = _extreme(
 
 
 def extremes(x: Node, axis: tuple[int, ...], like: Node) -> tuple[Node, Node]:
-    """The smallest and the largest element along axes, which are kept; anything where one of them is NaN."""
+    """Return the smallest and the largest element along axes, which are kept; any number where one of them is NaN."""
     spec = spec_of(reduced_shape(x.spec.shape, axis, True), x.spec.dtype)
     attrs = {"axis": axis, "keepdims": True}
     least, greatest = (located(op, (x,), attrs, spec, like.code, like.offset, like.scope) for op in (_LEAST, _GREATEST))

@@ -1,4 +1,4 @@
-"""Loops before they are lowered: what a loop need not do in every step, it does not do.
+"""Loop-invariant motion: work that a loop need not do in every iteration is done outside of it, or once.
 
 Written down as it follows from its rule, the derivative of a scan runs the body of the scan again
 for every step, gives every state that it went through, and adds up the gradients of what all steps
@@ -33,7 +33,7 @@ _FEW_ROWS = 128
 
 
 def scans(graph: Graph) -> Graph:
-    """The graph with its loops in the form to be lowered."""
+    """Return the graph with its loops in the form to be lowered."""
     if graph.find("while_loop"):
         graph = _one_loop(cse(graph))
     if not any(graph.find(name) for name in _LOOPS):
@@ -52,7 +52,7 @@ Change = Callable[[Node, tuple[Any, ...]], Mapping[int, Node]]
 
 
 def _rebuilt(graph: Graph, names: Sequence[str], change: Change, why: str) -> Graph:
-    """The graph with every loop of these names changed.
+    """Return the graph with every loop of these names changed.
 
     `change(loop, inputs)` gives what stands for its results, by their numbers.
     """
@@ -79,7 +79,7 @@ def _made(
     shared: Sequence[Any],
     turns: Sequence[Any] = (),
 ) -> Node:
-    """A scan in the place of `node`. What it takes is given as pairs: an operand, and the body's input for it.
+    """Return a scan in the place of `node`. Its operands are pairs: the node, and the body's input for it.
 
     One over the first rows takes the number of `turns` before that.
     """
@@ -97,7 +97,7 @@ def _result(scan: Node, index: int) -> Node:
 
 
 def _taken(node: Node, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """What a scan takes, as pairs of operand and body's input: state, rows, what all steps share."""
+    """Return what a scan takes, as pairs of operand and body's input: state, rows, what all steps share."""
     n, m = node.attrs["carries"], node.attrs["sequences"]
     inner = node.attrs["body"].inputs
     pairs = list(zip(inputs[len(inputs) - len(inner) :], inner, strict=True))
@@ -105,7 +105,7 @@ def _taken(node: Node, inputs: Sequence[Any]) -> tuple[list[Any], list[Any], lis
 
 
 def _with(body: Graph, given: Mapping[Node, Node]) -> dict[Node, Node]:
-    """Every node of a body, rebuilt on other nodes in the place of some."""
+    """Rebuild every node of a body, on other nodes in the place of some."""
     replace = dict(given)
     for node in body.nodes:
         if node not in replace:
@@ -119,7 +119,7 @@ def _with(body: Graph, given: Mapping[Node, Node]) -> dict[Node, Node]:
 
 
 def _one_loop(graph: Graph) -> Graph:
-    """Loops that go through the same states as one: it gives the rows that any of them does."""
+    """Merge loops that go through the same states: the one that stays gives the rows of all."""
     same: dict[Any, list[Node]] = {}
     for node in graph.find("while_loop"):
         n, body = node.attrs["carries"], node.attrs["body"]
@@ -147,7 +147,7 @@ def _one_loop(graph: Graph) -> Graph:
 
 
 def _only_used(graph: Graph) -> Graph:
-    """Loops without the results, the state and the operands that nothing needs, and without any operand twice."""
+    """Remove the results, states and operands of loops that nothing needs, and operands given twice."""
     used: dict[Node, set[int]] = {}
     for node in graph.nodes:
         if node.op is OUTPUT and node.inputs[0].op.name in _LOOPS:
@@ -200,7 +200,7 @@ def _used_while(node: Node, inputs: tuple[Any, ...], used: set[int]) -> Mapping[
 
 
 def _needed(body: Graph, wanted: set[int], carries: int, reached: set[Node]) -> tuple[set[int], set[Node]]:
-    """The results of a body that these results need, turn after turn, and the nodes that they are made from."""
+    """Return the results of a body that `wanted` needs over all iterations, and the nodes that they are made from."""
     while True:
         reached = reached | _reached(body.outputs[i] for i in wanted)
         more = {i for i, inner in enumerate(body.inputs[:carries]) if inner in reached}
@@ -210,7 +210,7 @@ def _needed(body: Graph, wanted: set[int], carries: int, reached: set[Node]) -> 
 
 
 def _reached(roots: Iterable[Node]) -> set[Node]:
-    """The nodes, and all that they are computed from."""
+    """Return the nodes, and all that they are computed from."""
     found: set[Node] = set()
     stack = list(roots)
     while stack:
@@ -222,7 +222,7 @@ def _reached(roots: Iterable[Node]) -> set[Node]:
 
 
 def _each_once(pairs: Sequence[Any], same: dict[Node, Node]) -> list[Any]:
-    """Pairs of different operands; `same` is told which of the body's inputs stand for which."""
+    """Return the pairs of different operands, and record in `same` which body inputs stand for which."""
     first: dict[Any, Node] = {}
     kept = []
     for outer, inner in pairs:
@@ -239,7 +239,7 @@ def _each_once(pairs: Sequence[Any], same: dict[Node, Node]) -> list[Any]:
 
 
 def _kept_rows(graph: Graph) -> Graph:
-    """Costly values that a scan computes, and a later one again from its rows, as rows of the first."""
+    """Keep costly values of a scan as its rows, where a later one would compute them again."""
     extra: dict[Node, list[Node]] = {}
     read: dict[Node, dict[Node, tuple[Node, Node]]] = {}
     for later in graph.find("scan"):
@@ -272,7 +272,7 @@ def _kept_rows(graph: Graph) -> Graph:
 
 
 def _sources(later: Node) -> list[Node]:
-    """The scans of as many steps whose rows a scan reads."""
+    """Return the scans of as many steps whose rows a scan reads."""
     n, m = later.attrs["carries"], later.attrs["sequences"]
     found = [
         e.inputs[0]
@@ -283,7 +283,7 @@ def _sources(later: Node) -> list[Node]:
 
 
 def _computed_again(first: Node, later: Node) -> dict[Node, Node]:
-    """Values of a scan's body that an earlier one's body has, and that are worth keeping: which are which."""
+    """Return the values of a scan's body that an earlier one's has too and that are worth keeping, as a mapping."""
     body: Graph = later.attrs["body"]
     same = _same_values(first, later)
     known = set(same)
@@ -307,7 +307,7 @@ def _computed_again(first: Node, later: Node) -> dict[Node, Node]:
 
 
 def _has_room(node: Node) -> bool:
-    """Whether it is made of rows for the turns that a loop may take, most of which it does not."""
+    """Return whether it is made of rows for all iterations that a loop may take, most of which it does not."""
     if node.op is not OUTPUT:
         return False
     loop = node.inputs[0]
@@ -315,7 +315,7 @@ def _has_room(node: Node) -> bool:
 
 
 def _same_values(first: Node, later: Node) -> dict[Node, Node]:
-    """For nodes of a scan's body the node of an earlier one's that has the same value in the same row's step."""
+    """Map nodes of a scan's body to the nodes of an earlier one's with the same value in the same row's step."""
     theirs, body = first.attrs["body"], later.attrs["body"]
     _, first_rows, first_shared = _taken(first, first.inputs)
     _, rows, shared = _taken(later, later.inputs)
@@ -340,7 +340,7 @@ def _same_values(first: Node, later: Node) -> dict[Node, Node]:
 
 
 def _costly_sources(value: Node, kept: Mapping[Node, Node]) -> list[Node]:
-    """The costly nodes, of those not kept, that a value is cheaply made from."""
+    """Return the costly nodes, of those not kept, that a value is cheaply made from."""
     found: dict[Node, None] = {}
     seen: set[Node] = set()
     stack = [value]
@@ -362,7 +362,7 @@ def _costly_sources(value: Node, kept: Mapping[Node, Node]) -> list[Node]:
 
 
 def _sums_after(graph: Graph) -> Graph:
-    """States that only add up products of rows, as products of all rows after the loop."""
+    """Move states that only add up products of rows out of the loop, as products of all rows after it."""
 
     def change(node: Node, inputs: tuple[Any, ...]) -> Mapping[int, Node]:
         body: Graph = node.attrs["body"]
@@ -380,7 +380,7 @@ def _sums_after(graph: Graph) -> Graph:
         scan = _made(node, outputs, [carries[i] for i in state], rows, shared)
 
         def all_rows(factor: Node) -> Node:
-            """The rows of all steps, one after another."""
+            """Return the rows of all steps, one after another."""
             found = row_of.get(factor)
             if found is None:
                 found = _result(scan, len(state) + outputs[len(state) :].index(factor))
@@ -402,7 +402,7 @@ def _sums_after(graph: Graph) -> Graph:
 
 
 def _summed_products(body: Graph, carry: int) -> list[tuple[Node, Node]] | None:
-    """The factors (x, y) of the products x^T y that a step adds to a state that it does not use otherwise."""
+    """Return the factors (x, y) of the products x^T y that a step adds to a state that it does not use otherwise."""
     state = body.inputs[carry]
     uses = [c for c in body.consumers(state) for e in c.inputs if e is state]
     if len(uses) != 1 or state in body.outputs or list(body.outputs).count(body.outputs[carry]) != 1:
@@ -428,7 +428,7 @@ def _summed_products(body: Graph, carry: int) -> list[tuple[Node, Node]] | None:
 
 
 def _transposed_product(node: Node) -> tuple[Node, Node] | None:
-    """The matrices x and y of a product x^T y over few rows."""
+    """Return the matrices x and y of a product x^T y over few rows."""
     if node.op.name != "matmul":
         return None
     turned, y = node.inputs

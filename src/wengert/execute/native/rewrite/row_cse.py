@@ -1,4 +1,4 @@
-"""Products with rows that an index array picks from a small table, as products with the table.
+"""Common rows of products: rows that an index array picks from a small table, multiplied once each.
 
 Where fewer rows are there than are picked (letters of an alphabet, words of a small vocabulary, stations that measure
 often), `table[i] @ w` computes the same rows again and again: `(table @ w)[i]` computes each of them once. Its
@@ -31,7 +31,7 @@ def _is_repeated(rows: int, index: Node) -> bool:
 
 
 def _picked(x: object) -> tuple[Node, Node] | None:
-    """A table and the index by which rows of it are picked, where they are picked repeatedly."""
+    """Return a table and the index by which rows of it are picked, where they are picked repeatedly."""
     if not isinstance(x, Node) or x.op.name != "index" or len(x.inputs) != 2 or x.attrs["axis"] != -2:
         return None
     table, index = x.inputs
@@ -41,12 +41,12 @@ def _picked(x: object) -> tuple[Node, Node] | None:
 
 
 def _is_float(node: Node) -> bool:
-    """Whether sums over the picks may be rounded to the dtype: a product of 16-bit floats sums in wider ones."""
+    """Return whether sums over the picks may be rounded to the dtype: a product of 16-bit floats sums in wider ones."""
     return bool(node.spec.dtype.kind == "f" and node.spec.dtype.itemsize >= 4)
 
 
 def _of_product(node: Node) -> Node | None:
-    """Rows picked, times a matrix."""
+    """Rewrite picked rows times a matrix."""
     x, w = node.inputs
     found = _picked(x)
     if found is None or not isinstance(w, Node) or w.spec.ndim != 2 or not _is_float(node):
@@ -56,7 +56,7 @@ def _of_product(node: Node) -> Node | None:
 
 
 def _rows(x: Node, like: Node) -> Node:
-    """All but the last axis as one."""
+    """Return the array with all but the last axis as one."""
     shape = (math.prod(x.spec.shape[:-1]), x.spec.shape[-1])
     return x if x.spec.shape == shape else build("reshape", (x,), like, shape=shape)
 
@@ -70,7 +70,7 @@ def _scattered(index: Node, x: Node, rows: int, like: Node) -> Node:
 
 
 def _where_picked(index: Node, x: Node, like: Node) -> Node:
-    """A table's rows, zero where nobody picks them."""
+    """Return a table's rows, zero where nobody picks them."""
     one = build("broadcast", (constant_node(np.ones((), np.int32)),), like, shape=(index.spec.size,))
     rows = x.spec.shape[0]
     counts = build("index_transpose", (one, _flat(index, like)), like, axis=-1, sizes=(rows,))
@@ -79,7 +79,7 @@ def _where_picked(index: Node, x: Node, like: Node) -> Node:
 
 
 def _of_scatter(node: Node) -> Node | None:
-    """What is added up where rows were picked, a product with a matrix before."""
+    """Rewrite a sum over picked rows, of a product with a matrix."""
     if len(node.inputs) != 2 or node.attrs["axis"] != -2 or len(node.attrs["sizes"]) != 1 or node.spec.ndim != 2:
         return None
     product, index = node.inputs
@@ -96,7 +96,7 @@ def _of_scatter(node: Node) -> Node | None:
 
 
 def _of_transposed(node: Node) -> Node | None:
-    """Rows picked, turned, times a matrix."""
+    """Rewrite transposed picked rows times a matrix."""
     turned, ct = node.inputs
     if (
         not isinstance(turned, Node)

@@ -1,4 +1,4 @@
-"""Short last axes as separate values: what is written with vectors of two or three becomes arithmetic on scalars.
+"""Scalarisation: short last axes as separate values, so that arithmetic on small vectors becomes scalar.
 
 Programs about points, rotations and cameras cut short axes into components, work on these and
 stack them again. As arrays, every cut and every stack is memory; as components, one value for every
@@ -34,7 +34,7 @@ Component = Node | None
 
 
 def components(graph: Graph) -> Graph:
-    """The graph with its regions of short last axes taken apart."""
+    """Return the graph with its regions of short last axes taken apart."""
     regions = _Regions(graph)
     if not regions.chosen:
         return graph
@@ -42,7 +42,7 @@ def components(graph: Graph) -> Graph:
 
 
 def _short(node: Any) -> bool:
-    """Whether a node has a last axis that could be taken apart."""
+    """Return whether a node has a last axis that could be taken apart."""
     return (
         isinstance(node, Node)
         and not isinstance(node.spec, tuple)
@@ -59,7 +59,7 @@ def _is_elementwise(node: Node) -> bool:
 
 
 def _last_entry(entries: Sequence[Any]) -> Any:
-    """The one entry, of the last axis; False where others do something too, or none does anything."""
+    """Return the one entry, of the last axis; False where others do something too, or none does anything."""
     if not entries:
         return False
     *others, last = entries
@@ -67,7 +67,7 @@ def _last_entry(entries: Sequence[Any]) -> Any:
 
 
 def _part(node: Node) -> str:
-    """What a node is to a region: "inner" passes components on, "seed" makes it worth it, "" is outside."""
+    """Classify a node in a region: "inner" passes components on, "seed" makes it worth it, "" is outside."""
     name = node.op.name
     if isinstance(node.spec, tuple) or node.spec.size == 0:
         return ""
@@ -94,7 +94,7 @@ def _part(node: Node) -> str:
 
 
 def _reshape_kind(node: Node) -> str:
-    """How a reshape treats the last axis: "same", "added" or "dropped" (of size 1)."""
+    """Return how a reshape treats the last axis: "same", "added" or "dropped" (of size 1)."""
     x = node.inputs[0]
     if not isinstance(x, Node):
         return ""
@@ -107,7 +107,7 @@ def _reshape_kind(node: Node) -> str:
 
 
 def _drops(node: Node) -> bool:
-    """Whether the operand's last axis is not in the result: an element or a reduction of it is taken."""
+    """Return whether the operand's last axis is not in the result: an element or a reduction of it is taken."""
     name = node.op.name
     if "reduction" in node.op.facets:
         return not node.attrs["keepdims"]
@@ -119,7 +119,7 @@ def _drops(node: Node) -> bool:
 
 
 def _opens(node: Node) -> bool:
-    """Whether the last axis is not one of the operands'."""
+    """Return whether the last axis is not one of the operands'."""
     name = node.op.name
     if name == "slice":
         return _last_entry(node.attrs["entries"]) is None
@@ -129,7 +129,7 @@ def _opens(node: Node) -> bool:
 
 
 class _Regions:
-    """Which nodes are to be taken apart."""
+    """The nodes that are to be taken apart, found region by region."""
 
     def __init__(self, graph: Graph) -> None:
         self._parent: dict[Node, Node] = {}
@@ -166,7 +166,7 @@ class _Regions:
 
 
 class _TakenApart:
-    """The graph rebuilt, with the chosen nodes as components."""
+    """A graph rebuilt with the chosen nodes as components."""
 
     def __init__(self, graph: Graph, chosen: set[Node]) -> None:
         self._chosen = chosen
@@ -191,7 +191,7 @@ class _TakenApart:
         return located(node.op, inputs, node.attrs, node.spec, node.code, node.offset, node.scope)
 
     def _of(self, node: Node) -> Node:
-        """A node in one piece, put together where it was taken apart."""
+        """Return a node in one piece, put together where it was taken apart."""
         found = self._whole.get(node)
         if found is None:
             parts = [self._filled(c, node) for c in self._parts[node]]
@@ -206,7 +206,7 @@ class _TakenApart:
         return c if c is not None else _full(0, like)
 
     def _of_components(self, node: Node) -> list[Component]:
-        """A node's components: those that it was made of, or views of it."""
+        """Return a node's components: those that it was made of, or views of it."""
         found = self._parts.get(node)
         if found is None:
             whole = self._of(node)
@@ -221,7 +221,7 @@ class _TakenApart:
         return found
 
     def _without_axis(self, node: Node) -> Node:
-        """A chosen node that drops the axis: an element, or a reduction, of what was taken apart."""
+        """Return a chosen node that drops the axis: an element, or a reduction, of what was taken apart."""
         if "reduction" in node.op.facets:
             found = self._reduced(node)
         else:
@@ -266,7 +266,7 @@ class _TakenApart:
         return made
 
     def _applied(self, node: Node, args: list[Any], is_array: list[bool]) -> Component:
-        """An elementwise node on one component of each operand. Sums leave out what is not there."""
+        """Apply an elementwise node to one component of each operand; sums leave out absent components."""
         is_sum = node.op.name == "add"
         if (is_sum or node.op.name == "subtract") and all(is_array):
             x, y = args
@@ -320,7 +320,7 @@ class _TakenApart:
 
 
 def _is_zero_at_zero(node: Node) -> bool:
-    """Whether an op of one operand is 0 where that is: asked of the op itself."""
+    """Return whether an op of one operand is 0 where that is: asked of the op itself."""
     with np.errstate(all="ignore"):
         return not np.any(node.op.forward(np.zeros((), node.inputs[0].spec.dtype), **node.attrs))
 
@@ -331,7 +331,7 @@ def _number(value: Any, like: Node, shape: tuple[int, ...]) -> Node:
 
 
 def _full(value: Any, like: Node) -> Node:
-    """A component of one number, in the place of a component of `like`."""
+    """Return a component of one number, in the place of a component of `like`."""
     shape = like.spec.shape[:-1] if _short(like) else like.spec.shape
     return _number(value, like, shape)
 
@@ -343,7 +343,7 @@ def _constant(value: Any, like: Node) -> Node:
 
 
 def _known(condition: Any) -> bool | None:
-    """The value of a condition that is the same everywhere; None where that is not known."""
+    """Return the value of a condition that is the same everywhere; None where that is not known."""
     while isinstance(condition, Node) and condition.op.name == "broadcast":
         condition = condition.inputs[0]
     if isinstance(condition, Node):

@@ -40,7 +40,7 @@ def _product(node: Node) -> Node | None:
 
 
 def _outer_products(node: Node, x: Node, y: Node, inner: int) -> Node:
-    """The sum over the inner axis of a column times a row."""
+    """Return the sum over the inner axis of a column times a row."""
     total: Node | None = None
     for i in range(inner):
         column = _spread(build("slice", (x,), node, entries=(i,)), -1, node.spec.shape, node)
@@ -52,7 +52,7 @@ def _outer_products(node: Node, x: Node, y: Node, inner: int) -> Node:
 
 
 def _column_sums(node: Node, x: Node, y: Node, columns: int) -> Node:
-    """Every column of the result as a sum along the rows of x."""
+    """Return the product with every column as a sum along the rows of x."""
     shape = (*node.spec.shape[:-1], x.spec.shape[-1])
     x = build("broadcast", (x,), node, shape=shape) if x.spec.shape != shape else x
     sums = []
@@ -63,7 +63,7 @@ def _column_sums(node: Node, x: Node, y: Node, columns: int) -> Node:
 
 
 def _spread(x: Node, axis: int, shape: tuple[int, ...], like: Node) -> Node:
-    """`x` with an axis of size 1 before or after its last one, broadcast to a shape."""
+    """Return `x` with an axis of size 1 before or after its last one, broadcast to a shape."""
     *lead, last = x.spec.shape
     opened = build("reshape", (x,), like, shape=(*lead, last, 1) if axis == -1 else (*lead, 1, last))
     return build("broadcast", (opened,), like, shape=shape) if opened.spec.shape != shape else opened

@@ -14,7 +14,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import platform
-import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from string import Template
@@ -22,20 +21,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....core import system
 from ....core.spec import as_dtype
 from ..codegen import kernel, machine
 from ..codegen.types import Target
 from ..plan.plan import FIRST
-from . import profile as notes
-from . import scheduler as sharing
+from . import profile, scheduler
 
 # The words of a call: the steps, the first to run, their number, the table of addresses, the team
-# (0: alone), where to note the least time of each step in nanoseconds (0: take no times), how many
-# turns of loops to run before Python has its say (signals are seen to there), where to note who runs
-# what, when (0: nowhere; see notes.py), how many arrays the caller gives, of which kinds (`KIND_WORDS` each), and
+# (0: alone), where the least time of each step goes, in nanoseconds (0: take no times), how many
+# iterations of loops to run before Python has its say (signals are seen to there), where to record who runs
+# what, when (0: nowhere; see profile.py), how many arrays the caller gives, of which kinds (`KIND_WORDS` each), and
 # whether the compiled entry runs it without the interpreter's lock.
 CALL_WORDS = range(11)
-CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_TURNS, CALL_NOTES, *_given = CALL_WORDS
+CALL_STEPS, CALL_FIRST, CALL_COUNT, CALL_TABLE, CALL_TEAM, CALL_TIMES, CALL_ITERATIONS, CALL_PROFILE, *_given = (
+    CALL_WORDS
+)
 CALL_GIVEN, CALL_KINDS, CALL_AWAY = _given
 # What an array that a caller gives has to be: its dtype (the object), the number of its axes, where their sizes stand,
 # and where their strides in bytes stand (0: it is contiguous).
@@ -45,13 +46,13 @@ WRONG_KIND = -1
 # The words of a step: the kernel's address (0: it is Python's, or a jump), its record, its units (of a
 # jump: the step to go on with), the units of a chunk (0: it is not shared out; of a jump: 1). The record
 # of a step of Python's or a jump (0: there is none) names a buffer and a number of words in it: it is
-# done where one of them is not 0. Then what it has learned (see sharing.py): the mean times of one thread and of
+# done where one of them is not 0. Then what it has learned (see scheduler.py): the mean times of one thread and of
 # all, in nanoseconds, the runs since it last tried the way that it does not go, and the runs between such trials.
 STEP_WORDS = STEP_KERNEL, _, STEP_UNITS, STEP_CHUNK, STEP_ALONE, STEP_TOGETHER, STEP_RUNS, STEP_INTERVAL = range(8)
 
 
 class Driver(NamedTuple):
-    """The native functions.
+    """The driver's native functions.
 
     `run(call)` runs steps until the end or one of Python's (or a jump that Python is asked before), and
     returns that step's number;
@@ -71,8 +72,8 @@ class Driver(NamedTuple):
 
 
 def has_threads() -> bool:
-    """Whether the driver can share steps out: helpers need POSIX threads and Linux's futex."""
-    return sys.platform == "linux" and platform.machine() in sharing.FUTEX
+    """Return whether the driver can share steps out to helpers."""
+    return system.current.has_helpers
 
 
 class _Source(NamedTuple):
@@ -90,7 +91,7 @@ class _Source(NamedTuple):
 
 @cache
 def driver() -> Driver:
-    """The driver, made at first use and the same for all programs."""
+    """Return the driver, made at first use and the same for all programs."""
     helpers = has_threads()
     names = ["wengert_run", "wengert_start"] + (["wengert_helper", "wengert_dismiss"] if helpers else [])
     machine.llvm().add_symbol("wengert_ndarray", id(np.ndarray))
@@ -105,7 +106,7 @@ def driver() -> Driver:
 
 
 def _reads_arrays(start: Any) -> bool:
-    """Whether objects are laid out as `start` takes them to be; tried on some, with nothing to run.
+    """Return whether objects are laid out as `start` takes them to be; tried on some, with nothing to run.
 
     CPython keeps a tuple's length after its header and its items after that, NumPy an array's
     address, axes, dtype and flags after the header.
@@ -132,13 +133,13 @@ def _reads_arrays(start: Any) -> bool:
 
 
 class _Kinds(np.ndarray[Any, np.dtype[np.int64]]):
-    """The words of kinds, which keep by them what they point to."""
+    """The words that describe kinds of arrays, with the objects that they point to."""
 
     kept: list[Any]
 
 
 def kinds(arrays: Sequence[tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...] | None]]) -> _Kinds:
-    """The words for arrays of these dtypes, shapes and strides in bytes (None: contiguous)."""
+    """Return the words for arrays of these dtypes, shapes and strides in bytes (None: contiguous)."""
     words = np.zeros((len(arrays), len(KIND_WORDS)), np.int64).view(_Kinds)
     words.kept = []
     for row, (dtype, shape, strides) in zip(words, arrays):
@@ -151,7 +152,7 @@ def kinds(arrays: Sequence[tuple[np.dtype[Any], tuple[int, ...], tuple[int, ...]
 
 
 def _slow_start(run: Callable[[int], int]) -> Any:
-    """`start`, by what NumPy says of its arrays."""
+    """Return a `start` that asks NumPy about its arrays."""
 
     def start(call: int, arrays: tuple[Any, ...]) -> int:
         words = (ctypes.c_int64 * len(CALL_WORDS)).from_address(call)
@@ -182,20 +183,20 @@ def _are_of_kinds(arrays: tuple[Any, ...], count: int, address: int) -> bool:
 
 
 def ir(target: Target, helpers: bool) -> str:
-    """The text of the driver's module."""
+    """Return the text of the driver's module."""
     processor = target.triple.partition("-")[0]
     x86 = processor == "x86_64"
     parts = [f'target triple = "{target.triple}"', _MODE_X86 if x86 else _MODE_ARM, _RUN, _START]
-    parts.append(sharing.IR if helpers else sharing.IR_WITHOUT)
-    parts += [notes.CLOCK_OF_SYSTEM if helpers else notes.CLOCK_OF_PYTHON, notes.IR]
-    constants = {**vars(sharing), **vars(notes)}
+    parts.append(scheduler.IR if helpers else scheduler.IR_WITHOUT)
+    parts += [profile.CLOCK_OF_SYSTEM if helpers else profile.CLOCK_OF_PYTHON, profile.IR]
+    constants = {**vars(scheduler), **vars(profile)}
     numbers = {name: value for name, value in constants.items() if name.isupper() and isinstance(value, int)}
     return Template("\n".join(parts)).substitute(
         numbers,
         FIRST=FIRST,
         WRONG_KIND=WRONG_KIND,
         PAUSE="call void @llvm.x86.sse2.pause()" if x86 else "call void @llvm.aarch64.hint(i32 1)",
-        FUTEX_CALL=sharing.FUTEX.get(processor, 0),
+        FUTEX_CALL=system.FUTEX.get(processor, 0),
         TUPLE_SIZE=object.__basicsize__,
         TUPLE_ITEMS=tuple.__basicsize__,
         ARRAY_DATA=object.__basicsize__,
@@ -279,10 +280,10 @@ define i64 @wengert_run(ptr %call) {
   %times.p = getelementptr %Call, ptr %call, i64 0, i32 5
   %times = load ptr, ptr %times.p
   %timed = icmp ne ptr %times, null
-  %notes.p = getelementptr %Call, ptr %call, i64 0, i32 7
-  %notes = load ptr, ptr %notes.p
-  %noted = icmp ne ptr %notes, null
-  %watched = or i1 %timed, %noted
+  %profile.p = getelementptr %Call, ptr %call, i64 0, i32 7
+  %profile = load ptr, ptr %profile.p
+  %profiled = icmp ne ptr %profile, null
+  %watched = or i1 %timed, %profiled
   %mode = call i64 @default_mode()
   %team = call ptr @acquire(ptr %wanted)
   %together = icmp ne ptr %team, null
@@ -290,7 +291,7 @@ define i64 @wengert_run(ptr %call) {
 
 next:
   %i = phi i64 [ %first, %0 ], [ %i.alone, %alone ], [ %i.slow, %slow.done ], [ %i.skip, %skip ],
-             [ %target, %jump ], [ %target, %turn ]
+             [ %target, %jump ], [ %target, %iteration ]
   %more = icmp slt i64 %i, %count
   br i1 %more, label %step, label %end
 
@@ -318,10 +319,10 @@ alone:
   br label %next
 
 slow.step:
-  %took = call i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %notes)
-  br i1 %timed, label %note, label %slow.done
+  %took = call i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %profile)
+  br i1 %timed, label %record.time, label %slow.done
 
-note:
+record.time:
   %time.p = getelementptr i64, ptr %times, i64 %i
   %before = load i64, ptr %time.p
   %less = icmp slt i64 %took, %before
@@ -369,15 +370,15 @@ jump:
   %target.p = getelementptr %Step, ptr %s, i64 0, i32 2
   %target = load i64, ptr %target.p
   %back = icmp sle i64 %target, %i
-  br i1 %back, label %count.turn, label %next
-count.turn:
-  %turns.p = getelementptr %Call, ptr %call, i64 0, i32 6
-  %turns = load i64, ptr %turns.p
-  %spent = icmp sle i64 %turns, 0
-  br i1 %spent, label %end, label %turn
-turn:
-  %turns.left = sub i64 %turns, 1
-  store i64 %turns.left, ptr %turns.p
+  br i1 %back, label %count.iteration, label %next
+count.iteration:
+  %iterations.p = getelementptr %Call, ptr %call, i64 0, i32 6
+  %iterations = load i64, ptr %iterations.p
+  %spent = icmp sle i64 %iterations, 0
+  br i1 %spent, label %end, label %iteration
+iteration:
+  %iterations.left = sub i64 %iterations, 1
+  store i64 %iterations.left, ptr %iterations.p
   br label %next
 
 end:

@@ -21,15 +21,14 @@ import mmap
 import os
 import sys
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ....core import system
 from ..plan.plan import ALIGN, ARENA, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
 
 _PAGE = mmap.PAGESIZE
-_NOTHING, _READ = 0, 1
 # The bytes around buffers, and those of memory that was never written to: signalling NaNs by itemsize, of bfloat16,
 # other numbers, and what is a NaN however wide the floats are.
 _FENCE = 0xC9
@@ -41,12 +40,12 @@ _WATCHED = 5_000
 
 
 def is_on() -> bool:
-    """Whether programs that are made now run in guarded memory."""
+    """Return whether programs that are made now run in guarded memory."""
     return os.environ.get("WENGERT_GUARD", "0") not in ("", "0")
 
 
 class Run(NamedTuple):
-    """A run of a program as its caller knows it.
+    """A run of a program, by the functions that its caller provides.
 
     `table` is the table of addresses, in which arrays have been put; `threads` are as many as may run a step. `step`
     runs the step of a number, be it native or Python's, `rest` all from a number on; `seen` shows a view as an array.
@@ -60,7 +59,7 @@ class Run(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """Where a buffer's bytes lie in guarded memory. Its address may be `before` bytes further on."""
+    """A buffer's span in guarded memory. Its address may be `before` bytes further on."""
 
     start: int
     nbytes: int
@@ -68,7 +67,7 @@ class _Span(NamedTuple):
 
 
 class Guard:
-    """How the buffers of a plan lie in guarded memory. `entries` are those that the table of addresses names."""
+    """A layout of a plan's buffers in guarded memory. `entries` are those that the table of addresses names."""
 
     def __init__(self, plan: Plan, entries: dict[Buffer, int]) -> None:
         self.plan = plan
@@ -92,7 +91,7 @@ class Guard:
         self._end += _PAGE
 
     def place(self, buffer: Buffer) -> int:
-        """How far a temporary is from the arena's beginning."""
+        """Return how far a temporary is from the arena's beginning."""
         return self._spans[buffer].start
 
     def run(self, run: Run) -> object:
@@ -156,12 +155,12 @@ class Guard:
 
 
 class _Memory:
-    """The memory of one run: so many bytes as a `Guard` lays them out, then scratch memory for each thread."""
+    """The memory of one run: as many bytes as a `Guard` lays out, then scratch memory for each thread."""
 
     def __init__(self, end: int, scratch: int, threads: int) -> None:
         room = _pages(scratch)
         self.stride = room + _PAGE
-        self._bytes = np.frombuffer(mmap.mmap(-1, end + threads * self.stride), np.uint8)
+        self._bytes = system.current.pages(end + threads * self.stride)
         self.address: int = self._bytes.ctypes.data
         self._bar(0)
         self._rooms = []
@@ -171,7 +170,7 @@ class _Memory:
             self._bar(stop)
 
     def _bar(self, page: int) -> None:
-        _protect(self.address + page, _PAGE, _NOTHING)
+        system.current.protect(self.address + page, _PAGE, system.NOTHING)
 
     def fence(self, span: _Span) -> None:
         """Give the bytes before a buffer the pattern, and take all rights from the page behind it."""
@@ -182,9 +181,10 @@ class _Memory:
         return self._bytes[span.start - span.start % _PAGE : span.start]
 
     def protect(self, span: _Span) -> None:
-        """Let a buffer be read only."""
+        """Make a buffer readable only."""
         if span.nbytes:
-            _protect(self.address + span.start - span.start % _PAGE, _pages(span.nbytes), _READ)
+            first = self.address + span.start - span.start % _PAGE
+            system.current.protect(first, _pages(span.nbytes), system.READ)
 
     def unwrite(self, span: _Span, dtypes: set[np.dtype[Any]]) -> None:
         """Make a buffer, in which there are elements of these dtypes, look as if it had never been written to."""
@@ -203,7 +203,7 @@ class _Memory:
             _refuse(f"before {buffer}", step)
 
     def scratch(self, nbytes: int) -> int:
-        """The address for so much scratch memory, of the first thread: it ends where the room does."""
+        """Return the first thread's address for so much scratch memory, which ends where the room does."""
         need = -(-nbytes // ALIGN) * ALIGN
         for room in self._rooms:
             self._bytes[room] = _FENCE
@@ -242,20 +242,9 @@ def _views(plan: Plan) -> Iterator[View]:
 
 
 def _reach(view: View) -> tuple[int, int]:
-    """The bytes that an argument takes up, from its address: first, and behind the last."""
+    """Return the bytes that an argument takes up, from its address: first, and behind the last."""
     item = view.dtype.itemsize
     if view.size == 0:
         return 0, 0
     ends = [(n - 1) * s * item for n, s in zip(view.shape, view.strides)]
     return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0) + item
-
-
-@cache
-def _mprotect() -> Callable[[ctypes.c_void_p, ctypes.c_size_t, int], int]:
-    found: Any = ctypes.CDLL(None, use_errno=True).mprotect
-    return found  # type: ignore[no-any-return]
-
-
-def _protect(address: int, nbytes: int, rights: int) -> None:
-    if _mprotect()(ctypes.c_void_p(address), ctypes.c_size_t(nbytes), rights):
-        raise OSError(ctypes.get_errno(), "guarded memory cannot be had")

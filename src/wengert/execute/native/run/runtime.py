@@ -23,19 +23,18 @@ from ....core.state.at_once import Call
 from ..codegen import object_cache as cache
 from ..codegen.kernel import Kernel, keep_in, prepare
 from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
-from . import guard, threads
-from . import scheduler as sharing
+from . import guard, scheduler, threads
 from .driver import (
     CALL_COUNT,
     CALL_FIRST,
     CALL_GIVEN,
+    CALL_ITERATIONS,
     CALL_KINDS,
-    CALL_NOTES,
+    CALL_PROFILE,
     CALL_STEPS,
     CALL_TABLE,
     CALL_TEAM,
     CALL_TIMES,
-    CALL_TURNS,
     CALL_WORDS,
     STEP_CHUNK,
     STEP_UNITS,
@@ -46,7 +45,7 @@ from .driver import (
     has_threads,
     kinds,
 )
-from .timeline import NativeTrace, Notes, now
+from .timeline import NativeTrace, ProfileRecords, now
 
 # What programs compile is kept on disk.
 keep_in(cache.load, cache.keep)
@@ -77,9 +76,9 @@ UNTIMED = np.iinfo(np.int64).max
 FLOPS_PER_NS, BYTES_PER_NS = 200.0, 40.0
 # A trace has room for so many records of each thread, and for all of a program without loops.
 TRACE_ROOM = 1 << 16
-# About how long loops run before signals are seen to, and how many turns that is at most.
+# About how long loops run before signals are seen to, and how many iterations that is at most.
 SIGNALS_NS = 50_000_000
-MOST_TURNS = 1 << 16
+MOST_ITERATIONS = 1 << 16
 # An arena of at most so many bytes belongs to its instance; larger ones are shared.
 OWN_ARENA = 1 << 16
 # How many instances, and how many large arenas, wait for calls.
@@ -87,14 +86,14 @@ IDLE = 4
 
 
 class _Layout(NamedTuple):
-    """How a program's steps are divided among so many threads."""
+    """A division of a program's steps among so many threads."""
 
     generation: int
     team: threads.Team | None
     threads: int
     steps: np.ndarray[Any, np.dtype[np.int64]]
     timed: bool
-    turns: int
+    iterations: int
     start: Callable[[int, tuple[Array, ...]], int]
 
 
@@ -135,7 +134,7 @@ class Program:
         self._layout = self._divided()
 
     def _written(self) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
-        """The records of all steps, and where each begins; -1 where there is none."""
+        """Return the records of all steps, and where each begins; -1 where there is none."""
         words: list[int] = []
         starts = []
         for step in self.plan.steps:
@@ -150,14 +149,14 @@ class Program:
         return np.array(words, np.int64), starts
 
     def _place(self, view: View) -> tuple[int, int]:
-        """A view as two words: the entry of the table of addresses, and bytes from there."""
+        """Return a view as two words: the entry of the table of addresses, and bytes from there."""
         start = view.offset * view.dtype.itemsize
         if view.buffer.kind == "temp":
             return ARENA, (view.buffer.place if self._guard is None else self._guard.place(view.buffer)) + start
         return self._entries[view.buffer], start
 
     def _divided(self) -> _Layout:
-        """The steps as the driver reads them, divided by what is known of their times."""
+        """Return the steps as the driver reads them, divided by their times as far as these are known."""
         generation, team = threads.generation, threads.team() if has_threads() else None
         count = team.threads if team is not None else 1
         steps = np.zeros((len(self.plan.steps), len(STEP_WORDS)), np.int64)
@@ -174,7 +173,7 @@ class Program:
                 chunk = chunk_of(step.units, step.grain, time, count) if share else 0
                 is_shared |= chunk > 0
                 guess = first_guess(time, count)
-                row[:] = step.kernel.address, record, step.units, chunk, *guess, 0, sharing.INTERVAL
+                row[:] = step.kernel.address, record, step.units, chunk, *guess, 0, scheduler.INTERVAL
             else:
                 row[: STEP_CHUNK + 1] = 0, record, step.units, 0
         if not is_shared:
@@ -182,16 +181,16 @@ class Program:
         timed = has_threads() and self._timed_calls < TIMED_CALLS
         short = sum(known) < HELD_BELOW and not self.plan.loops
         entry = self._driver.held_start if not timed and short else self._driver.start
-        turns = min(MOST_TURNS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
-        return _Layout(generation, team, count, steps, timed, turns, entry)
+        iterations = min(MOST_ITERATIONS, int(SIGNALS_NS / max(1.0, sum(known))) + 1)
+        return _Layout(generation, team, count, steps, timed, iterations, entry)
 
     @property
     def nbytes(self) -> int:
-        """The memory that a call needs besides what it takes and gives."""
+        """The memory that a call needs besides its inputs and outputs."""
         return self.plan.arena + self._layout.threads * _stride(self._scratch)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None] | None = None) -> list[Array]:
-        """Run the program on arrays of the shapes, dtypes and strides of the plan's inputs; the results.
+        """Run the program on arrays of the shapes, dtypes and strides of the plan's inputs, and return the results.
 
         Results are written into `outputs` where they are given, of the shapes and dtypes of the
         plan's, and not overlapping with an input unless it is donated. New arrays share no memory
@@ -236,13 +235,13 @@ class Program:
         return results
 
     def _timed(self, layout: _Layout) -> None:
-        """After a call in which steps were timed."""
+        """Update the layout after a call in which steps were timed."""
         self._timed_calls += 1
         if self._timed_calls >= TIMED_CALLS and self._layout is layout:
             self._layout = self._divided()
 
     def run_at_once(self, inputs: Sequence[Array], commit: Commit) -> list[Array]:
-        """Run the program as :meth:`run` does, and what is done with its results, as a whole or not at all.
+        """Run the program as :meth:`run` does, and consume its results, as a whole or not at all.
 
         Where donated inputs are written to, `commit` is called before that, with arrays in which there are no results
         yet, and the first of its calls puts them there.
@@ -289,10 +288,10 @@ class Program:
     def trace(
         self, inputs: Sequence[Array], outputs: Sequence[Array] | None = None, room: int | None = None
     ) -> NativeTrace:
-        """Run the program, and say who ran which part of it, when.
+        """Run the program, and return which thread ran which part of it, and when.
 
         Inputs, and outputs where the results are wanted, are as in `run`, but inputs are never written into.
-        A program that is new runs a few times before, until it is known which steps are shared out. The notes have
+        A program that is new runs a few times before, until it is known which steps are shared out. The records have
         room for so many records of each thread.
         """
         while self._layout.timed:
@@ -304,8 +303,8 @@ class Program:
         instance.adopt(layout)
         chunked = layout.steps[:, [STEP_UNITS, STEP_CHUNK]].tolist()
         chunks = [math.ceil(units / chunk) if chunk else 1 for units, chunk in chunked]
-        notes = Notes(layout.threads, max(TRACE_ROOM, sum(chunks)) if room is None else room)
-        instance.call[CALL_NOTES] = notes.address
+        records = ProfileRecords(layout.threads, max(TRACE_ROOM, sum(chunks)) if room is None else room)
+        instance.call[CALL_PROFILE] = records.address
         places = self._places(outputs if outputs is not None else (None,) * len(self._makers))
         block = instance.borrow() if instance.own is None else None
         arrays = (*own, *(p for p in places if p is not None))
@@ -313,17 +312,17 @@ class Program:
         try:
             at = layout.start(instance.address, arrays)
             if at < len(self._starts):
-                self._go_on(instance, at, notes)
+                self._go_on(instance, at, records)
             end = now()
             if outputs is not None:
                 self._answer(instance, own, places, outputs)
         finally:
             if block is not None:
                 _give_back(block, instance.nbytes)
-        return notes.trace(self.plan, layout.steps, begin, end)
+        return records.trace(self.plan, layout.steps, begin, end)
 
     def _fitting(self, inputs: Sequence[Any]) -> list[Array]:
-        """Inputs as arrays of the very kinds that the plan was made for. Raises GraphError where they are of others."""
+        """Return the inputs as arrays of the kinds that the plan was made for. Raises GraphError where they differ."""
         found = []
         for i, (view, given) in enumerate(zip(self.plan.inputs, inputs, strict=True)):
             a, strides = np.asarray(given), _byte_strides(view)
@@ -339,16 +338,16 @@ class Program:
         return found
 
     def _own(self, inputs: Sequence[Array]) -> list[Array]:
-        """Inputs for a run of which nothing is to be seen: those that it may write into are copies."""
+        """Return the inputs for a run without visible effects: those that it may write into are copies."""
         return [np.array(a) if v.buffer.donated else a for v, a in zip(self.plan.inputs, inputs, strict=True)]
 
     @property
     def is_settled(self) -> bool:
-        """Whether all is known by which steps are shared out."""
+        """True where all times are known by which steps are shared out."""
         return not self._layout.timed
 
     def seat(self) -> Seat:
-        """A place for calls, good as long as the number of threads stays."""
+        """Return a seat for calls, which is good as long as the number of threads stays."""
         if self._layout.generation != threads.generation:
             self._layout = self._divided()
         layout, instance = self._layout, _Instance(self)
@@ -372,7 +371,7 @@ class Program:
             elif self._hosted(instance, at, None):
                 at += 1
             else:
-                instance.call[CALL_TURNS] = self._layout.turns
+                instance.call[CALL_ITERATIONS] = self._layout.iterations
             instance.call[CALL_FIRST] = at
 
         def renew() -> bool:
@@ -396,7 +395,7 @@ class Program:
         )
 
     def _places(self, given: Sequence[Array | None]) -> list[Array | None]:
-        """Where the program writes its outputs; None for those that are copied from elsewhere after it."""
+        """Return the arrays in which the program writes its outputs; None for those that are copied after it."""
         places: list[Array | None] = []
         for view, to in zip(self.plan.outputs, given):
             make = self._makers[len(places)]
@@ -406,47 +405,47 @@ class Program:
                 places.append(None if make is None else make())
         return places
 
-    def _go_on(self, instance: _Instance, at: int, notes: Notes | None = None) -> None:
-        """Do the step of Python's at which the driver stopped, and go on from there."""
+    def _go_on(self, instance: _Instance, at: int, records: ProfileRecords | None = None) -> None:
+        """Run the Python step at which the driver stopped, and go on from there."""
         if self._guard is not None:
-            self._go_guarded(self._guard, instance, notes)
+            self._go_guarded(self._guard, instance, records)
         else:
-            self._go(instance, at, len(self.plan.steps), notes)
+            self._go(instance, at, len(self.plan.steps), records)
 
-    def _go(self, instance: _Instance, at: int, stop: int, notes: Notes | None = None) -> None:
+    def _go(self, instance: _Instance, at: int, stop: int, records: ProfileRecords | None = None) -> None:
         go = self._driver.run
         while at < stop:
-            if self._hosted(instance, at, notes):
+            if self._hosted(instance, at, records):
                 at += 1
             else:
                 # A loop has run for long: signals were seen to by now, and the jump is still to be done.
-                instance.call[CALL_TURNS] = self._layout.turns
+                instance.call[CALL_ITERATIONS] = self._layout.iterations
             instance.call[CALL_FIRST] = at
             at = go(instance.address)
 
-    def _hosted(self, instance: _Instance, at: int, notes: Notes | None) -> bool:
-        """Do a step if it is Python's; whether it is."""
+    def _hosted(self, instance: _Instance, at: int, records: ProfileRecords | None) -> bool:
+        """Run a step if it is Python's, and return whether it is."""
         host = self.plan.steps[at].kernel
         if not isinstance(host, HostCall):
             return False
-        begin = now() if notes is not None else 0
+        begin = now() if records is not None else 0
         host.run(*self._arrays(instance, at))
-        if notes is not None:
-            notes.add(at, begin, now())
+        if records is not None:
+            records.add(at, begin, now())
         return True
 
-    def _go_guarded(self, guarded: guard.Guard, instance: _Instance, notes: Notes | None) -> None:
-        """Do all steps, one by one, in guarded memory: the driver itself, which is told of none, has only fed them."""
+    def _go_guarded(self, guarded: guard.Guard, instance: _Instance, records: ProfileRecords | None) -> None:
+        """Run all steps, one by one, in guarded memory: the driver itself has no steps, and has only fed them."""
         call = instance.call
 
         def step(at: int) -> None:
             call[CALL_FIRST], call[CALL_COUNT] = at, at + 1
             if self._driver.run(instance.address) == at:
-                self._hosted(instance, at, notes)
+                self._hosted(instance, at, records)
 
         def rest(at: int) -> None:
             call[CALL_FIRST], call[CALL_COUNT] = at, len(self.plan.steps)
-            self._go(instance, self._driver.run(instance.address), len(self.plan.steps), notes)
+            self._go(instance, self._driver.run(instance.address), len(self.plan.steps), records)
 
         try:
             seen = partial(self._seen, instance, writable=False)
@@ -455,7 +454,7 @@ class Program:
             call[CALL_COUNT] = 0
 
     def _arrays(self, instance: _Instance, at: int) -> tuple[Array, ...]:
-        """What a step of Python's is called with: the arrays of the last time, if they lie where they lay then."""
+        """Return the arrays that a Python step is called with: those of its last call if they lie where they lay."""
         step = self.plan.steps[at]
         views = [word for word in step.words if isinstance(word, View)]
         table = instance.table
@@ -467,7 +466,7 @@ class Program:
         return known[1]
 
     def _seen(self, instance: _Instance, view: View, writable: bool) -> Array:
-        """A view as an array over the memory of the call in progress."""
+        """Return a view as an array over the memory of the call in progress."""
         entry, start = self._place(view)
         return _array_at(int(instance.table[entry]) + start, view, writable)
 
@@ -478,7 +477,7 @@ class Program:
         results: list[Array | None],
         given: Sequence[Array | None] | None,
     ) -> list[Array]:
-        """The results, those copied that lie in memory that is not theirs alone."""
+        """Return the results; those in memory that is not theirs alone are copied."""
         answer: list[Array] = []
         handed: set[int] = set()
         for view, result, to in zip(self.plan.outputs, results, given or (None,) * len(results)):
@@ -496,7 +495,7 @@ class Program:
     def _to_answer(
         self, instance: _Instance, inputs: Sequence[Array], results: Sequence[Array | None]
     ) -> tuple[list[Array], list[Call]]:
-        """The arrays of the results before a run, and the calls that copy some of them after it."""
+        """Return the arrays of the results before a run, and the calls that copy some of them after it."""
         answer: list[Array] = []
         copies: list[Call] = []
         handed: set[int] = set()
@@ -511,7 +510,7 @@ class Program:
         return answer, copies
 
     def _handed(self, view: View, inputs: Sequence[Array], handed: set[int]) -> Array | None:
-        """The donated input that a result is as a whole, if there is one and it was not handed over already."""
+        """Return the donated input that a result is as a whole, unless there is none or it was handed over already."""
         source = view.buffer
         whole = source.kind == "input" and source.donated and view == self.plan.inputs[source.index]
         if not whole or source.index in handed:
@@ -521,7 +520,7 @@ class Program:
 
 
 class Seat(NamedTuple):
-    """A place at a program for calls that put addresses into its table themselves.
+    """A seat at a program, for calls that put addresses into its table themselves.
 
     `call` is what the driver's function at `run` takes, `table` the table of addresses, in which inputs, and
     the outputs that are arrays of their own, have the entries given here. Where `run` returns less than `steps`,
@@ -543,7 +542,7 @@ class Seat(NamedTuple):
 
 
 class _Instance:
-    """What one call at a time needs of a program's: the block that the driver reads, and memory."""
+    """The part of a program that only one call may use at a time: the block that the driver reads, and memory."""
 
     def __init__(self, program: Program) -> None:
         entries = FIRST + len(program._entries)
@@ -566,12 +565,12 @@ class _Instance:
         self.nbytes = 0
 
     def adopt(self, layout: _Layout) -> None:
-        """Be ready for calls by another division of the steps."""
+        """Prepare for calls by another division of the steps."""
         program = self._program
         self.layout = None
         self.call[CALL_STEPS] = layout.steps.ctypes.data
         self.call[CALL_TEAM] = layout.team.address if layout.team is not None else 0
-        self.call[CALL_TURNS] = layout.turns
+        self.call[CALL_ITERATIONS] = layout.iterations
         self.call[CALL_TIMES] = program.times.ctypes.data if layout.timed else 0
         stride = _stride(program._scratch)
         self.table[SCRATCH_STRIDE] = stride
@@ -583,7 +582,7 @@ class _Instance:
         self.layout = layout  # last: what was interrupted on the way is not ready
 
     def borrow(self) -> _Block:
-        """Memory for one call."""
+        """Return memory for one call."""
         block = _borrow(self.nbytes)
         self._lay_out(block.memory)
         return block
@@ -626,22 +625,22 @@ def _give_back(block: _Block, used: int) -> None:
 
 
 def _stride(scratch: int) -> int:
-    """The bytes between two threads' scratch memories: no pair of cache lines is in both."""
+    """Return the bytes between two threads' scratch memories: no pair of cache lines is in both."""
     return math.ceil(scratch / (2 * ALIGN)) * (2 * ALIGN)
 
 
 def least_time(step: Step) -> float:
-    """Nanoseconds that a step takes at least, on any processor."""
+    """Return the least time in nanoseconds that a step takes on any processor."""
     return max(step.flops / FLOPS_PER_NS, step.nbytes / BYTES_PER_NS)
 
 
 def first_guess(time: float, count: int) -> tuple[float, float]:
-    """The times of a step by one thread and by `count`, for a start: that more threads do no more work."""
+    """Return first estimates of a step's times by one thread and by `count`: that more threads do no more work."""
     return time, time / count
 
 
 def chunk_of(units: int, grain: int, time: float, count: int) -> int:
-    """How many units a chunk of a step has; 0 if it is not shared out.
+    """Return the units of a step's chunk; 0 if the step is not shared out.
 
     Of the sizes that make chunks of about `CHUNK_NS`, or of enough of them for all, the one by which
     the last thread is done first.
@@ -651,26 +650,26 @@ def chunk_of(units: int, grain: int, time: float, count: int) -> int:
         return 0
     short, usual, long = (int(time / ns) for ns in (LEAST_CHUNK_NS, CHUNK_NS, LONG_CHUNK_NS))
     wanted = max(2, min(count, short), min(CHUNKS_EACH * count, usual), long)
-    most = min(pieces, sharing.MOST_CHUNKS, wanted)
+    most = min(pieces, scheduler.MOST_CHUNKS, wanted)
     smallest = math.ceil(pieces / most)
     largest = max(smallest, pieces // min(count, wanted))
 
     def rounds(size: int) -> int:
-        """Grains that the busiest thread does."""
+        """Return the grains that the busiest thread does."""
         return math.ceil(math.ceil(pieces / size) / count) * size
 
     return grain * min(range(smallest, min(largest, smallest + count, 2 * smallest) + 1), key=rounds)
 
 
 def _last_part(plan: Plan) -> int:
-    """The first of the steps at the end of a plan that are kernels, where one of them writes to an input."""
+    """Return the first of the kernel steps that end a plan, where one of them writes to an input."""
     last = max((i + 1 for i, step in enumerate(plan.steps) if not isinstance(step.kernel, Kernel)), default=0)
     writes = any(b.whole.kind == "input" for step in plan.steps[last:] for b in step.writes)
     return last if writes else len(plan.steps)
 
 
 def _claim_outputs(plan: Plan) -> None:
-    """Have results written straight into the arrays that are handed out.
+    """Let results be written straight into the arrays that are handed out.
 
     A temporary becomes an output where an output is the whole of it, in any order of the axes. What
     is part of a larger buffer, or an output twice, is copied after the run.
@@ -681,7 +680,7 @@ def _claim_outputs(plan: Plan) -> None:
 
 
 def _order(view: View) -> tuple[int, ...] | None:
-    """The axes from the outermost in memory to the innermost, where the view is its buffer, whole and dense."""
+    """Return the axes from the outermost in memory to the innermost, where the view is its buffer, whole and dense."""
     if view.offset or view.size * view.dtype.itemsize != view.buffer.nbytes:
         return None
     axes = tuple(sorted(range(len(view.shape)), key=lambda a: (-view.strides[a], view.shape[a] != 1)))
@@ -689,7 +688,7 @@ def _order(view: View) -> tuple[int, ...] | None:
 
 
 def _maker(view: View) -> Callable[[], Array]:
-    """What makes an array that lies in memory as an output's view says."""
+    """Return the function that makes an array with the memory layout of an output's view."""
     order = _order(view)
     assert order is not None
     shape = tuple(view.shape[a] for a in order)
@@ -700,12 +699,12 @@ def _maker(view: View) -> Callable[[], Array]:
 
 
 def _byte_strides(view: View) -> tuple[int, ...] | None:
-    """The strides in bytes of a view that is not contiguous."""
+    """Return the strides in bytes of a view that is not contiguous."""
     return None if view.is_contiguous else tuple(s * view.dtype.itemsize for s in view.strides)
 
 
 def _lies_as(array: Array, view: View) -> bool:
-    """Whether an array's elements lie in memory as the view says."""
+    """Return whether an array's elements lie in memory as the view says."""
     item = view.dtype.itemsize
     return all(n == 1 or have == s * item for n, have, s in zip(view.shape, array.strides, view.strides))
 
@@ -717,7 +716,7 @@ _READ, _WRITE = 0x100, 0x200
 
 
 def _array_at(address: int, view: View, writable: bool) -> Array:
-    """An array over the memory at an address, which the view's offset is in already."""
+    """Return an array over the memory at an address, which the view's offset is in already."""
     if view.size == 0:
         return np.empty(view.shape, view.dtype)
     item = view.dtype.itemsize

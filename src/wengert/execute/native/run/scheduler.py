@@ -1,4 +1,4 @@
-"""Sharing a step out among threads: the driver's part for it, and the memory in which they meet.
+"""The work-stealing scheduler: the driver's part that divides a step among threads, and their shared memory.
 
 The units of a step are cut into chunks, and each thread is given a contiguous share of them, the
 same part in every step, so that rows stay in one core's cache. A thread takes chunks from the front
@@ -38,7 +38,7 @@ MOST_CHUNKS = (1 << 12) - 1
 # (processors fetch lines in pairs).
 LINE = 128
 TEAM_OWNER = 0
-TEAM_EPOCH, TEAM_STEP, TEAM_TABLE, TEAM_NOTES = (LINE + 8 * i for i in range(4))
+TEAM_EPOCH, TEAM_STEP, TEAM_TABLE, TEAM_PROFILE = (LINE + 8 * i for i in range(4))
 TEAM_LEFT = 2 * LINE
 TEAM_BELL, TEAM_SLEEPERS, TEAM_QUIT, TEAM_CPU, TEAM_COLLIDED = (3 * LINE + 4 * i for i in range(5))
 TEAM_THREADS, TEAM_PENALTY, TEAM_OWED, TEAM_STREAK = 4 * LINE, 4 * LINE + 8, 4 * LINE + 16, 4 * LINE + 24
@@ -62,9 +62,6 @@ PROBE = 12
 INTERVAL, MOST_INTERVAL = 48, 6144
 LONG_NS = 50_000
 
-# The number of Linux's system call.
-FUTEX = {"x86_64": 202, "aarch64": 98}
-
 # Where there are no helpers, nothing is shared out and no times are taken.
 IR_WITHOUT = """
 define internal ptr @acquire(ptr %wanted) {
@@ -73,8 +70,8 @@ define internal ptr @acquire(ptr %wanted) {
 define internal void @release(ptr %team) {
   ret void
 }
-define internal i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %notes) {
-  call void @alone(ptr %s, ptr %table, ptr %notes)
+define internal i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %profile) {
+  call void @alone(ptr %s, ptr %table, ptr %profile)
   ret i64 0
 }
 """
@@ -138,7 +135,7 @@ define internal i64 @work(ptr %team, i64 %epoch, i64 %me) {
   %threads = load i64, ptr %threads.p
   %step.p = getelementptr i8, ptr %team, i64 $TEAM_STEP
   %table.p = getelementptr i8, ptr %team, i64 $TEAM_TABLE
-  %notes.p = getelementptr i8, ptr %team, i64 $TEAM_NOTES
+  %profile.p = getelementptr i8, ptr %team, i64 $TEAM_PROFILE
   %shares = getelementptr i8, ptr %team, i64 $TEAM_SHARES
   %tag = and i64 %epoch, 1099511627775
   br label %victim
@@ -185,7 +182,7 @@ try:
 took:
   %s = load atomic ptr, ptr %step.p monotonic, align 8
   %table = load atomic ptr, ptr %table.p monotonic, align 8
-  %notes = load atomic ptr, ptr %notes.p monotonic, align 8
+  %profile = load atomic ptr, ptr %profile.p monotonic, align 8
   %units.p = getelementptr %Step, ptr %s, i64 0, i32 2
   %units = load i64, ptr %units.p
   %chunk.p = getelementptr %Step, ptr %s, i64 0, i32 3
@@ -194,7 +191,7 @@ took:
   %lo.next = add i64 %lo, %chunk
   %over = icmp sgt i64 %lo.next, %units
   %hi = select i1 %over, i64 %units, i64 %lo.next
-  call void @units(ptr %s, ptr %table, ptr %notes, i64 %lo, i64 %hi, i64 %me)
+  call void @units(ptr %s, ptr %table, ptr %profile, i64 %lo, i64 %hi, i64 %me)
   %n.more = add i64 %n, 1
   br label %look
 
@@ -297,12 +294,12 @@ define internal void @learns(ptr %s, i64 %took, i1 %was.shared) {
 }
 
 ; Run a step, shared out if %share and that is the better way; what it took one thread, or would have, in nanoseconds.
-define internal i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %notes) {
+define internal i64 @measured(ptr %team, ptr %s, ptr %table, i1 %share, ptr %profile) {
   %t0 = call i64 @now()
   br i1 %share, label %may, label %single
 
 single:
-  call void @alone(ptr %s, ptr %table, ptr %notes)
+  call void @alone(ptr %s, ptr %table, ptr %profile)
   %t.single = call i64 @now()
   %took.single = sub i64 %t.single, %t0
   ret i64 %took.single
@@ -320,14 +317,14 @@ ask:
   br i1 %shares, label %publish, label %keep
 
 keep:
-  call void @alone(ptr %s, ptr %table, ptr %notes)
+  call void @alone(ptr %s, ptr %table, ptr %profile)
   %t.keep = call i64 @now()
   %took.keep = sub i64 %t.keep, %t0
   call void @learns(ptr %s, i64 %took.keep, i1 false)
   ret i64 %took.keep
 
 pay:
-  call void @alone(ptr %s, ptr %table, ptr %notes)
+  call void @alone(ptr %s, ptr %table, ptr %profile)
   %t.pay = call i64 @now()
   %took.pay = sub i64 %t.pay, %t0
   %paid = sub i64 %penalty, %took.pay
@@ -353,8 +350,8 @@ publish:
   store atomic ptr %s, ptr %step.p monotonic, align 8
   %table.p = getelementptr i8, ptr %team, i64 $TEAM_TABLE
   store atomic ptr %table, ptr %table.p monotonic, align 8
-  %notes.p = getelementptr i8, ptr %team, i64 $TEAM_NOTES
-  store atomic ptr %notes, ptr %notes.p monotonic, align 8
+  %profile.p = getelementptr i8, ptr %team, i64 $TEAM_PROFILE
+  store atomic ptr %profile, ptr %profile.p monotonic, align 8
   %left.p = getelementptr i8, ptr %team, i64 $TEAM_LEFT
   store atomic i32 %chunks.32, ptr %left.p monotonic, align 4
   %lots = getelementptr i8, ptr %team, i64 $TEAM_SHARES

@@ -1,4 +1,4 @@
-"""Threads: how many there may be, and the team of helpers that programs share their steps out to.
+"""Threads: how many there may be, and the team of helpers among which programs divide their steps.
 
 Helpers are threads of the operating system that run the driver's loop (see driver.py). They hold
 nothing of Python's: no thread state, no lock, no signal.
@@ -7,18 +7,15 @@ nothing of Python's: no thread state, no lock, no signal.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
-import signal
-import sys
 from pathlib import Path
 
 import numpy as np
 
+from ....core import system
 from ....core.errors import WengertError, fail
 from ....core.state import locks
-from . import driver
-from . import scheduler as sharing
+from . import driver, scheduler
 
 MOST_THREADS = 1024
 
@@ -34,53 +31,45 @@ _team: Team | None = None
 
 
 class Team:
-    """Helpers, with the memory through which the driver talks to them."""
+    """A team of helpers, with the memory through which the driver talks to them."""
 
     def __init__(self, threads: int) -> None:
-        lines = sharing.TEAM_SHARES // sharing.LINE + 2 * threads
-        self._memory = aligned(lines * sharing.LINE, sharing.LINE)
+        lines = scheduler.TEAM_SHARES // scheduler.LINE + 2 * threads
+        self._memory = aligned(lines * scheduler.LINE, scheduler.LINE)
         self._memory[:] = 0
         words = self._memory.view(np.int64)
         self.address: int = self._memory.ctypes.data
-        self._pthreads: list[int] = []
-        libc = ctypes.CDLL(None)
-        # Signals are Python's: a new thread has the mask of the one that makes it.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        try:
-            for i in range(1, threads):
-                at = sharing.TEAM_SHARES + (threads + i) * sharing.LINE
-                words[at // 8] = self.address
-                words[at // 8 + 1] = i
-                pthread = ctypes.c_ulong()
-                entry, argument = ctypes.c_void_p(driver.driver().helper), ctypes.c_void_p(self.address + at)
-                if libc.pthread_create(ctypes.byref(pthread), None, entry, argument):
-                    break  # the system allows no more; those there are will do
-                self._pthreads.append(pthread.value)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        self.threads = len(self._pthreads) + 1
-        words[sharing.TEAM_THREADS // 8] = self.threads
+        self._helpers: list[int] = []
+        for i in range(1, threads):
+            at = scheduler.TEAM_SHARES + (threads + i) * scheduler.LINE
+            words[at // 8] = self.address
+            words[at // 8 + 1] = i
+            helper = system.current.start_thread(driver.driver().helper, self.address + at)
+            if helper is None:
+                break  # the system allows no more; those there are will do
+            self._helpers.append(helper)
+        self.threads = len(self._helpers) + 1
+        words[scheduler.TEAM_THREADS // 8] = self.threads
 
     def close(self) -> None:
-        """Have the helpers return. A call in progress goes on without them."""
+        """Let the helpers return. A call in progress goes on without them."""
         dismiss = driver.driver().dismiss
         assert dismiss is not None
         dismiss(self.address)
-        join = ctypes.CDLL(None).pthread_join
-        for pthread in self._pthreads:
-            join(ctypes.c_ulong(pthread), None)
-        self._pthreads.clear()
+        for helper in self._helpers:
+            system.current.join_thread(helper)
+        self._helpers.clear()
 
 
 def aligned(nbytes: int, boundary: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Bytes of memory that start on a boundary; the system provides them as they are first touched."""
+    """Return bytes of memory that start on a boundary; the system provides them as they are first touched."""
     memory = np.empty(nbytes + boundary, np.uint8)
     start = -memory.ctypes.data % boundary
     return memory[start : start + nbytes]
 
 
 def get_num_threads() -> int:
-    """How many threads a compiled program may use.
+    """Return the number of threads that a compiled program may use.
 
     What was set, else `WENGERT_NUM_THREADS`, else the processor cores that this process may use.
     """
@@ -102,7 +91,7 @@ def set_num_threads(n: int) -> None:
 
 
 def team() -> Team | None:
-    """The team of as many threads as are wanted; None for a single one, and where there are no helpers."""
+    """Return the team of as many threads as are wanted; None for a single one, and where there are no helpers."""
     global _team
     if not driver.has_threads() or get_num_threads() == 1:
         return None
@@ -114,7 +103,7 @@ def team() -> Team | None:
 
 
 def _retire() -> None:
-    """Part from the team there is."""
+    """Give up the present team."""
     global _team, generation
     with _lock:
         old, _team = _team, None
@@ -134,23 +123,18 @@ def _number(value: int | str, what: str) -> int:
 
 
 def usable_cores() -> int:
-    """The cores on which this process may run, at most as many as its container's share of time.
+    """Return the number of cores on which this process may run, at most its container's share of time.
 
     Two hardware threads of a core have its arithmetic in common, and count once.
     """
-    if sys.platform != "linux":
-        return os.cpu_count() or 1
-    cores = {_text(Path(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list")) or str(i) for i in _allowed()}
+    allowed = system.current.processors()
+    cores = {_text(Path(f"/sys/devices/system/cpu/cpu{i}/topology/thread_siblings_list")) or str(i) for i in allowed}
     quota = cpu_quota()
     return max(1, len(cores) if quota is None else min(len(cores), int(quota)))
 
 
-def _allowed() -> set[int]:
-    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
-
-
 def cpu_quota() -> float | None:
-    """How many processors' time the control groups that this process is in let it have; None: no limit."""
+    """Return the processors' time that this process's control groups grant it, in processors; None: no limit."""
     quotas = []
     for line in _text(GROUPS).splitlines():
         _, controllers, path = line.split(":", 2)
@@ -178,7 +162,7 @@ def _quota_1(folder: Path) -> float | None:
 
 
 def _text(path: Path) -> str:
-    """A file's text without space around it; nothing where there is no such file."""
+    """Return a file's text without space around it; "" where there is no such file."""
     try:
         return path.read_text().strip()
     except OSError:

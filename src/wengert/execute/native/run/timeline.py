@@ -1,4 +1,4 @@
-"""Traces: who ran which part of a program, when, as the driver's notes and Python's own say it."""
+"""Traces of a program's run, made from profiler records: which thread ran which part, and when."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import numpy as np
 from ...gantt import Row, Scale, chart
 from ..plan.plan import Plan
 from .profile import (
-    NOTES_CLOCK,
-    NOTES_REGIONS,
-    NOTES_ROOM,
-    NOTES_STRIDE,
+    PROFILE_CLOCK,
+    PROFILE_REGIONS,
+    PROFILE_ROOM,
+    PROFILE_STRIDE,
     RECORD,
     RECORD_END,
     RECORD_HI,
@@ -28,19 +28,19 @@ from .threads import aligned
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
-# The clock of the notes: on Linux what the driver takes its times by, elsewhere the driver calls it.
+# The clock of the records: on Linux what the driver takes its times by, elsewhere the driver calls it.
 now = time.perf_counter_ns
 _clock = ctypes.CFUNCTYPE(ctypes.c_int64)(now)
 
 
 class NativeTrace(NamedTuple):
-    """What happened in one run of a program: a row for every range of a step's units that a worker ran at a stretch.
+    """A trace of one run of a program: a row for every range of a step's units that a worker ran at a stretch.
 
     Rows are in the order in which they began. `step` is the number of the plan's step, `worker` who ran it (0 is the
     thread that calls), `lo` and `hi` the units from and to, `start` and `end` the times in seconds from the beginning
     of the run. A step that is not shared out is one row; what Python runs is worker 0's; a step in a loop has rows for
-    every turn; jumps have none. `workers` threads were there to run it, in `seconds`. `lost` rows did not fit into the
-    memory for notes. `labels` are the names of the plan's steps.
+    every iteration; jumps have none. `workers` threads were there to run it, in `seconds`. `lost` rows did not fit
+    into the memory. `labels` are the names of the plan's steps.
     """
 
     step: Ints
@@ -60,7 +60,7 @@ class NativeTrace(NamedTuple):
         return np.bincount(self.worker, self.end - self.start, self.workers).astype(np.float64)
 
     def gantt(self, width: int = 72) -> str:
-        """A text chart: a row for every step that ran, with how many workers were at it (`+`: more than nine).
+        """Return a text chart: a row for every step that ran, with how many workers were at it (`+`: more than nine).
 
         Under `worker` stands how many had a part in the step; the last rows show how busy every worker was.
         """
@@ -71,7 +71,7 @@ class NativeTrace(NamedTuple):
         return chart("step", rows, scale, self.busy.tolist())
 
     def _row(self, rows: Ints, scale: Scale) -> Row:
-        """The line of a step: its number and name, how many workers ran it, how many were at it when."""
+        """Return the line of a step: its number and name, how many workers ran it, how many were at it when."""
         workers = np.unique(self.worker[rows])
         there = np.zeros((len(workers), scale.width), np.bool_)
         for row in rows:
@@ -85,29 +85,29 @@ class NativeTrace(NamedTuple):
         return self.gantt()
 
 
-class Notes:
-    """Memory for the notes of one call, with room for so many records of each worker; see notes.py."""
+class ProfileRecords:
+    """The memory of one call's profiler records, with room for so many of each worker; see profile.py."""
 
     def __init__(self, workers: int, room: int) -> None:
         self._room = room
         stride = LINE + -(-room * 8 * len(RECORD) // LINE) * LINE
-        self._memory = aligned(NOTES_REGIONS + workers * stride, LINE)
+        self._memory = aligned(PROFILE_REGIONS + workers * stride, LINE)
         self.address: int = self._memory.ctypes.data
-        words = self._memory[:NOTES_REGIONS].view(np.int64)
-        words[NOTES_ROOM // 8] = room
-        words[NOTES_STRIDE // 8] = stride
-        words[NOTES_CLOCK // 8] = ctypes.cast(_clock, ctypes.c_void_p).value or 0
+        words = self._memory[:PROFILE_REGIONS].view(np.int64)
+        words[PROFILE_ROOM // 8] = room
+        words[PROFILE_STRIDE // 8] = stride
+        words[PROFILE_CLOCK // 8] = ctypes.cast(_clock, ctypes.c_void_p).value or 0
         # What lies beyond a region's count is touched, and so provided by the system, only when it is written.
-        self._regions = self._memory[NOTES_REGIONS:].view(np.int64).reshape(workers, stride // 8)
+        self._regions = self._memory[PROFILE_REGIONS:].view(np.int64).reshape(workers, stride // 8)
         self._regions[:, 0] = 0
         self._of_python: list[tuple[int, int, int]] = []
 
     def add(self, step: int, start: int, end: int) -> None:
-        """Note a step that Python ran, and when by `now`."""
+        """Record a step that Python ran, with its times by `now`."""
         self._of_python.append((step, start, end))
 
     def trace(self, plan: Plan, words: Ints, begin: int, end: int) -> NativeTrace:
-        """What was noted in a run of a plan from one time to another; `words` are those of the steps, a row each."""
+        """Return the trace of a run from one time to another; `words` are those of the steps, a row each."""
         tables, lost = [], 0
         for worker, region in enumerate(self._regions):
             count = min(int(region[0]), self._room)

@@ -1,4 +1,4 @@
-"""What reductions combine values with."""
+"""The combining functions of reductions: how two values become one, and the identity."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _multiply(b: Builder, x: Value, y: Value, dtype: DType) -> Value:
 
 
 def _extreme(b: Builder, x: Value, y: Value, dtype: DType, larger: bool) -> Value:
-    """The larger or smaller of two; a NaN wins over everything."""
+    """Return the larger or smaller of two; a NaN wins over everything."""
     if x.type.bits == 1:
         return b.or_(x, y) if larger else b.and_(x, y)
     how = "gt" if larger else "lt"
@@ -38,7 +38,7 @@ def _extreme(b: Builder, x: Value, y: Value, dtype: DType, larger: bool) -> Valu
 
 
 def _quick_extreme(b: Builder, x: Value, y: Value, dtype: DType, larger: bool) -> Value:
-    """The larger or smaller of two floats, either where one is NaN: one instruction."""
+    """Return the larger or smaller of two floats, either where one is NaN: one instruction."""
     return b.select(b.fcmp("ogt" if larger else "olt", x, y), x, y)
 
 
@@ -63,13 +63,13 @@ _WAYS: dict[str, Callable[[Builder, Value, Value, DType], Value]] = {
 
 
 def combining(how: str, dtype: DType) -> Combine:
-    """How a reduction of a dtype's values combines two of them."""
+    """Return the function by which a reduction of a dtype's values combines two of them."""
     way = _WAYS[how]
     return lambda b, x, y: way(b, x, y, dtype)
 
 
 def identity(b: Builder, how: str, dtype: DType, type: Type) -> Value:
-    """What combining with changes nothing, in a type of a dtype's values."""
+    """Return the value with which combining changes nothing, in a type of a dtype's values."""
     if how in ("max", "min", "greatest", "least"):
         if type.is_float:
             return b.const(type, -math.inf if how in ("max", "greatest") else math.inf)

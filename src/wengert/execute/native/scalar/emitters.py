@@ -1,4 +1,4 @@
-"""What each elementwise op is in native code: the table of emitters.
+"""The table of emitters: the native code of each elementwise op.
 
 An emitter writes one op for values in their compute types (see `storage.compute_type`), scalars or
 vectors; the result is in the compute type of the node's dtype. The ops' NumPy forwards are the
@@ -36,7 +36,7 @@ _NUMBERS = (bool, int, float)
 
 
 def supported(node: Node) -> bool:
-    """Whether there is an emitter for the node's op, dtypes and literals."""
+    """Return whether there is an emitter for the node's op, dtypes and literals."""
     name = node.op.name
     if name not in EMITTERS or isinstance(node.spec, tuple):
         return False
@@ -57,7 +57,7 @@ def _emits(names: str, kinds: str) -> Callable[[Emitter], Emitter]:
 
 
 def _operand_dtype(node: Node) -> DType:
-    """The dtype that the op's operands share; literals take it on."""
+    """Return the dtype that the op's operands share; literals take it on."""
     for entry in node.inputs:
         if not isinstance(entry, _NUMBERS):
             found: DType = spec_of_input(entry).dtype
@@ -67,7 +67,7 @@ def _operand_dtype(node: Node) -> DType:
 
 
 def _literal(node: Node, index: int) -> float | int | None:
-    """Argument `index` where it is a Python number."""
+    """Return argument `index` where it is a Python number."""
     entry = node.inputs[index]
     return entry if isinstance(entry, _NUMBERS) else None
 
@@ -138,7 +138,7 @@ def _rsqrt(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 
 @_emits("xlogy xlog1py", "f")
 def _xlogy(b: Builder, node: Node, args: Sequence[Value]) -> Value:
-    """x log(y) or x log(1 + y), 0 where x is 0 and y a number."""
+    """Compute x log(y) or x log(1 + y), 0 where x is 0 and y a number."""
     x, y = args
     zero = b.const(x.type, 0.0)
     product = b.fmul(x, (m.log if node.op.name == "xlogy" else m.log1p)(b, y))
@@ -147,7 +147,7 @@ def _xlogy(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 
 @_emits("nextafter", "f")
 def _nextafter(b: Builder, node: Node, args: Sequence[Value]) -> Value:
-    """One up or down in the bits as they lie in memory, read as an integer."""
+    """Step one up or down in the bits as they lie in memory, read as an integer."""
     x, y = args
     dtype = _operand_dtype(node)
     held = [to_storage(b, a, dtype) for a in args]
@@ -264,13 +264,13 @@ _BY_PRODUCTS = (-2, -1, 0, 1, 2, 3, 4)
 
 
 def _whole_exponent(node: Node) -> int | None:
-    """An integer power's exponent where it is a literal; a negative one, which is an error, is left to NumPy."""
+    """Return an integer power's exponent where it is a literal; a negative one, which is an error, is left to NumPy."""
     exponent = _literal(node, 1)
     return int(exponent) if exponent is not None and exponent >= 0 else None
 
 
 def _repeated(b: Builder, x: Value, exponent: int) -> Value:
-    """x**exponent by squaring."""
+    """Return x**exponent by squaring."""
     if not exponent:
         return b.const(x.type, 1)
     out: Value | None = None
@@ -293,12 +293,12 @@ def _where(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 
 
 def _first_of_equals(dtype: DType) -> bool:
-    """Whether NumPy takes the first of two zeros of different signs: of its own float16 only, else the second."""
+    """Return whether NumPy takes the first of two zeros of different signs: of float16 only, else the second."""
     return dtype == np.float16
 
 
 def _extreme(b: Builder, node: Node, x: Value, y: Value, literal: float | int | None, larger: bool) -> Value:
-    """The larger or smaller; NaN where either is, and of equal ones that which NumPy takes."""
+    """Return the larger or smaller; NaN where either is, and of equal ones that which NumPy takes."""
     if x.type.is_float:
         how = ("ug" if larger else "ul") + ("e" if _first_of_equals(_operand_dtype(node)) else "t")
         out = b.select(b.fcmp(how, x, y), x, y)
@@ -409,7 +409,7 @@ _bitwise("bitwise_invert", "not_")
 
 @_emits("bitwise_left_shift bitwise_right_shift", "iu")
 def _shift(b: Builder, node: Node, args: Sequence[Value]) -> Value:
-    """By more places than there are, or by a negative number: as if by all of them."""
+    """Shift; by more places than there are, or by a negative number, is as by all of them."""
     x, y = args
     zero = b.const(x.type, 0)
     inside = b.icmp("ult", y, b.const(x.type, x.type.bits))
@@ -446,7 +446,7 @@ def _signbit(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 
 @_emits("class_index", "iu")
 def _class_index(b: Builder, node: Node, args: Sequence[Value]) -> Value:
-    """The class, 0 for one that is left out: which are none is for the check to say."""
+    """Return the class, 0 for one that is left out; the check reports what is no class."""
     (x,), left_out = args, node.attrs["ignore_index"]
     if not _fits(left_out, _operand_dtype(node)):
         return x
@@ -455,7 +455,7 @@ def _class_index(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 
 @_emits("place", "iu")
 def _place(b: Builder, node: Node, args: Sequence[Value]) -> Value:
-    """An index that may count from the end, from the start; -1 where it is no place."""
+    """Return an index that may count from the end, counted from the start; -1 where it is no place."""
     x, size = args
     signed = _operand_dtype(node).kind == "i"
     at = b.cast("sext" if signed else "zext", x, I64) if x.type.bits < 64 else x
@@ -474,7 +474,7 @@ _CODE_ATTRS: dict[str, tuple[str, ...]] = {
 
 
 def code_attrs(node: Node) -> dict[str, Any]:
-    """The attributes that an op's code depends on: others say how much there is, or are for messages."""
+    """Return the attributes that an op's code depends on; others are sizes, or serve messages."""
     names = _CODE_ATTRS.get(node.op.name)
     return node.attrs if names is None else {name: node.attrs[name] for name in names}
 
@@ -494,7 +494,7 @@ def _pass(b: Builder, node: Node, args: Sequence[Value]) -> Value:
 
 @_emits("imag", "fiub")
 def _imag(b: Builder, node: Node, args: Sequence[Value]) -> Value:
-    """Of a real number."""
+    """Return the imaginary part of a real number, which is 0."""
     return b.const(args[0].type, 0)
 
 

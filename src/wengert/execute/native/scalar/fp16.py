@@ -1,4 +1,4 @@
-"""Numbers of 16 bits to float32 and back, rounded to nearest even, where instructions are missing or not exact.
+"""Conversion of 16-bit floats to float32 and back, rounded to nearest even, without inexact instructions.
 
 x86's conversion to bfloat16 flushes subnormal numbers, and its float16 conversions are an extension; without them
 LLVM calls functions that may not be there. In integer arithmetic both are a few instructions. The float16
@@ -12,12 +12,12 @@ from ..codegen.types import BF16, F16, F32, I16, I32, Target, Type
 
 
 def has_float16(target: Target) -> bool:
-    """Whether float16 is converted by instructions."""
+    """Return whether float16 is converted by instructions."""
     return target.triple.startswith(("aarch64", "arm64")) or "+f16c" in target.features.split(",")
 
 
 def convert(b: Builder, x: Value, to: Type) -> Value:
-    """A number in another width of its kind, lane by lane: as memory holds it, or as it is computed with."""
+    """Convert a number to another width of its kind, lane by lane: between memory and compute types."""
     have = x.type.scalar
     if have == to.scalar:
         return x
@@ -35,14 +35,14 @@ def convert(b: Builder, x: Value, to: Type) -> Value:
 
 
 def _bits(b: Builder, x: Value) -> Value:
-    """The bits of a number, as an i32."""
+    """Return the bits of a number, as an i32."""
     kind = I16 if x.type.bits == 16 else I32
     raw = b.cast("bitcast", x, kind.vector(x.type.lanes))
     return b.cast("zext", raw, I32) if x.type.bits == 16 else raw
 
 
 def _number(b: Builder, bits: Value, to: Type) -> Value:
-    """The number of these bits, the lower ones where it has fewer."""
+    """Return the number of these bits, the lower ones where it has fewer."""
     if to.bits == 16:
         bits = b.cast("trunc", bits, I16)
     return b.cast("bitcast", bits, to.vector(bits.type.lanes))

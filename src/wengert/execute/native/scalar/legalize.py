@@ -1,4 +1,4 @@
-"""Between memory and registers: how the elements of each dtype are held, loaded types to compute types and back."""
+"""Legalisation of dtypes: the types of elements in memory and in registers, and the conversions between them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ DType = np.dtype[Any]
 
 
 def kind_of(dtype: DType) -> str:
-    """ "f" for floats (bfloat16 too), "i" and "u" for integers, "b" for booleans, "c" for complex numbers."""
+    """Return "f" for floats (bfloat16 too), "i" and "u" for integers, "b" for booleans, "c" for complex numbers."""
     return "f" if dtype.kind == "V" and dtype.name == "bfloat16" else dtype.kind
 
 
 def compute_type(dtype: DType) -> Type:
-    """What arithmetic on a dtype is done in: float32 for the 16-bit floats, one bit for booleans."""
+    """Return the type of arithmetic on a dtype: float32 for the 16-bit floats, one bit for booleans."""
     kind = kind_of(dtype)
     if kind == "b":
         return I1
@@ -32,7 +32,7 @@ def compute_type(dtype: DType) -> Type:
 
 
 def memory_type(dtype: DType) -> Type:
-    """The type of an element in memory."""
+    """Return the type of an element in memory."""
     found = storage_type(dtype)
     if found is None:
         raise TypeError(f"no native arithmetic on {dtype}")
@@ -40,17 +40,17 @@ def memory_type(dtype: DType) -> Type:
 
 
 def to_compute(b: Builder, x: Value, dtype: DType) -> Value:
-    """A value as it lies in memory, in its compute type."""
+    """Convert a value as it lies in memory to its compute type."""
     return truth(b, x) if dtype.kind == "b" else convert(b, x, compute_type(dtype))
 
 
 def to_storage(b: Builder, x: Value, dtype: DType) -> Value:
-    """A value of compute type as it lies in memory; to 16-bit floats by rounding to nearest, ties to even."""
+    """Convert a value of compute type to its memory type; to 16-bit floats by rounding to nearest, ties to even."""
     return b.cast("zext", x, I8) if dtype.kind == "b" else convert(b, x, memory_type(dtype))
 
 
 def rounded(b: Builder, x: Value, dtype: DType) -> Value:
-    """A value of compute type as it comes back from memory."""
+    """Round a value of compute type as storing and loading it would."""
     return to_compute(b, to_storage(b, x, dtype), dtype) if memory_type(dtype).bits == 16 and x.type.is_float else x
 
 
@@ -58,7 +58,7 @@ def rounded(b: Builder, x: Value, dtype: DType) -> Value:
 
 
 def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
-    """A value of `source`'s compute type in `to`'s, holding a number that `to` holds."""
+    """Convert a value from `source`'s compute type to `to`'s, so that it holds a number that `to` holds."""
     old, new = kind_of(source), kind_of(to)
     type = compute_type(to)
     if source == to:
@@ -77,7 +77,7 @@ def cast(b: Builder, x: Value, source: DType, to: DType) -> Value:
 
 
 def truth(b: Builder, x: Value) -> Value:
-    """Whether a number is not 0."""
+    """Return whether a number is not 0."""
     if x.type.bits == 1:
         return x
     zero = b.const(x.type, 0)
@@ -97,7 +97,7 @@ def _float_to_float(b: Builder, x: Value, to: DType) -> Value:
 
 
 def _to_odd(b: Builder, x: Value) -> Value:
-    """float64 to float32, inexact numbers to the neighbour whose last bit is 1 (Boldo and Melquiond 2008)."""
+    """Convert float64 to float32, inexact numbers to the neighbour whose last bit is 1 (Boldo and Melquiond 2008)."""
     near = b.cast("fptrunc", x, F32)
     back = widened(b, near)
     bits = bits_of(b, near)
@@ -108,7 +108,7 @@ def _to_odd(b: Builder, x: Value) -> Value:
 
 
 def _float_to_int(b: Builder, x: Value, bits: int, signed: bool) -> Value:
-    """Toward 0; what lies outside of the integers' range as its nearest end, NaN as 0."""
+    """Convert toward 0; numbers outside of the integers' range become its nearest end, NaN becomes 0."""
     lowest, beyond = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1)) if signed else (0.0, 2.0**bits)
     low, high = b.fcmp("ole", x, b.const(x.type, lowest)), b.fcmp("oge", x, b.const(x.type, beyond))
     inside = b.and_(b.fcmp("ogt", x, b.const(x.type, lowest)), b.fcmp("olt", x, b.const(x.type, beyond)))
@@ -118,7 +118,7 @@ def _float_to_int(b: Builder, x: Value, bits: int, signed: bool) -> Value:
 
 
 def _whole(b: Builder, x: Value, bits: int, signed: bool) -> Value:
-    """A number inside the range, toward 0: by way of int32 or int64, which processors convert to."""
+    """Convert a number inside the range toward 0, by way of int32 or int64, which processors convert to."""
     if bits == 64 and not signed:
         middle = b.const(x.type, 2.0**63)
         high = b.fcmp("oge", x, middle)

@@ -22,7 +22,7 @@ from .lines import Line, Lines, each_line, line_types, lines, load, store
 
 
 def _flipped(x: View, axis: int) -> View:
-    """The array backwards along an axis."""
+    """Return the array backwards along an axis."""
     n, strides = x.shape[axis], list(x.strides)
     offset = x.offset + max(0, n - 1) * strides[axis]
     strides[axis] = -strides[axis]
@@ -87,7 +87,7 @@ def _running(low: Lowering, node: Node) -> View | None:
 
 
 def _sum_line(b: Builder, line: Line, dtype: np.dtype[Any], backwards: bool) -> None:
-    """The running sums of a line whose elements lie one after the other, or one before the other."""
+    """Write the running sums of a line whose elements lie one after the other, or one before the other."""
     memory, type = line_types(dtype)
     lanes = b.target.lanes(type)
     wide = type.vector(lanes)
@@ -95,7 +95,7 @@ def _sum_line(b: Builder, line: Line, dtype: np.dtype[Any], backwards: bool) -> 
     turned = list(reversed(range(lanes)))
 
     def start(array: int, first: Value) -> Value:
-        """The lowest address of the vector that begins with element `first`."""
+        """Return the lowest address of the vector that begins with element `first`."""
         at = b.sub(b.index(1 - lanes), first) if backwards else first
         return b.offset(line.pointers[array], at, memory)
 
@@ -125,7 +125,7 @@ def _sum_line(b: Builder, line: Line, dtype: np.dtype[Any], backwards: bool) -> 
 
 @lowers("linear_recurrence")
 def _recurrence(low: Lowering, node: Node) -> View | None:
-    """y = a y + b, rounded after the product as well as after the sum: the bits of the op's definition."""
+    """Lower y = a y + b, rounded after the product as well as after the sum: the bits of the op's definition."""
     a, terms = (low.view(e) for e in node.inputs)
     if terms.dtype.kind in "cb" or a.dtype != terms.dtype:
         return None

@@ -1,4 +1,4 @@
-"""What runs along one axis: the lines of an array, side by side in vectors or one by one.
+"""Lines of arrays along one axis, side by side in vectors or one by one.
 
 An axis that is not the last has the elements of the axes after it side by side in memory: vectors go
 along the axis together, one lane for each line (*columns*). Along the last axis a line is a run of
@@ -26,7 +26,7 @@ COLUMNS = 256
 
 
 class Lines(NamedTuple):
-    """Arrays of shapes (outer..., length, columns), each with its own length, ready for a kernel.
+    """The lines of arrays of shapes (outer..., length, columns), each with its own length, ready for a kernel.
 
     `strides` are those of the axis, one for each array; `words` begin with the arrays and go on
     with, for each, its length and stride, then `columns`, their block, and the axes to walk over.
@@ -41,7 +41,7 @@ class Lines(NamedTuple):
 
     @property
     def key(self) -> str:
-        """How the kernel goes: side by side, or one by one; how many axes are around."""
+        """The part of a kernel's key that lines decide: side by side or one by one, and the number of axes around."""
         return f"{'lines' if self.columns == 1 else 'columns'} {self.rank}"
 
     @property
@@ -51,7 +51,7 @@ class Lines(NamedTuple):
 
 
 def lines(low: Lowering, views: Sequence[View], axis: int) -> Lines:
-    """The lines of arrays along an axis, counted from the left; their shapes agree but there.
+    """Return the lines of arrays along an axis, counted from the left; their shapes agree on all other axes.
 
     An array whose other axes after `axis` do not lie in order is copied. The last array is written
     to: it is contiguous, or was laid out by the caller.
@@ -76,7 +76,7 @@ def _in_order(x: View, axis: int) -> bool:
 
 
 class Line(NamedTuple):
-    """A line, or several side by side: for every array its address, length and stride; how many lanes."""
+    """A line, or several side by side: for every array its address, length and stride; and the number of lanes."""
 
     pointers: tuple[Value, ...]
     lengths: tuple[Value, ...]
@@ -84,7 +84,7 @@ class Line(NamedTuple):
     lanes: int
 
     def at(self, b: Builder, array: int, index: Value, type: Type) -> Value:
-        """The address of element `index` of an array's line."""
+        """Return the address of element `index` of an array's line."""
         return b.offset(self.pointers[array], b.mul(index, self.strides[array]), type)
 
 
@@ -119,7 +119,7 @@ def each_line(b: Builder, found: Lines, types: Sequence[Type], body: Callable[[L
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type:
-    """The type that numbers of a dtype are computed in: float32 for 16-bit floats, at least 32 bits for integers."""
+    """Return the type that numbers are computed in: float32 for 16-bit floats, at least 32 bits for integers."""
     type = storage_type(dtype)
     assert type is not None
     if type in (F16, BF16):
@@ -128,14 +128,14 @@ def compute_type(dtype: np.dtype[Any]) -> Type:
 
 
 def line_types(dtype: np.dtype[Any]) -> tuple[Type, Type]:
-    """The types of a dtype's numbers in memory and in registers."""
+    """Return the types of a dtype's numbers in memory and in registers."""
     memory = storage_type(dtype)
     assert memory is not None
     return memory, compute_type(dtype)
 
 
 def load(b: Builder, dtype: np.dtype[Any], pointer: Value, lanes: int) -> Value:
-    """Numbers from memory, in the type that they are computed in."""
+    """Load numbers from memory, in the type that they are computed in."""
     type = storage_type(dtype)
     assert type is not None
     x = b.load(type.vector(lanes), pointer, type.size)
@@ -146,7 +146,7 @@ def load(b: Builder, dtype: np.dtype[Any], pointer: Value, lanes: int) -> Value:
 
 
 def store(b: Builder, dtype: np.dtype[Any], x: Value, pointer: Value) -> None:
-    """Numbers into memory, rounded or cut off to their dtype."""
+    """Store numbers to memory, rounded or cut off to their dtype."""
     type = storage_type(dtype)
     assert type is not None
     b.store(convert(b, x, type), pointer, type.size)

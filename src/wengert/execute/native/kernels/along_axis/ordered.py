@@ -1,4 +1,4 @@
-"""Numbers as signed integers of the same order, so that a comparison is one instruction and total."""
+"""Sort keys: numbers as signed integers of the same order, so that a comparison is one instruction and total."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .lines import compute_type, line_types, load
 
 
 def key_type(dtype: np.dtype[Any]) -> Type:
-    """The type of the keys of a dtype's numbers: 32 bits, or 64."""
+    """Return the type of the keys of a dtype's numbers: 32 bits, or 64."""
     return I64 if compute_type(dtype).bits == 64 else I32
 
 
 def load_keys(b: Builder, dtype: np.dtype[Any], pointer: Value, lanes: int, nan_last: bool = True) -> Value:
-    """The keys of numbers in memory: signed integers in the numbers' order.
+    """Return the keys of numbers in memory: signed integers in the numbers' order.
 
     Zeros of both signs have one key; so has every NaN, the greatest (or the least, which no number has).
     """

@@ -1,4 +1,4 @@
-"""Where along an axis the greatest or the least element is, the first of equals; NaN counts as either."""
+"""Positions of the greatest or the least element along an axis, the first of equals; NaN counts as either."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _position(low: Lowering, node: Node) -> View | None:
         return loop.results[0], loop.results[1]
 
     def by_vectors(b: Builder, line: Line, stop: Value, first: tuple[Value, Value]) -> tuple[Value, Value]:
-        """The best of a line's whole vectors, and where it is."""
+        """Return the best of a line's whole vectors, and its position."""
         with b.loop(0, stop, lanes, [b.splat(v, lanes) for v in first]) as loop:
             x = keys(b, b.offset(line.pointers[0], loop.index, memory), lanes)
             base = loop.index if number == I64 else b.cast("trunc", loop.index, I32)

@@ -38,7 +38,7 @@ LEADING = 11  # bits by which a selection is made
 
 
 class _Keys(NamedTuple):
-    """How numbers of a dtype are sorted: `bits` of their keys count; `packed` keys share a word with their index."""
+    """The sort keys of a dtype: `bits` of them count; `packed` keys share a word with their index."""
 
     dtype: np.dtype[Any]
     descending: bool
@@ -47,11 +47,11 @@ class _Keys(NamedTuple):
 
     @property
     def shift(self) -> int:
-        """Where in its word the key begins."""
+        """The place in its word where the key begins."""
         return 32 if self.packed else 0
 
     def load(self, b: Builder, pointer: Value) -> Value:
-        """The key of one number as an unsigned 64-bit word, its index not in it yet."""
+        """Return the key of one number as an unsigned 64-bit word, its index not in it yet."""
         key = load_keys(b, self.dtype, pointer, 1)
         type = key.type
         # From signed to unsigned; keys of narrow numbers begin at 0 as well.
@@ -92,7 +92,7 @@ def _memory(b: Builder, packed: bool, room: Value) -> _Line:
 
 
 def _counters(keys: _Keys) -> int:
-    """How many counters a sort needs."""
+    """Return the number of counters that a sort needs."""
     return max(-(-keys.bits // DIGIT) << DIGIT, 1 << LEADING)
 
 
@@ -142,7 +142,7 @@ def _rank(b: Builder, keys: _Keys, memory: _Line, count: Value) -> None:
 
 
 def _radix(b: Builder, keys: _Keys, memory: _Line, count: Value) -> Value:
-    """Sort by digits; where the indices are then."""
+    """Sort by digits, and return where the indices are then."""
     passes, buckets = -(-keys.bits // DIGIT), 1 << DIGIT
     mask = b.index(buckets - 1)
     clear(b, memory.counters, passes * buckets)
@@ -158,43 +158,44 @@ def _radix(b: Builder, keys: _Keys, memory: _Line, count: Value) -> Value:
         key = b.load(I64, b.offset(memory.keys, loop.index, I64))
         for k in range(passes):
             increment(b, counter(b.index(k), digit(key, b.index(k))))
-    with b.loop(0, passes, carried=memory[:4]) as turn:
-        source, other = turn.values[:2], turn.values[2:]
+    with b.loop(0, passes, carried=memory[:4]) as sweep:
+        source, other = sweep.values[:2], sweep.values[2:]
         first = b.load(I64, source[0])
-        alike = b.icmp("eq", b.load(I64, counter(turn.index, digit(first, turn.index))), count)
+        alike = b.icmp("eq", b.load(I64, counter(sweep.index, digit(first, sweep.index))), count)
 
         def distribute() -> Sequence[Value]:
             with b.loop(0, buckets, carried=[b.index(0)]) as bucket:
-                at = counter(turn.index, bucket.index)
+                at = counter(sweep.index, bucket.index)
                 size = b.load(I64, at)
                 b.store(bucket.values[0], at)
                 bucket.carry(b.add(bucket.values[0], size))
             with b.loop(0, count) as loop:
                 key = b.load(I64, b.offset(source[0], loop.index, I64))
-                place = increment(b, counter(turn.index, digit(key, turn.index)))
+                place = increment(b, counter(sweep.index, digit(key, sweep.index)))
                 b.store(key, b.offset(other[0], place, I64))
                 if not keys.packed:
                     b.store(b.load(I64, b.offset(source[1], loop.index, I64)), b.offset(other[1], place, I64))
             return (*other, *source)
 
-        turn.carry(*b.either(alike, lambda: turn.values, distribute))
-    return turn.results[1]
+        sweep.carry(*b.either(alike, lambda: sweep.values, distribute))
+    return sweep.results[1]
 
 
 def clear(b: Builder, counters: Value, count: int) -> None:
+    """Set `count` counters to 0."""
     with b.loop(0, count) as loop:
         b.store(b.index(0), b.offset(counters, loop.index, I64))
 
 
 def increment(b: Builder, counter: Value) -> Value:
-    """Add one to a counter; what it was."""
+    """Add one to a counter, and return what it was."""
     before = b.load(I64, counter)
     b.store(b.add(before, b.index(1)), counter)
     return before
 
 
 def _select(b: Builder, keys: _Keys, memory: _Line, count: Value, wanted: Value) -> Value:
-    """Keep, in order, the elements that may be among the first `wanted`; how many are left.
+    """Keep, in order, the elements that may be among the first `wanted`, and return their number.
 
     Elements go by the leading bits of their keys: kept are those up to the value by which there
     are enough.
@@ -323,7 +324,7 @@ def _arg_top_k(low: Lowering, node: Node) -> View | None:
 
 @lowers("random_permutation", "random_permutation_at")
 def _permutation(low: Lowering, node: Node) -> View | None:
-    """The order of random words whose lowest bits, which the definition replaces by their number, are off."""
+    """Sort random words without their lowest bits, which the definition replaces by their number."""
     n = node.attrs["n"]
     out, words = low.temp((n,), np.int64), low.temp((n,), np.uint64)
     mask = WORD - ((1 << max(n - 1, 0).bit_length()) - 1)

@@ -28,7 +28,7 @@ PIECES = (
 
 
 def build_backward(form: Form, b: Builder) -> None:
-    """P = exp(S - lse), dV = P' dy, dP = dy V', dS = P (dP - sum(dy y)), dQ = dS K, dK = dS' Q."""
+    """Write P = exp(S - lse), dV = P' dy, dP = dy V', dS = P (dP - sum(dy y)), dQ = dS K, dK = dS' Q."""
     f = Frame(b, form)
     tile = form.tile
     block = BLOCK_GROUPS * tile.group
@@ -55,7 +55,7 @@ def build_backward(form: Form, b: Builder) -> None:
 
 
 class _Queries:
-    """A block of queries: what it is packed as, and what it adds, for the keys of a chunk."""
+    """A block of queries in packed form, with its contributions for the keys of a chunk."""
 
     def __init__(self, f: Frame, first: Value, valid: Value, start: Value, stop: Value) -> None:
         self.f, self.b, self.tile = f, f.b, f.tile
@@ -95,7 +95,7 @@ class _Queries:
         return strided(self.b, self.f.piece("dq_sums"), at, self.f.size("lines_d"), self.f.type)
 
     def _levels_and_deltas(self, block: int) -> None:
-        """For every query its log-sum-exp, and the sum of dy y; zeros beyond the last."""
+        """Compute for every query its log-sum-exp, and the sum of dy y; zeros beyond the last."""
         f, b, tile = self.f, self.b, self.tile
         for name in ("levels", "deltas"):
             fill(b, tile, f.piece(name), b.index(block))
@@ -120,7 +120,7 @@ class _Queries:
             b.store(b.sum_lanes(total), b.offset(f.piece("deltas"), loop.index, f.type))
 
     def _slopes(self, block: int, start: Value, stop: Value, at: Value) -> None:
-        """The weights and the slopes of a group's scores for a block of keys; and what they add to dQ."""
+        """Compute the weights and the slopes of a group's scores for a block of keys, and add to dQ."""
         f, b, tile = self.f, self.b, self.tile
         first = b.add(self.first, at)
         seen = segments(f, first, start, stop)
@@ -154,7 +154,7 @@ SUM = Record("*parts *sum size count")
 
 
 def build_sum(tile: Tile, b: Builder) -> None:
-    """The sum of `count` arrays of `size` elements, one after another in memory."""
+    """Write the sum of `count` arrays of `size` elements, one after another in memory."""
     type = tile.type
     r = SUM.load(b)
     stop = b.imin(b.mul(b.hi, b.index(SUMMED)), r["size"])

@@ -1,4 +1,4 @@
-"""What attention's kernels depend on, what their records hold, and how scratch memory is divided."""
+"""The forms of attention's kernels: their structure, their records, and the division of scratch memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Form:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The arrays, the mask among them."""
+        """The names of the arrays, the mask among them."""
         return self.arrays if self.mask == "none" else (*self.arrays, "mask")
 
     @property
@@ -74,22 +74,22 @@ class Frame:
         return self._values[f"{name}_column"]
 
     def bytes(self, elements: Value | int) -> Value:
-        """Elements as bytes."""
+        """Return elements as bytes."""
         size = self.type.scalar.size
         return self.b.index(elements * size) if isinstance(elements, int) else self.b.mul(elements, self.b.index(size))
 
     def move(self, offsets: Sequence[Value]) -> None:
-        """Stand where the arrays of a unit begin."""
+        """Move to where the arrays of a unit begin."""
         for name, offset in zip(self.form.names, offsets, strict=True):
             self._at[name] = self.b.offset(self._values[name], offset, self.type)
 
     def array(self, name: str, row: Value | None = None) -> Value:
-        """Where a row of a unit's array stands."""
+        """Return the address of a row of a unit's array."""
         at = self._at[name]
         return at if row is None else strided(self.b, at, row, self.row(name), self.type)
 
     def masked(self, scores: Sequence[Value], key: Value, query: Value, valid: Value, first: int) -> list[Value]:
-        """Scores of one key with the mask's numbers added.
+        """Return scores of one key with the mask's numbers added.
 
         They are those of the group from `query` on, of which there are `valid`, without its `first` vectors.
         """
@@ -111,7 +111,7 @@ class Frame:
 
 
 class Scratch:
-    """Memory divided into pieces, each on its own cache lines."""
+    """A piece of memory divided into parts, each on its own cache lines."""
 
     def __init__(self, element: int) -> None:
         self._element = element
@@ -125,16 +125,17 @@ class Scratch:
 
 
 def padded(size: int, multiple: int) -> int:
+    """Return a size rounded up to a multiple."""
     return -(-size // multiple) * multiple
 
 
 def group_rows(b: Builder, tile: Tile, pointer: Value, width: Value | int) -> Vectors:
-    """Rows of vectors `width` elements apart."""
+    """Return rows of vectors `width` elements apart."""
     size = tile.type.scalar.size
     step = b.index(width * size) if isinstance(width, int) else b.mul(width, b.index(size))
     return Vectors(pointer, step)
 
 
 def bits_of(scale: Any) -> int:
-    """A number as the 64 bits of a float64, for a record."""
+    """Return a number as the 64 bits of a float64, for a record."""
     return int(struct.unpack("<q", struct.pack("<d", float(scale)))[0])

@@ -21,8 +21,9 @@ PIECES = ("rows", "turned", "scores", "sums")
 
 
 def build_forward(form: Form, b: Builder) -> None:
-    """Keys in blocks; sums decay where a later block holds a larger score (Milakov & Gimelshein 2018,
-    arXiv:1805.02867)."""
+    """Write a pass over keys in blocks; sums decay where a later block holds a larger score (Milakov & Gimelshein 2018,
+    arXiv:1805.02867).
+    """
     f = Frame(b, form)
     tile = form.tile
     group = b.index(tile.group)
@@ -54,7 +55,7 @@ def build_forward(form: Form, b: Builder) -> None:
 
 
 def _finite_level(b: Builder, top: Value) -> Value:
-    """What is subtracted from scores: their maximum, or 0 where all are -inf."""
+    """Return what is subtracted from scores: their maximum, or 0 where all are -inf."""
     unseeing = b.fcmp("oeq", top, b.const(top.type, float("-inf")))
     return b.select(unseeing, b.const(top.type, 0), top)
 
@@ -70,7 +71,7 @@ class _Block:
         return strided(b, self.f.piece("scores"), b.sub(key, self.keys[0].start), self.f.tile.group, self.f.type)
 
     def mask_and_maximum(self, top: Sequence[Value]) -> list[Value]:
-        """Mask the scores; returns for every query the largest, `top` among them."""
+        """Mask the scores; return for every query the largest, `top` among them."""
         f, b = self.f, self.f.b
         found = list(top)
         for part in self.keys:
@@ -88,7 +89,7 @@ class _Block:
         return found
 
     def exponentials(self, level: Sequence[Value], total: Sequence[Value]) -> list[Value]:
-        """Scores become weights, not normalised; returns their sums added to `total`."""
+        """Turn scores into weights, not normalised; return their sums added to `total`."""
         f, b = self.f, self.f.b
         found = list(total)
         for first in sorted({part.first for part in self.keys}):

@@ -1,4 +1,4 @@
-"""Attention in native code: what its two kernels are given, and how their work is cut up.
+"""Lowerings of attention: the operands of its two kernels, and the division of their work.
 
 Both follow FlashAttention (Dao et al. 2022, arXiv:2205.14135; Dao 2023, arXiv:2307.08691): keys come in
 blocks, and scores never leave the cache. Here vectors run along queries, so that maxima and sums over
@@ -28,7 +28,7 @@ UNITS = 32
 
 @lowers("attention")
 def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
-    """A unit is a group of queries of one head."""
+    """Lower the forward pass: a unit is a group of queries of one head."""
     arguments = [lowering.view(e) for e in node.inputs]
     type = _type(arguments)
     if type is None:
@@ -67,7 +67,7 @@ def attention(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
 
 @lowers("attention_gradients")
 def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | None:
-    """A unit is a chunk of the keys of one head; one chunk is all of them where there are heads enough."""
+    """Lower the backward pass: a unit is a chunk of the keys of one head, or all where there are heads enough."""
     arguments = [lowering.view(e) for e in node.inputs]
     type = _type(arguments)
     if type is None:
@@ -123,7 +123,7 @@ def attention_gradients(lowering: Lowering, node: Node) -> tuple[View, ...] | No
 
 
 def _chunk(heads: int, n: int, block: int) -> int:
-    """How many keys a unit has: all of a head's, or less where there are few heads to share out.
+    """Return the number of keys of a unit: all of a head's, or less where there are few heads to share out.
 
     It depends on nothing but the shape, so that results do not depend on the number of threads.
     """
@@ -183,24 +183,24 @@ def _add_step(
 
 
 def _type(arguments: list[View]) -> Type | None:
-    """The floats that kernels compute in; None for others, and for arguments of several types."""
+    """Return the floats that kernels compute in; None for others, and for arguments of several types."""
     types = {storage_type(x.dtype) for x in arguments}
     found = types.pop()
     return found if not types and found is not None and found.kind == "f" and found.bits >= 32 else None
 
 
 def _adjacent(lowering: Lowering, x: View) -> View:
-    """The array with the elements of a row next to each other, as vectors read them."""
+    """Return the array with the elements of a row next to each other, as vectors read them."""
     return x if x.shape[-1] == 1 or x.strides[-1] == 1 else lowering.copy(x)
 
 
 def _column(x: View) -> View:
-    """Numbers for rows as rows of one."""
+    """Return numbers for rows as rows of one."""
     return x._replace(shape=(*x.shape, 1), strides=(*x.strides, 1))
 
 
 def _in_the_order_of(like: View, columns: int) -> View:
-    """A new array of rows of `columns` elements, its other axes in memory in the order of another array's.
+    """Return a new array of rows of `columns` elements, its other axes in memory in the order of another array's.
 
     So heads that lie side by side in memory give results that do, and joining them is no work.
     """

@@ -27,7 +27,7 @@ from .tiles import (
 
 
 def pack(f: Frame, name: str, first: Value, valid: Value, rows: int, width: Value, piece: str, scaled: bool) -> None:
-    """Some rows of an array in scratch memory, `width` apart; zeros beyond the array."""
+    """Copy rows of an array to scratch memory, `width` apart; zeros beyond the array."""
     b, tile = f.b, f.tile
     target = f.piece(piece)
     columns = f.size("d") if name == "q" else f.size("e")
@@ -42,7 +42,7 @@ def pack(f: Frame, name: str, first: Value, valid: Value, rows: int, width: Valu
 
 
 def turn(f: Frame, source: Value, width: Value, target: Value) -> None:
-    """A group's packed rows with the queries along the vectors."""
+    """Transpose a group's packed rows, so that the queries are along the vectors."""
     transpose(f.b, f.tile, source, f.tile.group, width, width, target, f.tile.group)
 
 
@@ -59,17 +59,18 @@ def unpack(
 
 
 def load_row(f: Frame, row: Value, first: int = 0) -> list[Value]:
-    """A group's row of numbers from vector `first` on."""
+    """Return a group's row of numbers from vector `first` on."""
     return [f.b.load(f.type, f.b.offset(row, v * f.tile.lanes, f.type)) for v in range(first, f.tile.vectors)]
 
 
 def store_row(f: Frame, row: Value, values: Sequence[Value], first: int = 0) -> None:
+    """Store vectors as a group's row, from vector `first` on."""
     for v, x in enumerate(values, first):
         f.b.store(x, f.b.offset(row, v * f.tile.lanes, f.type))
 
 
 class Segment(NamedTuple):
-    """Keys `start` to `stop`, seen by a group's queries from vector `first` on.
+    """The keys `start` to `stop`, seen by a group's queries from vector `first` on.
 
     On the `diagonal` a query of that vector sees the keys up to its own only.
     """
@@ -84,12 +85,12 @@ class Segment(NamedTuple):
         return f.tile.after(self.first)
 
     def seen(self, b: Builder, tile: Tile, key: Value) -> Value:
-        """Which queries of the first vector see a key."""
+        """Return the mask of the queries of the first vector that see a key."""
         return from_lane(b, tile, b.sub(key, self.query))
 
 
 def segments(f: Frame, query: Value, start: Value, stop: Value) -> list[Segment]:
-    """The keys from `start` to `stop` as the queries of a group from `query` on see them."""
+    """Return the keys from `start` to `stop` as the queries of a group from `query` on see them."""
     b, tile = f.b, f.tile
     if not f.form.causal:
         return [Segment(0, start, stop, query, False)]
@@ -102,7 +103,7 @@ def segments(f: Frame, query: Value, start: Value, stop: Value) -> list[Segment]
 def with_keys(
     f: Frame, name: str, keys: Sequence[Segment], depth: Value, turned: Value, out: Value, width: int
 ) -> None:
-    """The products of keys (or values) with a group's turned rows: a row of `out` for each."""
+    """Compute the products of keys (or values) with a group's turned rows: a row of `out` for each."""
     b = f.b
     origin = keys[0].start
     last = b.sub(f.size("n"), b.index(1))

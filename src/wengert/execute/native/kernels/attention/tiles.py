@@ -1,4 +1,4 @@
-"""What attention's kernels are made of: tiles held in registers, packed rows, their transposes.
+"""The parts of attention's kernels: tiles held in registers, packed rows, their transposes.
 
 Every product in attention is a sum over one index of a number times a vector, with an accumulator for
 each of a few numbers (the tile's rows) and vectors. Which index the vectors run along is chosen so that
@@ -34,12 +34,12 @@ class Tile(NamedTuple):
         return self.vectors * self.type.lanes
 
     def after(self, vectors: int) -> Tile:
-        """The part of the tile without its first vectors."""
+        """Return the part of the tile without its first vectors."""
         return self._replace(vectors=self.vectors - vectors)
 
 
 def tile_for(target: Target, type: Type) -> Tile:
-    """Two vectors, and as many rows as the registers hold twice; a vector is a whole number of rows."""
+    """Return a tile of two vectors whose sums fill half of the registers; a vector is a multiple of its rows."""
     vector = type.vector(target.lanes(type))
     return Tile(vector, min(8 if target.registers >= 32 else 4, vector.lanes), 2)
 
@@ -59,13 +59,13 @@ class Vectors(NamedTuple):
 
 
 def strided(b: Builder, pointer: Value, index: Value, stride: Value | int, type: Type) -> Value:
-    """The address of element `index * stride`."""
+    """Return the address of element `index * stride`."""
     by = stride if isinstance(stride, Value) else b.index(stride)
     return b.offset(pointer, b.mul(index, by), type)
 
 
 def rows_of(b: Builder, tile: Tile, pointer: Value, first: Value, stride: Value, last: Value | None) -> list[Value]:
-    """Where the rows from `first` on stand; beyond `last` it is that one again, so that nothing else is read."""
+    """Return the addresses of the rows from `first` on; beyond `last` that one again, so that nothing else is read."""
     found = []
     for r in range(tile.rows):
         row = b.add(first, b.index(r))
@@ -74,16 +74,18 @@ def rows_of(b: Builder, tile: Tile, pointer: Value, first: Value, stride: Value,
 
 
 def zeros(b: Builder, tile: Tile) -> list[Value]:
+    """Return a tile of zeros."""
     return [b.const(tile.type, 0)] * (tile.rows * tile.vectors)
 
 
 def load_tile(b: Builder, tile: Tile, pointers: Sequence[Value]) -> list[Value]:
-    """The tile whose rows start at these addresses."""
+    """Load the tile whose rows start at these addresses."""
     at = [b.offset(p, v * tile.lanes, tile.type) for p in pointers for v in range(tile.vectors)]
     return [b.load(tile.type, p) for p in at]
 
 
 def store_tile(b: Builder, tile: Tile, sums: Sequence[Value], pointers: Sequence[Value]) -> None:
+    """Store the tile in rows that start at these addresses."""
     at = [b.offset(p, v * tile.lanes, tile.type) for p in pointers for v in range(tile.vectors)]
     for x, p in zip(sums, at, strict=True):
         b.store(x, p)
@@ -125,7 +127,7 @@ def sum_products(
 def sum_triangle(
     b: Builder, tile: Tile, sums: Sequence[Value], start: Value, factors: Factors, vectors: Vectors
 ) -> list[Value]:
-    """As :func:`sum_products` for the `rows` steps from `start`, of which row r takes part from its own on."""
+    """Add as :func:`sum_products` does for the `rows` steps from `start`, where row r takes part from step r on."""
     acc = list(sums)
     here, there = b.mul(start, factors.step), b.mul(start, vectors.step)
     for t in range(tile.rows):
@@ -141,7 +143,7 @@ def sum_triangle(
 
 
 def from_lane(b: Builder, tile: Tile, first: Value) -> Value:
-    """Which lanes' numbers are `first` or more."""
+    """Return the mask of the lanes whose numbers are `first` or more."""
     type = I32 if tile.type.bits == 32 else I64
     bound = first if type is I64 else b.cast("trunc", first, I32)
     return b.icmp("sge", b.iota(type.vector(tile.lanes)), b.splat(bound, tile.lanes))
@@ -179,7 +181,7 @@ def unpack_row(
 
 
 def fill(b: Builder, tile: Tile, target: Value, count: Value) -> None:
-    """Zeros in `count` elements, a multiple of the lanes."""
+    """Store zeros in `count` elements, a multiple of the lanes."""
     with b.loop(0, count, tile.lanes) as loop:
         b.store(b.const(tile.type, 0), b.offset(target, loop.index, tile.type))
 
@@ -207,7 +209,7 @@ def transpose(
 
 
 def transposed(b: Builder, lines: Sequence[Value]) -> list[Value]:
-    """A square of vectors, transposed by exchanging its blocks, then theirs, down to single elements."""
+    """Transpose a square of vectors by exchanging its blocks, then theirs, down to single elements."""
     lines = list(lines)
     n = len(lines)
     half = n // 2

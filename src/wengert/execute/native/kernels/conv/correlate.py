@@ -34,7 +34,7 @@ _PACK = Record("*w *panels group channel z y x inner per_panel channels taps_z t
 
 
 def _pack(b: Builder, type: Type, width: int) -> None:
-    """One unit is a tap of a panel: `depth` input channels times `width` output channels."""
+    """Write the packing kernel: a unit is a tap of a panel, `depth` input channels times `width` output channels."""
     r = _PACK.load(b)
     taps = b.mul(b.mul(r["taps_z"], r["taps_y"]), r["taps_x"])
     size = b.mul(r["depth"], b.index(width))
@@ -59,7 +59,7 @@ def _pack(b: Builder, type: Type, width: int) -> None:
 
 
 def packed(low: Lowering, w: View, axes: Axes, width: int, node: Node) -> View:
-    """The part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
+    """Return the part of the kernel that `axes` use, in panels; `w` is (group, channel, inner, Z, Y, X)."""
     groups, channels, depth = w.shape[:3]
     panels = -(-channels // width)
     out = low.temp((groups * panels, axes.taps, depth, width), w.dtype)
@@ -106,7 +106,7 @@ _CORRELATE = Record(
 
 
 class Shape(NamedTuple):
-    """What a correlation kernel's code depends on, besides the epilogue."""
+    """The structure of a correlation kernel: all that its code depends on, besides the epilogue."""
 
     type: Type
     layout: str  # of the images, or "direct" where nothing is copied
@@ -176,7 +176,7 @@ class Runs(NamedTuple):
 
 
 def _sums(b: Builder, shape: Shape, taken: Rows, weights: Value, runs: Runs) -> Sequence[Value]:
-    """The products of a tile, summed over all taps: its rows, columns and vectors of channels."""
+    """Return the products of a tile, summed over all taps: its rows, columns and vectors of channels."""
     type, lanes = shape.type, b.target.lanes(shape.type)
     start = nothing(b, type, taken.rows * taken.columns * shape.nv)
     table = b.offset(b.rec, runs.at, I64)
@@ -253,7 +253,7 @@ def correlate(low: Lowering, x: View, w: View, axes: Axes, epilogue: Epilogue, s
 
 
 def _tiles_per_piece(x: View, axes: Axes, tiles_y: Split, count: int) -> int:
-    """How many rows of tiles make a piece: what it reads stays in the cache, and all threads get some."""
+    """Return how many rows of tiles make a piece: it reads what the cache keeps, and all threads get some."""
     line = axes.z.span(1) * axes.x.span(axes.x.outputs) * x.shape[1] * x.type.size
     most = tiles_y.tiles
     while most > 1 and axes.y.span(most * tiles_y.tile) * line > REGION_BYTES:

@@ -1,4 +1,4 @@
-"""Storing a tile of a convolution, through its epilogue.
+"""The storing of a convolution's tiles, through their epilogue.
 
 The rows of a tile are pixels, which lie apart by one step along x and another along y. A short
 epilogue is computed on the registers that hold the sums; a longer one is written once, in a loop
@@ -17,7 +17,7 @@ from ..gemm.finish import Finish, Place
 
 
 class Spot(NamedTuple):
-    """Where a tile stands in the result: its first row, the steps between rows, its first channel, those left."""
+    """A tile's place in the result: its first row, the steps between rows, its first channel, those left."""
 
     row: Value
     row_y: Value
@@ -27,7 +27,7 @@ class Spot(NamedTuple):
 
 
 class Store:
-    """Writes how tiles of at most `rows` x `columns` pixels and `nv` vectors of channels are stored.
+    """The writer of code that stores tiles of at most `rows` x `columns` pixels and `nv` vectors of channels.
 
     The record's words about the epilogue start `at`.
     """

@@ -1,4 +1,4 @@
-"""Convolutions as correlations: along each axis, which input elements meet which taps of the kernel.
+"""Convolutions as correlations: along each axis, the pairs of input elements and taps of the kernel that meet.
 
 The forward product and the data gradient are the same computation. Along one axis the forward
 product is y[o] = sum_k x[o s - p + k d] w[k]. Its transpose, x[i] = sum y[o] w[k] over the o, k with
@@ -39,12 +39,12 @@ class Axis(NamedTuple):
     tap_step: int
 
     def span(self, count: int) -> int:
-        """How many input elements, from the first to the last, `count` neighbouring outputs reach over."""
+        """Return how many input elements, from the first to the last, `count` neighbouring outputs reach over."""
         return (count - 1) * self.stride + (self.taps - 1) * self.dilation + 1 if self.taps and count else 0
 
     @property
     def has_halo(self) -> bool:
-        """Whether taps fall outside of the input."""
+        """True where taps fall outside of the input."""
         return self.taps > 0 and (self.first < 0 or self.first + self.span(self.outputs) > self.size)
 
 
@@ -52,12 +52,12 @@ POINT = Axis(1, 1, 0, 1, 0, 1, 1, 1, 0, 1)
 
 
 def forward(size: int, out: int, kernel: int, stride: int, low: int, dilation: int) -> Axis:
-    """The axis of the forward product; `low` is the padding before the first element."""
+    """Return the axis of the forward product; `low` is the padding before the first element."""
     return Axis(size, out, 0, 1, -low, stride, kernel, dilation if kernel > 1 else 1, 0, 1)
 
 
 def phases(size: int, out: int, kernel: int, stride: int, low: int, dilation: int) -> Iterator[Axis]:
-    """The axes, one for each phase, of the transpose: from y of size `out` to x of `size`."""
+    """Yield the axes, one for each phase, of the transpose: from y of size `out` to x of `size`."""
     step = stride // gcd(stride, dilation)
     for r in range(stride):
         start = (r - low) % stride
@@ -106,7 +106,7 @@ def _parameters(
 
 
 def forward_axes(size: tuple[int, ...], out: tuple[int, ...], kernel: tuple[int, ...], attrs: Attrs) -> Axes:
-    """Of up to three dimensions; `attrs` are stride, padding and dilation."""
+    """Return the axes of up to three dimensions; `attrs` are stride, padding and dilation."""
     axes = [forward(*p) for p in _parameters(size, out, kernel, attrs)]
     return Axes(*[POINT] * (SPATIAL - len(axes)), *axes)
 
@@ -114,14 +114,14 @@ def forward_axes(size: tuple[int, ...], out: tuple[int, ...], kernel: tuple[int,
 def transpose_axes(
     size: tuple[int, ...], out: tuple[int, ...], kernel: tuple[int, ...], attrs: Attrs
 ) -> Iterator[Axes]:
-    """One correlation for each combination of the axes' phases."""
+    """Yield one correlation for each combination of the axes' phases."""
     each = [list(phases(*p)) for p in _parameters(size, out, kernel, attrs)]
     for axes in product(*each):
         yield Axes(*[POINT] * (SPATIAL - len(axes)), *axes)
 
 
 def tap_runs(axes: Axes, strides: Sequence[int], groups: int, depth: int) -> tuple[list[int], int]:
-    """Where runs of inputs that lie together start, in elements from a tile's base, and their length."""
+    """Return where runs of inputs that lie together start, in elements from a tile's base, and their length."""
     z, y, x = ([j * axis.dilation * s for j in range(axis.taps)] for axis, s in zip(axes, strides))
     if groups == 1 and axes.x.dilation == 1 and axes.x.taps:
         x, depth = [0], depth * axes.x.taps

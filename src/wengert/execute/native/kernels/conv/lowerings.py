@@ -1,4 +1,4 @@
-"""Lowering of convolutions: `convolve`, its data gradient and its weight gradient."""
+"""Lowerings of convolutions: `convolve`, its data gradient and its weight gradient."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Result = View | tuple[View, ...] | None
 
 
 def _is_supported(node: Node, *views: View) -> bool:
-    """Whether there are kernels for it: float32 or float64, at most three dimensions, something to compute."""
+    """Return whether kernels exist for it: float32 or float64, at most three dimensions, something to compute."""
     return (
         all(v.size for v in views)
         and 1 <= len(node.attrs["stride"]) <= SPATIAL
@@ -28,7 +28,7 @@ def _is_supported(node: Node, *views: View) -> bool:
 
 
 def _images(low: Lowering, x: View, spatial: int) -> View:
-    """(*batch, C, *S) as (N, C, Z, Y, X)."""
+    """Return (*batch, C, *S) as (N, C, Z, Y, X)."""
     lead = len(x.shape) - spatial - 1
     shape = (prod(x.shape[:lead]), x.shape[lead], *_padded_size(x.shape[lead + 1 :]))
     found = x.reshape(shape)
@@ -39,7 +39,7 @@ def _images(low: Lowering, x: View, spatial: int) -> View:
 
 
 def _by_groups(w: View, groups: int) -> View:
-    """(O, C / groups, *K) as (group, O / groups, C / groups, Z, Y, X)."""
+    """Return (O, C / groups, *K) as (group, O / groups, C / groups, Z, Y, X)."""
     missing = (1,) * (SPATIAL + 2 - len(w.shape))
     out, depth, *kernel = w.shape
     return w._replace(
@@ -53,7 +53,7 @@ def _padded_size(size: Sequence[int]) -> tuple[int, ...]:
 
 
 def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], each: Sequence[Axes]) -> Result:
-    """The result of the correlations along `each`, which together compute all of it: channels last in memory."""
+    """Return the result of the correlations along `each`, which together compute all of it: channels last in memory."""
     shape, spatial = node.spec.shape, len(size)
     lead = len(shape) - spatial - 1
     order = (*range(lead), *range(lead + 1, len(shape)), lead)
@@ -71,6 +71,7 @@ def _product(low: Lowering, node: Node, x: View, w: View, size: Sequence[int], e
 
 @lowers("convolve", followed=True)
 def convolve(low: Lowering, node: Node) -> Result:
+    """Lower a convolution."""
     x, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     if not _is_supported(node, x, w):
@@ -82,6 +83,7 @@ def convolve(low: Lowering, node: Node) -> Result:
 
 @lowers("convolve_transpose", followed=True)
 def convolve_transpose(low: Lowering, node: Node) -> Result:
+    """Lower the data gradient of a convolution."""
     y, w = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     if not _is_supported(node, y, w):
@@ -94,6 +96,7 @@ def convolve_transpose(low: Lowering, node: Node) -> Result:
 
 @lowers("convolve_kernel")
 def convolve_kernel(low: Lowering, node: Node) -> View | None:
+    """Lower the weight gradient of a convolution."""
     x, y = (low.view(i) for i in node.inputs)
     stride, padding, dilation, groups = (node.attrs[n] for n in ("stride", "padding", "dilation", "groups"))
     spatial = len(stride)

@@ -1,4 +1,4 @@
-"""Lowering of pooling: maxima and sums over windows, which element won, and their transposes.
+"""Lowerings of pooling: maxima and sums over windows, the positions of maxima, and their transposes.
 
 One kernel does all of them: every output is a fold over the taps of its window. The transposes,
 which give each input the sum of what its windows have for it, are folds over the taps of the
@@ -44,7 +44,7 @@ _PHASE = Record(" ".join(f"{f}_{n}" for n in "zyx" for f in _AXIS.split()) + " n
 
 @dataclass(frozen=True)
 class Fold:
-    """What a kernel computes over the taps of a window.
+    """A fold over the taps of a window.
 
     `winners` says where the numbers of winning elements are read: nowhere, at the outputs, or at the
     taps beside the elements; or that they are a second result ("made"), beside the maxima.
@@ -74,7 +74,7 @@ class Fold:
         return self.name == "argmax" or self.winners == "made"
 
     def start(self, b: Builder, lanes: int, first: Value) -> list[Value]:
-        """What is folded before any element; `first` is the number of the first."""
+        """Return the fold's state before any element; `first` is the number of the first."""
         type = self.compute.vector(lanes)
         if self.name != "sum":
             lowest = [b.const(type, _lowest(self.dtype))]
@@ -84,7 +84,7 @@ class Fold:
         return [b.const(type, 0)]
 
     def step(self, b: Builder, folded: Sequence[Value], x: Value, number: Value, winner: Value | None) -> list[Value]:
-        """What is folded after one more element."""
+        """Return the fold's state after one more element."""
         lanes = x.type.lanes
         best = folded[0]
         if self.name != "sum":
@@ -116,7 +116,7 @@ def _lowest(dtype: np.dtype[Any]) -> float | int:
 
 
 class _Pool:
-    """Writes a kernel; `lanes` is 1 where every image is taken by itself."""
+    """The writer of a pooling kernel; `lanes` is 1 where every image is taken by itself."""
 
     def __init__(self, b: Builder, fold: Fold, lanes: int) -> None:
         self.b, self.fold, self.lanes = b, fold, lanes
@@ -137,7 +137,7 @@ class _Pool:
                     self._row(p, images, z.index, y.index)
 
     def _row(self, p: dict[str, Value], images: dict[str, Value], z: Value, y: Value) -> None:
-        """A row of outputs."""
+        """Write a row of outputs."""
         b, r = self.b, self.r
         x_z, taps_z = self._taps(p, "z", z)
         x_y, taps_y = self._taps(p, "y", y)
@@ -166,7 +166,7 @@ class _Pool:
                     self._output(p, starts, ranges, channel.index, 1)
 
     def _taps(self, p: dict[str, Value], axis: str, output: Value) -> tuple[Value, tuple[Value, Value]]:
-        """Where an output's first tap is along an axis, and which taps are inside of the array."""
+        """Return where an output's first tap is along an axis, and which taps are inside of the array."""
         first = self.b.add(p[f"first_{axis}"], self.b.mul(output, p[f"stride_{axis}"]))
         return first, self._range(p, axis, first)
 
@@ -237,14 +237,14 @@ class _Pool:
 
 
 def _inner(axis: Axis) -> tuple[int, int]:
-    """The outputs all of whose taps are inside of the array."""
+    """Return the outputs all of whose taps are inside of the array."""
     start = max(0, -(axis.first // axis.stride))
     end = (axis.size - 1 - (axis.taps - 1) * axis.dilation - axis.first) // axis.stride + 1
     return min(start, axis.outputs), max(0, min(axis.outputs, end))
 
 
 def _phase(axes: Axes, kernel: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The words of a phase; `strides` are the output's (z, y, x)."""
+    """Return the words of a phase; `strides` are the output's (z, y, x)."""
     weights = (kernel[1] * kernel[2], kernel[2], 1)
     given: dict[str, int | View] = {}
     for name, axis, weight, stride in zip("zyx", axes, weights, strides):
@@ -262,7 +262,7 @@ def _phase(axes: Axes, kernel: Sequence[int], strides: Sequence[int]) -> list[in
 
 
 class _Images:
-    """Arrays of one kernel as (a, b, Z, Y, X, channels): how their leading axes are shared out."""
+    """The arrays of one kernel as (a, b, Z, Y, X, channels): the division of their leading axes."""
 
     def __init__(self, low: Lowering, views: Sequence[View], spatial: int, lanes: int) -> None:
         lead = views[0].shape[: len(views[0].shape) - spatial]
@@ -284,7 +284,7 @@ class _Images:
         return found
 
     def new(self, low: Lowering, shape: Sequence[int], dtype: Any) -> tuple[View, View]:
-        """A new array of a shape, in memory as the others are; and as (a, b, Z, Y, X)."""
+        """Return a new array of a shape, in memory as the others are, and the same as (a, b, Z, Y, X)."""
         lead, size = shape[: len(shape) - self.spatial], shape[len(shape) - self.spatial :]
         if not self.is_last:
             made = low.temp(shape, dtype)
@@ -296,18 +296,18 @@ class _Images:
 
 
 def _channels_last(low: Lowering, x: View) -> View:
-    """A copy of (a, b, Z, Y, X) with b innermost."""
+    """Return a copy of (a, b, Z, Y, X) with b innermost."""
     return low.copy(x.permute((0, 2, 3, 4, 1))).permute((0, 4, 1, 2, 3))
 
 
 def _lanes(low: Lowering, type: Type, channels: int) -> int:
-    """Channels taken at once: several vectors where they fit, so that the loops over taps weigh less."""
+    """Return the channels taken at once: several vectors where they fit, so that the loops over taps weigh less."""
     most = low.target.lanes(type)
     return next((most * n for n in (4, 2) if channels % (most * n) == 0), most)
 
 
 def _pool(low: Lowering, node: Node, fold: Fold, given: Sequence[View], transposed: bool) -> list[View] | None:
-    """The result of a fold over windows (and the winners, if they are made); `given` are what it reads."""
+    """Return the result of a fold over windows (and the winners, if they are made); `given` are what it reads."""
     attrs = node.attrs
     kernel, shape = attrs["kernel"], node.spec.shape
     spatial = len(kernel)

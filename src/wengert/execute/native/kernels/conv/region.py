@@ -1,4 +1,4 @@
-"""How pieces of a convolution read images: where they lie, or from a copy of the part that is needed.
+"""Reading of images by a convolution: where they lie, or from a copy of the part that a piece needs.
 
 Products want channels last and zeros around the image. Images that lie so are read directly; of
 others a region, which may reach beyond the image, is laid out densely in the thread's scratch
@@ -24,12 +24,12 @@ _FIELDS = (
 
 
 def fields(name: str) -> str:
-    """The words of a record that say how the images `name` are read."""
+    """Return the words of a record that say how the images `name` are read."""
     return f"*{name} " + " ".join(f"{name}_{field}" for field in _FIELDS.split())
 
 
 class Reading(NamedTuple):
-    """How pieces read images: their layout's class, strides (z, y, x) of what is read, the record's words.
+    """A way of reading images: their layout's class, strides (z, y, x) of what is read, the record's words.
 
     `nbytes` is what an image takes of scratch memory.
     """
@@ -41,7 +41,7 @@ class Reading(NamedTuple):
 
 
 def reading(name: str, x: View, axes: Axes, rows: int, may_be_direct: bool = True) -> Reading:
-    """How (N, C, Z, Y, X) images are read by pieces of one plane and at most `rows` rows of outputs."""
+    """Return how (N, C, Z, Y, X) images are read by pieces of one plane and at most `rows` rows of outputs."""
     layout = layout_of(x)
     if layout == "rows" and may_be_direct and not axes.has_halo:
         layout = "direct"
@@ -74,7 +74,7 @@ def reading(name: str, x: View, axes: Axes, rows: int, may_be_direct: bool = Tru
 
 
 def layout_of(x: View) -> str:
-    """How pixels of an (N, C, Z, Y, X) view lie: its class for the copying code.
+    """Return the class of an (N, C, Z, Y, X) view's pixel layout, for the copying code.
 
     "rows" are dense rows of pixels with their channels together; "pixels" have their channels
     together; everything else is "strided".
@@ -87,7 +87,7 @@ def layout_of(x: View) -> str:
 
 
 def each(b: Builder, count: Value, lanes: int, body: Callable[[Value, int], None]) -> None:
-    """`body(index, lanes)` over whole vectors, then `body(index, 1)` over what is left."""
+    """Write `body(index, lanes)` over whole vectors, then `body(index, 1)` over what is left."""
     if lanes == 1:
         with b.loop(0, count) as loop:
             body(loop.index, 1)
@@ -100,7 +100,7 @@ def each(b: Builder, count: Value, lanes: int, body: Callable[[Value, int], None
 
 
 def zeros(b: Builder, type: Type, to: Value, count: Value) -> None:
-    """`count` zeros."""
+    """Store `count` zeros."""
     each(
         b,
         count,
@@ -110,7 +110,7 @@ def zeros(b: Builder, type: Type, to: Value, count: Value) -> None:
 
 
 def copied(b: Builder, type: Type, source: Value, to: Value, count: Value) -> None:
-    """`count` elements that lie together."""
+    """Copy `count` elements that lie together."""
     each(
         b,
         count,
@@ -130,7 +130,7 @@ class Part(NamedTuple):
 
 
 def placed(b: Builder, type: Type, layout: str, name: str, r: Mapping[str, Value], part: Part, to: Value) -> Value:
-    """Where the first tap of the part's first output is read; the region is copied `to` there unless it is direct."""
+    """Return where the first tap of the part's first output is read; the region is copied `to` there unless direct."""
     field = {f: r[f"{name}_{f}"] for f in _FIELDS.split()}
     images = b.offset(r[name], b.mul(part.image, field["n"]), type)
     z = b.add(b.mul(part.plane, field["stride_z"]), field["first_z"])
@@ -175,7 +175,7 @@ def _fill(
 
 
 def _column(b: Builder, field: Mapping[str, Value]) -> Value:
-    """The image's column that the first column inside of the image is."""
+    """Return the image's column that the first column inside of the image is."""
     return b.add(field["first_x"], field["left"])
 
 

@@ -1,4 +1,4 @@
-"""Register tiles of convolutions: how outputs are cut into tiles, and the loops that fill one.
+"""Register tiles of convolutions: the division of outputs into tiles, and the loops that fill one.
 
 A tile is `rows` x `columns` outputs (of neighbouring pixels, or of neighbouring elements of a weight
 gradient) times some vectors of channels, held in registers while the sum runs. Sizes are split
@@ -19,7 +19,7 @@ MOST_ROWS = 16
 
 
 def vectors(target: Target, type: Type, channels: int) -> int:
-    """How many vectors of channels a tile has: those that waste least."""
+    """Return the vectors of channels of a tile: the number that wastes least."""
     count = -(-channels // target.lanes(type))
     if count % 2 and count % 3 == 0:
         return 3
@@ -27,12 +27,12 @@ def vectors(target: Target, type: Type, channels: int) -> int:
 
 
 def most_sums(target: Target) -> int:
-    """How many vectors of sums fit the registers, next to what is multiplied."""
+    """Return how many vectors of sums fit the registers, next to what is multiplied."""
     return target.registers - 4
 
 
 def most_rows(target: Target, nv: int) -> int:
-    """How many outputs of `nv` vectors a tile has at most."""
+    """Return how many outputs of `nv` vectors a tile has at most."""
     return min(MOST_ROWS, most_sums(target) // nv)
 
 
@@ -53,7 +53,7 @@ class Split(NamedTuple):
 
 
 def split(size: int, most: int) -> Split:
-    """An axis in tiles of at most `most` elements: few of them, but rather some more that are all of one size.
+    """Cut an axis into tiles of at most `most` elements: few of them, but rather some more that are all of one size.
 
     Tiles of one size need one loop body, and common sizes then share it.
     """
@@ -64,18 +64,18 @@ def split(size: int, most: int) -> Split:
 
 
 def split_two(rows: int, columns: int, most: int) -> tuple[Split, Split]:
-    """Two axes: several rows in a tile only where they are short enough to be whole."""
+    """Cut two axes: several rows in a tile only where they are short enough to be whole."""
     inner = split(columns, most)
     return split(rows, most // inner.tile if inner.tiles == 1 else 1), inner
 
 
 def tile_start(b: Builder, number: Value, tile: int, larger: Value) -> Value:
-    """Where tile `number` of a Split starts; the axis's size for the number after the last."""
+    """Return where tile `number` of a Split starts; the axis's size for the number after the last."""
     return b.add(b.mul(number, b.index(tile - 1)), b.imin(number, larger))
 
 
 class Rows(NamedTuple):
-    """Where a tile's factors start: `rows` x `columns` of them, apart by so many bytes."""
+    """The addresses of a tile's factors: `rows` x `columns` of them, apart by so many bytes."""
 
     base: Value
     rows: int
@@ -84,7 +84,7 @@ class Rows(NamedTuple):
     column_step: Value
 
     def pointers(self, b: Builder) -> list[Value]:
-        """A pointer for every three of a row, from which the other two are addressed by the step."""
+        """Return a pointer for every three of a row, from which the other two are addressed by the step."""
         found = []
         for r in range(self.rows):
             start = _bytes(b, self.base, self.row_step, r)
@@ -92,7 +92,7 @@ class Rows(NamedTuple):
         return found
 
     def scalars(self, b: Builder, type: Type, pointers: Sequence[Value]) -> Iterator[Value]:
-        """What stands at every place of the tile, each loaded when it is asked for."""
+        """Yield the number at every place of the tile, each loaded when it is asked for."""
         at = iter(pointers)
         for _ in range(self.rows):
             for c in range(self.columns):
@@ -111,7 +111,7 @@ def _bytes(b: Builder, pointer: Value, step: Value, times: int) -> Value:
 def products(
     b: Builder, type: Type, factors: Iterable[Value], others: Sequence[Value], sums: Sequence[Value]
 ) -> list[Value]:
-    """Each of `sums` plus a factor times a vector: the outer product of the two lists."""
+    """Return each of `sums` plus a factor times a vector: the outer product of the two lists."""
     lanes = others[0].type.lanes
     found = []
     for i, factor in enumerate(factors):
@@ -121,12 +121,12 @@ def products(
 
 
 def nothing(b: Builder, type: Type, count: int) -> list[Value]:
-    """Zeros to start sums from."""
+    """Return zeros to start sums from."""
     return [b.const(type.vector(b.target.lanes(type)), 0)] * count
 
 
 def sizes_of(b: Builder, tile: int, number: Value, larger: Value, is_even: bool, body: Callable[[int], None]) -> None:
-    """`body(size)` for the size that tile `number` has."""
+    """Write `body(size)` for the size that tile `number` has."""
     if is_even or tile == 1:
         body(tile)
         return

@@ -43,7 +43,7 @@ _WEIGHT = Record(
 
 
 class Shape(NamedTuple):
-    """What the kernel's code depends on."""
+    """The structure of the kernel: all that its code depends on."""
 
     type: Type
     x_layout: str
@@ -116,7 +116,7 @@ def _weight(b: Builder, shape: Shape) -> None:
 
 
 def _block(b: Builder, r: dict[str, Value], piece: Value) -> Part:
-    """The outputs of a piece."""
+    """Return the outputs of a piece."""
     rest, band = b.udiv(piece, r["bands"]), b.urem(piece, r["bands"])
     some, plane = b.udiv(rest, r["planes"]), b.urem(rest, r["planes"])
     image, row = b.mul(some, r["images_piece"]), b.mul(band, r["rows_piece"])
@@ -125,7 +125,7 @@ def _block(b: Builder, r: dict[str, Value], piece: Value) -> Part:
 
 
 class Taken(NamedTuple):
-    """A tile: its first elements of the images and the cotangents, where its runs' offsets stand and its sums go.
+    """A tile at work: its first elements of images and cotangents, its runs' offsets, and where its sums go.
 
     `line` is the elements from one run's sums to the next, `left` how many channels there are from its first.
     """
@@ -170,7 +170,7 @@ def _add(b: Builder, shape: Shape, runs: int, length: int, r: dict[str, Value], 
 
 
 def _is_masked(b: Builder) -> bool:
-    """Whether a last vector of channels is read under a mask; elsewhere a copy has room behind it."""
+    """Return whether a last vector of channels is read under a mask; elsewhere a copy has room behind it."""
     return b.target.width == 64
 
 
@@ -179,7 +179,7 @@ def _vector(b: Builder, type: Type, at: Value, number: int, masks: list[Value] |
 
 
 def _scalars(b: Builder, type: Type, pointers: list[Value], length: int) -> Iterator[Value]:
-    """The elements of a tile's runs, each loaded when it is asked for."""
+    """Yield the elements of a tile's runs, each loaded when it is asked for."""
     for pointer in pointers:
         for i in range(length):
             if i % 4 == 0:
@@ -222,7 +222,7 @@ def _collect(b: Builder, type: Type, nv: int) -> None:
 
 
 class _Pieces(NamedTuple):
-    """How the pixels are cut: images of a piece, rows of outputs of it, pieces of a plane, pieces."""
+    """A division of the pixels: images of a piece, rows of outputs of it, pieces of a plane, pieces."""
 
     images: int
     rows: int
@@ -246,7 +246,7 @@ def _pieces(x: View, axes: Axes, count: int) -> _Pieces:
 
 
 def _shares(pieces: int, tiles: int, read: int, sums: int) -> tuple[int, int]:
-    """Parts of the pieces, and shares of the tiles for each: what moves least memory for so many units.
+    """Return parts of the pieces, and shares of the tiles for each, that move least memory for so many units.
 
     Every share reads all images of its part; every part has its own sums, written and read.
     """

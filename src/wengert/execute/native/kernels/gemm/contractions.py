@@ -50,21 +50,21 @@ def _einsum(low: Lowering, node: Node) -> Result:
 
 
 def _path(subscripts: str, xs: Sequence[View]) -> list[tuple[int, ...]]:
-    """Which operands to contract, step by step, from NumPy's greedy search."""
+    """Return the operands to contract, step by step, from NumPy's greedy search."""
     like = [np.broadcast_to(np.float64(0), x.shape) for x in xs]
     path: list[tuple[int, ...]] = np.einsum_path(subscripts, *like, optimize="greedy")[0][1:]
     return path
 
 
 def _ones(low: Lowering, x: View, term: str, out: str) -> tuple[View, str]:
-    """Ones along the letters of an operand that nothing else names."""
+    """Return ones along the letters of an operand that nothing else names."""
     lone = [(a, n) for a, n in zip(term, x.shape) if a not in out]
     one = low.constant(np.ones((), x.dtype))
     return one.broadcast([n for _, n in lone]), "".join(a for a, _ in lone)
 
 
 class _Pair:
-    """Two operands, with their letters, contracted to the letters `out`."""
+    """A pair of operands, with their letters, contracted to the letters `out`."""
 
     def __init__(self, low: Lowering, node: Node, x: View, in_x: str, y: View, in_y: str, out: str) -> None:
         self.low, self.node, self.out = low, node, out
@@ -101,7 +101,7 @@ class _Pair:
         self.shape = (*self.a.shape[:-1], self.b.shape[-1])
 
     def _summed(self, x: View, term: str, wanted: str) -> tuple[View, str]:
-        """An operand summed over the letters that nothing else names."""
+        """Return an operand summed over the letters that nothing else names."""
         kept = "".join(a for a in term if a in wanted)
         if kept == term:
             return x, term
@@ -111,7 +111,7 @@ class _Pair:
         return pair.stored(numpy_dtype(type)), kept
 
     def _inner(self, x: View, in_x: str, y: View, in_y: str, inner: list[str]) -> tuple[View, View, int]:
-        """Both with the letters that are summed as one last axis, in an order that suits the larger one's strides."""
+        """Return both with the summed letters as one last axis, in an order that suits the larger one's strides."""
         larger, letters = (x, in_x) if x.size >= y.size else (y, in_y)
         inner.sort(key=lambda a: -abs(larger.strides[letters.index(a)]))
         made = []
@@ -126,7 +126,7 @@ class _Pair:
         return a, b, a.shape[-1]
 
     def stored(self, dtype: np.dtype[np.generic]) -> View:
-        """The result, its axes in the order asked for."""
+        """Return the result, its axes in the order asked for."""
         out = self.low.temp(self.shape, dtype)
         product(self.low, self.a, self.b, plain_store(out), [self.node], is_outer=self.is_outer)
         made = out.reshape(self.sizes)
@@ -134,7 +134,7 @@ class _Pair:
         return made.permute([self.letters.index(a) for a in self.out])
 
     def result(self) -> Result:
-        """The node's result, with what follows it where the product has the node's own order."""
+        """Return the node's result, with its epilogue where the product has the node's own order."""
         follows = self.low.epilogue(self.node, self.shape) if self.letters == self.out else None
         if follows is None:
             return self.stored(self.node.spec.dtype)
@@ -143,7 +143,7 @@ class _Pair:
 
 
 def _split(x: View, term: str, letters: list[str]) -> tuple[list[str], list[str]]:
-    """Letters in order, cut where strides make no single axis of the last ones: the first ones go to the stack."""
+    """Split letters, in order, where strides make no single axis of the last ones: the first ones go to the stack."""
     for start in range(len(letters)):
         axes = [term.index(a) for a in letters[start:]]
         if x.permute(axes).reshape((math.prod(x.shape[i] for i in axes),)) is not None:
@@ -152,7 +152,7 @@ def _split(x: View, term: str, letters: list[str]) -> tuple[list[str], list[str]
 
 
 def _arranged(x: View, term: str, order: Sequence[str], sizes: dict[str, int]) -> View:
-    """Axes in this order, the merged inner one last; letters that the operand lacks repeat it."""
+    """Return the axes in this order, the merged inner one last; letters that the operand lacks repeat it."""
     shape = [sizes[a] for a in order]
     strides = [x.strides[term.index(a)] if a in term else 0 for a in order]
     return x._replace(shape=(*shape, x.shape[-1]), strides=(*strides, x.strides[-1]))

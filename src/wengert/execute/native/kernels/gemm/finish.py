@@ -1,4 +1,4 @@
-"""What becomes of a tile of a product: its epilogue, computed on vectors and stored.
+"""The end of a product's tile: its epilogue, computed on vectors and stored.
 
 The arrays of an epilogue are addressed alike, whatever their kind: a pointer to the batch's first
 row, a stride from row to row, and columns one after the other (none, for what is the same in every
@@ -25,7 +25,7 @@ FAR = 1 << 21
 
 
 def plain_store(view: View) -> Epilogue:
-    """The epilogue of a product that is only wanted itself."""
+    """Return the epilogue of a product that is only wanted itself."""
 
     def emit(b: Builder, product: Value, operands: Sequence[Value]) -> list[Value]:
         return [convert(b, product, view.type)]
@@ -34,7 +34,7 @@ def plain_store(view: View) -> Epilogue:
 
 
 class Place(NamedTuple):
-    """Where an array of the epilogue is read or written: its first row, and the stride of rows.
+    """A place where an array of the epilogue is read or written: its first row, and the stride of rows.
 
     What is `ahead`, so many elements on, is wanted soon.
     """
@@ -59,7 +59,7 @@ class Finish:
 
     @property
     def key(self) -> str:
-        """All that its code depends on, but for what is asked for ahead where that is told (see `heralded`)."""
+        """The key of all that its code depends on, except what is prefetched where that is told (see `heralded`)."""
         arrays = ",".join(f"{kind} {v.type.text}" for kind, v in zip(self.kinds, self.arrays))
         return f"{self.epilogue.key}({arrays})x{len(self.epilogue.outputs)}"
 
@@ -67,11 +67,11 @@ class Finish:
 
     @property
     def size(self) -> int:
-        """How many words the record has of it."""
+        """The number of words of the record that it takes."""
         return len(self.arrays) * (3 + self.batch_axes)
 
     def words(self) -> list[int | View]:
-        """For every array: where it is, the strides of the batch's axes, the stride of rows."""
+        """Return for every array where it is, the strides of the batch's axes, the stride of rows."""
         made: list[int | View] = []
         for kind, view in zip(self.kinds, self.arrays):
             strides = (0,) * len(view.strides) if kind == "scalar" else view.strides
@@ -81,7 +81,7 @@ class Finish:
     # -- the code
 
     def places(self, b: Builder, at: int, batch: Sequence[Value]) -> list[Place]:
-        """The arrays of one batch; its words begin at `at` of the record."""
+        """Return the arrays of one batch; its words begin at `at` of the record."""
         found = []
         for view in self.arrays:
             pointer = b.buffer(at)
@@ -93,7 +93,7 @@ class Finish:
         return found
 
     def moved(self, b: Builder, places: Sequence[Place], row: Value, column: Value) -> list[Place]:
-        """The places of a tile's first element."""
+        """Return the places of a tile's first element."""
         made = []
         for kind, view, place in zip(self.kinds, self.arrays, places):
             pointer = b.offset(place.pointer, b.mul(row, place.stride), view.type)
@@ -103,14 +103,14 @@ class Finish:
         return made
 
     def heralded(self, b: Builder, places: Sequence[Place], rows: Value, columns: Value) -> list[Place]:
-        """The places, and that those so many rows and columns on are wanted next, if they may be far."""
+        """Return the places, with those so many rows and columns on as wanted next, if they may be far."""
         return [
             p._replace(ahead=b.add(b.mul(rows, p.stride), columns)) if i in self.ahead else p
             for i, p in enumerate(places)
         ]
 
     def next_row(self, b: Builder, places: Sequence[Place]) -> list[Place]:
-        """The places one row on."""
+        """Return the places one row on."""
         return [
             p._replace(pointer=b.offset(p.pointer, p.stride, v.type)) if kind in ("full", "row") else p
             for kind, v, p in zip(self.kinds, self.arrays, places)
@@ -143,7 +143,7 @@ class Finish:
                     b.store(result, pointer)
 
     def is_short(self, target: Target, type: Type) -> bool:
-        """Whether its code is short enough to stand once for every register."""
+        """Return whether its code is short enough to stand once for every register."""
         probe = Builder("probe", target)
         stride = probe.index(0)
         places = [Place(probe.ptrs, stride) for _ in self.arrays]

@@ -35,7 +35,7 @@ UNITS = 16
 
 
 def block_of(target: Target) -> int:
-    """Vectors of columns in a unit: as many sums as leave registers for what is loaded.
+    """Return the vectors of columns in a unit: as many sums as leave registers for what is loaded.
 
     The more of a row is read in one go, the better the processor foresees what comes next.
     """
@@ -46,7 +46,7 @@ RECORD = Record("*x *b inner columns x_step b_step b_column chunk chunks blocks"
 
 
 def turned(epilogue: Epilogue) -> Epilogue | None:
-    """The epilogue of a column as that of a row; None where its arrays are not dense along the column."""
+    """Return the epilogue of a column as that of a row; None where its arrays are not dense along the column."""
     kinds = {"scalar": "scalar", "row": "column", "column": "scalar", "full": "full"}
     along = [v for v, kind in zip(epilogue.operands, epilogue.kinds) if kind in ("row", "full")]
     if any(v.strides[-2] != 1 and v.shape[-2] != 1 for v in (*along, *epilogue.outputs)):
@@ -127,7 +127,7 @@ def _step(
 
 
 class _Shape(NamedTuple):
-    """What the code of a kernel depends on, besides its epilogue."""
+    """The structure of a kernel: all that its code depends on, besides its epilogue."""
 
     type: Type
     x: Type
@@ -142,7 +142,7 @@ class _Shape(NamedTuple):
 
 
 class RowProduct:
-    """Writes the kernel of a vector times a matrix: a unit is a block of columns, of a chunk of the inner axis."""
+    """The writer of a vector times a matrix: a unit is a block of columns, of a chunk of the inner axis."""
 
     def __init__(self, b: Builder, shape: _Shape, finish: Finish) -> None:
         self.b, self.shape, self.finish = b, shape, finish
@@ -152,7 +152,7 @@ class RowProduct:
         self.sums = b.local(shape.type, self.block * self.lanes)
 
     def write(self) -> None:
-        """The whole kernel."""
+        """Write the whole kernel."""
         b, shape, w = self.b, self.shape, self.words
         with b.loop(b.lo, b.hi) as unit:
             block, rest = b.urem(unit.index, w["blocks"]), b.udiv(unit.index, w["blocks"])
@@ -179,7 +179,7 @@ class RowProduct:
     # -- sums of columns that lie side by side
 
     def _down(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
-        """Vectors of columns, a block of them at a time down to one, and the last ones under a mask."""
+        """Sum vectors of columns, a block of them at a time down to one, and the last ones under a mask."""
         b, lanes = self.b, self.lanes
         done = b.index(0)
         vectors = self.block
@@ -197,7 +197,7 @@ class RowProduct:
             self._columns(x, b.offset(matrix, done, self.shape.b), inner, 1, load, done)
 
     def _gathered(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
-        """Columns anywhere, a vector at a time."""
+        """Sum columns anywhere, a vector at a time."""
         b, lanes = self.b, self.lanes
         column = self.words["b_column"]
         steps = b.mul(b.iota(I64.vector(lanes)), b.splat(column, lanes))
@@ -216,7 +216,7 @@ class RowProduct:
         load: Callable[[Value, int], Value],
         column: Value,
     ) -> None:
-        """The sums of `vectors` vectors of columns; few of them in several sums each, for their latency."""
+        """Write the sums of `vectors` vectors of columns; few of them in several sums each, for their latency."""
         b, shape = self.b, self.shape
         unroll = max(1, CHAINS // vectors)
         x_step, b_step = self.words["x_step"], self.words["b_step"]
@@ -227,8 +227,8 @@ class RowProduct:
             made = [self._add(factor, convert(b, load(b_at, c), self.type), s) for c, s in enumerate(sums)]
             return made, b.offset(x_at, x_step, shape.x), b.offset(b_at, b_step, shape.b)
 
-        turns = b.and_(inner, b.index(-unroll))
-        with b.loop(0, turns, unroll, [*[zero] * vectors * unroll, x, at]) as loop:
+        whole = b.and_(inner, b.index(-unroll))
+        with b.loop(0, whole, unroll, [*[zero] * vectors * unroll, x, at]) as loop:
             *sums, x_at, b_at = loop.values
             new: list[Value] = []
             for u in range(unroll):
@@ -240,7 +240,7 @@ class RowProduct:
             half = len(parts) // 2
             parts = [self._plus(p, q) for p, q in zip(parts[:half], parts[half:])]
         if unroll > 1:
-            with b.loop(turns, inner, 1, [*parts, x_at, b_at]) as loop:
+            with b.loop(whole, inner, 1, [*parts, x_at, b_at]) as loop:
                 *sums, x_at, b_at = loop.values
                 made, x_at, b_at = step(sums, x_at, b_at)
                 loop.carry(*made, x_at, b_at)
@@ -251,7 +251,7 @@ class RowProduct:
     # -- sums along an inner axis that lies in order
 
     def _along(self, x: Value, matrix: Value, inner: Value, left: Value) -> None:
-        """Columns four at a time, then one by one."""
+        """Sum columns four at a time, then one by one."""
         b = self.b
         most = b.and_(left, b.index(-COLUMNS))
         for count, first, last in ((COLUMNS, b.index(0), most), (1, most, left)):
@@ -261,7 +261,7 @@ class RowProduct:
                     b.store(total, b.offset(self.sums, b.add(group.index, b.index(c)), self.type))
 
     def _dots(self, x: Value, at: Value, inner: Value, count: int) -> list[Value]:
-        """The sums of `count` columns, in vectors along the inner axis."""
+        """Return the sums of `count` columns, in vectors along the inner axis."""
         b, lanes, shape = self.b, self.lanes, self.shape
         unroll = CHAINS // count
         columns = [at]
@@ -310,7 +310,7 @@ class RowProduct:
         return self.b.fadd(x, y) if self.type.is_float else self.b.add(x, y)
 
     def _finish(self, places: Sequence[Place], column: Value, left: Value) -> None:
-        """The epilogue of the block's sums, vector by vector."""
+        """Write the epilogue of the block's sums, vector by vector."""
         b, lanes = self.b, self.lanes
         whole = b.index(0) if is_masked(b.target) else b.and_(left, b.index(-lanes))
 

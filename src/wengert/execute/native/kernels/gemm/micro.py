@@ -27,7 +27,7 @@ from .tiles import WIDE, Tile, heights, is_masked
 
 @dataclass(frozen=True)
 class Layout:
-    """Which word of the record is what, after A, B and B's last panel (two words each).
+    """The layout of the record, after A, B and B's last panel (two words each).
 
     `inner` and `columns` are sizes. Row r of a tile that starts at row m of A is at
     `m * a_place + r * a_row`, and one step along the inner axis is `a_inner[height]` on. B's panels
@@ -70,7 +70,7 @@ class Panel(NamedTuple):
 
 
 class Product:
-    """Writes the kernel of a product of one type, number of batch axes and epilogue."""
+    """The writer of the kernel of a product of one type, number of batch axes and epilogue."""
 
     def __init__(self, b: Builder, type: Type, finish: Finish) -> None:
         self.b = b
@@ -84,7 +84,7 @@ class Product:
         self.tile = None if self.inline else b.local(type, self.heights[0] * WIDE * self.lanes)
 
     def write(self) -> None:
-        """The whole kernel: for each unit its panels, for each panel its tiles."""
+        """Write the whole kernel: for each unit its panels, for each panel its tiles."""
         b, at = self.b, self.layout
         with b.loop(b.lo, b.hi) as unit:
             row_blocks, column_blocks = b.word(at.row_blocks), b.word(at.column_blocks)
@@ -124,7 +124,7 @@ class Product:
                     self._tiles(1, row_block, a, here, following, column, left, places)
 
     def _start(self, word: int, batch: Sequence[Value], which: int) -> Value:
-        """An operand's first element in this batch."""
+        """Return an operand's first element in this batch."""
         b = self.b
         pointer = b.buffer(word)
         for axis, index in enumerate(batch):
@@ -143,7 +143,7 @@ class Product:
         left: Value,
         places: Sequence[Place],
     ) -> None:
-        """The tiles of one panel in one block of rows, height by height."""
+        """Write the tiles of one panel in one block of rows, height by height."""
         b, at = self.b, self.layout
         masks = None
         if self.masked:
@@ -173,7 +173,7 @@ class Product:
             before, row = after, b.add(row, b.mul(count, b.index(height)))
 
     def _part(self, panel: Panel, vector: Value) -> Panel:
-        """One vector of a panel, by lines to ask for: its last elements; none where there are no more vectors."""
+        """Return one vector of a panel, by lines to prefetch: its last elements; none beyond the last vector."""
         b = self.b
         there = b.icmp("slt", vector, b.index(WIDE))
         column = b.add(b.mul(vector, b.index(self.lanes)), b.index(self.lanes - 1))
@@ -189,7 +189,7 @@ class Product:
         ahead: Panel | None,
         masks: Sequence[Value] | None,
     ) -> list[Value]:
-        """The tile's elements, row by row, summed along the inner axis; meanwhile what is `ahead` is asked for."""
+        """Return the tile's elements, row by row, summed along the inner axis; meanwhile `ahead` is prefetched."""
         b, at = self.b, self.layout
         inner = b.word(at.inner)
         a_row = b.word(at.a_row)
@@ -222,8 +222,8 @@ class Product:
         if tile.unroll > 1:
             # Several steps at once, each into sums of its own; -0 is what adding changes nothing.
             nothing = b.const(zero.type, -0.0 if self.type.is_float else 0)
-            turns = b.sub(inner, b.urem(inner, b.index(tile.unroll)))
-            with b.loop(0, turns, tile.unroll, [*sums, *[nothing] * (tile.unroll - 1) * size, *pointers]) as loop:
+            whole = b.sub(inner, b.urem(inner, b.index(tile.unroll)))
+            with b.loop(0, whole, tile.unroll, [*sums, *[nothing] * (tile.unroll - 1) * size, *pointers]) as loop:
                 split = size * tile.unroll
                 now, new = list(loop.values[split:]), []
                 for u in range(tile.unroll):
@@ -234,7 +234,7 @@ class Product:
             while len(parts) > 1:
                 half = len(parts) // 2
                 parts = [tuple(self._plus(x, y) for x, y in zip(parts[i], parts[i + half])) for i in range(half)]
-            sums, pointers, done = list(parts[0]), list(loop.results[split:]), turns
+            sums, pointers, done = list(parts[0]), list(loop.results[split:]), whole
         asked = [ahead.pointer] if ahead is not None else []
         with b.loop(done, inner, 1, [*sums, *pointers, *asked]) as loop:
             now = list(loop.values[size : size + len(pointers)])
@@ -264,7 +264,7 @@ class Product:
         masks: Sequence[Value] | None,
         left: Value,
     ) -> None:
-        """The epilogue of a tile."""
+        """Write the epilogue of a tile."""
         b, finish = self.b, self.finish
         rows = len(sums) // vectors
         if self.tile is None:

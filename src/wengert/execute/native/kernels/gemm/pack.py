@@ -34,7 +34,7 @@ UNIT_NUMBERS = 4096
 
 
 def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Sequence[int]) -> View:
-    """The panels of x, of shape (batch..., rows, inner): `counts` of them of each of `heights`, one after another."""
+    """Return the panels of x, of shape (batch..., rows, inner): `counts` of them of each of `heights`, in order."""
     *batch, rows, inner = x.shape
     held = sum(h * n for h, n in zip(heights, counts))
     out = low.temp((*batch, held * inner), numpy_dtype(type))
@@ -66,7 +66,7 @@ def pack(low: Lowering, x: View, type: Type, heights: Sequence[int], counts: Seq
 
 
 def _write(b: Builder, source: Type, type: Type, heights: Sequence[int], batch_axes: int, how: str) -> None:
-    """The kernel."""
+    """Write the packing kernel."""
     inner, row_stride, inner_stride = b.words(INNER, 3)
     row_stride = b.index(1) if how == "rows" else row_stride
     inner_stride = b.index(1) if how == "inner" else inner_stride
@@ -106,7 +106,7 @@ def _copy(
     height: Value,
     have: Value,
 ) -> None:
-    """Some steps of one panel, of whose rows `have` are there, vectors of rows at a time."""
+    """Copy some steps of one panel, of whose rows `have` are there, vectors of rows at a time."""
     lanes = b.target.lanes(type)
     row_stride, inner_stride = strides
     vector = source.vector(lanes)
@@ -142,7 +142,7 @@ def _copy(
 
 
 def _panel(b: Builder, heights: Sequence[int], panel: Value) -> tuple[Value, Value]:
-    """The height of a panel and its first row."""
+    """Return the height of a panel and its first row."""
     height, first = b.index(heights[0]), b.mul(panel, b.index(heights[0]))
     if len(heights) == 1:
         return height, first
@@ -157,7 +157,7 @@ def _panel(b: Builder, heights: Sequence[int], panel: Value) -> tuple[Value, Val
 
 
 def _transposed(b: Builder, rows: list[Value]) -> list[Value]:
-    """A square of numbers in registers, transposed: Eklundh's way, off-diagonal halves, then quarters, and so on."""
+    """Transpose a square of numbers in registers, as Eklundh does: off-diagonal halves, then quarters, and so on."""
     lanes = len(rows)
     rows = list(rows)
     distance = lanes // 2

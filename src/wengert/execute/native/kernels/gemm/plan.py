@@ -1,4 +1,4 @@
-"""Planning a matrix product: how it is blocked, what is packed, the steps.
+"""The planning of a matrix product: its blocking, its packing, its steps.
 
 What decides is measured: B is read from where it lies if its columns are side by side, unless it is
 larger than the cache and read by many rows; otherwise it is packed, as a step of its own. A is packed
@@ -46,7 +46,7 @@ TILE_REUSE = 64
 
 
 def compute_type(dtype: np.dtype[Any]) -> Type | None:
-    """The type in which products of a dtype are summed; None where there is no kernel."""
+    """Return the type in which products of a dtype are summed; None where there is no kernel."""
     type = storage_type(dtype)
     if type is None or (not type.is_float and type.bits < 32):
         return None
@@ -54,7 +54,7 @@ def compute_type(dtype: np.dtype[Any]) -> Type | None:
 
 
 class Blocks(NamedTuple):
-    """How tiles and panels are grouped to units."""
+    """A division of tiles and panels into units."""
 
     tiles: int
     panels: int
@@ -142,7 +142,7 @@ def _gemm(
 
 
 def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, int, list[int]]:
-    """A as the kernel reads it: where, its strides from tile to tile, row to row, and of the inner axis by height.
+    """Return A as the kernel reads it: where, its strides from tile to tile, row to row, and along the inner axis.
 
     It is packed where it is read often and its lines fall on few sets of the cache.
     """
@@ -157,7 +157,7 @@ def _left(low: Lowering, x: View, type: Type, columns: int) -> tuple[View, int, 
 
 
 def _is_packed(y: View, rows: int, width: int) -> bool:
-    """Whether B does not stay in the cache from one reading to the next, and is read often enough to be packed for it.
+    """Return whether B is packed: it does not stay in the cache between readings, and is read often enough.
 
     All of it is read again by every block of rows, a panel of it by every tile.
     """
@@ -173,20 +173,21 @@ def _is_packed(y: View, rows: int, width: int) -> bool:
 
 
 def _clashes(x: View, axis: int, type: Type) -> bool:
-    """Whether steps along an axis fall on the same set of the first-level cache, and are more than it holds."""
+    """Return whether steps along an axis fall on the same set of the first-level cache, and are more than it holds."""
     stride = x.strides[axis]
     return x.shape[axis] > WAYS and stride != 0 and stride * type.size % PAGE == 0
 
 
 def _cut(x: View, axis: int, start: int, stop: int) -> View:
-    """The elements from `start` to `stop` along an axis."""
+    """Return the elements from `start` to `stop` along an axis."""
     shape = list(x.shape)
     shape[axis] = stop - start
     return x._replace(shape=tuple(shape), offset=x.offset + start * x.strides[axis])
 
 
 def _blocks(tiles: int, panels: int, tile_bytes: int, tile_flops: float, batch: int, columns_by_thread: bool) -> Blocks:
-    """Units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few units.
+    """Return units of a panel and as many tiles as the cache keeps: more panels for little work, fewer tiles for few
+    units.
 
     Threads have contiguous shares of the units. They share out the rows, or with `columns_by_thread` the columns,
     whose panels are then in the cache of the one thread that packs and reads them; units are of several panels then.

@@ -52,12 +52,12 @@ def _linear(low: Lowering, node: Node) -> Result:
 
 
 def _with_axis(x: View, at: int) -> View:
-    """`x` with an axis of size 1 before axis `at`."""
+    """Return `x` with an axis of size 1 before axis `at`."""
     return x._replace(shape=(*x.shape[:at], 1, *x.shape[at:]), strides=(*x.strides[:at], 0, *x.strides[at:]))
 
 
 def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Result:
-    """The node's result: the stack of products x @ y, reshaped to what the node gives."""
+    """Return the node's result: the stack of products x @ y, reshaped to what the node gives."""
     if compute_type(x.dtype) is None:
         return None
     batch = broadcast_shapes(x.shape[:-2], y.shape[:-2])
@@ -81,12 +81,12 @@ def _multiply(low: Lowering, node: Node, x: View, y: View, *bias: View) -> Resul
 
 
 def _is_upright(x: View, y: View) -> bool:
-    """Whether the product has a few columns only, and those of x lie in memory: its transpose has long rows."""
+    """Return whether the product has few columns, and those of x lie in memory: its transpose has long rows."""
     return 1 < y.shape[-1] <= TINY < x.shape[-2] and x.strides[-2] == 1
 
 
 def _turned(low: Lowering, node: Node, x: View, y: View) -> Result:
-    """The transpose of y^T @ x^T: a tile of few rows and long columns is less padded than one of few columns."""
+    """Return the transpose of y^T @ x^T: a tile of few rows and long columns is less padded than one of few columns."""
     x, y = y.permute((1, 0)), x.permute((1, 0))
     shape = (x.shape[0], y.shape[1])
     follows = low.epilogue(node, shape, (1, 0))
@@ -99,7 +99,7 @@ def _turned(low: Lowering, node: Node, x: View, y: View) -> Result:
 
 
 def plus_bias(out: View, bias: View) -> Epilogue:
-    """The product plus a row of numbers."""
+    """Return the epilogue of the product plus a row of numbers."""
 
     def emit(b: Builder, product: Value, operands: Sequence[Value]) -> list[Value]:
         add = b.fadd if product.type.is_float else b.add
@@ -111,7 +111,7 @@ def plus_bias(out: View, bias: View) -> Epilogue:
 
 
 def merged_stacks(x: View, y: View) -> tuple[View, View]:
-    """Stacks of matrices with as few leading axes as strides allow, the same for both."""
+    """Return stacks of matrices with as few leading axes as strides allow, the same for both."""
     kept: list[tuple[int, int, int]] = []
     for n, s, t in zip(x.shape[:-2], x.strides, y.strides):
         if kept and n != 1 and kept[-1][1:] == (s * n, t * n):

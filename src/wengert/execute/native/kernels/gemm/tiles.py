@@ -1,4 +1,4 @@
-"""The geometry of matrix products: tiles that fit the registers, and rows shared out to them.
+"""The geometry of matrix products: tiles that fit the registers, and their division of the rows.
 
 A product is cut into panels of columns, two vectors wide (the last one may be one vector), and rows
 into tiles of a few fixed heights, so that a kernel holds one loop for every height and width, and
@@ -23,46 +23,48 @@ CHAINS = 8
 
 
 class Tile(NamedTuple):
-    """So many rows and vectors of columns, accumulated in registers."""
+    """A tile: so many rows and vectors of columns, accumulated in registers."""
 
     rows: int
     vectors: int
 
     @property
     def unroll(self) -> int:
-        """A tile of few accumulators takes several steps at once, each in accumulators of its own."""
+        """The steps taken at once: several for a tile of few accumulators, each in accumulators of its own."""
         return max(1, CHAINS // (self.rows * self.vectors))
 
     def is_largest(self, target: Target) -> bool:
-        """Whether it is of the kind that most of a large product is made of."""
+        """Return whether it is of the kind that most of a large product is made of."""
         return self.rows == heights(target)[0] and self.vectors == WIDE
 
 
 @cache
 def heights(target: Target) -> tuple[int, ...]:
-    """The heights of tiles, falling: the most that the registers hold, then powers of two below."""
+    """Return the heights of tiles, falling: the most that the registers hold, then powers of two below."""
     most = (target.registers - WIDE - 2) // WIDE
     return (most, *(1 << i for i in reversed(range((most - 1).bit_length()))))
 
 
 def panel_width(target: Target, type: Type) -> int:
-    """Columns of a full panel."""
+    """Return the columns of a full panel."""
     return WIDE * target.lanes(type)
 
 
 def is_masked(target: Target) -> bool:
-    """Whether vectors under a mask cost no more than whole ones: then the last columns need no panel of their own."""
+    """Return whether vectors under a mask cost no more than whole ones: then the last columns need no panel of their
+    own.
+    """
     return target.width == 64
 
 
 def row_cost(rows: int) -> float:
-    """What a tile of full width and so many rows costs, in rows: small ones read B for little work."""
+    """Return the cost of a tile of full width and so many rows, in rows: small ones read B for little work."""
     return max(rows, CHAINS // WIDE) + 0.5
 
 
 @lru_cache(4096)
 def share_rows(rows: int, target: Target) -> tuple[int, ...]:
-    """How many tiles of each height make up `rows` at the least cost."""
+    """Return how many tiles of each height make up `rows` at the least cost."""
     kinds = heights(target)
     tallest = kinds[0]
     # All but the last few rows are in the tallest tiles; those last are shared out exactly.
@@ -81,5 +83,5 @@ def share_rows(rows: int, target: Target) -> tuple[int, ...]:
 
 
 def numpy_dtype(type: Type) -> np.dtype[np.generic]:
-    """The NumPy dtype of a compute type."""
+    """Return the NumPy dtype of a compute type."""
     return np.dtype(f"{'f' if type.is_float else 'i'}{type.size}")

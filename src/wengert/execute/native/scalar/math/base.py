@@ -1,4 +1,4 @@
-"""What the native mathematical functions share: polynomials, bits of floats, powers of two.
+"""The common parts of the native mathematical functions: polynomials, bits of floats, powers of two.
 
 Every function of `math_*.py` is written over a :class:`Builder` for float32 and float64, scalars
 and vectors of any number of lanes, without a call: LLVM's own intrinsics for them become calls of
@@ -40,16 +40,17 @@ PI = Fraction("3.141592653589793238462643383279502884197169399375105820974944592
 
 
 def format_of(type: Type) -> Format:
+    """Return the format of a floating type."""
     return _FORMATS[type.bits]
 
 
 def pick(type: Type, narrow: Sequence[float], wide: Sequence[float]) -> Sequence[float]:
-    """The table for float32 or for float64."""
+    """Return the table for float32 or for float64."""
     return narrow if type.bits == 32 else wide
 
 
 def parts(number: Fraction, *bits: int) -> tuple[float, ...]:
-    """A constant as a sum of floats of so many bits each: a product of such a part and a short number is exact."""
+    """Split a constant into a sum of floats of so many bits each: a part times a short number is exact."""
     out = []
     for count in bits:
         unit = Fraction(2) ** (math.frexp(float(number))[1] - count)
@@ -59,20 +60,22 @@ def parts(number: Fraction, *bits: int) -> tuple[float, ...]:
 
 
 def int_type(type: Type) -> Type:
-    """The integers of a float's width, lane by lane."""
+    """Return the integers of a float's width, lane by lane."""
     return Type("i", type.bits, type.lanes)
 
 
 def bits_of(b: Builder, x: Value) -> Value:
+    """Return the bits of a float as an integer."""
     return b.cast("bitcast", x, int_type(x.type))
 
 
 def float_of(b: Builder, bits: Value) -> Value:
+    """Return the float of these bits."""
     return b.cast("bitcast", bits, Type("f", bits.type.bits, bits.type.lanes))
 
 
 def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """Horner's rule, the constant coefficient first. Loops overlap their turns, which hides its chain."""
+    """Evaluate by Horner's rule, the constant coefficient first. Loops overlap iterations, which hides its chain."""
     out = b.const(x.type, coefficients[-1])
     for c in coefficients[-2::-1]:
         out = b.fma(out, x, b.const(x.type, c))
@@ -80,21 +83,23 @@ def polynomial(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def odd(b: Builder, x: Value, coefficients: Sequence[float]) -> Value:
-    """x + x z p(z), z = x * x: an odd function with derivative 1 at 0."""
+    """Return x + x z p(z), z = x * x: an odd function with derivative 1 at 0."""
     z = b.fmul(x, x)
     return b.fma(b.fmul(x, z), polynomial(b, z, coefficients), x)
 
 
 def fabs(b: Builder, x: Value) -> Value:
+    """Return |x|."""
     return b.intrinsic("fabs", x)
 
 
 def sqrt(b: Builder, x: Value) -> Value:
+    """Return the square root of x."""
     return b.intrinsic("sqrt", x)
 
 
 def copysign(b: Builder, x: Value, sign: Value) -> Value:
-    """The magnitude of x with the sign of the other, by the bits: LLVM's own aborts where that was a float16."""
+    """Return x with the other's sign, by the bits: LLVM's own aborts where that was a float16."""
     mask = format_of(x.type).sign
     ints = int_type(x.type)
     magnitude = b.and_(bits_of(b, x), b.const(ints, mask - 1))
@@ -102,23 +107,24 @@ def copysign(b: Builder, x: Value, sign: Value) -> Value:
 
 
 def clamp_below(b: Builder, x: Value, low: float) -> Value:
-    """At least `low`; NaN stays."""
+    """Return x, at least `low`; NaN stays."""
     bound = b.const(x.type, low)
     return b.select(b.fcmp("olt", x, bound), bound, x)
 
 
 def clamp_above(b: Builder, x: Value, high: float) -> Value:
-    """At most `high`; NaN stays."""
+    """Return x, at most `high`; NaN stays."""
     bound = b.const(x.type, high)
     return b.select(b.fcmp("ogt", x, bound), bound, x)
 
 
 def is_nan(b: Builder, x: Value) -> Value:
+    """Return whether x is NaN."""
     return b.fcmp("uno", x, x)
 
 
 def any_lane(b: Builder, mask: Value) -> Value:
-    """Whether a mask holds anywhere, as one bit."""
+    """Return whether a mask holds anywhere, as one bit."""
     if not mask.type.lanes:
         return mask
     word = b.value(Type("i", mask.type.lanes), f"bitcast {mask.type.text} {mask.text} to i{mask.type.lanes}")
@@ -129,12 +135,12 @@ def any_lane(b: Builder, mask: Value) -> Value:
 
 
 def _rounds(target: Target) -> bool:
-    """Whether the processor rounds floats to whole numbers in one instruction (x86 since SSE4.1)."""
+    """Return whether the processor rounds floats to whole numbers in one instruction (x86 since SSE4.1)."""
     return not target.triple.startswith(("x86", "i686")) or target.width > 16 or "+sse4.1" in target.features
 
 
 def rint(b: Builder, x: Value) -> Value:
-    """The nearest whole number, halves to even."""
+    """Return the nearest whole number, halves to even."""
     if _rounds(b.target):
         return b.intrinsic("rint", x)
     size = fabs(b, x)
@@ -144,6 +150,7 @@ def rint(b: Builder, x: Value) -> Value:
 
 
 def floor(b: Builder, x: Value) -> Value:
+    """Return the greatest whole number not above x."""
     if _rounds(b.target):
         return b.intrinsic("floor", x)
     near = rint(b, x)
@@ -152,12 +159,14 @@ def floor(b: Builder, x: Value) -> Value:
 
 
 def ceil(b: Builder, x: Value) -> Value:
+    """Return the least whole number not below x."""
     if _rounds(b.target):
         return b.intrinsic("ceil", x)
     return b.fneg(floor(b, b.fneg(x)))
 
 
 def trunc(b: Builder, x: Value) -> Value:
+    """Return x rounded to a whole number toward 0."""
     if _rounds(b.target):
         return b.intrinsic("trunc", x)
     return copysign(b, floor(b, fabs(b, x)), x)
@@ -167,21 +176,21 @@ def trunc(b: Builder, x: Value) -> Value:
 
 
 def power_of_two(b: Builder, exponent: Value, type: Type) -> Value:
-    """2**exponent for integers whose power is a normal number."""
+    """Return 2**exponent for integers whose power is a normal number."""
     form = format_of(type)
     biased = b.add(exponent, b.const(exponent.type, form.bias))
     return float_of(b, b.shl(biased, b.const(exponent.type, form.fraction)))
 
 
 def power_of_two_float(b: Builder, exponent: Value) -> Value:
-    """2**exponent for a whole number as a float, whose power is a normal number."""
+    """Return 2**exponent for a whole number as a float, whose power is a normal number."""
     form = format_of(exponent.type)
     shifted = b.fadd(exponent, b.const(exponent.type, form.magic + form.bias))
     return float_of(b, b.shl(bits_of(b, shifted), b.const(int_type(exponent.type), form.fraction)))
 
 
 def scale(b: Builder, x: Value, exponent: Value) -> Value:
-    """x * 2**exponent, rounded once: overflow gives infinity, underflow denormals.
+    """Return x * 2**exponent, rounded once: overflow gives infinity, underflow denormals.
 
     `exponent` is a whole number as a float, at most twice the type's range of exponents.
     """
@@ -217,7 +226,7 @@ _SCALEF = {
 
 
 def _scalef(b: Builder, x: Value, exponent: Value) -> Value:
-    """AVX-512's own instruction for it, on whole registers: LLVM before 22 finds none for others, but calls libm."""
+    """Scale by AVX-512's own instruction, on whole registers: LLVM before 22 has none for others, but calls libm."""
     type = x.type
     suffix = _SCALEF.get((type.bits, type.lanes))
     if suffix is None:
@@ -245,7 +254,7 @@ def _scalef(b: Builder, x: Value, exponent: Value) -> Value:
 
 
 def mantissa_exponent(b: Builder, x: Value, low: float) -> tuple[Value, Value]:
-    """(m, e) with x = m * 2**e and m in [low, 2 low), e a float; for positive finite x, denormal ones too."""
+    """Return (m, e) with x = m * 2**e and m in [low, 2 low), e a float; for positive finite x, denormal ones too."""
     type = x.type
     form = format_of(type)
     ints = int_type(type)
@@ -262,7 +271,7 @@ def mantissa_exponent(b: Builder, x: Value, low: float) -> tuple[Value, Value]:
 
 
 def small_int_to_float(b: Builder, above: Value, type: Type) -> Value:
-    """The exponent field of `above`, a signed number, as a float."""
+    """Return the exponent field of `above`, a signed number, as a float."""
     form = format_of(type)
     shift = b.const(above.type, form.fraction)
     if type.bits == 32:
@@ -278,13 +287,13 @@ def small_int_to_float(b: Builder, above: Value, type: Type) -> Value:
 
 
 def two_sum(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y and its rounding error, for |x| >= |y| (Dekker 1971)."""
+    """Return x + y and its rounding error, for |x| >= |y| (Dekker 1971)."""
     total = b.fadd(x, y)
     return total, b.fsub(y, b.fsub(total, x))
 
 
 def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """x * y and its rounding error."""
+    """Return x * y and its rounding error."""
     product = b.fmul(x, y)
     if b.target.fma:
         return product, b.intrinsic("fma", x, y, b.fneg(product))
@@ -297,24 +306,24 @@ def two_product(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _halves(b: Builder, x: Value) -> tuple[Value, Value]:
-    """A float as two of half its digits, by clearing bits: no overflow, unlike Veltkamp's splitting."""
+    """Split a float into two of half its digits, by clearing bits: no overflow, unlike Veltkamp's splitting."""
     keep = -1 << (12 if x.type.bits == 32 else 27)
     high = float_of(b, b.and_(bits_of(b, x), b.const(int_type(x.type), keep)))
     return high, b.fsub(x, high)
 
 
 def widened(b: Builder, x: Value) -> Value:
-    """A float32 as float64."""
+    """Return a float32 as float64."""
     return b.cast("fpext", x, F64)
 
 
 def narrowed(b: Builder, x: Value) -> Value:
-    """A float64 as float32."""
+    """Return a float64 as float32."""
     return b.cast("fptrunc", x, F32)
 
 
 def in_float64(function: Callable[[Builder, Value], Value]) -> Callable[[Builder, Value], Value]:
-    """A function of float64 as one of float32 too."""
+    """Return a function of float64 as one of float32 too."""
 
     def either(b: Builder, x: Value) -> Value:
         return function(b, x) if x.type.bits == 64 else narrowed(b, function(b, widened(b, x)))

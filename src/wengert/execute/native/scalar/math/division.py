@@ -8,7 +8,7 @@ from .base import any_lane, bits_of, copysign, fabs, floor, format_of, power_of_
 
 
 def fmod(b: Builder, x: Value, y: Value) -> Value:
-    """x - y * trunc(x / y), exact, with the sign of x; NaN for infinite x and for y = 0."""
+    """Return x - y * trunc(x / y), exact, with the sign of x; NaN for infinite x and for y = 0."""
     size, step = fabs(b, x), fabs(b, y)
     limit = b.const(x.type, 2.0 ** format_of(x.type).fraction)
     q = b.fdiv(size, step)
@@ -37,12 +37,12 @@ def _long_division_lanes(b: Builder, x: Value, y: Value) -> Value:
     return loop.results[0]
 
 
-# Bits of the quotient in one turn: a remainder has 53 bits, and a word 64.
+# Bits of the quotient in one iteration: a remainder has 53 bits, and a word 64.
 _CHUNK = 11
 
 
 def _long_division(b: Builder, x: Value, y: Value) -> Value:
-    """The remainder of one pair of finite numbers x >= y > 0, in integers; for others the result is none."""
+    """Return the remainder of one pair of finite numbers x >= y > 0, in integers; undefined for others."""
     if x.type.bits == 32:
         return b.cast("fptrunc", _long_division(b, widened(b, x), widened(b, y)), F32)
     whole, exponent = _decompose(b, x)
@@ -61,7 +61,7 @@ def _long_division(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _decompose(b: Builder, x: Value) -> tuple[Value, Value]:
-    """x = whole * 2**(exponent - 1075)."""
+    """Return whole and exponent with x = whole * 2**(exponent - 1075)."""
     bits = bits_of(b, x)
     field = b.and_(b.lshr(bits, b.index(52)), b.index(0x7FF))
     is_normal = b.icmp("ne", field, b.index(0))
@@ -70,12 +70,12 @@ def _decompose(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def remainder(b: Builder, x: Value, y: Value) -> Value:
-    """x - y * floor(x / y): it has the sign of y."""
+    """Return x - y * floor(x / y): it has the sign of y."""
     return _floored(b, x, y)[0]
 
 
 def floor_divide(b: Builder, x: Value, y: Value) -> Value:
-    """floor(x / y), and x / y itself where y is 0."""
+    """Return floor(x / y), and x / y itself where y is 0."""
     zero, one = b.const(x.type, 0.0), b.const(x.type, 1.0)
     _, quotient = _floored(b, x, y)
     near = floor(b, quotient)
@@ -86,7 +86,7 @@ def floor_divide(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _floored(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
-    """The remainder, and the quotient to be rounded (as NumPy's `npy_divmod`)."""
+    """Return the remainder, and the quotient to be rounded (as NumPy's `npy_divmod`)."""
     zero = b.const(x.type, 0.0)
     rest = fmod(b, x, y)
     quotient = b.fdiv(b.fsub(x, rest), y)
@@ -101,7 +101,7 @@ def _floored(b: Builder, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def int_divide(b: Builder, x: Value, y: Value, signed: bool) -> tuple[Value, Value]:
-    """The floor of x / y and the remainder; both 0 where y is 0, and the most negative number over -1 is itself."""
+    """Return the floor of x / y and the remainder: both 0 where y is 0, and the lowest number over -1 is itself."""
     zero, one = b.const(x.type, 0), b.const(x.type, 1)
     by_zero = b.icmp("eq", y, zero)
     unsafe = by_zero
@@ -120,7 +120,7 @@ def int_divide(b: Builder, x: Value, y: Value, signed: bool) -> tuple[Value, Val
 
 
 def _truncated(b: Builder, x: Value, y: Value, signed: bool) -> Value:
-    """x / y toward 0. Vectors divide as floats wide enough for the quotient to be right: no integer vectors divide."""
+    """Return x / y toward 0; vectors divide as floats wide enough to be exact, for no integer vectors divide."""
     if x.type.bits == 64:
         return b.sdiv(x, y) if signed else b.udiv(x, y)
     wide = F32 if x.type.bits <= 16 else F64

@@ -1,4 +1,4 @@
-"""Native exponentials and what is made of them: exp, expm1, sigmoid, and the hyperbolic functions."""
+"""Native exponentials and functions of them: exp, expm1, sigmoid, and the hyperbolic functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LN2_PARTS = {32: parts(LN2, 15, 24), 64: parts(LN2, 41, 53)}
 
 
 class _Reduced(NamedTuple):
-    """x = n log(2) + r: exp(r) - 1, n as a float, and a float in whose lowest bits n stands."""
+    """A reduced argument x = n log(2) + r: exp(r) - 1, n as a float, and a float in whose lowest bits n stands."""
 
     expm1: Value
     n: Value
@@ -47,12 +47,12 @@ def _reduce(b: Builder, x: Value) -> _Reduced:
 
 
 def _expm1_near(b: Builder, r: Value) -> Value:
-    """exp(r) - 1 for |r| <= log(2) / 2."""
+    """Return exp(r) - 1 for |r| <= log(2) / 2."""
     return b.fma(b.fmul(r, r), polynomial(b, r, pick(r.type, EXP_32, EXP_64)), r)
 
 
 def _power(b: Builder, reduced: _Reduced, less: int = 0) -> Value:
-    """2**(n - less), a normal number."""
+    """Return 2**(n - less), a normal number."""
     form = format_of(reduced.n.type)
     ints = int_type(reduced.n.type)
     exponent = b.shl(bits_of(b, reduced.shifted), b.const(ints, form.fraction))
@@ -60,17 +60,17 @@ def _power(b: Builder, reduced: _Reduced, less: int = 0) -> Value:
 
 
 def exp(b: Builder, x: Value, halvings: int = 0) -> Value:
-    """e**x, divided by 2 `halvings` times: what it is part of need not overflow where it would."""
+    """Return e**x, divided by 2 `halvings` times: a result that uses it need not overflow where e**x would."""
     return _finish(b, _reduce(b, _within_range(b, x)), None, halvings)
 
 
 def times_exp(b: Builder, factor: Value, x: Value) -> Value:
-    """factor * e**x for a factor of moderate size; a denormal result is rounded once."""
+    """Return factor * e**x for a factor of moderate size; a denormal result is rounded once."""
     return _finish(b, _reduce(b, _within_range(b, x)), factor, 0)
 
 
 def _within_range(b: Builder, x: Value) -> Value:
-    """Bounds beyond which the power, or half of it, is 0 or infinity."""
+    """Clamp to bounds beyond which the power, or half of it, is 0 or infinity."""
     low, high = (-106.0, 90.0) if x.type.bits == 32 else (-748.0, 711.0)
     return clamp_above(b, clamp_below(b, x, low), high)
 
@@ -84,13 +84,13 @@ def _finish(b: Builder, reduced: _Reduced, factor: Value | None, halvings: int) 
 
 
 def exp_normal(b: Builder, x: Value) -> Value:
-    """e**x where it neither overflows nor is denormal."""
+    """Return e**x where it neither overflows nor is denormal."""
     reduced = _reduce(b, x)
     return b.fmul(b.fadd(reduced.expm1, b.const(x.type, 1.0)), _power(b, reduced))
 
 
 def exp2(b: Builder, x: Value) -> Value:
-    """2**x."""
+    """Return 2**x."""
     low, high = (-151.0, 129.0) if x.type.bits == 32 else (-1076.0, 1025.0)
     x = clamp_above(b, clamp_below(b, x, low), high)
     magic = b.const(x.type, format_of(x.type).magic)
@@ -100,7 +100,7 @@ def exp2(b: Builder, x: Value) -> Value:
 
 
 def expm1(b: Builder, x: Value) -> Value:
-    """e**x - 1, accurate near 0."""
+    """Return e**x - 1, accurate near 0."""
     # Below the lower bound it is -1; 2**(n - 1) does not overflow where 2**n would.
     low, high, tiny = (-18.0, 89.0, 2.0**-26) if x.type.bits == 32 else (-38.0, 710.0, 2.0**-55)
     reduced = _reduce(b, clamp_above(b, clamp_below(b, x, low), high))
@@ -112,14 +112,14 @@ def expm1(b: Builder, x: Value) -> Value:
 
 
 def sigmoid(b: Builder, x: Value) -> Value:
-    """1 / (1 + e**-x), accurate also where it is tiny."""
+    """Return 1 / (1 + e**-x), accurate also where it is tiny."""
     one = b.const(x.type, 1.0)
     small = exp(b, b.fneg(fabs(b, x)))
     return b.fdiv(b.select(b.fcmp("olt", x, b.const(x.type, 0.0)), small, one), b.fadd(one, small))
 
 
 def tanh(b: Builder, x: Value) -> Value:
-    """The hyperbolic tangent: m / (m + 2) with m = e**2x - 1, which is accurate from 0 to where it is 1."""
+    """Return the hyperbolic tangent: m / (m + 2) with m = e**2x - 1, which is accurate from 0 to where it is 1."""
     size = clamp_above(b, fabs(b, x), 9.2 if x.type.bits == 32 else 19.2)
     reduced = _reduce(b, b.fadd(size, size))
     power = _power(b, reduced)
@@ -128,6 +128,7 @@ def tanh(b: Builder, x: Value) -> Value:
 
 
 def sinh(b: Builder, x: Value) -> Value:
+    """Return the hyperbolic sine, near 0 as an odd polynomial."""
     size = fabs(b, x)
     near = odd(b, size, pick(x.type, SINH_32, SINH_64))
     half = exp(b, size, halvings=1)
@@ -136,5 +137,6 @@ def sinh(b: Builder, x: Value) -> Value:
 
 
 def cosh(b: Builder, x: Value) -> Value:
+    """Return the hyperbolic cosine, from half of e**|x|, which does not overflow before it."""
     half = exp(b, fabs(b, x), halvings=1)
     return b.fadd(half, b.fdiv(b.const(x.type, 0.25), half))

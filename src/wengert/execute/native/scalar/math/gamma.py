@@ -23,7 +23,7 @@ _ROOT, _ROOT_LOW = 1.4616321449683622, 9.549995429965697e-17
 
 
 def _whole_steps(b: Builder, x: Value, above: float, highest: float) -> Value:
-    """How often 1 is subtracted from x in [above, highest) to come below `above`; 0 for other x."""
+    """Return how often 1 is subtracted from x in [above, highest) to come below `above`; 0 for other x."""
     const = lambda c: b.const(x.type, c)
     inside = b.and_(b.fcmp("oge", x, const(above)), b.fcmp("olt", x, const(highest)))
     return b.select(inside, floor(b, b.fsub(x, const(above - 1.0))), const(0.0))
@@ -31,7 +31,7 @@ def _whole_steps(b: Builder, x: Value, above: float, highest: float) -> Value:
 
 @in_float64
 def lgamma(b: Builder, x: Value) -> Value:
-    """log |Gamma(x)|; +inf at 0, -1, -2, ..."""
+    """Return log |Gamma(x)|; +inf at 0, -1, -2, ..."""
     const = lambda c: b.const(x.type, c)
     below = b.fcmp("ole", x, const(-0.5))
     y = b.select(below, b.fneg(x), x)
@@ -50,7 +50,9 @@ def lgamma(b: Builder, x: Value) -> Value:
 
 
 def _lgamma_above(b: Builder, x: Value) -> Value:
-    """For x > -1/2. With z = x + 1, x or x less whole steps, in [1.5, 2.5), less 2 the polynomial's argument."""
+    """Return lgamma for x > -1/2. With z = x + 1, x or x less whole steps, in [1.5, 2.5), less 2 the polynomial's
+    argument.
+    """
     const = lambda c: b.const(x.type, c)
     near_zero = b.fcmp("olt", fabs(b, x), const(0.5))
     near_one = b.fcmp("olt", x, const(1.5))
@@ -75,13 +77,13 @@ def _lgamma_above(b: Builder, x: Value) -> Value:
 
 
 def _sine_of_pi(b: Builder, x: Value) -> Value:
-    """|sin(pi x)|, exact about where it vanishes."""
+    """Return |sin(pi x)|, exact about where it vanishes."""
     return sine_near(b, b.fmul(fabs(b, b.fsub(x, rint(b, x))), b.const(x.type, math.pi)))
 
 
 @in_float64
 def digamma(b: Builder, x: Value) -> Value:
-    """The derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0."""
+    """Return the derivative of lgamma; NaN at -1, -2, ..., an infinity of the opposite sign at 0.0 and -0.0."""
     const = lambda c: b.const(x.type, c)
     below = b.fcmp("olt", x, const(0.0))
     value = _digamma_positive(b, b.select(below, b.fsub(const(1.0), x), x))
@@ -100,7 +102,7 @@ def digamma(b: Builder, x: Value) -> Value:
 
 
 def _digamma_positive(b: Builder, x: Value) -> Value:
-    """Above 2.5 in whole steps down to [1.5, 2.5), where digamma is positive: no cancellation."""
+    """Return digamma of positive x: above 2.5 in whole steps down to [1.5, 2.5), without cancellation."""
     const = lambda c: b.const(x.type, c)
     small, large = b.fcmp("olt", x, const(1.0)), b.fcmp("oge", x, const(10.0))
     steps = _whole_steps(b, x, 2.5, 10.0)

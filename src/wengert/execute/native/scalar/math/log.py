@@ -1,4 +1,4 @@
-"""Native logarithms and what is made of them: log, log1p, log2, log10, the inverse hyperbolic functions."""
+"""Native logarithms and functions of them: log, log1p, log2, log10, the inverse hyperbolic functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LOG10_2 = {32: parts(LN2 / _LN10, 15, 24), 64: parts(LN2 / _LN10, 41, 53)}
 
 
 def _near_one(b: Builder, f: Value) -> tuple[Value, Value]:
-    """log(1 + f) - f for f in [-1/4, 1/2] as two terms, the larger first.
+    """Return log(1 + f) - f for f in [-1/4, 1/2] as two terms, the larger first.
 
     In float64 by the series of artanh at s = f / (2 + f), as fdlibm does.
     """
@@ -48,7 +48,7 @@ def _near_one(b: Builder, f: Value) -> tuple[Value, Value]:
 
 
 def _assemble(b: Builder, f: Value, e: Value) -> Value:
-    """log((1 + f) * 2**e)."""
+    """Return log((1 + f) * 2**e)."""
     high, low = _LN2_PARTS[f.type.bits]
     large, small = _near_one(b, f)
     small = b.fma(e, b.const(f.type, low), small)
@@ -56,7 +56,7 @@ def _assemble(b: Builder, f: Value, e: Value) -> Value:
 
 
 def _with_limits(b: Builder, x: Value, lowest: float, out: Value) -> Value:
-    """`out` with -inf where x is `lowest`, NaN below it and of NaN, +inf at +inf."""
+    """Return `out` with -inf where x is `lowest`, NaN below it and of NaN, +inf at +inf."""
     infinity = b.const(x.type, math.inf)
     out = b.select(b.fcmp("oeq", x, infinity), infinity, out)
     edge = b.const(x.type, lowest)
@@ -65,25 +65,25 @@ def _with_limits(b: Builder, x: Value, lowest: float, out: Value) -> Value:
 
 
 def log(b: Builder, x: Value) -> Value:
-    """The natural logarithm."""
+    """Return the natural logarithm."""
     m, e = mantissa_exponent(b, x, LOWEST)
     return _with_limits(b, x, 0.0, _assemble(b, b.fsub(m, b.const(x.type, 1.0)), e))
 
 
 def log2(b: Builder, x: Value) -> Value:
-    """The logarithm to the base 2, exact at powers of 2."""
+    """Return the logarithm to the base 2, exact at powers of 2."""
     m, e = mantissa_exponent(b, x, LOWEST)
     return _with_limits(b, x, 0.0, _in_base(b, m, e, _LOG2_E[x.type.bits], (1.0, 0.0)))
 
 
 def log10(b: Builder, x: Value) -> Value:
-    """The logarithm to the base 10."""
+    """Return the logarithm to the base 10."""
     m, e = mantissa_exponent(b, x, LOWEST)
     return _with_limits(b, x, 0.0, _in_base(b, m, e, _LOG10_E[x.type.bits], _LOG10_2[x.type.bits]))
 
 
 def _in_base(b: Builder, m: Value, e: Value, of_e: tuple[float, ...], of_2: tuple[float, ...]) -> Value:
-    """log(m * 2**e) in the base in which the logarithms of e and of 2 are these sums of two floats."""
+    """Return log(m * 2**e) in the base in which the logarithms of e and of 2 are these sums of two floats."""
     f = b.fsub(m, b.const(m.type, 1.0))
     large, small = _near_one(b, f)
     near, lost = two_sum(b, f, b.fadd(large, small))
@@ -94,7 +94,7 @@ def _in_base(b: Builder, m: Value, e: Value, of_e: tuple[float, ...], of_2: tupl
 
 
 def log1p(b: Builder, x: Value) -> Value:
-    """log(1 + x), accurate near 0."""
+    """Return log(1 + x), accurate near 0."""
     one = b.const(x.type, 1.0)
     m, e = mantissa_exponent(b, b.fadd(one, x), LOWEST)
     # (1 + x) / 2**e - 1 with one rounding; where x is large the 1 does not count.
@@ -107,7 +107,7 @@ def log1p(b: Builder, x: Value) -> Value:
 
 
 def logaddexp(b: Builder, x: Value, y: Value) -> Value:
-    """log(e**x + e**y) without overflow on the way."""
+    """Return log(e**x + e**y) without overflow on the way."""
     larger = b.select(b.fcmp("ogt", x, y), x, y)
     far = b.fneg(fabs(b, b.fsub(x, y)))
     out = b.fadd(larger, log1p(b, exp(b, far)))
@@ -117,7 +117,7 @@ def logaddexp(b: Builder, x: Value, y: Value) -> Value:
 
 
 def asinh(b: Builder, x: Value) -> Value:
-    """sign(x) log1p(|x| + x*x / (1 + sqrt(x*x + 1)))."""
+    """Return sign(x) log1p(|x| + x*x / (1 + sqrt(x*x + 1)))."""
     one = b.const(x.type, 1.0)
     size = fabs(b, x)
     square = b.fmul(size, size)
@@ -126,7 +126,7 @@ def asinh(b: Builder, x: Value) -> Value:
 
 
 def acosh(b: Builder, x: Value) -> Value:
-    """log1p(t + sqrt(t*t + 2t)) with t = x - 1."""
+    """Return log1p(t + sqrt(t*t + 2t)) with t = x - 1."""
     t = b.fsub(x, b.const(x.type, 1.0))
     inner = b.fadd(t, sqrt(b, b.fmul(t, b.fadd(t, b.const(x.type, 2.0)))))
     out = _log1p_or_double(b, x, inner)
@@ -134,14 +134,14 @@ def acosh(b: Builder, x: Value) -> Value:
 
 
 def _log1p_or_double(b: Builder, x: Value, inner: Value) -> Value:
-    """log1p(inner), and log(2 x) where x is so large that its square may overflow."""
+    """Return log1p(inner), and log(2 x) where x is so large that its square may overflow."""
     large = b.fcmp("ogt", x, b.const(x.type, 2.0 ** (format_of(x.type).fraction + 4)))
     out = log1p(b, b.select(large, x, inner))
     return b.fadd(out, b.select(large, b.const(x.type, math.log(2.0)), b.const(x.type, 0.0)))
 
 
 def atanh(b: Builder, x: Value) -> Value:
-    """log1p(2x + 2x*x / (1 - x)) / 2."""
+    """Return log1p(2x + 2x*x / (1 - x)) / 2."""
     size = fabs(b, x)
     twice = b.fadd(size, size)
     rest = b.fdiv(b.fmul(twice, size), b.fsub(b.const(x.type, 1.0), size))

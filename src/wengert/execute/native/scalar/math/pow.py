@@ -41,7 +41,7 @@ _LOG2_E = float(1 / LN2)
 
 
 def pow(b: Builder, x: Value, y: Value) -> Value:
-    """x**y with C's special cases: 1 where y is 0 or x is 1, whatever the other; signs where y is whole."""
+    """Return x**y with C's special cases: 1 where y is 0 or x is 1, whatever the other; signs where y is whole."""
     type = x.type
     zero, one, infinity = (b.const(type, c) for c in (0.0, 1.0, math.inf))
     size = fabs(b, x)
@@ -59,14 +59,14 @@ def pow(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _with_ends(b: Builder, x: Value, out: Value) -> Value:
-    """A logarithm's -inf at 0 and +inf at +inf."""
+    """Return `out` with a logarithm's -inf at 0 and +inf at +inf."""
     infinity = b.const(x.type, math.inf)
     out = b.select(b.fcmp("oeq", x, infinity), infinity, out)
     return b.select(b.fcmp("oeq", x, b.const(x.type, 0.0)), b.fneg(infinity), out)
 
 
 def _narrow_power(b: Builder, x: Value, y: Value) -> Value:
-    """For float32 x >= 0."""
+    """Return x**y for float32 x >= 0."""
     x, y = widened(b, x), widened(b, y)
     type = x.type
     m, e = mantissa_exponent(b, x, LOWEST)
@@ -84,7 +84,7 @@ def _narrow_power(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _wide_power(b: Builder, x: Value, y: Value) -> Value:
-    """For float64 x >= 0."""
+    """Return x**y for float64 x >= 0."""
     type = x.type
     high, low = _log_in_two(b, x)
     high = _with_ends(b, x, high)
@@ -96,7 +96,7 @@ def _wide_power(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _log_in_two(b: Builder, x: Value) -> tuple[Value, Value]:
-    """log(x) to about 2**-66, for positive finite x: the series of artanh at s = f / (2 + f), in two floats."""
+    """Return log(x) to about 2**-66, for positive finite x: the series of artanh at s = f / (2 + f), in two floats."""
     type = x.type
     m, e = mantissa_exponent(b, x, LOWEST)
     one, two = b.const(type, 1.0), b.const(type, 2.0)
@@ -126,7 +126,7 @@ def _times(b: Builder, x: Value, x_low: Value, y: Value, y_low: Value) -> tuple[
 
 
 def _exp_of_two(b: Builder, x: Value, low: Value) -> Value:
-    """e**(x + low), `low` much the smaller."""
+    """Return e**(x + low), `low` much the smaller."""
     magic = b.const(x.type, format_of(x.type).magic)
     n = b.fsub(b.fma(x, b.const(x.type, _LOG2_E), magic), magic)
     first = b.fma(n, b.const(x.type, -_LN2_HIGH), x)
@@ -136,7 +136,7 @@ def _exp_of_two(b: Builder, x: Value, low: Value) -> Value:
 
 
 def hypot(b: Builder, x: Value, y: Value) -> Value:
-    """sqrt(x*x + y*y), both scaled by the power of 2 that brings the larger near 1."""
+    """Return sqrt(x*x + y*y), both scaled by the power of 2 that brings the larger near 1."""
     type = x.type
     form, ints = format_of(type), int_type(type)
     x, y = fabs(b, x), fabs(b, y)

@@ -13,13 +13,13 @@ from .log import log, log1p
 
 
 def _erf_near(b: Builder, x: Value) -> Value:
-    """For |x| <= 1."""
+    """Return erf for |x| <= 1."""
     z = b.fmul(x, x)
     return b.fma(x, polynomial(b, z, pick(x.type, ERF_32, ERF_64)), x)
 
 
 def erf(b: Builder, x: Value) -> Value:
-    """The error function; beyond 1 as 1 - exp(p(x))."""
+    """Return the error function; beyond 1 as 1 - exp(p(x))."""
     one = b.const(x.type, 1.0)
     size = clamp_above(b, fabs(b, x), 4.0 if x.type.bits == 32 else 6.0)
     far = b.fsub(one, exp_normal(b, polynomial(b, size, pick(x.type, LOG_ERFC_32, LOG_ERFC_64))))
@@ -27,7 +27,7 @@ def erf(b: Builder, x: Value) -> Value:
 
 
 def erfc(b: Builder, x: Value) -> Value:
-    """1 - erf(x), accurate where that is small."""
+    """Return 1 - erf(x), accurate where that is small."""
     size = clamp_above(b, fabs(b, x), 10.5 if x.type.bits == 32 else 28.0)
     tail = _erfc_positive(b, size, *two_product(b, size, size))
     negative = b.fcmp("olt", x, b.const(x.type, 0.0))
@@ -37,7 +37,7 @@ def erfc(b: Builder, x: Value) -> Value:
 
 
 def _erfc_positive(b: Builder, x: Value, square: Value, error: Value) -> Value:
-    """erfc of x >= 0, x*x given as two floats: of an absolute error exp would make a relative one.
+    """Return erfc of x >= 0, x*x given as two floats: exp would turn its absolute error into a relative one.
 
     exp(-x*x) times a factor that varies slowly, after Shepherd and Laframboise, Math. Comp. 36 (1981).
     """
@@ -46,7 +46,7 @@ def _erfc_positive(b: Builder, x: Value, square: Value, error: Value) -> Value:
 
 
 def _erfcx(b: Builder, x: Value) -> Value:
-    """exp(x*x) erfc(x) of x >= 0."""
+    """Return exp(x*x) erfc(x) of x >= 0."""
     middle = b.const(x.type, 3.75)
     t = b.fdiv(b.fsub(x, middle), b.fadd(x, middle))
     return b.fdiv(
@@ -55,7 +55,7 @@ def _erfcx(b: Builder, x: Value) -> Value:
 
 
 def ndtr(b: Builder, x: Value) -> Value:
-    """The normal distribution's cumulative function, erfc(-x / sqrt(2)) / 2."""
+    """Return the normal distribution's cumulative function, erfc(-x / sqrt(2)) / 2."""
     size = clamp_above(b, fabs(b, x), 14.5 if x.type.bits == 32 else 39.0)
     half = b.const(x.type, 0.5)
     square, error = two_product(b, size, size)
@@ -69,7 +69,7 @@ def ndtr(b: Builder, x: Value) -> Value:
 
 @in_float64
 def log_ndtr(b: Builder, x: Value) -> Value:
-    """log(ndtr(x)), right also where ndtr(x) is 0."""
+    """Return log(ndtr(x)), right also where ndtr(x) is 0."""
     const = lambda c: b.const(x.type, c)
     half = const(0.5)
     # Far out only the square counts.
@@ -89,12 +89,12 @@ def log_ndtr(b: Builder, x: Value) -> Value:
 
 
 def erfinv(b: Builder, y: Value) -> Value:
-    """The inverse of the error function; NaN outside of [-1, 1]."""
+    """Return the inverse of the error function; NaN outside of [-1, 1]."""
     return _quantile(b, y, _erfinv)
 
 
 def ndtri(b: Builder, p: Value) -> Value:
-    """The normal distribution's quantile function; NaN outside of [0, 1]."""
+    """Return the normal distribution's quantile function; NaN outside of [0, 1]."""
     return _quantile(b, p, _ndtri)
 
 
@@ -102,7 +102,7 @@ Inverse = Callable[[Builder, Value], Value]
 
 
 def _quantile(b: Builder, x: Value, function: Callable[[Builder, Value, Inverse], Value]) -> Value:
-    """For float32 in float64, where the first estimate of the inverse has all digits that remain."""
+    """Compute for float32 in float64, where the first estimate of the inverse has all digits that remain."""
     if x.type.bits == 32:
         return narrowed(b, function(b, widened(b, x), _inverse_estimate))
     return function(b, x, _inverse_of_log_erfc)
@@ -130,12 +130,12 @@ def _ndtri(b: Builder, p: Value, inverse: Inverse) -> Value:
 
 
 def _erfinv_near(b: Builder, y: Value) -> Value:
-    """For |y| <= 1/2."""
+    """Return erfinv for |y| <= 1/2."""
     return b.fmul(y, polynomial(b, b.fmul(y, y), ERFINV_64))
 
 
 def _inverse_estimate(b: Builder, level: Value) -> Value:
-    """The x at which log erfc(x) is `level` <= log(1/2), to 2**-30."""
+    """Return the x at which log erfc(x) is `level` <= log(1/2), to 2**-30."""
     t = sqrt(b, b.fneg(level))
     three = b.const(level.type, 3.0)
     x = b.fmul(t, polynomial(b, b.fdiv(b.fsub(t, three), b.fadd(t, three)), ERFCINV_64))
@@ -144,7 +144,7 @@ def _inverse_estimate(b: Builder, level: Value) -> Value:
 
 
 def _inverse_of_log_erfc(b: Builder, level: Value) -> Value:
-    """The same to all digits, by one of Halley's steps."""
+    """Return the x at which log erfc(x) is `level` to all digits, by one of Halley's steps."""
     const = lambda c: b.const(level.type, c)
     x = _inverse_estimate(b, level)
     factor = _erfcx(b, x)

@@ -41,7 +41,7 @@ _LIMIT = {32: 2.0**15, 64: 2.0**19}
 
 
 class _Period(NamedTuple):
-    """What angles are reduced by: `unit`, at whole multiples or half-way between them."""
+    """A period by which angles are reduced: `unit`, at whole multiples or half-way between them."""
 
     unit: int  # pi over this
     halves: bool
@@ -51,7 +51,7 @@ _SIN, _COS, _TAN = _Period(1, False), _Period(1, True), _Period(2, False)
 
 
 class _Angle(NamedTuple):
-    """x = n unit + r with r = high + low; the parity of n stands in the lowest bit of `n`."""
+    """A reduced angle x = n unit + r with r = high + low; the parity of n stands in the lowest bit of `n`."""
 
     high: Value
     low: Value | None
@@ -73,7 +73,7 @@ def _reduce(b: Builder, x: Value, period: _Period) -> _Angle:
 
 
 def _multiple(b: Builder, x: Value, period: _Period) -> tuple[Value, Value]:
-    """The multiple of the unit to subtract, and the bits of a float that end in its whole part."""
+    """Return the multiple of the unit to subtract, and the bits of a float that end in its whole part."""
     magic = b.const(x.type, format_of(x.type).magic)
     per_unit = b.const(x.type, float(period.unit / PI))
     if not period.halves:
@@ -112,13 +112,13 @@ _LEAD = 64  # zeros in front of it, so that smaller numbers are looked up too
 
 @cache
 def _inverse_pi() -> tuple[int, ...]:
-    """The bits of 1 / pi as words, the highest first."""
+    """Return the bits of 1 / pi as words, the highest first."""
     bits = 64 * _WORDS
     return tuple((_scaled_inverse_pi(bits) >> _LEAD >> shift) & (2**64 - 1) for shift in range(bits - 64, -1, -64))
 
 
 def _scaled_inverse_pi(bits: int) -> int:
-    """floor(2**bits / pi), by Machin's formula."""
+    """Return floor(2**bits / pi), by Machin's formula."""
     one = 1 << (bits + 64)
 
     def arctan_of_inverse(n: int) -> int:
@@ -135,7 +135,7 @@ def _scaled_inverse_pi(bits: int) -> int:
 
 
 def _payne_hanek_lanes(b: Builder, x: Value, period: _Period) -> list[Value]:
-    """High and low part (float64 only) and parity of every lane, one lane after the other."""
+    """Return high and low part (float64 only) and parity of every lane, one lane after the other."""
     type, ints = x.type, int_type(x.type)
     if not type.lanes:
         return _payne_hanek_as(b, x, period)
@@ -155,7 +155,7 @@ def _payne_hanek_as(b: Builder, x: Value, period: _Period) -> list[Value]:
 
 
 def _payne_hanek(b: Builder, x: Value, period: _Period) -> list[Value]:
-    """For one float64 of at least 2**-11; for any other number the result is none. NaN for infinity."""
+    """Reduce one float64 of at least 2**-11; any other number gives no valid result. NaN for infinity."""
     bits = bits_of(b, x)
     field = b.and_(b.lshr(bits, b.index(52)), b.index(0x7FF))
     whole = b.or_(b.and_(bits, b.index((1 << 52) - 1)), b.index(1 << 52))
@@ -190,7 +190,7 @@ def _payne_hanek(b: Builder, x: Value, period: _Period) -> list[Value]:
 
 
 def _fixed_to_float(b: Builder, x: Value) -> tuple[Value, Value]:
-    """A signed number of 128 bits, 127 of them after the point, as two floats."""
+    """Return a signed number of 128 bits, 127 of them after the point, as two floats."""
     negative = b.icmp("slt", x, b.const(I128, 0))
     size = b.select(negative, b.sub(b.const(I128, 0), x), x)
     zeros = _leading_zeros(b, size)
@@ -204,7 +204,7 @@ def _fixed_to_float(b: Builder, x: Value) -> tuple[Value, Value]:
 
 
 def _leading_zeros(b: Builder, x: Value) -> Value:
-    """Of 128 bits, at most 127."""
+    """Return the number of leading zeros of 128 bits, at most 127."""
     high = b.cast("trunc", b.lshr(x, b.const(I128, 64)), I64)
     low = b.or_(b.cast("trunc", x, I64), b.index(1))
     none = b.icmp("eq", high, b.index(0))
@@ -218,18 +218,18 @@ def _leading_zeros(b: Builder, x: Value) -> Value:
 
 
 def _signed_by(b: Builder, x: Value, n: Value) -> Value:
-    """x, negated where n is odd."""
+    """Return x, negated where n is odd."""
     flip = b.shl(n, b.const(n.type, x.type.bits - 1))
     return float_of(b, b.xor(bits_of(b, x), flip))
 
 
 def sine_near(b: Builder, x: Value) -> Value:
-    """The sine of x in [-pi/2, pi/2]."""
+    """Return the sine of x in [-pi/2, pi/2]."""
     return odd(b, x, pick(x.type, SIN_32, SIN_64))
 
 
 def _sine(b: Builder, angle: _Angle) -> Value:
-    """The sine of an angle in [-pi/2, pi/2]."""
+    """Return the sine of an angle in [-pi/2, pi/2]."""
     r = angle.high
     if angle.low is None:
         return sine_near(b, r)
@@ -242,18 +242,20 @@ def _sine(b: Builder, angle: _Angle) -> Value:
 
 
 def sin(b: Builder, x: Value) -> Value:
+    """Return the sine."""
     angle = _reduce(b, x, _SIN)
     out = _signed_by(b, _sine(b, angle), angle.n)
     return b.select(b.fcmp("oeq", x, b.const(x.type, 0.0)), x, out)
 
 
 def cos(b: Builder, x: Value) -> Value:
+    """Return the cosine."""
     angle = _reduce(b, x, _COS)
     return _signed_by(b, _sine(b, angle), b.not_(angle.n))
 
 
 def tan(b: Builder, x: Value) -> Value:
-    """The tangent of the rest in [-pi/4, pi/4], or -1 over it."""
+    """Return the tangent of the rest in [-pi/4, pi/4], or -1 over it."""
     angle = _reduce(b, x, _TAN)
     r = angle.high
     z = b.fmul(r, r)
@@ -273,7 +275,7 @@ _HALF_PI = {bits: parts(PI / 2, digits, digits) for bits, digits in ((32, 24), (
 
 
 def _asin_parts(b: Builder, size: Value) -> tuple[Value, Value, Value]:
-    """Whether |x| <= 1/2; s = |x| there, else sqrt((1 - |x|) / 2); asin(s) - s."""
+    """Return whether |x| <= 1/2; s = |x| there, else sqrt((1 - |x|) / 2); asin(s) - s."""
     half = b.const(size.type, 0.5)
     small = b.fcmp("ole", size, half)
     z = b.select(small, b.fmul(size, size), b.fma(size, b.fneg(half), half))
@@ -282,7 +284,7 @@ def _asin_parts(b: Builder, size: Value) -> tuple[Value, Value, Value]:
 
 
 def asin(b: Builder, x: Value) -> Value:
-    """pi/2 - 2 asin(sqrt((1 - x) / 2)) above 1/2."""
+    """Return the arcsine, above 1/2 as pi/2 - 2 asin(sqrt((1 - x) / 2))."""
     high, low = (b.const(x.type, part) for part in _HALF_PI[x.type.bits])
     small, s, rest = _asin_parts(b, fabs(b, x))
     far = b.fsub(high, b.fsub(b.fadd(s, s), b.fsub(low, b.fadd(rest, rest))))
@@ -290,6 +292,7 @@ def asin(b: Builder, x: Value) -> Value:
 
 
 def acos(b: Builder, x: Value) -> Value:
+    """Return the arccosine."""
     high, low = (b.const(x.type, part) for part in _HALF_PI[x.type.bits])
     small, s, rest = _asin_parts(b, fabs(b, x))
     s, rest = copysign(b, s, x), copysign(b, rest, x)
@@ -302,7 +305,7 @@ def acos(b: Builder, x: Value) -> Value:
 
 
 def _angle_of(b: Builder, y: Value, x: Value) -> Value:
-    """The angle in [0, pi/2] of a point with x, y >= 0: pi/2 or pi/4 and the angle from there, or from 0."""
+    """Return the angle in [0, pi/2] of a point with x, y >= 0: pi/2 or pi/4 and the angle from there, or from 0."""
     type = x.type
     steep = b.fcmp("ogt", y, b.fmul(x, b.const(type, math.sqrt(2.0) + 1.0)))
     middle = b.fcmp("ogt", y, b.fmul(x, b.const(type, math.sqrt(2.0) - 1.0)))
@@ -317,11 +320,12 @@ def _angle_of(b: Builder, y: Value, x: Value) -> Value:
 
 
 def atan(b: Builder, x: Value) -> Value:
+    """Return the arctangent."""
     return copysign(b, _angle_of(b, fabs(b, x), b.const(x.type, 1.0)), x)
 
 
 def atan2(b: Builder, y: Value, x: Value) -> Value:
-    """The angle in [-pi, pi] of the point (x, y)."""
+    """Return the angle in [-pi, pi] of the point (x, y)."""
     type = x.type
     one, infinity = b.const(type, 1.0), b.const(type, math.inf)
     width, height = fabs(b, x), fabs(b, y)
