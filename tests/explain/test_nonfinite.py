@@ -386,9 +386,9 @@ def method(name: str) -> Any:
 
 
 def test_every_operation_is_seen() -> None:
-    from wengert.explain.observing.observe import observing
+    from wengert.explain.observing.events import observed
 
-    with observing() as seen:
+    with observed() as seen:
         x = wg.tensor([[1.0, 2.0], [3.0, 4.0]])
         results = [x @ x, wg.where(x > 1.0, x, 0.0), x[0], x[wg.asarray([1, 0])], x.sum(), wg.softmax(x), x * 2.0]
         y = x.clone()

@@ -17,7 +17,7 @@ from wengert import nn, optim
 from wengert.core.node import Node
 from wengert.core.ops.op import TABLE
 from wengert.execute.jit.jit import Jit
-from wengert.explain.observing.observe import observing
+from wengert.explain.observing.events import observed
 from wengert.explorer import explore
 from wengert.explorer.api import record_call
 from wengert.explorer.recording.recorder import MOST_PASSES, Recorder
@@ -153,7 +153,7 @@ def test_explain_watches_inside_of_a_recording() -> None:
 
     def run(x: Any) -> Any:
         y = wg.sin(x)
-        with observing() as inner:
+        with observed() as inner:
             z = wg.cos(y)
         seen.extend(s.op.name for s in inner.steps)
         return z.sum()

@@ -1,4 +1,4 @@
-"""The special cases of the Array API standard 2024.12, as tables, and what their words mean.
+"""The special cases of the Array API standard 2024.12, as tables, and the meanings of their words.
 
 A line is `condition ... result`: one condition for a unary function of reals, two for a binary one or
 for the parts (a, b) of a complex argument, whose result has two words. Conditions name sets of sample
@@ -20,7 +20,7 @@ INF, NAN = math.inf, math.nan
 
 
 def samples(dtype: Any) -> dict[str, list[float]]:
-    """The sets of sample values that conditions name, for a real floating dtype."""
+    """Return the sets of sample values that conditions name, for a real floating dtype."""
     info = np.finfo(dtype)
     small = [float(info.smallest_subnormal), float(info.tiny), 0.25, 0.5]
     large = [1.5, 2.0, 3.0, 1024.0, float(info.max)]
@@ -254,12 +254,12 @@ _VALUES = {
 
 
 def lines(text: str) -> list[list[str]]:
-    """A table's lines as lists of words."""
+    """Return a table's lines as lists of words."""
     return [line.split() for line in text.replace("\n", " ").split(";") if line.strip()]
 
 
 def wanted(word: str, x: float, y: float, part: str = "real") -> list[Callable[[Any], bool]]:
-    """The tests, one of which the result must pass, that a result's word stands for."""
+    """Return the tests, one of which the result must pass, that a result's word stands for."""
     return [_wanted(w, x, y, part) for w in word.split("|")]
 
 

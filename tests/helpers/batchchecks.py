@@ -18,7 +18,7 @@ SIZE = 3
 
 
 def mappings(op: Op, call: Call) -> Iterator[tuple[int, ...]]:
-    """Which arguments are mapped: each alone, and all together."""
+    """Yield the choices of arguments that are mapped: each alone, and all together."""
     arrays = [i for i, a in enumerate(call.args) if isinstance(a, np.ndarray)]
     yield from ((i,) for i in arrays)
     if len(arrays) > 1:
@@ -28,7 +28,7 @@ def mappings(op: Op, call: Call) -> Iterator[tuple[int, ...]]:
 
 
 def examples(value: np.ndarray, seed: int) -> np.ndarray:
-    """`SIZE` arrays like a sample: the sample itself, and ones whose elements stand elsewhere.
+    """Return `SIZE` arrays like a sample: the sample itself, and ones whose elements stand elsewhere.
 
     The rows and columns of square matrices move together, so that what is symmetric, positive
     definite or orthogonal stays so.
@@ -85,7 +85,7 @@ def check_vmap(op: Op, call: Call) -> None:
 
 
 def check_vmap_of_vjp(op: Op, call: Call) -> None:
-    """Per-example gradients, and the gradient through a vmap."""
+    """Check per-example gradients, and the gradient through a vmap."""
     positions = moving(op, call)
     if not positions or call.order < 1:
         return

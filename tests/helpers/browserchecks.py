@@ -1,4 +1,4 @@
-"""What the browser tests share: pages of recorded runs in a Chromium, and what can be asked of a page that is shown.
+"""Helpers of the browser tests: pages of recorded runs in a Chromium, and queries to a page that is shown.
 
 `PROBE` runs inside the page and answers about what is to be seen: which texts stand where, which overlap, which are
 cut off, how well they can be told from their ground.
@@ -35,7 +35,7 @@ WIDE, NARROW, PHONE = (1440, 900), (900, 900), (390, 844)
 
 @dataclass
 class Heard:
-    """What a page asked for and complained of."""
+    """A log of the requests and complaints of a page."""
 
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -49,7 +49,7 @@ class Heard:
 
 
 def listen(page: Page) -> Heard:
-    """Note every request and every complaint of a page, from now on."""
+    """Log every request and every complaint of a page, from now on."""
     heard = Heard()
     for event, note in heard.notes.items():
         page.on(event, note)  # type: ignore[call-overload]  # (names are literals to the checker)
@@ -64,7 +64,7 @@ _TABS: WeakKeyDictionary[Browser, dict[str, Page]] = WeakKeyDictionary()
 def opened(
     browser: Browser, file: Path, state: str = "", size: tuple[int, int] = WIDE, **options: Any
 ) -> Iterator[tuple[Page, Heard]]:
-    """A page from a file, the network off, in the state of a URL hash; motion is reduced unless asked for."""
+    """Open a page from a file, the network off, in the state of a URL hash; motion is reduced unless asked for."""
     settings = {"reduced_motion": "reduce", "offline": True, **options}
     tabs, kind = _TABS.setdefault(browser, {}), repr((size, sorted(settings.items())))
     # While it is used it belongs to this user alone, and it comes back only if nothing has failed in it.
@@ -146,7 +146,7 @@ def perceptron() -> dict[str, Any]:
 
 
 def before_and_after() -> dict[str, Any]:
-    """The same sum with its root taken in two ways."""
+    """Return the same sum with its root taken in two ways."""
 
     def before(x: Any) -> Any:
         return wg.sqrt(x * x + 1.0) - 1.0
@@ -167,18 +167,18 @@ DOCUMENTS: dict[str, Callable[[], Any]] = {
 
 @cache
 def document(name: str) -> dict[str, Any]:
-    """A recorded run, made when first asked for."""
+    """Return a recorded run, made when first asked for."""
     made: dict[str, Any] = DOCUMENTS[name]()
     return made
 
 
 def column(values: Any) -> list[Any]:
-    """A column of a document: large ones are written as differences."""
+    """Return a column of a document: large ones are written as differences."""
     return list(np.cumsum(values["delta"]).tolist()) if isinstance(values, dict) else list(values)
 
 
 def scope_of(name: str, path: str) -> int:
-    """The row of a module in a document, by its path from the root: "blocks.7"."""
+    """Return the row of a module in a document, by its path from the root: "blocks.7"."""
     made = document(name)
     parents, names = column(made["scopes"]["parent"]), column(made["scopes"]["name"])
     at = 0
@@ -193,7 +193,7 @@ def scope_of(name: str, path: str) -> int:
 
 @cache
 def html(name: str) -> str:
-    """And its page."""
+    """Return the page of a document."""
     return page_of(document(name))
 
 
@@ -202,14 +202,14 @@ def html(name: str) -> str:
 
 @dataclass(frozen=True)
 class Spent:
-    """Milliseconds of the main thread's processor time: on scripts, and on everything."""
+    """The milliseconds of the main thread's processor time: on scripts, and on everything."""
 
     script: float
     all: float
 
 
 class Costs:
-    """What a page's main thread has spent since it was last asked, in its own processor time."""
+    """A meter of a page's main thread: the processor time since it was last asked."""
 
     def __init__(self, page: Page) -> None:
         self._session = page.context.new_cdp_session(page)

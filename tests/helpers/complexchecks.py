@@ -12,7 +12,7 @@ from wengert.core.tensor import wrap
 
 
 def complexified(call: Call) -> Call:
-    """A sample whose floating arrays have an imaginary part, smaller than the real one."""
+    """Return a sample whose floating arrays have an imaginary part, smaller than the real one."""
     rng = np.random.default_rng(17)
     args = []
     for a in call.args:
@@ -29,7 +29,7 @@ UP_TO_PHASES = frozenset({"eig", "eigh", "svd"})
 
 
 def takes_complex(op: Op, call: Call) -> bool:
-    """Whether the op runs on complex numbers; where it does not, it says so in the library's words."""
+    """Return whether the op runs on complex numbers; where it does not, its error is the library's."""
     changed = complexified(call)
     if not any(isinstance(a, np.ndarray) and a.dtype.kind == "c" for a in changed.args):
         return False
@@ -43,7 +43,7 @@ def takes_complex(op: Op, call: Call) -> bool:
 
 
 def check_complex(op: Op, call: Call) -> None:
-    """Forward mode against differences along a complex direction; reverse mode is its transpose."""
+    """Check forward mode against differences along a complex direction; reverse mode is its transpose."""
     call = complexified(call)
     positions = moving(op, call)
     if not positions or call.order < 1:

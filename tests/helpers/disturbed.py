@@ -56,7 +56,7 @@ DIVISORS = {"divide": 1, "reciprocal": 0}
 
 
 def uncertain(x: Any) -> bool:
-    """Whether these are numbers that operations round."""
+    """Return whether these are numbers that operations round."""
     return isinstance(x, np.ndarray | np.generic) and (x.dtype.kind == "f" or x.dtype == ml_dtypes.bfloat16)
 
 
@@ -75,7 +75,7 @@ class Form:
 
 
 class Disturbed:
-    """Computes graphs with disturbances of up to so many ulp.
+    """An interpreter of graphs with disturbances of up to so many ulp.
 
     Intermediate results are of the dtype `width` where their own is narrower; None: their own.
     """
@@ -87,7 +87,7 @@ class Disturbed:
         self.width = width
 
     def run(self) -> list[Any]:
-        """The outputs."""
+        """Return the outputs."""
         graph, feeds = self.form.graph, self.form.feeds
         values: dict[Node, Any] = {n: self._widened(x) for n, x in zip(graph.inputs, feeds, strict=True)}
         with np.errstate(all="ignore"):
@@ -121,7 +121,7 @@ class Disturbed:
         return self._signed(self._shaken(self._widened(out)))
 
     def _loop(self, node: Node, args: list[Any]) -> Any:
-        """A scan, every turn of which is disturbed."""
+        """Run a scan, every iteration of which is disturbed."""
         attrs = {name: value for name, value in node.attrs.items() if name not in ("body", "keeps", "carries")}
         body, carries = node.attrs["body"], node.attrs["carries"]
 
@@ -132,7 +132,7 @@ class Disturbed:
         return control_ops._scan(args, turn, control_ops._stack_arrays, specs, carries, **attrs)
 
     def _unbounded(self, node: Node, args: list[Any], out: Any) -> Any:
-        """A quotient, infinite where the divisor has another sign than it should: a disturbance between makes it 0."""
+        """Return a quotient, infinite where the divisor has another sign than it should: 0 lies between."""
         divisor = node.inputs[DIVISORS[node.op.name]]
         if not isinstance(divisor, Node):
             return out
@@ -146,7 +146,7 @@ class Disturbed:
         return x.astype(self.width) if narrow else x
 
     def _shaken(self, x: Any) -> Any:
-        """An array with every number moved by up to so many ulp."""
+        """Return an array with every number moved by up to so many ulp."""
         if isinstance(x, tuple):
             return tuple(map(self._shaken, x))
         if isinstance(x, np.ndarray | np.generic) and x.dtype.kind == "c":
@@ -171,7 +171,7 @@ class Disturbed:
         return np.where(keep, array, moved)
 
     def _signed(self, x: Any) -> Any:
-        """An array whose NaNs have any sign."""
+        """Return an array whose NaNs have any sign."""
         if isinstance(x, tuple):
             return tuple(map(self._signed, x))
         if not uncertain(x) or not np.isnan(x).any():
@@ -184,7 +184,7 @@ class Disturbed:
         return x
 
     def _product(self, node: Node, x: Any, y: Any) -> Any:
-        """A sum of products: in any order, each of them rounded or as the op's forward does it."""
+        """Return a sum of products: in any order, each of them rounded or as the op's forward does it."""
         order = self.rng.permutation(x.shape[-1])
         x, y = np.take(x, order, -1), np.take(y, order, PRODUCTS[node.op.name])
         if self.rng.random() < 0.5:
@@ -203,7 +203,7 @@ WIDTHS = (None, np.float32, np.float64)
 
 
 def samples(graph: wg.Graph, feeds: Sequence[Any], count: int) -> list[list[Any]]:
-    """The outputs as computed in `count` ways.
+    """Return the outputs as computed in `count` ways.
 
     Disturbances are small and larger ones: some errors grow faster than linearly.
     """
@@ -213,7 +213,7 @@ def samples(graph: wg.Graph, feeds: Sequence[Any], count: int) -> list[list[Any]
 
 
 def _opened(graph: wg.Graph) -> wg.Graph:
-    """The graph with the bodies of its composites in their place."""
+    """Return the graph with the bodies of its composites in their place."""
     before = None
     while graph is not before:
         before, graph = graph, graph.expand_where(lambda node: True)

@@ -1,4 +1,4 @@
-"""What becomes of documents: read, printed, run by the interpreter and by compiled code, in processes of their own."""
+"""Checks of documents: read, printed, run by the interpreter and by compiled code, in processes of their own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MOST_SECONDS = 10
 
 
 class TooLong(Exception):
-    """A document or a run that takes longer than any may."""
+    """An error: a document or a run takes longer than any may."""
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 class Outcome(NamedTuple):
-    """What became of a document: a word to count it by, and what is wrong with that, if anything."""
+    """The outcome for a document: a word to count it by, and what is wrong with that, if anything."""
 
     word: str
     wrong: str = ""
@@ -87,7 +87,7 @@ def check(document: Mutant, seed: int) -> Outcome:
 
 
 def is_small(graph: wg.Graph) -> bool:
-    """Whether all sizes are known, also those inside, and there is not much to compute."""
+    """Return whether all sizes are known, also those inside, and there is not much to compute."""
     total = 0
     for node in graph.nodes:
         for spec in specs_of(node):
@@ -114,7 +114,7 @@ def _numbers(attrs: dict[str, Any]) -> Iterator[Any]:
 
 
 def values(spec: Spec, rng: np.random.Generator) -> Any:
-    """An input's values: small integers, which are indices of something now and then; numbers of all sizes."""
+    """Return an input's values: small integers, which are indices now and then; numbers of all sizes."""
     if spec.dtype.kind == "b":
         return rng.integers(0, 2, spec.shape).astype(bool)
     if spec.dtype.kind in "iu":
@@ -157,7 +157,7 @@ def _run(graph: wg.Graph, seed: int) -> Outcome:
 
 
 def _is_unspecified(graph: wg.Graph) -> bool:
-    """Whether a result may be another one each time: of equals in no order, of a search in what is not sorted."""
+    """Return whether a result may vary: of equals in no order, of a search in what is not sorted."""
     return any(n.op.name == "searchsorted" or n.attrs.get("stable") is False for n in graph.nodes)
 
 
@@ -170,7 +170,7 @@ def _result(compute: Callable[[], Any]) -> tuple[Any, Exception | None]:
 
 
 def narrowest(graph: wg.Graph) -> int:
-    """The bytes of the narrowest floats that a graph computes in: it is not more accurate than these."""
+    """Return the bytes of the narrowest floats that a graph computes in: it is not more accurate than these."""
     found = [8]
     for node in graph.nodes:
         for spec in specs_of(node):
@@ -187,7 +187,7 @@ _TOLERANCE = {2: 0.05, 4: 1e-4, 8: 1e-9}
 
 
 def is_close(a: Any, b: Any, width: int) -> bool:
-    """Whether two arrays are the same but for a few roundings of floats of so many bytes."""
+    """Return whether two arrays are the same but for a few roundings of floats of so many bytes."""
     if a.dtype.kind in "biu":
         return bool(np.array_equal(a, b))
     if a.dtype.kind == "c":
@@ -200,7 +200,7 @@ def is_close(a: Any, b: Any, width: int) -> bool:
 
 
 def _difference(graph: wg.Graph, arrays: list[Any], want: list[Any], got: list[Any]) -> str | None:
-    """What is wrong with results that are not close, where roundings do not explain it."""
+    """Return what is wrong with results that are not close, where roundings do not explain it."""
     from fuzzing import compared
 
     if any(s.dtype.kind == "c" for n in graph.nodes for s in specs_of(n)):
@@ -214,7 +214,7 @@ def _difference(graph: wg.Graph, arrays: list[Any], want: list[Any], got: list[A
 
 
 class Failure(NamedTuple):
-    """A mutant that failed, and how."""
+    """A mutant that failed, with the reason."""
 
     seed: int
     word: str
@@ -222,7 +222,7 @@ class Failure(NamedTuple):
 
 
 def checked(first: int, stop: int, counts: Counter[str]) -> Iterator[Failure]:
-    """Check the mutants of some seeds in processes of their own; those that fail, and how often each outcome was."""
+    """Check the mutants of some seeds in processes of their own; yield those that fail, and count the outcomes."""
     corpus()
     while first < stop:
         reader, writer = os.pipe()
@@ -251,7 +251,7 @@ def checked(first: int, stop: int, counts: Counter[str]) -> Iterator[Failure]:
 
 
 def _check_all(seeds: range, writer: int) -> None:
-    """In the child: say each seed before it is checked, and what came of it."""
+    """Write, in the child, each seed before it is checked, and what came of it."""
     warnings.simplefilter("ignore")
     faulthandler.disable()  # a crash is told by what did not come
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -265,7 +265,7 @@ def _check_all(seeds: range, writer: int) -> None:
 
 
 def _lines(reader: int) -> Iterator[bytes]:
-    """What a process writes, line by line, until it ends or writes nothing for long."""
+    """Yield what a process writes, line by line, until it ends or writes nothing for long."""
     rest = b""
     with os.fdopen(reader, "rb", buffering=0) as pipe:
         while select.select([pipe], [], [], 6 * MOST_SECONDS)[0]:

@@ -37,7 +37,7 @@ COMPLEX = ("complex64", "complex128")
 
 
 def _sample_graphs() -> Iterator[tuple[str, wg.Graph]]:
-    """Each op at its samples, whole and with floats of other widths."""
+    """Yield each op at its samples, whole and with floats of other widths."""
     for name in DEFERRED:
         find_op(name)
     for name, op in sorted(TABLE.items()):
@@ -173,7 +173,7 @@ def _programs() -> Iterator[tuple[str, wg.Graph]]:
 
 @cache
 def corpus() -> tuple[tuple[str, wg.Graph], ...]:
-    """Graphs of many kinds, by name: programs several times, since there are fewer of them."""
+    """Return graphs of many kinds, by name: programs several times, since there are fewer of them."""
     programs = list(_programs())
     return (*_sample_graphs(), *(programs * 8), *((f"random {i}", random_graph(i)) for i in range(60)))
 
@@ -182,7 +182,7 @@ def corpus() -> tuple[tuple[str, wg.Graph], ...]:
 
 
 class Mutant(NamedTuple):
-    """A document, and how it came about."""
+    """A document, with the way in which it came about."""
 
     name: str
     text: str
@@ -190,7 +190,7 @@ class Mutant(NamedTuple):
 
 
 def mutant(seed: int) -> Mutant:
-    """The document of a seed."""
+    """Return the document of a seed."""
     rng = random.Random(seed)
     name, graph = rng.choice(corpus())
     how = rng.choices(("structure", "tokens", "bytes"), (12, 5, 2))[0]
@@ -293,7 +293,7 @@ def _other_json(text: str, rng: random.Random) -> str:
 
 
 def _at(holder: Any, key: Any) -> Any:
-    """What is at a place, which may be gone by now."""
+    """Return what is at a place, which may be gone by now."""
     try:
         return holder[key]
     except (KeyError, IndexError):
@@ -314,7 +314,7 @@ def _places(document: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def changed(graph: wg.Graph, rng: random.Random) -> wg.Graph:
-    """A graph with one node other than it was, and what follows inferred anew where that can be."""
+    """Return a graph with one node other than it was, and what follows inferred anew where that can be."""
     at = rng.randrange(len(graph.nodes)) if graph.nodes else -1
     replace: dict[Node, Node] = {}
     for i, node in enumerate(graph.nodes):

@@ -14,12 +14,12 @@ from wengert.core.tensor import wrap
 
 
 def moving(op: Op, call: Call) -> list[int]:
-    """The arguments that the sample can be differentiated in."""
+    """Return the arguments that the sample can be differentiated in."""
     return [i for i, a in enumerate(call.args) if floating(a) and (op.joint is not None or op.fact(i).differentiable)]
 
 
 def function(op: Op, call: Call, positions: list[int]) -> Any:
-    """The op as a function of those arguments, its inexact results in a list."""
+    """Return the op as a function of those arguments, its inexact results in a list."""
 
     def fn(*values: Any) -> list[Any]:
         args = tensors(call)
@@ -42,14 +42,14 @@ def directions(seed: int, likes: list[Any]) -> list[Any]:
 
 
 def dot(a: list[Any], b: list[Any]) -> float:
-    """The real inner product of two lists of tensors."""
+    """Return the real inner product of two lists of tensors."""
     return sum(
         float(np.real(np.sum(np.conj(np.asarray(x._data)) * np.asarray(y._data)))) for x, y in zip(a, b, strict=True)
     )
 
 
 def check_dot_product(op: Op, call: Call) -> None:
-    """<J t, c> == <t, J' c>: forward and reverse mode are each other's transpose."""
+    """Check that <J t, c> == <t, J' c>: forward and reverse mode are each other's transpose."""
     positions = moving(op, call)
     if not positions or call.order < 1:
         return
@@ -66,7 +66,7 @@ def check_dot_product(op: Op, call: Call) -> None:
 
 
 def check_recorded(op: Op, call: Call) -> None:
-    """A recorded forward pass, and a traced one, give what the plain one gives."""
+    """Check that a recorded forward pass, and a traced one, give what the plain one gives."""
     positions = moving(op, call)
     if not positions or call.order < 1:
         return
@@ -87,7 +87,7 @@ def check_recorded(op: Op, call: Call) -> None:
 
 
 def check_forward_over_reverse(op: Op, call: Call) -> None:
-    """The derivative of the gradient along a direction, forward and reverse over reverse, agree."""
+    """Check that forward and reverse over reverse agree on a directional derivative of the gradient."""
     positions = moving(op, call)
     if not positions or call.order < 2:
         return
@@ -108,7 +108,7 @@ def check_forward_over_reverse(op: Op, call: Call) -> None:
 
 
 def check_reverse_over_forward(op: Op, call: Call) -> None:
-    """<d/dx (J t), c> by a reverse pass through a forward one agrees with forward over forward."""
+    """Check that <d/dx (J t), c> by reverse over forward agrees with forward over forward."""
     positions = moving(op, call)
     if not positions or call.order < 2:
         return

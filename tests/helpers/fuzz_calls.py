@@ -29,19 +29,19 @@ def _computed(a: Array) -> Any:
 
 
 def _picked(a: Array) -> Any:
-    """A row of a larger tensor; of a single number, what indexing gives."""
+    """Return a row of a larger tensor; of a single number, what indexing gives."""
     return wg.asarray(np.stack([a, a]))[1]
 
 
 def _sliced(a: Array) -> Any:
-    """Elements apart from one another, in an array that stays NumPy's."""
+    """Return elements apart from one another, in an array that stays NumPy's."""
     wide = np.empty((*a.shape, 2), a.dtype)
     wide[...] = a[..., None]
     return wide[..., 1]
 
 
 def _foreign(a: Array) -> Any:
-    """Of the other byte order, or in the other order of axes, read-only."""
+    """Return an array of the other byte order, or in the other order of axes, read-only."""
     other = a.astype(a.dtype.newbyteorder()) if a.dtype.kind in "iufc" else np.asfortranarray(a)
     other.flags.writeable = False
     return other
@@ -52,7 +52,7 @@ def _plain(a: Array) -> Any:
 
 
 def _held(a: Array) -> Any:
-    """A tensor that a dict of state dicts has, too, and that has been written to."""
+    """Return a tensor that a dict of state dicts has, too, and that has been written to."""
     t = wg.zeros(a.shape, dtype=wg.asarray(a).dtype)
     t[...] = wg.asarray(a)
     return t
@@ -70,7 +70,7 @@ def _different(results: Sequence[Any], first: Sequence[bytes]) -> int | None:
 
 
 def check_calls(program: Program, target: str = "host") -> Failure | None:
-    """Whether a program, compiled, gives in each of eight calls what it gave in the first one."""
+    """Check that a program, compiled, gives in each of eight calls what it gave in the first one."""
     try:
         function, arrays = program.function(), program.arrays()
         graph = program.graph()
@@ -103,7 +103,7 @@ def check_calls(program: Program, target: str = "host") -> Failure | None:
 
 
 def _fed_back(compiled: Any, arrays: list[Array], kept: list[tuple[Any, list[bytes]]]) -> Failure | None:
-    """Results of earlier calls as arguments, where one has the shape and dtype of an argument."""
+    """Check results of earlier calls as arguments, where one has the shape and dtype of an argument."""
     results, was = kept[-1]
     of_kind = {(r.shape, r.dtype): r for r in results if isinstance(r, wg.Tensor)}
     given = [of_kind.get((x.shape, x.dtype), x) for x in map(wg.asarray, arrays)]

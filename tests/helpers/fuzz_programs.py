@@ -32,13 +32,13 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text."""
+    """Return the words of a text."""
     return tuple(text.split())
 
 
 @dataclass(frozen=True)
 class Program:
-    """Lines `name = expression`: the arrays that go in, the steps, and the names of what comes out.
+    """A program of lines `name = expression`: the arrays that go in, the steps, and the names of what comes out.
 
     `transform` is "", "grad" (of a weighted sum of all results) or "jvp"; `donated` names inputs
     whose memory may be written to.
@@ -51,12 +51,12 @@ class Program:
     donated: frozenset[str] = frozenset()
 
     def arrays(self) -> list[Array]:
-        """The inputs' values."""
+        """Return the inputs' values."""
         with np.errstate(all="ignore"):
             return [evaluate(text, {}) for _, text in self.inputs]
 
     def body(self) -> Callable[..., tuple[Any, ...]]:
-        """The program without its transform."""
+        """Return the program without its transform."""
 
         def program(*args: Any) -> tuple[Any, ...]:
             values = {name: value for (name, _), value in zip(self.inputs, args, strict=True)}
@@ -67,15 +67,15 @@ class Program:
         return program
 
     def function(self) -> Callable[..., Any]:
-        """The program as a function of tensors."""
+        """Return the program as a function of tensors."""
         return TRANSFORMS[self.transform](self.body())
 
     def graph(self) -> wg.Graph:
-        """The program, traced."""
+        """Return the program, traced."""
         return wg.graph(self.function())(*(wg.asarray(a) for a in self.arrays()))
 
     def pruned(self) -> Program:
-        """Without what nothing uses."""
+        """Return the program without what nothing uses."""
         needed = set(self.outputs)
         steps = []
         for name, text in reversed(self.steps):
@@ -87,7 +87,7 @@ class Program:
         return replace(self, inputs=inputs, steps=tuple(reversed(steps)), donated=self.donated & names)
 
     def __str__(self) -> str:
-        """The program as Python that runs by itself."""
+        """Return the program as Python that runs by itself."""
         header = [
             "import numpy as np",
             "from ml_dtypes import bfloat16",
@@ -115,13 +115,13 @@ class Program:
 
 
 def evaluate(text: str, values: dict[str, Any]) -> Any:
-    """The value of an expression in the names of programs and `values`."""
+    """Return the value of an expression in the names of programs and `values`."""
     # As globals, so that functions within see them too. The text is this module's own.
     return eval(text, {**NAMES, **values})
 
 
 def target_of(seed: int) -> str:
-    """The processor that a seed's program is compiled for: mostly the one that is there."""
+    """Return the processor that a seed's program is compiled for: mostly the one that is there."""
     return {3: "avx2", 7: "sse2"}.get(seed % 10, "host")
 
 
@@ -130,7 +130,7 @@ def _is_float(x: Any) -> bool:
 
 
 def grad_of(program: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
-    """The gradients of a weighted sum of the results by all inputs that are floats."""
+    """Return the gradients of a weighted sum of the results by all inputs that are floats."""
 
     def gradients(*args: Any) -> Any:
         floats = [i for i, a in enumerate(args) if _is_float(a)]
@@ -152,7 +152,7 @@ def grad_of(program: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
 
 
 def jvp_of(program: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
-    """The results and their derivatives along a direction that depends on the inputs."""
+    """Return the results and their derivatives along a direction that depends on the inputs."""
 
     def derivative(*args: Any) -> Any:
         floats = [i for i, a in enumerate(args) if _is_float(a)]
@@ -213,7 +213,7 @@ class Writer:
         return bool(self.rng.random() < p)
 
     def shape(self, least: int = 0, most: int = 4) -> tuple[int, ...]:
-        """A shape of few sizes, so that shapes go together."""
+        """Return a shape of few sizes, so that shapes go together."""
         while True:
             n = min(most, max(least, self.of((0, 1, 1, 2, 2, 2, 2, 3, 3, 4))))
             shape = tuple(1 if self.chance(0.1) else int(self.of(self.sizes)) for _ in range(n))
@@ -221,7 +221,7 @@ class Writer:
                 return shape
 
     def floating(self, least: int = 0, most: int = 9) -> str:
-        """A value of floats, of a number of axes; a new input where there is none."""
+        """Return a value of floats, of a number of axes; a new input where there is none."""
         return self._some(lambda x: _is_float(x) and least <= x.ndim <= most) or self.input(
             self.shape(least, min(most, 4)), self.dtype
         )
@@ -237,12 +237,12 @@ class Writer:
         return names[max(self.below(len(names)), self.below(len(names)))]
 
     def like(self, shape: tuple[int, ...], dtype: str | None = None) -> str:
-        """A value of just this shape and, if given, dtype."""
+        """Return a value of just this shape and, if given, dtype."""
         found = self._some(lambda x: x.shape == shape and (x.dtype.name == dtype if dtype else _is_float(x)))
         return found or self.input(shape, dtype or self.dtype)
 
     def fitting(self, name: str) -> str:
-        """A value that broadcasts with another one, in either direction."""
+        """Return a value that broadcasts with another one, in either direction."""
         shape = self.values[name].shape
 
         def fits(x: Any) -> bool:
@@ -272,7 +272,7 @@ class Writer:
         return f"v{len(self.inputs) + len(self.steps)}"
 
     def input(self, shape: tuple[int, ...], dtype: str) -> str:
-        """A new input; its name."""
+        """Add an input, and return its name."""
         seed = self.below(1 << 30)
         rng = f"np.random.default_rng({seed})"
         kind = self.of(("normal", "normal", "normal", "positive", "whole", "special" if self.special else "normal"))
@@ -296,7 +296,7 @@ class Writer:
         return self._given(text)
 
     def index(self, shape: tuple[int, ...], below: int) -> str:
-        """A new input of indices."""
+        """Add an input of indices, and return its name."""
         rng = f"np.random.default_rng({self.below(1 << 30)})"
         dtype = self.of(("int64", "int32"))
         return self._given(f"np.asarray({rng}.integers(0, {below}, {shape})).astype('{dtype}')")
@@ -308,7 +308,7 @@ class Writer:
         return name
 
     def step(self, text: str) -> str | None:
-        """One more step, where it can be done and its values are worth having; its name."""
+        """Add a step, where it can be done and its values are worth having, and return its name."""
         return self._add(text, self.steps)
 
     def _add(self, text: str, to: list[Line]) -> str | None:

@@ -71,7 +71,7 @@ def cast(w: Writer) -> Any:
 
 
 def whole(w: Writer) -> Any:
-    """Work on integers and booleans."""
+    """Add work on integers and booleans."""
     dtype = w.of((*WHOLE_DTYPES, "bool"))
     x = w._some(lambda x: x.dtype.kind in "iub") or w.input(w.shape(), dtype)
     y = w.like(w.values[x].shape, w.values[x].dtype.name)
@@ -94,7 +94,7 @@ def whole(w: Writer) -> Any:
 
 
 def complex_numbers(w: Writer) -> Any:
-    """Work on complex numbers, from real ones and back to such."""
+    """Add work on complex numbers, from real ones and back to such."""
     x = w._some(lambda x: x.dtype.kind == "c") or w.input(w.shape(), w.of(COMPLEX_DTYPES))
     y = w.like(w.values[x].shape, w.values[x].dtype.name)
     axis = w.axes(x)
@@ -120,7 +120,7 @@ def reduction(w: Writer) -> Any:
 
 
 def normalised(w: Writer) -> Any:
-    """A reduction whose result is used again where it came from."""
+    """Add a reduction whose result is used again where it came from."""
     x = w.floating(1)
     axis = w.axes(x)
     r = w.step(f"wg.{w.of(('sum', 'mean', 'max', 'min', 'var', 'logsumexp'))}({x}, axis={axis}, keepdims=True)")
@@ -253,7 +253,7 @@ def ordered(w: Writer) -> Any:
 
 
 def product(w: Writer) -> Any:
-    """A matrix product, often followed by what its kernel may take along."""
+    """Add a matrix product, often followed by what its kernel may take along."""
     x = w.floating(2, 4)
     *lead, m, k = w.values[x].shape
     n = w.of((*w.sizes, 1, 10, 17))
@@ -288,7 +288,7 @@ def product(w: Writer) -> Any:
 
 
 def image(w: Writer) -> Any:
-    """Convolutions and pools of small images."""
+    """Add convolutions and pools of small images."""
     size = w.of((1, 3, 5, 7, 8, 12))
     x = w._some(lambda x: x.ndim == 4 and x.dtype.name in ("float32", "float64") and min(x.shape) > 0)
     dtype = "float64" if w.dtype == "float64" else "float32"
@@ -341,7 +341,7 @@ def composite(w: Writer) -> Any:
 
 
 def control(w: Writer) -> Any:
-    """Loops and branches, whose bodies are programs within the program."""
+    """Add loops and branches, whose bodies are programs within the program."""
     x = w.floating(1)
     shape, dtype = w.values[x].shape, w.values[x].dtype.name
     y, row = w.like(shape, dtype), w.like(shape[1:], dtype)
@@ -405,7 +405,7 @@ _WEIGHTS = np.array([weight for weight, _ in FAMILIES]) / sum(weight for weight,
 
 
 def random_program(seed: int) -> Program:
-    """The program of a seed."""
+    """Return the program of a seed."""
     w = Writer(seed)
     for _ in range(1 + w.below(3)):
         w.input(w.shape(), w.dtype)

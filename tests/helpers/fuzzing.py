@@ -36,7 +36,7 @@ SPREADS, ULPS = 4.0, 8.0
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong: `kind` stays the same while the program shrinks."""
+    """A failure of a program: `kind` stays the same while the program shrinks."""
 
     kind: str
     detail: str
@@ -46,18 +46,18 @@ class Failure:
 
 
 def _wide(x: Any) -> Array:
-    """As numbers that differences can be taken of: exact for all but large int64."""
+    """Return numbers that differences can be taken of: exact for all but large int64."""
     return np.asarray(x).astype(np.float64)
 
 
 def _parts(x: Any, dtype: Any) -> Array:
-    """Real and imaginary parts; both infinite where one is, for a product of such has no one meaning."""
+    """Return real and imaginary parts; both infinite where one is, for a product of such has no one meaning."""
     array = np.array(x, dtype)
     return np.stack([np.where(np.isfinite(array), part, np.inf) for part in (array.real, array.imag)], -1)
 
 
 def _allowed(want: Array, ways: Sequence[Array], dtype: Any) -> tuple[Array, Array]:
-    """How far each element may be off, and which may be anything."""
+    """Return how far each element may be off, and which may be anything."""
     info: Any = None
     if uncertain(np.empty(0, dtype)):
         info = ml_dtypes.finfo(dtype) if dtype == ml_dtypes.bfloat16 else np.finfo(dtype)
@@ -77,7 +77,7 @@ def _allowed(want: Array, ways: Sequence[Array], dtype: Any) -> tuple[Array, Arr
 
 
 def difference(got: Any, want: Any, ways: Sequence[Any]) -> str | None:
-    """What is wrong with a result; None where nothing is."""
+    """Return what is wrong with a result; None where nothing is."""
     got, want = np.asarray(got), np.asarray(want)
     if got.shape != want.shape or got.dtype != want.dtype:
         return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
@@ -108,12 +108,12 @@ TARGETS: dict[str, Callable[[], Target]] = {
 
 
 def bits(x: Any) -> bytes:
-    """All bytes of an array's elements."""
+    """Return all bytes of an array's elements."""
     return np.ascontiguousarray(x).tobytes()
 
 
 def check(program: Program, target: str = "host") -> Failure | None:
-    """Whether native code computes a program as the interpreter does, however its steps are shared out."""
+    """Check that native code computes a program as the interpreter does, however its steps are shared out."""
     try:
         graph = program.graph()
         arrays = program.arrays()
@@ -147,7 +147,7 @@ def check(program: Program, target: str = "host") -> Failure | None:
 
 
 def check_apart(program: Program, target: str = "host") -> Failure | None:
-    """`check` in a process of its own, which may crash."""
+    """Check a program as `check` does, in a process of its own, which may crash."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -176,7 +176,7 @@ def _overlap(outputs: Sequence[Any], inputs: Sequence[Any]) -> str | None:
 
 
 def compared(graph: wg.Graph, arrays: list[Array], out: list[Any], expected: list[Any], target: str) -> Failure | None:
-    """What is wrong with the results of a graph, given the interpreter's."""
+    """Return what is wrong with the results of a graph, given the interpreter's."""
 
     def wrong(count: int) -> tuple[int, str] | None:
         ways = samples(graph, arrays, count)
@@ -202,7 +202,7 @@ def _literal(x: Any) -> str:
 
 
 def shrunk(program: Program, fails: Callable[[Program], bool], tries: int = 400) -> Program:
-    """A program that still fails, of as few and as plain lines as can be found."""
+    """Return a program that still fails, of as few and as plain lines as can be found."""
 
     def attempts(p: Program) -> Iterator[Program]:
         if p.transform:
@@ -233,14 +233,14 @@ def shrunk(program: Program, fails: Callable[[Program], bool], tries: int = 400)
 
 
 def _ended_earlier(p: Program) -> Iterator[Program]:
-    """What a step computes, in place of the whole."""
+    """Yield programs that give what a step computes, in place of the whole."""
     if len(p.steps) > 1:
         for name, _ in p.steps[: -1 if p.outputs == (p.steps[-1][0],) else None]:
             yield replace(p, outputs=(name,))
 
 
 def _cut(p: Program) -> Iterator[Program]:
-    """A step's value as an input of its own."""
+    """Yield programs with a step's value as an input of its own."""
     values: dict[str, Any] = {}
     with np.errstate(all="ignore"):
         for (name, _), array in zip(p.inputs, p.arrays(), strict=True):
@@ -258,7 +258,7 @@ def _cut(p: Program) -> Iterator[Program]:
 
 
 def _plainer(p: Program) -> Iterator[Program]:
-    """Ones, or a few small numbers, in place of an input's values."""
+    """Yield programs with ones, or a few small numbers, in place of an input's values."""
     for i, ((name, text), array) in enumerate(zip(p.inputs, p.arrays(), strict=True)):
         kind = "bfloat16" if array.dtype == ml_dtypes.bfloat16 else repr(array.dtype.name)
         for plain in (
@@ -272,7 +272,7 @@ def _plainer(p: Program) -> Iterator[Program]:
 def minimal(
     program: Program, target: str = "host", checked: Callable[[Program, str], Failure | None] = check
 ) -> tuple[Program, Failure] | None:
-    """The smallest failing program found, and how it fails; None where the program does not fail."""
+    """Return the smallest failing program found, and how it fails; None where the program does not fail."""
     failure = checked(program, target)
     if failure is None:
         return None

@@ -1,4 +1,4 @@
-"""A signal that arrives at an instruction of one's choice: what Ctrl-C does, at every place where it can do it.
+"""Signals that arrive at a chosen instruction: the effect of Ctrl-C, at every place where it can strike.
 
 A function that Python calls before every instruction counts them, and at one of them does what the arrival of SIGINT
 does. It is native code: in a function of Python's the signal's handler would run there and then, and not where the
@@ -64,7 +64,7 @@ _set_trace.argtypes, _set_trace.restype = (ctypes.c_void_p, ctypes.c_void_p), No
 
 
 def interrupted(run: Callable[[], object], at: int) -> bool:
-    """Run a function, and have SIGINT arrive before its instruction `at` (0: never); whether that ended it."""
+    """Run a function with SIGINT before its instruction `at` (0: never), and return whether that ended it."""
     look = _look()
     _words[:] = 0, at
     try:
@@ -79,13 +79,13 @@ def interrupted(run: Callable[[], object], at: int) -> bool:
 
 
 def instructions(run: Callable[[], object]) -> int:
-    """How many instructions a function runs."""
+    """Return how many instructions a function runs."""
     assert not interrupted(run, 0)
     return int(_words[0])
 
 
 def places(count: int, most: int) -> Iterator[int]:
-    """Up to so many instructions of a run of `count`, spread evenly, which is all of them where there are no more."""
+    """Yield up to so many instructions of a run of `count`, spread evenly; all of them where there are no more."""
     step = max(1.0, count / most)
     at = 1.0
     while at <= count:

@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Jet:
-    """`parts[s]` is the coefficient of the product of the e_i whose bits are set in `s`."""
+    """A number with nilpotent parts: `parts[s]` is the coefficient of the product of the e_i with bits set in `s`."""
 
     __array_ufunc__ = None
 
@@ -88,7 +88,7 @@ def product(fn: Callable[[Any, Any], Any], a: Jet, b: Jet) -> Jet:
 
 
 def series(x: Jet, derivative: Callable[[Any, int], Any]) -> Jet:
-    """A function of each element, by its Taylor series in the nilpotent part, which ends."""
+    """Return a function of each element, by its Taylor series in the nilpotent part, which ends."""
     rest = Jet({0: np.zeros(x.shape), **{s: p for s, p in x.parts.items() if s}})
     out, power, n = jet(derivative(x.value, 0)), None, 0
     bits = 0

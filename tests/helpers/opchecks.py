@@ -19,7 +19,7 @@ from wengert.core.tensor import wrap
 
 
 def calls(op: Op) -> list[Call]:
-    """The op's own sample calls, the same in every run."""
+    """Return the op's own sample calls, the same in every run."""
     assert op.samples is not None
     return list(op.samples(np.random.default_rng(sum(map(ord, op.name)))))
 
@@ -45,7 +45,7 @@ def floating(value: Any) -> bool:
 
 
 def check_reference(op: Op, call: Call) -> None:
-    """The forward against an independent implementation."""
+    """Check the forward against an independent implementation."""
     reference = op.reference
     assert reference is not None
     if isinstance(reference, str):
@@ -63,7 +63,7 @@ def check_reference(op: Op, call: Call) -> None:
 
 
 def check_shape_rule(op: Op, call: Call) -> None:
-    """The abstract spec against the concrete result."""
+    """Check the abstract spec against the concrete result."""
     specs = [spec_of(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in call.args]
     inferred = op.infer(*specs, **call.attrs)
     inferred = inferred if isinstance(inferred, tuple) else (inferred,)
@@ -78,7 +78,7 @@ EVERY_DTYPE = [
 
 
 def in_dtype(value: Any, dtype: Any) -> Any:
-    """A sample's floating argument in another dtype, as numbers that are more than zeros there."""
+    """Return a sample's floating argument in another dtype, as numbers that are more than zeros there."""
     dtype = np.dtype(dtype)
     if not floating(value) or (value.dtype.kind == "c" and dtype.kind != "c"):
         return value
@@ -89,7 +89,7 @@ def in_dtype(value: Any, dtype: Any) -> Any:
 
 
 def check_every_dtype(op: Op, call: Call) -> None:
-    """What the shape rule takes the forward takes, and gives what was inferred; the rest is refused."""
+    """Check that the forward takes what the shape rule takes, and gives what was inferred, and refuses the rest."""
     for dtype in EVERY_DTYPE:
         args = [in_dtype(a, dtype) for a in call.args]
         specs = [spec_of(a.shape, a.dtype) if isinstance(a, np.ndarray) else a for a in args]
@@ -111,7 +111,7 @@ def check_every_dtype(op: Op, call: Call) -> None:
 
 
 def check_dtypes(op: Op, call: Call) -> None:
-    """Results have the inferred dtype and gradients the argument's, in every floating width."""
+    """Check that results have the inferred dtype and gradients the argument's, in every floating width."""
     for dtype in (wg.float32, wg.float16, wg.bfloat16):
         cast = [a.astype(dtype) if floating(a) and a.dtype.kind == "f" else a for a in call.args]
         narrow = Call(tuple(cast), call.attrs, call.order)
@@ -143,7 +143,7 @@ def _random(rng: np.random.Generator, like: Any) -> np.ndarray:
 
 
 def check_derivatives(op: Op, call: Call) -> None:
-    """Reverse mode against differences, to the order that the sample allows."""
+    """Check reverse mode against differences, to the order that the sample allows."""
     positions = [
         i for i, a in enumerate(call.args) if (floating(a) and op.fact(i).differentiable) or _joint(op, call, i)
     ]
@@ -164,7 +164,7 @@ def _joint(op: Op, call: Call, i: int) -> bool:
 
 
 def check_recorded(op: Op, call: Call) -> None:
-    """A recorded backward pass gives what the plain one gives."""
+    """Check that a recorded backward pass gives what the plain one gives."""
     plain = _gradients(op, call, create_graph=False)
     recorded = _gradients(op, call, create_graph=True)
     assert len(plain) == len(recorded)
@@ -173,7 +173,7 @@ def check_recorded(op: Op, call: Call) -> None:
 
 
 def check_adjoint(op: Op, call: Call) -> None:
-    """<J t, c> == <t, J' c> for an argument in which the op is linear: f(x + t) - f(x) is J t."""
+    """Check <J t, c> == <t, J' c> for an argument in which the op is linear: f(x + t) - f(x) is J t."""
     rng = np.random.default_rng(11)
     for i, a in enumerate(call.args):
         if not (floating(a) and isinstance(op.fact(i), Linear) and op.joint is None):
@@ -195,7 +195,7 @@ def check_adjoint(op: Op, call: Call) -> None:
 
 
 def check_graph(op: Op, call: Call) -> None:
-    """Traced, printed, parsed and interpreted, the op gives what eager gives."""
+    """Check that, traced, printed, parsed and interpreted, the op gives what eager gives."""
     arrays = [i for i, a in enumerate(call.args) if isinstance(a, np.ndarray)]
 
     def fn(*moving: Any) -> Any:
@@ -218,7 +218,7 @@ def check_graph(op: Op, call: Call) -> None:
 
 
 def check_strides(op: Op, call: Call) -> None:
-    """Non-contiguous and reversed inputs give the same numbers; inputs are left alone."""
+    """Check that non-contiguous and reversed inputs give the same numbers; inputs are left alone."""
 
     def strided(a: Any) -> Any:
         if not isinstance(a, np.ndarray) or a.ndim == 0:

@@ -1,4 +1,4 @@
-"""The same tests on lesser processors: which cases are asked there."""
+"""Lesser processors for tests: the choice of the cases that are run there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TARGETS = ("host", "avx2", "sse2")
 
 
 def on_processors(values: Iterable[Any], name: Callable[[Any], str] = str) -> list[Any]:
-    """Pairs of a value and a target: all on the host, and on one lesser processor each, in turn.
+    """Return pairs of a value and a target: all on the host, and on one lesser processor each, in turn.
 
     The others are slow ones: kernels are written for vectors of any width, and compiling them takes the time.
     """

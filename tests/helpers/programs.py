@@ -1,4 +1,4 @@
-"""Programs made by hand, of kernels that count and add, for tests of what runs programs."""
+"""Programs made by hand, of kernels that count and add, for tests of the runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lowering() -> Lowering:
 
 
 def given(low: Lowering, shape: Sequence[int], dtype: Any = F, donated: bool = False) -> View:
-    """Another input."""
+    """Add another input."""
     dtype = np.dtype(dtype)
     nbytes = int(np.prod(shape)) * dtype.itemsize
     buffer = Buffer("input", nbytes, len(low.plan.inputs), donated=donated)
@@ -42,14 +42,14 @@ def add_one(b: Builder) -> None:
 
 
 def plus_one(low: Lowering, x: View, y: View | None = None) -> View:
-    """A step that adds 1 to a dense array, unit by unit."""
+    """Add a step that adds 1 to a dense array, unit by unit."""
     y = y if y is not None else low.temp(x.shape, F)
     low.step(low.kernel("test add one", add_one), (x, y), reads=[x], writes=[y], units=x.size)
     return y
 
 
 def count_and_sign(b: Builder) -> None:
-    """x[unit] += 1, who[unit] = thread: says how often a unit was done, and by whom."""
+    """Write x[unit] += 1, who[unit] = thread: the result shows how often a unit was done, and by whom."""
     x, who = b.buffer(0), b.buffer(2)
     with b.loop(b.lo, b.hi) as at:
         p = b.offset(x, at.index, I64)
@@ -69,7 +69,7 @@ def counting(units: int, steps: int, grain: int = 1) -> Program:
 
 @contextlib.contextmanager
 def all_shared(chunks: int = runtime.CHUNKS_EACH) -> Iterator[None]:
-    """Programs made within share every step out, however short it is and whatever was lost by that, in many chunks."""
+    """Let programs made within share every step out, in many chunks, however short it is."""
     wanted = {
         "SHARED_FROM": 0,
         "ALL_SHARED_FROM": 0,
@@ -97,7 +97,7 @@ def send_for_helpers() -> None:
 
 
 def with_host_call(run: Callable[..., None], when: bool = False) -> Program:
-    """x + 1, then Python's, then + 1."""
+    """Return a program of x + 1, a step of Python's, and + 1."""
     low = lowering()
     x = given(low, (4,))
     flags = given(low, (3,), I) if when else None

@@ -19,7 +19,7 @@ SPECIAL = (math.nan, math.inf, -math.inf, -0.0, 0.1, 1e-30, 3.0e38)
 
 
 def random_array(rng: np.random.Generator) -> Any:
-    """An array of any dtype and shape, with the values that are hard to print among them."""
+    """Return an array of any dtype and shape, with the values that are hard to print among them."""
     dtype = DTYPES[rng.integers(len(DTYPES))]
     shape = SHAPES[rng.integers(len(SHAPES))]
     values = rng.normal(0, 100, shape)
@@ -38,7 +38,7 @@ def random_scalar(rng: np.random.Generator) -> Any:
 
 
 def step(rng: np.random.Generator, pool: list[Tensor]) -> Any:
-    """One more operation on what there is; None where it does not fit."""
+    """Return one more operation on what there is; None where it does not fit."""
     x = pool[rng.integers(len(pool))]
     choice = rng.integers(8)
     if choice < 2:
@@ -58,7 +58,7 @@ def step(rng: np.random.Generator, pool: list[Tensor]) -> Any:
 
 
 def random_graph(seed: int) -> wg.Graph:
-    """A graph of up to 40 operations with several inputs and outputs."""
+    """Return a graph of up to 40 operations with several inputs and outputs."""
     rng = np.random.default_rng(seed)
 
     def program(*args: Tensor) -> Any:

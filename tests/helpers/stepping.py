@@ -41,7 +41,7 @@ def target_of(name: str) -> Target:
 
 
 class Bench(Lowering):
-    """A lowering whose arrays are given, and which runs what it was told."""
+    """A lowering whose arrays are given, and which runs its steps."""
 
     def __init__(self, target: str = "host", seed: int = 0) -> None:
         super().__init__(target_of(target))
@@ -49,7 +49,7 @@ class Bench(Lowering):
         self.arrays: list[np.ndarray] = []
 
     def given(self, array: Any) -> View:
-        """An array from outside, with the strides that it has."""
+        """Add an array from outside, with the strides that it has."""
         array = np.asarray(array)
         self.arrays.append(array)
         buffer = Buffer("input", array.nbytes, len(self.arrays) - 1)
@@ -61,7 +61,7 @@ class Bench(Lowering):
         return out
 
     def run(self, *views: View) -> list[np.ndarray]:
-        """Run the plan; the arrays that the views are."""
+        """Run the plan, and return the arrays that the views are."""
         plan = self.plan
         plan.outputs = list(views)
         plan.arrange()
@@ -117,7 +117,7 @@ class Bench(Lowering):
             step.kernel.run(*arrays)  # type: ignore[union-attr]
 
     def _pieces(self, units: int, grain: int) -> list[tuple[int, int]]:
-        """The units cut at random places, in random order."""
+        """Return the units cut at random places, in random order."""
         assert min(units, grain) >= 1
         cuts = sorted({0, units, *self.rng.integers(0, units + 1, min(units - 1, 4)).tolist()})
         pieces = list(zip(cuts, cuts[1:]))
@@ -126,7 +126,7 @@ class Bench(Lowering):
 
 
 def node_of(name: str, args: Sequence[Any], attrs: dict[str, Any]) -> Node:
-    """A node of an op for arguments; Python numbers stay literals."""
+    """Return a node of an op for arguments; Python numbers stay literals."""
     inputs = [input_node(spec_of(a.shape, a.dtype)) if isinstance(a, np.ndarray) else a for a in args]
     specs = [n.spec if isinstance(n, Node) else n for n in inputs]
     spec = TABLE[name].infer(*specs, **attrs)
@@ -134,14 +134,14 @@ def node_of(name: str, args: Sequence[Any], attrs: dict[str, Any]) -> Node:
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Small whole numbers, whose sums are exact in every order, of any dtype; complex ones have two parts."""
+    """Return small whole numbers of any dtype, whose sums are exact in every order; complex ones have two parts."""
     x = rng.integers(-50, 50, (*shape, 2))
     x = x[..., 0] + 1j * x[..., 1] if np.dtype(dtype).kind == "c" else x[..., 0]
     return np.asarray(x.astype("i1") if np.dtype(dtype).kind in "iu" else x).astype(dtype)
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal dtypes, shapes and bits, but for which NaN a NaN is."""
+    """Return whether dtypes, shapes and bits are equal, but for which NaN a NaN is."""
     a, b = np.asarray(a), np.asarray(b)
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
@@ -155,7 +155,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def check(name: str, args: Sequence[Any], attrs: dict[str, Any], target: str = "host", equal: Any = same) -> None:
-    """The op's lowering gives what its forward gives."""
+    """Check that the op's lowering gives what its forward gives."""
     node = node_of(name, args, attrs)
     found = lowered(node, args, target)
     assert found is not None, f"{name} has no lowering for these"
@@ -167,7 +167,7 @@ def check(name: str, args: Sequence[Any], attrs: dict[str, Any], target: str = "
 
 
 def lowered(node: Node, args: Sequence[Any], target: str = "host", seed: int = 0) -> Any:
-    """The value of one node by its lowering, for arrays of its inputs; None where it has none."""
+    """Return the value of one node by its lowering, for arrays of its inputs; None where it has none."""
     bench = Bench(target, seed)
     for entry, value in zip(node.inputs, args, strict=True):
         if isinstance(entry, Node):
@@ -181,7 +181,7 @@ def lowered(node: Node, args: Sequence[Any], target: str = "host", seed: int = 0
 
 
 def strided(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The same values under other strides: permuted, reversed, with gaps."""
+    """Return the same values under other strides: permuted, reversed, with gaps."""
     if not array.ndim:
         return array
     order = rng.permutation(array.ndim)

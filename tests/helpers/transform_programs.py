@@ -157,7 +157,7 @@ SHAPES: tuple[Shape, ...] = ((), (2,), (3,), (2, 3), (3, 2), (2, 2), (1, 3))
 
 @dataclass
 class Step:
-    """One value: an operation on earlier ones (by number), with parameters, among them functions."""
+    """A step, which gives one value: an operation on earlier ones (by number), with parameters and functions."""
 
     name: str
     ids: tuple[int, ...]
@@ -197,7 +197,7 @@ def _functions(params: Any) -> list[Fn]:
 
 
 def bound(xp: Any, fn: Fn, env: list[Any]) -> Callable[..., Any]:
-    """The function as a Python one, over what it sees."""
+    """Return the function as a Python one, over what it sees."""
     seen = env[: fn.start]
 
     def call(*args: Any) -> Any:
@@ -297,7 +297,7 @@ CONTROL = ("cond", "branch", "switch", "scan", "repeat", "fori", "checkpoint", "
 
 
 class Maker:
-    """Random programs, from a seed."""
+    """A maker of random programs, from a seed."""
 
     def __init__(self, seed: int, max_cost: float = 200.0, max_order: int = 4) -> None:
         self.rng = np.random.default_rng(seed)
@@ -322,7 +322,7 @@ class Maker:
         out: Shape | None = None,
         length: int | None = None,
     ) -> Fn:
-        """A function of `args` that sees `outside`; `factor` is how often it runs, `order` what is asked of it."""
+        """Return a function of `args` that sees `outside`; `factor` is how often it runs, `order` its derivatives."""
         fn = Fn(len(outside), tuple(args))
         shapes = [*outside, *args]
         for _ in range(length or int(self.rng.integers(1, 4))):
@@ -339,7 +339,7 @@ class Maker:
         return fn
 
     def operand(self, shapes: list[Shape], start: int, ok: Callable[[Shape], bool] = lambda s: True) -> int | None:
-        """A value of a fitting shape: most often one of the function's own, sometimes one from outside."""
+        """Return a value of a fitting shape: most often one of the function's own, sometimes one from outside."""
         own = [i for i in range(start, len(shapes)) if ok(shapes[i])]
         any_ = [i for i in range(len(shapes)) if ok(shapes[i])]
         if own and self.chance(0.75):

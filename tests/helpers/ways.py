@@ -7,13 +7,13 @@ from typing import Any
 
 
 def only_python(step: Any) -> None:
-    """Have calls go by generated Python."""
+    """Let calls go by generated Python."""
     step.call_by(None)
     step._short = tuple(f for f in step._short if hasattr(f, "__code__"))
 
 
 def only_general(step: Any) -> None:
-    """Have calls go the general way."""
+    """Let calls go the general way."""
     step.call_by(None)
     step._short = ()
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 _FLOAT32 = np.dtype(np.float32)
+# The name of the scope, of kind "gradient", in which a derivative rule of a user's own runs.
+RULE = ""
 ScopeKind = Literal["module", "composite", "output", "gradient", "checkpoint", "trace"]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import is_internal
 from .source import Source, resolve
+from .state.observer import blame_observer, observer, observers
 
 if TYPE_CHECKING:
     from .mode import Scope
@@ -216,4 +217,17 @@ def make_node(
     node.code = code
     node.offset = offset
     node.scope = scope
+    if observers:
+        note_node(node)
     return node
+
+
+def note_node(node: Node) -> None:
+    """Tell whoever observes this thread that a node was recorded."""
+    seen = observer()
+    if seen is not None:
+        try:
+            seen.made(node)
+        except BaseException as e:
+            blame_observer(e)
+            raise

@@ -20,6 +20,7 @@ from .ops.op import TABLE, Linear, Op
 from .source import Source
 from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
 from .state.capture import fresh_leaves, get_capture, note_gradient, open_variables
+from .state.observer import observer, observers
 
 Scalar = bool | int | float | complex
 
@@ -151,6 +152,8 @@ class Tensor:
         Raises GraphError for an abstract tensor, GradientError where gradients would be lost
         silently (a tensor that requires gradients: `t.detach().numpy()`).
         """
+        if observers:
+            _note_leak(self, "numpy")
         if self.requires_grad:
             fail(
                 GradientError,
@@ -197,6 +200,8 @@ class Tensor:
         return self._data
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if observers:
+            _note_leak(self, "__array__")
         if self.requires_grad and get_mode().grad:
             fail(
                 GradientError,
@@ -236,6 +241,8 @@ class Tensor:
 
         Raises ShapeError when it has more or fewer.
         """
+        if observers:
+            _note_leak(self, "item")
         refuse_cut(self, "item()")
         if self.size != 1:
             fail(
@@ -247,10 +254,14 @@ class Tensor:
 
     def tolist(self) -> Any:
         """Return the value as a Python scalar or nested lists of them."""
+        if observers:
+            _note_leak(self, "tolist")
         refuse_cut(self, "tolist()")
         return self._value("tolist()").tolist()
 
     def __bool__(self) -> bool:
+        if observers:
+            _note_leak(self, "__bool__")
         if self.size != 1:
             fail(
                 ShapeError,
@@ -260,12 +271,18 @@ class Tensor:
         return bool(self._decided("a branch on its truth"))
 
     def __float__(self) -> float:
+        if observers:
+            _note_leak(self, "__float__")
         return float(self._scalar("float()"))
 
     def __int__(self) -> int:
+        if observers:
+            _note_leak(self, "__int__")
         return int(self._scalar("int()"))
 
     def __complex__(self) -> complex:
+        if observers:
+            _note_leak(self, "__complex__")
         return complex(self._scalar("complex()"))
 
     def _scalar(self, what: str) -> Any:
@@ -281,6 +298,8 @@ class Tensor:
         return int(self._decided("an index"))
 
     def __format__(self, spec: str) -> str:
+        if observers:
+            _note_leak(self, "__format__")
         return format(self._value("format()").item(), spec) if spec and self.size == 1 else format(str(self), spec)
 
     def __len__(self) -> int:
@@ -318,6 +337,8 @@ class Tensor:
 
         Raises DTypeError for integer and boolean tensors, GradientError for a non-leaf.
         """
+        if observers:
+            _note_leak(self, "requires_grad_")
         node = self.node
         if not requires_grad:
             if not self.is_leaf:
@@ -385,6 +406,8 @@ class Tensor:
 
     def detach(self) -> Tensor:
         """Return the same value without history: gradients do not flow through it."""
+        if observers:
+            _note_leak(self, "detach")
         out = bind_detach(self) if self._data is None else wrap(self._data, self._spec)
         frame = user_frame(1)
         out._base = base_of(self, *((None, 0) if frame is None else (frame.f_code, frame.f_lasti)))
@@ -396,6 +419,8 @@ class Tensor:
 
         `w.data = v`, `w.data[i] = v` and `w.data.add_(v)` change `w` without recording.
         """
+        if observers:
+            _note_leak(self, "data")
         return self.detach() if self.is_weak else data_view(self)
 
     @data.setter
@@ -541,6 +566,13 @@ class DataView(Tensor):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return self.detach().__reduce__()
+
+
+def _note_leak(x: Tensor, what: str) -> None:
+    """Tell whoever observes this thread that a tensor's value is about to leave the graph, or to be another."""
+    seen = observer()
+    if seen is not None:
+        seen.leak(what, x._data, x.node)
 
 
 def data_view(owner: Tensor) -> DataView:

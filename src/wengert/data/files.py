@@ -20,7 +20,7 @@ _IDX_DTYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 
 
 
 def load_digits() -> tuple[Array, Array]:
-    """The embedded handwritten digits: 1,797 images of 8x8 pixels and their labels.
+    """Return the embedded handwritten digits: 1,797 images of 8x8 pixels and their labels.
 
     Returns `images`, float32 of shape (1797, 8, 8) scaled to 0..1, and `labels`, int64 of shape
     (1797,). Source: E. Alpaydin and C. Kaynak, UCI Machine Learning Repository,
@@ -45,7 +45,7 @@ def load_digits() -> tuple[Array, Array]:
 
 
 def read_idx(path: str | os.PathLike[str]) -> Array:
-    """The array in an IDX file, plain or gzip-compressed, in native byte order.
+    """Return the array in an IDX file, plain or gzip-compressed, in native byte order.
 
     The format of the MNIST files: two zero bytes, a type code, the number of dimensions, their
     sizes as big-endian 32-bit integers, then the elements. Described at

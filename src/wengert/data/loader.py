@@ -14,7 +14,7 @@ from ..core.tensor import Tensor, asarray
 def batches(
     *arrays: Any, size: int, shuffle: bool = False, seed: int | None = None, drop_last: bool = False
 ) -> Iterator[tuple[Tensor, ...]]:
-    """Pieces of `size` rows of arrays of equal length, as tuples of tensors.
+    """Yield batches of `size` rows of arrays of equal length, as tuples of tensors.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Normal(Distribution):
         return wg.special.ndtr(self._standard(value))
 
     def log_cdf(self, value: Any) -> Tensor:
-        """log(cdf(value)), right also far in the lower tail."""
+        """Return log(cdf(value)), right also far in the lower tail."""
         return wg.special.log_ndtr(self._standard(value))
 
     def icdf(self, p: Any) -> Tensor:
@@ -358,5 +358,5 @@ class Weibull(ByQuantile):
 
 
 def _probability(p: Tensor) -> Tensor:
-    """NaN outside 0 .. 1."""
+    """Return probabilities, NaN outside 0 .. 1."""
     return wg.where((p >= 0.0) & (p <= 1.0), p, math.nan)

@@ -25,13 +25,13 @@ def _is_count(x: Tensor) -> Tensor:
 
 
 def _never(count: Tensor, cost: Tensor) -> Tensor:
-    """count * cost, where what costs infinitely much and does not happen counts nothing."""
+    """Return count * cost, and 0 where an infinite cost does not happen."""
     nothing = (count == 0.0) & (cost == math.inf)
     return count * wg.where(nothing, 0.0, cost)
 
 
 class _Trials(Distribution):
-    """By `probs` in 0 .. 1 or by `logits`, whichever is given; the other is computed."""
+    """The base of distributions given by `probs` in 0 .. 1 or by `logits`; the other is computed."""
 
     _given_logits: Tensor | None
     _given_probs: Tensor | None
@@ -55,18 +55,18 @@ class _Trials(Distribution):
 
     @property
     def logits(self) -> Tensor:
-        """log(probs / (1 - probs))."""
+        """The logits log(probs / (1 - probs))."""
         if self._given_logits is not None:
             return self._given_logits
         return wg.special.logit(self.probs)
 
     @property
     def _failure(self) -> Tensor:
-        """1 - probs, from logits without cancelling."""
+        """The probability of failure, from logits without cancelling."""
         return 1.0 - self.probs if self._given_logits is None else wg.sigmoid(-self._given_logits)
 
     def _log_likelihood(self, successes: Tensor, failures: Tensor) -> Tensor:
-        """successes log(p) + failures log(1 - p), right at p = 0 and p = 1."""
+        """Return successes log(p) + failures log(1 - p), right at p = 0 and p = 1."""
         if self._given_logits is not None:
             logits = self._given_logits
             return -_never(successes, wg.nn.functional.softplus(-logits)) - _never(
@@ -77,7 +77,7 @@ class _Trials(Distribution):
 
 
 class Bernoulli(_Trials):
-    """0 or 1, the 1 with probability `probs`, or sigmoid(`logits`).
+    """The distribution of 0 and 1, the 1 with probability `probs`, or sigmoid(`logits`).
 
     >>> import wengert as wg
     >>> p = wg.distributions.Bernoulli(probs=wg.tensor([0.0, 0.25]))
@@ -112,12 +112,12 @@ class Bernoulli(_Trials):
         return self.probs * (1.0 - self.probs)
 
     def enumerate_support(self) -> Tensor:
-        """0 and 1, of shape (2,) + batch_shape."""
+        """Return 0 and 1, of shape (2,) + batch_shape."""
         return _numbers(2, self.dtype, self.batch_shape)
 
 
 class Binomial(_Trials):
-    """How many of `total_count` trials succeed."""
+    """The distribution of the number of successes in `total_count` trials."""
 
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None) -> None:
         (self.total_count,) = self._success(probs, logits, total_count)
@@ -142,7 +142,7 @@ class Binomial(_Trials):
         return wg.where(middle | (k != k), found, edge)
 
     def entropy(self) -> Tensor:
-        """By the sum over all counts. Raises GraphError where `total_count` is not known yet."""
+        """Return the entropy by the sum over all counts. Raises GraphError where `total_count` is not known yet."""
         if self.total_count.is_abstract:
             fail(GraphError, "Binomial: the entropy is a sum over counts, and total_count has no value while tracing")
         top = int(np.asarray(self.total_count._data, float).max(initial=0.0))
@@ -161,7 +161,7 @@ class Binomial(_Trials):
 
 
 class Geometric(_Trials):
-    """How many trials fail before the first success."""
+    """The distribution of the number of trials that fail before the first success."""
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         self._success(probs, logits)
@@ -194,7 +194,7 @@ class Geometric(_Trials):
 
 
 class Poisson(Distribution):
-    """Counts of independent events at a `rate`."""
+    """The distribution of the count of independent events at a `rate`."""
 
     def __init__(self, rate: Any) -> None:
         (self.rate,) = self._parameters(rate=rate)
@@ -226,7 +226,7 @@ class Poisson(Distribution):
 
 
 class _Classes(Distribution):
-    """By `probs`, which need not sum to 1, or by `logits`, unnormalised; the classes are the last axis."""
+    """The base of distributions over classes, the last axis, by `probs` of any sum or by `logits`, unnormalised."""
 
     logits: Tensor
     probs: Tensor
@@ -259,7 +259,7 @@ class _Classes(Distribution):
 
 
 class Categorical(_Classes):
-    """A class number (int64), drawn by weight.
+    """The distribution of a class number (int64), drawn by weight.
 
     >>> import wengert as wg
     >>> p = wg.distributions.Categorical(probs=wg.tensor([1.0, 3.0]))
@@ -271,7 +271,10 @@ class Categorical(_Classes):
         return self._class(shape, source)
 
     def log_prob(self, value: Any) -> Tensor:
-        """Raises DTypeError unless `value` holds integers, RangeError (an IndexError) for one that is no class."""
+        """Return the logarithm of the classes' probabilities.
+
+        Raises DTypeError unless `value` holds integers, RangeError (an IndexError) for one that is no class.
+        """
         value = wg.asarray(value)
         if category(value.dtype) != 1:
             fail(DTypeError, f"Categorical: classes of dtype {value.dtype}", "They are integers.")
@@ -283,12 +286,12 @@ class Categorical(_Classes):
         return wg.squeeze(wg.take_along_axis(logits, index, axis=-1), axis=-1)
 
     def enumerate_support(self) -> Tensor:
-        """Every class, of shape (classes,) + batch_shape."""
+        """Return every class, of shape (classes,) + batch_shape."""
         return _numbers(self._num_classes, wg.int64, self.batch_shape)
 
 
 class OneHotCategorical(_Classes):
-    """A class drawn by weight, as a vector that is 1 there and 0 elsewhere."""
+    """The distribution of a class drawn by weight, as a vector that is 1 there and 0 elsewhere."""
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         super().__init__(probs, logits)
@@ -314,7 +317,7 @@ class OneHotCategorical(_Classes):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """One-hot draws whose gradient is that of the probabilities: biased, of low variance.
+    """The distribution of one-hot draws whose gradient is that of the probabilities: biased, of low variance.
 
     Source: Bengio, Léonard & Courville 2013, Estimating or propagating gradients through stochastic neurons.
     """

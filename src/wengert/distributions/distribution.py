@@ -1,4 +1,4 @@
-"""What every distribution has in common: shapes, drawing, the values it answers with."""
+"""The base of all distributions: shapes, drawing, and densities."""
 
 from __future__ import annotations
 
@@ -60,30 +60,30 @@ class Distribution:
         return (*shape, *self.batch_shape, *self.event_shape)
 
     def _uniform(self, shape: Shape, source: Any) -> Tensor:
-        """Uniform numbers in the open interval from 0 to 1."""
+        """Return uniform numbers in the open interval from 0 to 1."""
         u = wg.random.uniform(shape, dtype=self.dtype, generator=source)
         return wg.maximum(u, float(wg.finfo(self.dtype).eps) / 4.0)
 
     # -- questions
 
     def log_prob(self, value: Any) -> Tensor:
-        """The logarithm of the density (of the probability, for a discrete one); -inf outside the support."""
+        """Return the logarithm of the density (of the probability, for a discrete one); -inf outside the support."""
         self._lacks("log_prob")
 
     def prob(self, value: Any) -> Tensor:
-        """exp(log_prob(value))."""
+        """Return exp(log_prob(value))."""
         return wg.exp(self.log_prob(value))
 
     def cdf(self, value: Any) -> Tensor:
-        """The probability of an outcome of at most `value`."""
+        """Return the probability of an outcome of at most `value`."""
         self._lacks("cdf")
 
     def icdf(self, p: Any) -> Tensor:
-        """The quantile function: the inverse of :meth:`cdf`; NaN outside 0 .. 1."""
+        """Return the quantile function, the inverse of :meth:`cdf`; NaN outside 0 .. 1."""
         self._lacks("icdf")
 
     def entropy(self) -> Tensor:
-        """The entropy in nats, of shape `batch_shape`."""
+        """Return the entropy in nats, of shape `batch_shape`."""
         self._lacks("entropy")
 
     @property
@@ -107,7 +107,7 @@ class Distribution:
     # -- helpers of subclasses
 
     def _parameters(self, **given: Any) -> tuple[Tensor, ...]:
-        """The parameters as tensors of one floating dtype and, broadcast, of the batch's shape.
+        """Return the parameters as tensors of one floating dtype and, broadcast, of the batch's shape.
 
         Python numbers alone stay numbers, in Python's precision; what is drawn has the default dtype then.
         """
@@ -158,7 +158,7 @@ def _asarray(value: Any, dtype: Any) -> Tensor:
 
 
 def _source(generator: Any, key: Any) -> Any:
-    """What samplers take as their generator."""
+    """Return the generator or key as samplers take it."""
     if key is None:
         return generator
     if generator is not None:
@@ -169,22 +169,22 @@ def _source(generator: Any, key: Any) -> Any:
 
 
 def sources(source: Any, count: int) -> tuple[Any, ...]:
-    """Where each of `count` independent draws comes from: keys are split, a generator goes on."""
+    """Return the sources of `count` independent draws: keys are split, a generator goes on."""
     return wg.random.split(source, count) if isinstance(source, wg.random.RandomKey) else (source,) * count
 
 
 def inside(support: Tensor, value: Tensor, safe: Any) -> Tensor:
-    """`value` in the support, a harmless number elsewhere; NaN stays."""
+    """Return `value` in the support, a harmless number elsewhere; NaN stays."""
     return wg.where(support | (value != value), value, safe)
 
 
 def outside_is_impossible(support: Tensor, value: Tensor, log_prob: Tensor) -> Tensor:
-    """`log_prob` in the support, -inf elsewhere; NaN where the value is."""
+    """Return `log_prob` in the support, -inf elsewhere; NaN where the value is."""
     return wg.where(support | (value != value), log_prob, -np.inf)
 
 
 def log1p_square(x: Tensor) -> Tensor:
-    """log(1 + x**2), also where the square overflows."""
+    """Return log(1 + x**2), also where the square overflows."""
     size = wg.abs(x)
     far = size > 2.0 * float(wg.finfo(x.dtype).eps) ** -0.5  # where the 1 is lost in rounding
     near = wg.where(far, 0.0, x)
@@ -192,5 +192,5 @@ def log1p_square(x: Tensor) -> Tensor:
 
 
 def sum_last(x: Tensor, count: int) -> Tensor:
-    """The sum over the last `count` axes."""
+    """Return the sum over the last `count` axes."""
     return wg.sum(x, axis=tuple(range(-count, 0))) if count else x

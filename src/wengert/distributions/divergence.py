@@ -34,7 +34,7 @@ def register_kl(p: type[Distribution], q: type[Distribution]) -> Callable[[F], F
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """KL(p || q), the expectation under p of log p - log q, in nats; of the batches' broadcast shape.
+    """Return KL(p || q), the expectation under p of log p - log q, in nats; of the batches' broadcast shape.
 
     Infinite where p gives weight to what q excludes. Raises GraphError for a pair without a closed form.
 
@@ -94,7 +94,10 @@ def _laplace(p: Laplace, q: Laplace) -> Tensor:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy(p: Cauchy, q: Cauchy) -> Tensor:
-    """Chyzak & Nielsen 2019, A closed-form formula for the KL divergence between Cauchy distributions."""
+    """Return the divergence of Cauchy distributions in closed form.
+
+    Source: Chyzak & Nielsen 2019, A closed-form formula for the KL divergence between Cauchy distributions.
+    """
     square = (p.scale + q.scale) ** 2 + (p.loc - q.loc) ** 2
     return wg.log(square / (4.0 * p.scale * q.scale))
 
@@ -157,7 +160,7 @@ def _dirichlet(p: Dirichlet, q: Dirichlet) -> Tensor:
 
 
 def _success(p: _Trials, q: _Trials) -> Tensor:
-    """Of one trial."""
+    """Return the divergence of one trial."""
     x, y = p.probs, p._failure
     return p._log_likelihood(x, y) - q._log_likelihood(x, y)
 

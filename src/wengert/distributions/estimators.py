@@ -12,7 +12,7 @@ from ..ops.structure.shapes import as_operand
 
 
 def score_function(log_prob: Any, reward: Any, baseline: Any = None, *, axis: int = 0) -> Tensor:
-    """A surrogate whose value is `reward` and whose gradient estimates that of the expected reward.
+    """Return a surrogate whose value is `reward` and whose gradient estimates that of the expected reward.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def score_function(log_prob: Any, reward: Any, baseline: Any = None, *, axis: in
 
 
 def _others_mean(reward: Tensor, axis: int) -> Tensor:
-    """Of each draw, the mean reward of the others."""
+    """Return, for each draw, the mean reward of the others."""
     if not -reward.ndim <= axis < reward.ndim or reward.shape[axis] < 2:
         fail(
             ShapeError,

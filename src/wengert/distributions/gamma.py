@@ -1,4 +1,4 @@
-"""Gamma, beta, Dirichlet and Student's distributions: reparameterised implicitly, by gamma variates.
+"""The gamma, beta, Dirichlet and Student's distributions: reparameterised implicitly, by gamma variates.
 
 Source: Figurnov, Mohamed & Mnih 2018, Implicit reparameterization gradients; Jankowiak & Obermeyer
 2018, Pathwise derivatives beyond the reparameterization trick. Draws are made of logarithms of gamma
@@ -74,7 +74,7 @@ class Chi2(Gamma):
 
     @property
     def df(self) -> Tensor:
-        """Degrees of freedom."""
+        """The degrees of freedom."""
         return 2.0 * self.concentration
 
 

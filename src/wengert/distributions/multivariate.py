@@ -82,7 +82,7 @@ class MultivariateNormal(Distribution):
 
     @property
     def covariance_matrix(self) -> Tensor:
-        """(..., n, n)."""
+        """The covariance, of shape (..., n, n)."""
         n = self.event_shape[0]
         return wg.broadcast_to(self.scale_tril @ self.scale_tril.mT, (*self.batch_shape, n, n))
 
@@ -96,7 +96,7 @@ class MultivariateNormal(Distribution):
 
 
 def _factor_of_inverse(precision: Tensor) -> Tensor:
-    """The lower Cholesky factor of the inverse: U^-T where U U^T is the precision and U upper triangular."""
+    """Return the lower Cholesky factor of the inverse: U^-T where U U^T is the precision and U upper triangular."""
     ends = (-2, -1)
     upper = wg.flip(wg.linalg.cholesky(wg.flip(precision, ends)), ends)
     one = wg.eye(precision.shape[-1], dtype=precision.dtype)

@@ -19,7 +19,7 @@ from .distribution import inside, outside_is_impossible
 
 
 class RelaxedBernoulli(_Trials):
-    """A number between 0 and 1, near one of them at a low `temperature`.
+    """The distribution of a number between 0 and 1, near one of them at a low `temperature`.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class RelaxedBernoulli(_Trials):
 
 
 class RelaxedOneHotCategorical(_Classes):
-    """Positive weights that sum to 1, near a corner at a low `temperature` (Gumbel-softmax, concrete).
+    """The distribution of weights that sum to 1, near a corner at a low `temperature` (Gumbel-softmax, concrete).
 
     Parameters
     ----------

@@ -22,20 +22,20 @@ class Transform:
         raise NotImplementedError
 
     def inv(self, y: Any) -> Tensor:
-        """The x that is taken to `y`."""
+        """Return the x that is taken to `y`."""
         raise NotImplementedError
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
-        """log |dy/dx|, elementwise."""
+        """Return log |dy/dx|, elementwise."""
         raise NotImplementedError
 
     def within(self, y: Tensor) -> Tensor:
-        """Where `y` is a value that the function takes (or NaN)."""
+        """Return the mask of values `y` that the function takes (or NaN)."""
         return wg.full_like(y, True, dtype=wg.bool)
 
     @property
     def sign(self) -> Any:
-        """+1 where the function rises, -1 where it falls."""
+        """The sign of the slope: +1 where the function rises, -1 where it falls."""
         return 1.0
 
     # A y inside the range, for elements that are not.
@@ -43,7 +43,7 @@ class Transform:
 
 
 class AffineTransform(Transform):
-    """loc + scale x; `scale` is not 0."""
+    """The transform loc + scale x; `scale` is not 0."""
 
     def __init__(self, loc: Any, scale: Any) -> None:
         self.loc, self.scale = loc, scale
@@ -66,7 +66,7 @@ class AffineTransform(Transform):
 
 
 class ExpTransform(Transform):
-    """exp(x)."""
+    """The transform exp(x)."""
 
     def __call__(self, x: Any) -> Tensor:
         return wg.exp(x)
@@ -82,7 +82,7 @@ class ExpTransform(Transform):
 
 
 class SigmoidTransform(Transform):
-    """1 / (1 + exp(-x))."""
+    """The transform 1 / (1 + exp(-x))."""
 
     def __call__(self, x: Any) -> Tensor:
         return wg.sigmoid(x)
@@ -98,7 +98,7 @@ class SigmoidTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """tanh(x); the slope is taken at x, where it keeps its digits."""
+    """The transform tanh(x); the slope is taken at x, where it keeps its digits."""
 
     def __call__(self, x: Any) -> Tensor:
         return wg.tanh(x)
@@ -114,7 +114,7 @@ class TanhTransform(Transform):
 
 
 class SoftplusTransform(Transform):
-    """log(1 + exp(x))."""
+    """The transform log(1 + exp(x))."""
 
     def __call__(self, x: Any) -> Tensor:
         return wg.nn.functional.softplus(x)
@@ -132,7 +132,7 @@ class SoftplusTransform(Transform):
 
 
 class PowerTransform(Transform):
-    """x**exponent of positive x; the exponent is not 0."""
+    """The transform x**exponent of positive x; the exponent is not 0."""
 
     def __init__(self, exponent: Any) -> None:
         self.exponent = exponent
@@ -218,7 +218,7 @@ class TransformedDistribution(Distribution):
 
 
 def _flipped(p: Tensor, sign: Any) -> Tensor:
-    """A probability, or of the complement where the sign is negative."""
+    """Return a probability, or of the complement where the sign is negative."""
     if isinstance(sign, Tensor):
         return wg.where(sign > 0.0, p, 1.0 - p)
     return p if sign > 0.0 else 1.0 - p

@@ -17,6 +17,7 @@ from ..core.graph.evaluate import compute
 from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.state import locks
+from ..core.state.observer import observer
 from ..core.tensor import wrap
 from .gantt import Row, Scale, chart
 from .interpreter import feed, nest_outputs
@@ -105,7 +106,8 @@ def run_parallel(graph: Graph, inputs: Any = (), workers: int = 2, trace: bool =
     tensors = feed(graph, args, {})
     for t in tensors:
         t._value("graph.run")
-    run = _Run(graph, [t._data for t in tensors], workers)
+    # While it is observed there is one worker, which tells of what it does in the order of the graph.
+    run = _Run(graph, [t._data for t in tensors], workers if observer() is None else 1)
     values = run.finish()
     outputs = nest_outputs(graph, [wrap(np.asarray(v)) for v in values])
     return (outputs, run.trace()) if trace else outputs

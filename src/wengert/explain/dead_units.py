@@ -17,8 +17,7 @@ from ..core.spec import category
 from ..core.tensor import Tensor, asarray
 from ..transforms.derivatives.reverse import backward_pass
 from .observing.arguments import tensors_of, tracked
-from .observing.observe import observing
-from .observing.observer import Observer, Pull, Step
+from .observing.events import Events, Pull, Step, observed
 
 # Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
 ACTIVATIONS = {
@@ -159,7 +158,7 @@ def _one_batch(
 ) -> None:
     token = set_mode(get_mode().with_grad(True))
     try:
-        with observing() as seen, np.errstate(all="ignore"):
+        with observed() as seen, np.errstate(all="ignore"):
             _leaf, given = (x, x) if x.requires_grad or category(x.dtype) < 2 else tracked(x)
             out = model(given)
             target = out if loss is None else loss(out, *rest)
@@ -211,7 +210,7 @@ def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) ->
     return np.zeros(y.shape) if slope is None else np.asarray(slope, np.float64)
 
 
-def _gradient(step: Step, seen: Observer) -> Any:
+def _gradient(step: Step, seen: Events) -> Any:
     """Return the gradient that arrived before this activation in the backward pass."""
     for pull in seen.pulls:
         if pull.node.op is step.op and _is_of(pull, step):

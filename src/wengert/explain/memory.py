@@ -27,7 +27,7 @@ from ..core.tensor import LEAF, Tensor, wrap
 from ..transforms.derivatives.custom_op import CustomOp
 from ..transforms.derivatives.reverse import freed_error, reachable
 from .gradients.edges import Puller, Visit, backward_walk, expression, run_recorded
-from .observing.observer import Step
+from .observing.events import Step
 from .observing.replayed import replay
 from .pictures.timeline import timeline
 from .report import columns, html_table, place, size
@@ -88,7 +88,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory over a forward and a backward pass, in bytes.
+    """The memory over a forward and a backward pass, in bytes.
 
     `resident` is what lives anyway: inputs, parameters, constants. Everything else counts beside it:
     `peak` is the most at one time, at `moments[peak_at]`, `saved` what is kept for the backward pass when

@@ -18,8 +18,7 @@ from ..transforms.derivatives.reverse import backward_pass
 from .causes import INPUT, UPDATE, Cause, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
 from .observing.arguments import arguments, tensors_of
-from .observing.observe import observing
-from .observing.observer import Observer, Pull, Step
+from .observing.events import Events, Pull, Step, observed
 from .observing.replayed import is_freed, opened, replay, restored
 
 Phase = Literal["input", "update", "forward", "backward"]
@@ -149,7 +148,7 @@ def nonfinite(loss: Any, *args: Any) -> Nonfinite:
             DTypeError, f"nonfinite of a {type(loss).__name__}", "Give a tensor, or a function that computes the loss."
         )
     given = arguments(loss, args)
-    with observing() as seen, np.errstate(all="ignore"):
+    with observed() as seen, np.errstate(all="ignore"):
         token = set_mode(get_mode().with_grad(True))
         try:
             result = loss(*given.args)
@@ -180,7 +179,7 @@ def _of_tensor(loss: Tensor) -> Nonfinite:
     loss = opened(loss, "nonfinite")
     assert loss.node is not None
     steps = replay([loss.node])
-    with restored(steps, loss, "nonfinite"), observing() as seen, np.errstate(all="ignore"):
+    with restored(steps, loss, "nonfinite"), observed() as seen, np.errstate(all="ignore"):
         _differentiate([loss])
     # The backward pass comes after all that was replayed.
     for step in seen.steps:
@@ -220,7 +219,7 @@ class _Birth:
 
 
 class _Trace:
-    def __init__(self, seen: Observer, name_of: Callable[[Any], str], wanted: set[Node]) -> None:
+    def __init__(self, seen: Events, name_of: Callable[[Any], str], wanted: set[Node]) -> None:
         self.seen, self.name_of, self.wanted = seen, name_of, wanted
         self.made: dict[int, tuple[Step, int | None]] = {}
         for step in seen.steps:

@@ -23,8 +23,7 @@ from ..core.spec import category
 from ..core.tensor import Tensor
 from ..transforms.derivatives.reverse import backward_pass
 from .observing.arguments import arguments, tensors_of
-from .observing.observe import observing
-from .observing.observer import Step
+from .observing.events import Step, observed
 from .observing.replayed import opened, replay
 
 _SHOWN = 8
@@ -180,7 +179,7 @@ def precision(fn: Callable[..., Any], *args: Any) -> Precision:
     given = arguments(fn, args)
     token = set_mode(get_mode().with_grad(True))
     try:
-        with observing() as seen:  # so that compiled functions run as they are written
+        with observed() as seen:  # so that compiled functions run as they are written
             results = tensors_of(fn(*given.args))
     finally:
         reset_mode(token)
@@ -252,7 +251,7 @@ def _analysed(out: Tensor) -> Precision:
 def _adjoints(out: Tensor, root: Node) -> dict[Node, Any]:
     """Return the derivative of the result's sum in every node, from one backward pass."""
     ones = np.ones(out.shape, out.dtype)
-    with observing() as seen:
+    with observed() as seen:
         backward_pass([(root, ones)], None, create_graph=False, retain_graph=True)
     return {root: ones} | {pull.node: pull.ct for pull in seen.pulls}
 

@@ -16,9 +16,9 @@ from ..core.errors import DTypeError, GraphError, fail, user_frame
 from ..core.graph.graph import Graph
 from ..core.node import Node
 from ..core.spec import Spec, category
+from ..core.state.observer import aside, is_observed
 from ..core.tensor import Tensor, asarray, wrap
 from ..execute.interpreter import feed
-from ..explain.observing import observe
 from ..explain.observing.arguments import parameter_names, tensors_of
 from ..transforms.derivatives import reverse
 from . import notebook
@@ -51,7 +51,7 @@ class Exploration:
         if (paths := tensor_paths(recording, self.document["nodes"]["flops"])) is not None:
             self.document["paths"] = paths
         # While operations are watched, those of a program around this one, they are not what is to be compiled.
-        if compiled or (compiled is None and len(recording.rows) <= COMPILED and not observe.is_watched()):
+        if compiled or (compiled is None and len(recording.rows) <= COMPILED and not is_observed()):
             self._run_again()
 
     def _run_again(self) -> None:
@@ -142,7 +142,7 @@ def explore(
     lambda: 3 nodes, 1 operations, 1 steps back
     """
     names = _names_around() if isinstance(target, Tensor) else {}
-    with observe.aside():
+    with aside():
         if isinstance(target, Tensor):
             return Exploration(from_tensor(target, names), compiled)
         if isinstance(target, Graph) and not args and not kwargs:
@@ -183,7 +183,7 @@ def record_call(
 
 
 def _differentiate(results: Sequence[Tensor], notes: list[str]) -> None:
-    """A backward pass from what a function returned: from its first scalar, else from the sum of everything."""
+    """Run a backward pass from what a function returned: its first scalar, else the sum of everything."""
     tracked = [t for t in results if t.node is not None and t.requires_grad and category(t.dtype) >= 2]
     scalars = [t for t in tracked if t.size == 1 and category(t.dtype) == 2]
     if not tracked:

@@ -1,4 +1,4 @@
-"""Which module calls which, while a model runs: places, and marks in the scopes of their operations.
+"""Calls of modules while a model runs: their places, and marks in the scopes of their operations.
 
 A scope knows a module by its attribute's name, which others have too. While a model is watched, a module's scope is
 called by a mark, a name that says which place it is: the nodes of the graph lead to it.
@@ -30,7 +30,7 @@ from .module import Module
 
 @dataclass(eq=False)
 class Place:
-    """A module where it is called from, while it runs."""
+    """A module at the place that it is called from, while it runs."""
 
     path: str
     name: str
@@ -41,14 +41,14 @@ class Place:
 
 
 class Mark(str):
-    """The name of a module's scope that says which place it is."""
+    """A name of a module's scope that says which place it is."""
 
     __slots__ = ("place",)
     place: Place
 
 
 class Watch:
-    """Follows the calls of modules in one thread."""
+    """A record of the calls of modules in one thread."""
 
     def __init__(self, model: Any, modules: Mapping[int, Module], paths: Mapping[int, str]) -> None:
         self.paths = paths
@@ -60,7 +60,7 @@ class Watch:
         self.root = Place("", name, module, calls=module is None)
 
     def enter(self, module: Module, args: Any) -> None:
-        """Before a module's `forward`, inside its scope: put one there that is marked."""
+        """Put a marked scope inside the module's own, before its `forward`."""
         if threading.get_ident() != self.thread:
             return
         module = self.originals.get(id(module._pre_hooks), module)
@@ -76,7 +76,7 @@ class Watch:
         set_mode(mode.within(Scope("module", mark, scope.parent, scope.code, scope.offset)))
 
     def leave(self, module: Module, args: Any, out: Any) -> None:
-        """After a module's `forward`: note what it returned."""
+        """Note the result of a module's `forward`."""
         if threading.get_ident() == self.thread:
             self.note(self.place_of(get_mode().scope), out)
 
@@ -88,7 +88,7 @@ class Watch:
             place.outputs.append(found)
 
     def place_of(self, scope: Scope | None) -> Place:
-        """Where an operation ran; a module that is not known goes by the names of its scopes."""
+        """Return the place where an operation ran; an unknown module goes by the names of its scopes."""
         names: list[str] = []
         while scope is not None:
             if isinstance(scope.name, Mark):
@@ -125,7 +125,7 @@ class Watch:
 
 
 def walk(root: Place) -> Iterator[tuple[Place, int]]:
-    """Places and their depths, each before those inside it."""
+    """Yield places and their depths, each before those inside it."""
     pending = [(root, 0)]
     while pending:
         place, depth = pending.pop()
@@ -135,7 +135,7 @@ def walk(root: Place) -> Iterator[tuple[Place, int]]:
 
 @dataclass(frozen=True)
 class Run:
-    """A run that is over: its graph, the watch that saw it, and which inputs of the graph gradients are for."""
+    """A finished run: its graph, the watch that saw it, and the inputs of the graph that gradients are for."""
 
     graph: Graph
     watch: Watch
@@ -160,7 +160,7 @@ class Call:
                 self.paths.setdefault(id(inner), path)
 
     def _found_modules(self) -> Iterator[tuple[str, Module]]:
-        """The modules at hand: the model, those among the arguments, and those that a function finds around it."""
+        """Yield the modules at hand: the model, those among the arguments, and those that a function captures."""
         if isinstance(self.model, Module):
             yield "", self.model
         given = zip(self.names, self.leaves, strict=True)
@@ -175,11 +175,11 @@ class Call:
 
     @property
     def has_values(self) -> bool:
-        """Whether every input has one."""
+        """True where every input has a value."""
         return not any(isinstance(x, Spec) or (isinstance(x, Tensor) and x.is_abstract) for x in self.leaves)
 
     def trace(self) -> Run:
-        """Run on abstract tensors."""
+        """Run the model on abstract tensors."""
         stand_ins = [
             leaf if spec is None else abstract_input(spec, name)
             for leaf, spec, name in zip(self.leaves, self.specs, self.names, strict=True)
@@ -187,7 +187,7 @@ class Call:
         return self._run(stand_ins, tracing=True)
 
     def compute(self) -> Run:
-        """Run on values. Gradients are recorded in every floating input: only then are all operations."""
+        """Run the model on values. Gradients are recorded in every floating input: only then are all operations."""
         stand_ins = []
         for leaf, spec in zip(self.leaves, self.specs, strict=True):
             if spec is not None:
@@ -225,7 +225,7 @@ class Call:
 
 @contextmanager
 def _watched(modules: Iterable[Module], watch: Watch) -> Iterator[None]:
-    """Hooks on modules; before a module's own, so that those run in the marked scope."""
+    """Hook modules within the block, before their own hooks, so that those run in the marked scope."""
     held = [(m._pre_hooks, m._hooks) for m in modules]
     key = id(watch)
     for before, after in held:
@@ -267,7 +267,7 @@ def as_it_was(modules: Sequence[Module]) -> Iterator[None]:
 
 
 def _shown(leaf: Any) -> Any:
-    """What stands for a leaf of a result: a tensor's spec, a module's name, itself."""
+    """Return a leaf of a result as it is shown: a tensor's spec, a module's name, any other value itself."""
     if isinstance(leaf, Module):
         return type(leaf).__name__
     spec = spec_of_leaf(leaf)
@@ -275,7 +275,7 @@ def _shown(leaf: Any) -> Any:
 
 
 def spec_of_leaf(leaf: Any) -> Spec | None:
-    """The spec of a tensor, array or spec; None of anything else."""
+    """Return the spec of a tensor, array or spec; None of any other value."""
     if isinstance(leaf, Spec):
         return leaf
     if isinstance(leaf, Tensor):

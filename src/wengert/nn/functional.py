@@ -146,7 +146,7 @@ _PAD_MODES: dict[str, Literal["constant", "reflect", "edge", "wrap"]] = {
 
 
 def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Elements put around a tensor, or taken away, as PyTorch counts them: the last axis first.
+    """Return a tensor with elements put around it, or taken away, as PyTorch counts them: the last axis first.
 
     :func:`wengert.pad` counts as NumPy does.
 
@@ -195,7 +195,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
-    """Rows of a table, as PyTorch has it: ids first.
+    """Return rows of a table, in PyTorch's order: ids first. See :func:`wengert.embedding`.
 
     Parameters
     ----------
@@ -217,7 +217,10 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 
 
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+    """Return log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+
+    See :func:`wengert.softplus`.
+    """
     x = wg.asarray(x)
     out: Tensor = unbounded_softplus(x, beta)
     # Beyond 20 the two agree to 1e-9.

@@ -49,7 +49,7 @@ _GAINS = {
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """What keeps the variance through a nonlinearity; `param` is the slope of `leaky_relu` (default 0.01).
+    """Return the gain that keeps the variance through a nonlinearity; `param` is `leaky_relu`'s slope (default 0.01).
 
     Raises ShapeError for a name that is not known.
 
@@ -81,12 +81,12 @@ def _normal(tensor: Tensor, mean: float, std: float, generator: Generator | None
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers from `a` up to `b`."""
+    """Fill a tensor with uniform numbers from `a` up to `b`."""
     return _uniform(tensor, a, b, generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers."""
+    """Fill a tensor with normal numbers."""
     return _normal(tensor, mean, std, generator)
 
 
@@ -98,7 +98,7 @@ def trunc_normal_(
     b: float = 2.0,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers, those outside [a, b] drawn again.
+    """Fill a tensor with normal numbers, those outside [a, b] drawn again.
 
     Raises ShapeError where the interval holds next to none.
     """
@@ -118,29 +118,29 @@ def _normal_cdf(x: float) -> float:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One number everywhere."""
+    """Fill a tensor with one number."""
     return _fill(tensor, np.full(tensor.shape, val))
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """0 everywhere."""
+    """Fill a tensor with 0."""
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """1 everywhere."""
+    """Fill a tensor with 1."""
     return constant_(tensor, 1.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix. Raises ShapeError unless the tensor has two dimensions."""
+    """Fill a tensor with the identity matrix. Raises ShapeError unless it has two dimensions."""
     if tensor.ndim != 2:
         fail(ShapeError, f"eye_ of a tensor of shape {tensor.shape}: an identity matrix has two dimensions")
     return _fill(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """Inputs and outputs of one unit of a weight laid out (out, in, *kernel).
+    """Return the numbers of inputs and outputs of one unit of a weight laid out (out, in, *kernel).
 
     Raises ShapeError for fewer than two dimensions.
     """
@@ -161,7 +161,7 @@ def _fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Uniform numbers with variance `gain**2 * 2 / (fan_in + fan_out)`.
+    """Fill a tensor with uniform numbers of variance `gain**2 * 2 / (fan_in + fan_out)`.
 
     Source: Glorot, Bengio, "Understanding the difficulty of training deep feedforward neural networks", 2010.
 
@@ -175,7 +175,10 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | No
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Normal numbers with variance `gain**2 * 2 / (fan_in + fan_out)`. Source: see :func:`xavier_uniform_`."""
+    """Fill a tensor with normal numbers of variance `gain**2 * 2 / (fan_in + fan_out)`.
+
+    Source: see :func:`xavier_uniform_`.
+    """
     return _normal(tensor, 0.0, gain * math.sqrt(2.0 / max(sum(fans(tensor)), 1)), generator)
 
 
@@ -186,7 +189,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniform numbers with variance `gain**2 / fan`.
+    """Fill a tensor with uniform numbers of variance `gain**2 / fan`.
 
     Parameters
     ----------
@@ -209,13 +212,16 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normal numbers with variance `gain**2 / fan`. Parameters and source: see :func:`kaiming_uniform_`."""
+    """Fill a tensor with normal numbers of variance `gain**2 / fan`.
+
+    Parameters and source: see :func:`kaiming_uniform_`.
+    """
     std = calculate_gain(nonlinearity, a) / math.sqrt(max(_fan(tensor, mode), 1))
     return _normal(tensor, 0.0, std, generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """`gain` times a random matrix with orthonormal rows or columns, trailing axes taken as one.
+    """Fill a tensor with `gain` times a random matrix of orthonormal rows or columns, trailing axes taken as one.
 
     Raises ShapeError for fewer than two dimensions.
 

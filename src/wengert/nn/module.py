@@ -30,7 +30,7 @@ class Incompatible(NamedTuple):
 
 
 class HookHandle:
-    """Ends a module's hook: `handle.remove()`."""
+    """A handle that ends a module's hook: `handle.remove()`."""
 
     __slots__ = ("_hooks", "_number")
 
@@ -45,7 +45,7 @@ class HookHandle:
 
 
 class Module:
-    """Base of every layer and model: subclass it, assign parts in `__init__`, write `forward`.
+    """The base of every layer and model: subclass it, assign parts in `__init__`, write `forward`.
 
     Attributes that are a :class:`Parameter` or a module are registered under their names, and so are
     buffers given to :meth:`register_buffer`: they appear in `parameters()`, `state_dict()` and the
@@ -100,7 +100,7 @@ class Module:
         pass
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What calling the module computes. Subclasses define it."""
+        """Return the result of calling the module. Subclasses define it."""
         fail(
             GraphError,
             f"{type(self).__name__} has no forward()",
@@ -272,7 +272,7 @@ class Module:
                 yield name, value
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The direct submodules with their names, each once."""
+        """Yield the direct submodules with their names, each once."""
         seen: set[int] = set()
         for name, child in self._own("_modules"):
             if id(child) not in seen:
@@ -280,11 +280,11 @@ class Module:
                 yield name, child
 
     def children(self) -> Iterator[Module]:
-        """The direct submodules, each once."""
+        """Return the direct submodules, each once."""
         return (child for _, child in self.named_children())
 
     def named_modules(self, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
-        """This module and all below it with their paths; a shared one once, unless `remove_duplicate=False`."""
+        """Yield this module and all below it with their paths; a shared one once, unless `remove_duplicate=False`."""
         seen: set[int] = set()
         pending: list[tuple[str, Module, tuple[int, ...]]] = [(prefix, self, ())]
         while pending:
@@ -301,7 +301,7 @@ class Module:
             pending += reversed(below)
 
     def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
+        """Return an iterator over this module and all below it, each once."""
         return (module for _, module in self.named_modules())
 
     def _named(self, registry: str, prefix: str, recurse: bool, unique: bool) -> Iterator[tuple[str, Any]]:
@@ -318,25 +318,25 @@ class Module:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their paths; a shared one once, unless `remove_duplicate=False`."""
+        """Return the parameters with their paths; a shared one once, unless `remove_duplicate=False`."""
         return self._named("_parameters", prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once: what an optimiser takes."""
+        """Return an iterator over the parameters, each once, as an optimiser takes them."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their paths; a shared one once, unless `remove_duplicate=False`."""
+        """Return the buffers with their paths; a shared one once, unless `remove_duplicate=False`."""
         return self._named("_buffers", prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers, each once."""
+        """Return the buffers, each once."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule at a path such as `encoder.layers.0`. Raises StateError where there is none."""
+        """Return the submodule at a path such as `encoder.layers.0`. Raises StateError where there is none."""
         module: Any = self
         for name in target.split(".") if target else ():
             if name not in module._modules or getattr(module, name) is None:
@@ -346,7 +346,7 @@ class Module:
         return found
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a path such as `encoder.layers.0.weight`. Raises StateError where there is none."""
+        """Return the parameter at a path such as `encoder.layers.0.weight`. Raises StateError where there is none."""
         path, _, name = target.rpartition(".")
         module = self.get_submodule(path)
         if name not in module._parameters or getattr(module, name) is None:
@@ -357,7 +357,7 @@ class Module:
     # -- state
 
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """Parameters and persistent buffers by path.
+        """Return parameters and persistent buffers by path.
 
         As in PyTorch the entries are the module's own values under another name, detached: what is written to one of
         them the module has, and they have what later training makes of it. To keep values as they are now, take
@@ -493,7 +493,7 @@ class Module:
     # -- showing
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of `repr`, such as `in_features=3`."""
+        """Return the text between the parentheses of `repr`, such as `in_features=3`."""
         return ""
 
     @recursive_repr("...")
@@ -519,7 +519,7 @@ def _misfit(missing: Sequence[str], unexpected: Sequence[str], wrong: Sequence[s
 
 
 def _render(module: Module, children: Sequence[tuple[str, str]]) -> str:
-    """A module as PyTorch prints it: one line, or an indented block where it has submodules."""
+    """Return a module as PyTorch prints it: one line, or an indented block where it has submodules."""
     title, extra = type(module).__name__, module.extra_repr()
     if not children:
         return f"{title}({extra})"
@@ -556,7 +556,7 @@ def _flatten(module: Module) -> tuple[list[Any], _Layout]:
 
 
 def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
-    """A copy of the modules with other leaves; buffers and everything else are shared."""
+    """Return a copy of the modules with other leaves; buffers and all other attributes are shared."""
     originals = list(layout.module.modules())
     replaced: dict[int, Any] = {id(m): type(m).__new__(type(m)) for m in originals}
     trainable = [p for p in layout.module.parameters() if _is_trainable(p)]
@@ -573,7 +573,7 @@ def _unflatten(layout: _Layout, leaves: Sequence[Any]) -> Module:
 
 
 def _substitute(value: Any, replaced: Mapping[int, Any], inside: tuple[int, ...] = ()) -> Any:
-    """An attribute's value with modules and parameters replaced, also inside plain containers."""
+    """Return an attribute's value with modules and parameters replaced, also inside plain containers."""
     if id(value) in replaced:
         return replaced[id(value)]
     kind = type(value)

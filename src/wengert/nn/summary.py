@@ -1,4 +1,4 @@
-"""A model as a table: layers, shapes, parameters, operations and bytes, nested by module.
+"""The table of a model: layers, shapes, parameters, operations and bytes, nested by module.
 
 The model runs on abstract tensors, as for :func:`wengert.graph`; the nodes of its graph lead to the modules that they
 ran in (`calls`), and those are the rows.
@@ -25,7 +25,7 @@ _INDENT = "  "
 
 @dataclass(frozen=True)
 class Figures:
-    """What a module holds and takes.
+    """The numbers of a module: its parameters, operations and bytes.
 
     `parameters` and `trainable` count numbers, `parameter_bytes` the bytes of all of them. `operations` are those of
     :func:`wengert.explain.cost`; `uncounted` is the number of nodes for which it has no count. `saved` are the bytes
@@ -52,7 +52,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Row:
-    """A module where it is called from; the first row is the model or function itself.
+    """A module at the place that it is called from; the first row is the model or function itself.
 
     `own` has the figures of the module without its submodules, `total` with them. A parameter counts in the first row
     that has it: `shared` are the numbers of this module's own that an earlier row counts. `outputs` are the pytrees of
@@ -74,7 +74,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Summary:
-    """A model's table: what :func:`wengert.summary` returns. Iterates over `rows`, each before those inside it.
+    """A model's table, the result of :func:`wengert.summary`. Iterates over `rows`, each before those inside it.
 
     `depth` is how deep the printed table goes; `rows` has all. `input_bytes` is the size of the inputs. `computed` says
     that values were needed and the model was run on them.
@@ -92,7 +92,7 @@ class Summary:
         return len(self.rows)
 
     def __getitem__(self, path: str) -> Row:
-        """The first row with this path. Raises StateError."""
+        """Return the first row with this path. Raises StateError."""
         for row in self.rows:
             if row.path == path:
                 return row
@@ -100,11 +100,11 @@ class Summary:
 
     @property
     def total(self) -> Figures:
-        """The figures of everything."""
+        """The figures of the whole model."""
         return self.rows[0].total
 
     def _lines(self) -> list[tuple[Row, str, int]]:
-        """Rows to show, with their names; runs of equal modules are one, with how many."""
+        """Return rows to show, with their names; runs of equal modules are one, with their number."""
         return _folded(self.rows, self.depth)
 
     def _table(self, indent: str) -> tuple[list[str], list[list[str]], tuple[int, ...]]:
@@ -148,7 +148,7 @@ class Summary:
 
 
 def summary(model: Callable[..., Any], *inputs: Any, depth: int | None = None, **keywords: Any) -> Summary:
-    """A table of a model's layers: output shapes, parameters, operations, and bytes kept for the backward pass.
+    """Return a table of a model's layers: output shapes, parameters, operations, and bytes kept for the backward pass.
 
     Parameters
     ----------
@@ -248,7 +248,7 @@ def _layer_name(place: Place, root: Place) -> str:
 
 
 def _parameter_figures(places: Sequence[Place], others: Sequence[Tensor]) -> dict[Place, tuple[Figures, int]]:
-    """Every place's own parameters, each in the first place that has it, and the numbers that others had before.
+    """Return every place's own parameters, each at the first place that has it, and those counted elsewhere.
 
     What no module holds belongs to the whole.
     """
@@ -280,7 +280,7 @@ def _figures_of(p: Tensor) -> Figures:
 
 
 def _folded(rows: Sequence[Row], depth: int | None) -> list[tuple[Row, str, int]]:
-    """The rows down to a depth, with names, where runs of equal siblings are one row, and how many they are."""
+    """Return the rows down to a depth, with names, where runs of equal siblings are one row, and their number."""
     ends = _ends(rows)
     shapes = _shapes(rows, ends)
     out: list[tuple[Row, str, int]] = []
@@ -299,13 +299,13 @@ def _folded(rows: Sequence[Row], depth: int | None) -> list[tuple[Row, str, int]
 
 
 def _follows(name: str, other: str) -> bool:
-    """Whether two names are alike but for a number that goes on: `blocks.3` and `blocks.4`."""
+    """Return whether two names are alike but for a number that goes on: `blocks.3` and `blocks.4`."""
     (prefix, _, n), (same, _, m) = name.rpartition("."), other.rpartition(".")
     return prefix == same and n.isdecimal() and m.isdecimal() and int(m) == int(n) + 1
 
 
 def _ends(rows: Sequence[Row]) -> list[int]:
-    """For every row the position after all that is inside it."""
+    """Return, for every row, the position after all that is inside it."""
     ends = [len(rows)] * len(rows)
     open_rows: list[int] = []
     for i, row in enumerate(rows):
@@ -316,7 +316,7 @@ def _ends(rows: Sequence[Row]) -> list[int]:
 
 
 def _shapes(rows: Sequence[Row], ends: Sequence[int]) -> list[int]:
-    """A number for every row, the same for rows that show the same inside and out, but for their own name."""
+    """Return a number for every row, the same for rows that show the same inside and out, but for their own name."""
     numbers: dict[Any, int] = {}
     out = [0] * len(rows)
     for i in reversed(range(len(rows))):

@@ -1,4 +1,4 @@
-"""Gradients clipped before a step, and parameters as one vector."""
+"""The clipping of gradients before a step, and parameters as one vector."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """The parameters' values one after another in a 1-d tensor, without history.
+    """Return the parameters' values in order in a 1-d tensor, without history.
 
     >>> import wengert as wg
     >>> wg.nn.parameters_to_vector(wg.nn.Linear(2, 3).parameters()).shape

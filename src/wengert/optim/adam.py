@@ -11,7 +11,7 @@ from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 
 class Adam(Optimizer):
-    """Steps scaled by running averages of the gradient and of its square.
+    """The Adam optimiser: steps scaled by running averages of the gradient and of its square.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient: every step first shrinks the value by `lr * weight_decay`.
+    """The Adam optimiser with decoupled weight decay: every step first shrinks the value by `lr * weight_decay`.
 
     Parameters are those of :class:`Adam`; `weight_decay` is 0.01 by default.
 

@@ -1,4 +1,4 @@
-"""What an optimiser keeps, as cells of a compiled function: options, step counts, buffers."""
+"""The state of an optimiser as cells of a compiled function: options, step counts, buffers."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ class Options(dict[str, Any]):
 
 
 def changes_of(group: Any) -> Any:
-    """What a change of a group renews; of a dict that does not say, what equals nothing seen before."""
+    """Return the mark that a change of a group renews; for a plain dict a new one each time."""
     return group.changes if type(group) is Options else object()
 
 
 class OptionCell(Cell):
-    """A number among a group's options, or element `index` of a pair of them.
+    """A cell of a number among a group's options, or of element `index` of a pair of them.
 
     In a trace a weak scalar stands there: it takes the dtype of what it meets, as the number does.
     """
@@ -109,7 +109,7 @@ class OptionCell(Cell):
         return self._stores(map(tuple, map(chain, (before,), zip(number), (after,))))
 
     def _stores(self, value: Iterable[Any]) -> Iterable[Call]:
-        """The calls that store the one value that the iterable gives, a change of the group."""
+        """Return the calls that store the one value that the iterable gives, a change of the group."""
         group = self.group
         if type(group) is not Options:
             return zip((setitem,), (group,), (self.name,), value)
@@ -122,7 +122,7 @@ class OptionCell(Cell):
         return value if self.index is None else value[self.index]
 
     def _with(self, number: Any) -> Any:
-        """The option with another number."""
+        """Return the option with another number."""
         if self.index is None:
             return number
         values = list(self.group[self.name])
@@ -141,7 +141,7 @@ class OptionCell(Cell):
 
 
 class CountCell(Cell):
-    """How many steps each of several parameters has made: equally many.
+    """A cell of the number of steps that several parameters have made, equally many.
 
     What a step computes of the count (the corrections of Adam's averages) is then computed once for all
     of them, of the first element. They may part ways in a step, where some have no gradient.
@@ -194,7 +194,7 @@ class CountCell(Cell):
         return self.input + wrap(np.array(made, int64)) if any(made) else self.input
 
     def after(self, count: Any) -> Tensor | None:
-        """The count that follows one of this cell's in a trace; None for what is no count of it."""
+        """Return the count that follows one of this cell's in a trace; None for a value that is no count of it."""
         for i, known in enumerate(self.counts):
             if known is count:
                 if i + 1 == len(self.counts):

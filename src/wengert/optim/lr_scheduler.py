@@ -28,7 +28,7 @@ __all__ = [
 
 
 class LRScheduler:
-    """Base of the schedules: sets `group["lr"]` of every group of an optimiser.
+    """The base of the schedules: sets `group["lr"]` of every group of an optimiser.
 
     A schedule acts when it is made (epoch 0) and at every `step()`. Most of them change the rate
     relative to what it is, so that several on one optimiser multiply.
@@ -44,7 +44,7 @@ class LRScheduler:
         self._apply(lambda group: group["lr"])
 
     def _next(self, lr: float, base: float, index: int) -> float:
-        """The rate at epoch `last_epoch` from the one before, the initial one, and the group's number."""
+        """Return the rate at epoch `last_epoch` from the one before, the initial one, and the group's number."""
         fail(GraphError, f"{type(self).__name__} defines no rate", "Override _next in the class.")
 
     def _apply(self, current: Callable[[Group], float]) -> None:
@@ -55,7 +55,7 @@ class LRScheduler:
             group["lr"] = self._next(current(group), group["initial_lr"], i)
 
     def step(self) -> None:
-        """Go on by one epoch (or one step of the optimiser, as you count them)."""
+        """Advance by one epoch (or one step of the optimiser, as you count them)."""
         _outside(self)
         self.last_epoch += 1
         self._apply(lambda group: group["lr"])
@@ -66,7 +66,7 @@ class LRScheduler:
         self._apply(lambda group: group["initial_lr"])
 
     def get_last_lr(self) -> list[float]:
-        """The rates of the groups now."""
+        """Return the present rates of the groups."""
         return [group["lr"] for group in self.optimizer.param_groups]
 
     @property
@@ -75,11 +75,11 @@ class LRScheduler:
         return [group["initial_lr"] for group in self.optimizer.param_groups if "initial_lr" in group]
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule stands, and its options. The rates themselves are the optimiser's."""
+        """Return the position of the schedule, and its options. The rates themselves are the optimiser's."""
         return {k: v for k, v in self.__dict__.items() if k not in self._left_out}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where another schedule of this kind stood. Raises StateError for other keys."""
+        """Restore the position of another schedule of this kind. Raises StateError for other keys."""
         own = {k for k in self.__dict__ if k not in self._left_out}
         missing, unexpected = sorted(own - set(state_dict)), sorted(set(state_dict) - own)
         if missing or unexpected:
@@ -92,7 +92,7 @@ class LRScheduler:
 
 
 class StepLR(LRScheduler):
-    """Multiply the rate by `gamma` every `step_size` epochs.
+    """A schedule that multiplies the rate by `gamma` every `step_size` epochs.
 
     >>> import wengert as wg
     >>> opt = wg.optim.SGD([wg.tensor(0.0, requires_grad=True)], lr=1.0)
@@ -115,7 +115,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Multiply the rate by `gamma` at each of the epochs `milestones`."""
+    """A schedule that multiplies the rate by `gamma` at each of the epochs `milestones`."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1) -> None:
         self.milestones = Counter(milestones)
@@ -127,7 +127,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Multiply the rate by `gamma` every epoch."""
+    """A schedule that multiplies the rate by `gamma` every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float) -> None:
         self.gamma = gamma
@@ -138,7 +138,7 @@ class ExponentialLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """Go from `start_factor` to `end_factor` times the rate in `total_iters` epochs: a warm-up.
+    """A schedule from `start_factor` to `end_factor` times the rate in `total_iters` epochs: a warm-up.
 
     Raises ShapeError for factors outside (0, 1] and [0, 1].
     """
@@ -166,7 +166,7 @@ class LinearLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Go from the rate to `eta_min` along half a cosine in `T_max` epochs (and back in as many more).
+    """A schedule from the rate to `eta_min` along half a cosine in `T_max` epochs (and back in as many more).
 
     Source: Loshchilov, Hutter, arXiv:1608.03983.
     """
@@ -189,7 +189,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """The initial rate times `lr_lambda(epoch)`: one function, or one for each group."""
+    """A schedule of the initial rate times `lr_lambda(epoch)`: one function, or one for each group."""
 
     _left_out = ("optimizer", "lr_lambdas")
 
@@ -204,7 +204,7 @@ class LambdaLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """One rise to `max_lr` and one longer fall far below the start, stepped after every batch.
+    """A schedule with one rise to `max_lr` and one longer fall far below the start, stepped after every batch.
 
     Parameters
     ----------
@@ -294,7 +294,7 @@ class OneCycleLR(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after another: the i-th gives way to the next at epoch `milestones[i]`.
+    """A schedule made of others in sequence: the i-th gives way to the next at epoch `milestones[i]`.
 
     >>> import wengert as wg
     >>> from wengert.optim.lr_scheduler import ExponentialLR, LinearLR, SequentialLR
@@ -334,7 +334,7 @@ class SequentialLR(LRScheduler):
         self.schedulers[0].restart()
 
     def step(self) -> None:
-        """Go on by one epoch."""
+        """Advance by one epoch."""
         _outside(self)
         self.last_epoch += 1
         i = bisect_right(self.milestones, self.last_epoch)
@@ -344,11 +344,11 @@ class SequentialLR(LRScheduler):
             self.schedulers[i].step()
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the schedule and its parts stand."""
+        """Return the positions of the schedule and of its parts."""
         return {**super().state_dict(), "schedulers": [s.state_dict() for s in self.schedulers]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where another stood. Raises StateError for other keys or another number of parts."""
+        """Restore another's position. Raises StateError for other keys or another number of parts."""
         parts = state_dict.get("schedulers", ())
         if len(parts) != len(self.schedulers):
             fail(StateError, f"state of {len(parts)} schedules for a SequentialLR of {len(self.schedulers)}")
@@ -358,7 +358,7 @@ class SequentialLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiply the rate by `factor` when a metric has not improved for more than `patience` epochs.
+    """A schedule that multiplies the rate by `factor` when a metric has not improved for more than `patience` epochs.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ class ReduceLROnPlateau(LRScheduler):
         return lr
 
     def step(self, metrics: Any = None) -> None:
-        """Tell the metric (a number or a tensor with one element) of another epoch."""
+        """Take the metric (a number or a tensor with one element) of another epoch."""
         if metrics is None:
             fail(DTypeError, "ReduceLROnPlateau.step() without a metric", "Write schedule.step(validation_loss).")
         _outside(self)

@@ -1,4 +1,4 @@
-"""`Optimizer`: parameter groups, per-parameter state, and the step that all rules share.
+"""The base class `Optimizer`: parameter groups, per-parameter state, and the step that all rules share.
 
 A rule is one formula, written with operators that NumPy arrays and tensors share. Eager steps run it on
 the arrays, block by block; while a function is traced it runs on abstract tensors, and the step becomes
@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..core.ops.record import same_value
 from ..core.spec import DType, category, float32, real_dtype
 from ..core.standins import present
 from ..core.state.cells import ArrayCell, Cell, TensorCell
+from ..core.state.observer import Observer, observer, observers
 from ..core.state.undisturbed import undisturbed
 from ..core.tensor import Tensor, asarray, wrap
 from .cells import CountCell, OptionCell, Options, changes_of
@@ -29,6 +31,7 @@ Array = np.ndarray[Any, Any]
 Group = dict[str, Any]
 State = dict[str, Any]
 Params = Iterable[Tensor] | Iterable[Group]
+_Update = tuple[Tensor, Array, Group]  # a parameter, its gradient, the options
 
 # What is not part of an optimiser's state, but there for compiled functions.
 _FOR_COMPILED = ("_compiled", "_counts", "_static", "_seen", "_together")
@@ -38,7 +41,7 @@ BLOCK = 1 << 16
 
 
 class Optimizer:
-    """Base of the optimisers. A rule gives the names of its buffers and one elementwise formula.
+    """The base of the optimisers. A rule gives the names of its buffers and one elementwise formula.
 
     `params` is an iterable of leaf tensors, or of dicts with `params` and options that differ from
     the defaults for this group. The options of every group stand in `param_groups`, where schedules
@@ -81,9 +84,11 @@ class Optimizer:
             )
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)
+        if observers and (seen := observer()) is not None:
+            seen.optimizing(self, False)
 
     def _forget(self) -> None:
-        """What compiled functions keep here, the cells of a trace at work, and what the static part was made of."""
+        """Drop what compiled functions keep here, a trace's cells, and the values behind the static part."""
         self._compiled: Any = None
         self._counts: list[CountCell] = []
         self._static: tuple[Any, ...] = ()
@@ -93,11 +98,11 @@ class Optimizer:
     # -- what a rule defines
 
     def _names(self, group: Group) -> tuple[str, ...]:
-        """The names of the per-parameter buffers that the rule needs with these options."""
+        """Return the names of the per-parameter buffers that the rule needs with these options."""
         return ()
 
     def _initial(self, name: str, group: Group) -> float:
-        """The number that a new buffer is filled with."""
+        """Return the number that a new buffer is filled with."""
         return 0.0
 
     def _check(self, group: Group) -> None:
@@ -107,7 +112,7 @@ class Optimizer:
                 _require(group, name, lambda v: v >= 0, "at least 0")
 
     def _update(self, value: Any, grad: Any, state: State, group: Group, step: Any) -> Any:
-        """What is to be added to the value; the buffers, by name in `state`, are brought up to date.
+        """Return the number to add to the value, and bring the buffers, by name in `state`, up to date.
 
         `value`, `grad` and the buffers are real NumPy arrays of one shape, or tensors in a trace; options
         and `step`, which counts from 1, are Python numbers or stand for some. Buffers are changed by
@@ -170,7 +175,7 @@ class Optimizer:
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        todo: list[tuple[Tensor, Array, Group]] = []
+        todo: list[_Update] = []
         for group in self.param_groups:
             for p in group["params"]:
                 grad = p.grad
@@ -182,14 +187,36 @@ class Optimizer:
                 else:
                     todo.append((p, _array(grad, p), group))
         if todo:
-            undisturbed(lambda: self._step_all(todo))
+            if observers and (seen := observer()) is not None:
+                self._observed_step(seen, todo)
+            else:
+                undisturbed(lambda: self._step_all(todo, self._step_one))
+        if observers and (seen := observer()) is not None:
+            seen.optimizing(self, True)
         return loss
 
-    def _step_all(self, todo: Sequence[tuple[Tensor, Array, Group]]) -> None:
+    def _step_all(self, todo: Sequence[_Update], step_one: Callable[[Tensor, Array, Group], None]) -> None:
         # Overflow and NaN are values that the parameters show, not warnings.
         with np.errstate(all="ignore"):
             for p, g, group in todo:
-                self._step_one(p, -g if group.get("maximize", False) else g, group)
+                step_one(p, -g if group.get("maximize", False) else g, group)
+
+    def _observed_step(self, seen: Observer, todo: Sequence[_Update]) -> None:
+        """Update as `_step_all` does, and tell an observer when all of it is done, whatever it makes of that."""
+        found: list[tuple[Tensor, Array, Array, Array, float, float]] = []
+
+        def step_one(p: Tensor, grad: Array, group: Group) -> None:
+            before, start = p._data, perf_counter()
+            self._step_one(p, grad, group)
+            found.append((p, before, grad, p._data, start, perf_counter()))
+
+        seen.quiet += 1
+        try:
+            undisturbed(lambda: self._step_all(todo, step_one))
+        finally:
+            seen.quiet -= 1
+        for update in found:
+            seen.updated(*update)
 
     def _step_one(self, p: Tensor, grad: Array, group: Group) -> None:
         owned = _is_sole_owner(p)
@@ -217,7 +244,7 @@ class Optimizer:
     def _step_part(
         self, out: Array, value: Array, grad: Array, buffers: dict[str, Array], group: Group, step: int
     ) -> None:
-        """The rule on parts of arrays, which are written to."""
+        """Apply the rule to parts of arrays, which are written to."""
         found = dict(buffers)
         np.add(value, self._update(value, grad, found, group, step), out=out)
         for name, buffer in buffers.items():
@@ -225,7 +252,7 @@ class Optimizer:
                 buffer[...] = found[name]
 
     def _state_of(self, p: Tensor, group: Group) -> State:
-        """The parameter's state, with all buffers that these options need."""
+        """Return the parameter's state, with all buffers that these options need."""
         state = self.state.get(p)
         if state is None:
             state = self.state[p] = {"step": 0}
@@ -279,7 +306,7 @@ class Optimizer:
         return [*cells, *(CountCell(states, self._counts) for states in self._by_count())]
 
     def _by_count(self) -> list[list[State]]:
-        """The states of parameters that have made equally many steps, together."""
+        """Return the states of parameters that have made equally many steps, together."""
         parts: dict[int, list[State]] = {}
         for p in self._all():
             if p in self.state:
@@ -315,7 +342,7 @@ class Optimizer:
         return True
 
     def _fixed(self) -> tuple[Any, ...]:
-        """All that a trace takes for granted: parameters, options, who has made as many steps as whom."""
+        """Return all that a trace takes for granted: parameters, options, and which step counts are equal."""
         groups = []
         for group in self.param_groups:
             options = tuple(
@@ -332,13 +359,13 @@ class Optimizer:
         self._forget()
 
     def _enters(self, name: str, group: Group) -> bool:
-        """Whether a number is computed with: not where its being 0 leaves out what it is for."""
+        """Return whether a number enters the computation: not where its being 0 leaves a part out."""
         return name not in self.switches or group[name] != 0
 
     # -- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Options and buffers as plain data, with parameters numbered in order (PyTorch's layout)."""
+        """Return options and buffers as plain data, with parameters numbered in order (PyTorch's layout)."""
         numbers = {id(p): i for i, p in enumerate(self._all())}
         groups = [{**_options(g), "params": [numbers[id(p)] for p in g["params"]]} for g in self.param_groups]
         state = {
@@ -348,7 +375,7 @@ class Optimizer:
         return {"state": state, "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take options and buffers from what :meth:`state_dict` gave.
+        """Take options and buffers from a result of :meth:`state_dict`.
 
         All of it is checked first: when anything is wrong nothing is loaded. Raises StateError listing
         what does not fit.
@@ -393,7 +420,7 @@ class Optimizer:
 
 
 def is_on(option: Any) -> bool:
-    """Whether an option whose 0 leaves something out is another number. In a trace only such a one is abstract."""
+    """Return whether an option whose 0 leaves a part out is another number. Only such a one is abstract in a trace."""
     return isinstance(option, Tensor) or option != 0
 
 
@@ -446,7 +473,7 @@ _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def _is_sole_owner(p: Tensor) -> bool:
-    """Whether nothing else holds or views the tensor's buffer, so that writing into it changes nobody's value.
+    """Return whether nothing else holds or views the tensor's buffer, so that writing into it changes nobody's value.
 
     Views, saved values of a graph and arrays that share the memory all refer to the array that owns it.
     """
@@ -461,12 +488,12 @@ def _is_sole_owner(p: Tensor) -> bool:
 
 
 def _working_dtype(dtype: DType) -> DType:
-    """The dtype of the arithmetic and the buffers: squares and eps vanish in 16 bits."""
+    """Return the dtype of the arithmetic and the buffers: squares and eps vanish in 16 bits."""
     return float32 if category(dtype) == 2 and dtype.itemsize < 4 else dtype
 
 
 def _real(t: Tensor) -> Tensor:
-    """A tensor of real numbers, complex ones as pairs."""
+    """Return a tensor of real numbers, complex ones as pairs."""
     return view_as_real(t) if t.is_complex() else t
 
 
@@ -475,7 +502,7 @@ def _as_before(t: Tensor, dtype: DType) -> Tensor:
 
 
 def _flat(a: Array) -> Array:
-    """`a` as one axis of real numbers: a view where its memory is contiguous."""
+    """Return `a` as one axis of real numbers: a view where its memory is contiguous."""
     flat = a.reshape(-1)
     return flat.view(real_dtype(flat.dtype)) if flat.dtype.kind == "c" else flat
 

@@ -1,4 +1,4 @@
-"""RMSprop and Adagrad: steps scaled by the size of past gradients."""
+"""The RMSprop and Adagrad optimisers: steps scaled by the size of past gradients."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 
 class RMSprop(Optimizer):
-    """Steps divided by the root of a running average of squared gradients.
+    """The RMSprop optimiser: steps divided by the root of a running average of squared gradients.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ RMSProp = RMSprop
 
 
 class Adagrad(Optimizer):
-    """Steps divided by the root of the sum of all squared gradients so far.
+    """The Adagrad optimiser: steps divided by the root of the sum of all squared gradients so far.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from .optimizer import Group, Optimizer, Params, State, _require, is_on
 
 
 class SGD(Optimizer):
-    """Gradient descent with momentum (heavy ball or Nesterov's).
+    """The gradient descent optimiser, with momentum (heavy ball or Nesterov's).
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ Function = Callable[[Tensor], Tensor]
 
 
 def ends(bracket: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
-    """The two ends, as tensors without a past."""
+    """Return the two ends, as tensors without history."""
     if not isinstance(bracket, (tuple, list)) or len(bracket) != 2:
         fail(ShapeError, "root: the bracket is not a pair", "It has two ends: bracket=(low, high).")
     low, high = (e.detach() if isinstance(e, Tensor) else asarray(e) for e in bracket)
@@ -34,7 +34,7 @@ def _zero() -> Tensor:
 
 
 def bisect(f: Function, low: Tensor, high: Tensor, tol: float, max_steps: int) -> Solved:
-    """Halving: the ends keep different signs."""
+    """Find a root by halving: the ends keep different signs."""
     at_low, at_high = f(low), f(high)
     valid = sign(at_low) * sign(at_high) <= 0
     # An end that is a root already is both ends.
@@ -60,7 +60,7 @@ def bisect(f: Function, low: Tensor, high: Tensor, tol: float, max_steps: int) -
 
 
 def chandrupatla(f: Function, low: Tensor, high: Tensor, tol: float, max_steps: int) -> Solved:
-    """Bisection or inverse quadratic interpolation, whichever is safe (Chandrupatla 1997).
+    """Find a root by bisection or inverse quadratic interpolation, whichever is safe (Chandrupatla 1997).
 
     Like Brent's method, with a simpler test and fewer evaluations.
     """
@@ -74,7 +74,7 @@ def chandrupatla(f: Function, low: Tensor, high: Tensor, tol: float, max_steps: 
         return where(first, a, b), where(first, fa, fb)
 
     def reach(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
-        """The tolerance as a share of the bracket's width."""
+        """Return the tolerance as a share of the bracket's width."""
         width = abs(b - a)
         return where(width > 0, 0.5 * tol * abs(x) / where(width > 0, width, 1.0), 1.0)
 

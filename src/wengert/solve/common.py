@@ -1,4 +1,4 @@
-"""What the solvers have in common: functions of pytrees as functions of vectors, closures as arguments."""
+"""The common parts of solvers: functions of pytrees as functions of vectors, closures as arguments."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ Flat = Callable[..., Tensor]  # from a vector and other tensors to a vector, or 
 
 
 class ConvergenceError(WengertError, RuntimeError):
-    """A solver that did not reach its tolerance."""
+    """An error for a solver that did not reach its tolerance."""
 
     __module__ = "wengert.solve"  # where users find it
 
 
 class SolveInfo(NamedTuple):
-    """How a solver ended, as tensors: whether it reached its tolerance, its steps, the residual's norm."""
+    """The end of a solver, as tensors: whether it reached its tolerance, its steps, the residual's norm."""
 
     converged: Tensor
     steps: Tensor
@@ -41,7 +41,7 @@ class SolveInfo(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What a solver returns inside: the solution as a vector, and how it ended."""
+    """The internal result of a solver: the solution as a vector, and its end."""
 
     solution: Tensor
     converged: Tensor
@@ -50,24 +50,24 @@ class Solved(NamedTuple):
 
 
 def default_tolerance(dtype: DType, power: float) -> float:
-    """A power of the dtype's rounding error: 3.7e-11 for float64 and 2.4e-5 for float32 at 2/3."""
+    """Return a power of the dtype's rounding error: 3.7e-11 for float64 and 2.4e-5 for float32 at 2/3."""
     eps = float(np.finfo(dtype).eps)
     return math.pow(eps, power)
 
 
 def solver_specs(x: Spec) -> tuple[Spec, ...]:
-    """The specs of a :class:`Solved`, for a solution of this one."""
+    """Return the specs of a :class:`Solved`, for a solution of this one."""
     real = spec_of((), np.empty(0, x.dtype).real.dtype)
     return x, spec_of((), np.dtype(bool)), spec_of((), np.dtype(np.int64)), real
 
 
 def largest(v: Tensor) -> Tensor:
-    """The largest magnitude among the elements; 0 for none."""
+    """Return the largest magnitude among the elements; 0 for none."""
     return abs(v).max() if v.size else wrap(np.zeros((), np.empty(0, v.dtype).real.dtype))
 
 
 def stationary(v: Tensor, value: Tensor, gradient: Tensor, tol: float) -> Tensor:
-    """Whether the gradient is small, or small for a value and unknowns of this size."""
+    """Return whether the gradient is small, or small for a value and unknowns of this size."""
     size = largest(v)
     natural = abs(value) / where(size > 1, size, 1.0)
     found: Tensor = largest(gradient) <= tol * where(natural > 1, natural, 1.0)
@@ -75,7 +75,7 @@ def stationary(v: Tensor, value: Tensor, gradient: Tensor, tol: float) -> Tensor
 
 
 def loop(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) -> Any:
-    """`while_loop` of a solver: nothing is recorded for derivatives, which do not go through the steps."""
+    """Run `while_loop` for a solver: nothing is recorded for derivatives, which do not go through the steps."""
     token = set_mode(get_mode().with_grad(False))
     try:
         return while_loop(going, step, state)
@@ -84,7 +84,7 @@ def loop(going: Callable[[Any], Any], step: Callable[[Any], Any], state: Any) ->
 
 
 def known(x: Tensor, kind: Any) -> Any:
-    """A scalar as a Python value."""
+    """Return a scalar as a Python value."""
     return kind(x._data)
 
 
@@ -116,7 +116,7 @@ class Packing:
 
 
 def unknowns(pytree: Any, what: str) -> tuple[list[Tensor], Any, DType]:
-    """The leaves of a first guess, its structure and their common dtype; numbers and integers become floating."""
+    """Return the leaves of a first guess, its structure and their common dtype; integers become floating."""
     leaves, structure = tree.flatten(pytree)
     strong: list[DType] = []
     for leaf in leaves:
@@ -133,6 +133,7 @@ def unknowns(pytree: Any, what: str) -> tuple[list[Tensor], Any, DType]:
 
 
 def refuse_dtype(dtype: DType, what: str) -> None:
+    """Raise DTypeError for unknowns that are complex or narrower than float32."""
     if category(dtype) == 3:
         fail(
             DTypeError,
@@ -218,7 +219,7 @@ def _nothing_outside(outs: Sequence[Tensor], what: str) -> None:
 
 
 class System:
-    """A function of a pytree of unknowns as one of a vector, `call(v, *tensors)`, in a dtype that settles."""
+    """A function of a pytree of unknowns as one of a vector, `call(v, *tensors)`, in a settled dtype."""
 
     def __init__(self, fn: Callable[..., Any], x0: Any, args: Any, what: str) -> None:
         leaves, self.structure, dtype = unknowns(x0, what)
@@ -261,6 +262,6 @@ class System:
 
 
 def directional(fn: Flat, v: Tensor, t: Tensor) -> Tensor:
-    """The derivative of `fn` at `v` along `t`."""
+    """Return the derivative of `fn` at `v` along `t`."""
     found: Tensor = jvp(fn, (v,), (t,))[1]
     return found

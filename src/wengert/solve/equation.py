@@ -30,7 +30,7 @@ def solve_equation(
     traces: bool = True,
     strict: bool = True,
 ) -> Solved:
-    """The solution v of `residual(v, *tensors) = 0` that `run(*start, *tensors)` finds, with its derivative.
+    """Return the solution v of `residual(v, *tensors) = 0` that `run(*start, *tensors)` finds, with its derivative.
 
     `start` is where the solver begins, its first vector like the solution: no derivative in it.
     """

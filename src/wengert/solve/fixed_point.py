@@ -29,7 +29,7 @@ def fixed_point(
     error: bool = True,
     info: bool = False,
 ) -> Any:
-    """The x with `x = f(x, *args)`, differentiable in everything that `f` depends on.
+    """Return the x with `x = f(x, *args)`, differentiable in all that `f` depends on.
 
     Parameters
     ----------

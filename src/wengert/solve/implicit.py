@@ -1,4 +1,4 @@
-"""Solutions as nodes: what a solver finds is differentiated by the equation that it satisfies.
+"""Solutions as nodes: a solver's result is differentiated by the equation that it satisfies.
 
 Where F(x, a) = 0 holds along x(a), the derivative of x follows from F alone: F_x dx + F_a da = 0
 (the implicit function theorem; Christianson 1994, "Reverse accumulation and attractive fixed
@@ -103,7 +103,7 @@ def _array(t: Tensor, name: str) -> Any:
 
 
 def _checked(rules: Rules, found: Solved) -> Solved:
-    """On values a solver that did not converge is an error; where there are none, its solution is NaN."""
+    """Raise for a solver that did not converge on values; where there are none, make its solution NaN."""
     if not rules.strict:
         return found
     good = found.converged
@@ -194,7 +194,7 @@ def on_values(xs: Sequence[Tensor], name: str) -> None:
 
 
 def push_through(fn: Flat, xs: Sequence[Any], ts: Sequence[Any]) -> Tensor | None:
-    """The tangent of `fn(*xs)` for the tangents `ts`, None where there is none."""
+    """Return the tangent of `fn(*xs)` for the tangents `ts`, None where there is none."""
     places = [i for i, t in enumerate(ts) if t is not None]
     if not places:
         return None
@@ -203,7 +203,7 @@ def push_through(fn: Flat, xs: Sequence[Any], ts: Sequence[Any]) -> Tensor | Non
 
 
 def pull_through(fn: Flat, xs: Sequence[Any], ct: Tensor, wanted: Sequence[bool]) -> list[Any]:
-    """The cotangents of the wanted among `xs` for the cotangent of `fn(*xs)`."""
+    """Return the cotangents of the wanted among `xs` for the cotangent of `fn(*xs)`."""
     places = [i for i, x in enumerate(xs) if wanted[i] and category(x.dtype) >= 2]
     grads: list[Any] = [None] * len(xs)
     if places:
@@ -224,4 +224,5 @@ def _only(fn: Flat, xs: Sequence[Any], places: Sequence[int]) -> Flat:
 
 
 def info_of(found: Solved) -> SolveInfo:
+    """Return a solver's end as users see it."""
     return SolveInfo(found.converged, found.steps, found.residual.detach())

@@ -19,16 +19,18 @@ _RESTART = 30
 
 
 def norm(v: Tensor) -> Tensor:
+    """Return the Euclidean norm of a vector."""
     return sqrt(_real(dot(v, v)))
 
 
 def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the inner product of two vectors, the first conjugated."""
     found: Tensor = ((a.conj() if a.dtype.kind == "c" else a) * b).sum()
     return found
 
 
 def _ended(apply: Apply, b: Tensor, x: Tensor, steps: Tensor, tol: float) -> Solved:
-    """The residual is computed anew: what a recurrence says of it drifts."""
+    """Return a solver's end with the residual computed anew: a recurrence's drifts."""
     residual = norm(b - apply(x))
     return Solved(x, residual <= tol * norm(b), steps, residual)
 
@@ -38,7 +40,7 @@ def _count() -> Tensor:
 
 
 def cg(apply: Apply, precondition: Apply, b: Tensor, tol: float, max_steps: int) -> Solved:
-    """Conjugate gradients, for symmetric (Hermitian) positive definite systems (Hestenes and Stiefel 1952)."""
+    """Solve a Hermitian positive definite system by conjugate gradients (Hestenes and Stiefel 1952)."""
     target = 0.5 * tol * norm(b)
     z = precondition(b)
 
@@ -69,7 +71,7 @@ def _real(x: Tensor) -> Tensor:
 
 
 def gmres(apply: Apply, precondition: Apply, b: Tensor, tol: float, max_steps: int) -> Solved:
-    """Restarted GMRES with the preconditioner on the right (Saad and Schultz 1986)."""
+    """Solve a system by restarted GMRES with the preconditioner on the right (Saad and Schultz 1986)."""
     n = b.shape[0]
     size = max(min(n, _RESTART), 1)
     target = 0.5 * tol * norm(b)
@@ -126,7 +128,7 @@ def gmres(apply: Apply, precondition: Apply, b: Tensor, tol: float, max_steps: i
 
 
 def bicgstab(apply: Apply, precondition: Apply, b: Tensor, tol: float, max_steps: int) -> Solved:
-    """Stabilised biconjugate gradients with the preconditioner on the right (van der Vorst 1992)."""
+    """Solve a system by stabilised biconjugate gradients, preconditioned on the right (van der Vorst 1992)."""
     target = 0.5 * tol * norm(b)
     shadow = b
 
@@ -157,7 +159,7 @@ def bicgstab(apply: Apply, precondition: Apply, b: Tensor, tol: float, max_steps
 
 
 def _ratio(a: Tensor, b: Tensor) -> Tensor:
-    """a / b, and 0 where b is 0: what breaks down is caught by the residual."""
+    """Return a / b, and 0 where b is 0: the residual shows a breakdown."""
     found: Tensor = where(b != 0, a / where(b != 0, b, 1.0), 0.0).astype(a.dtype)
     return found
 

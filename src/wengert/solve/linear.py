@@ -30,7 +30,7 @@ def linear_solve(
     error: bool = True,
     info: bool = False,
 ) -> Any:
-    """The solution x of `a x = b`, differentiable in `a` and `b`.
+    """Return the solution x of `a x = b`, differentiable in `a` and `b`.
 
     Parameters
     ----------

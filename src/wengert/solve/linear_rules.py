@@ -55,7 +55,7 @@ class LinearSystem:
 
 
 def adjoint_of(apply: Flat) -> Flat:
-    """The function of the adjoint matrix (the conjugate transpose)."""
+    """Return the function of the adjoint matrix (the conjugate transpose)."""
 
     def transposed(y: Tensor, *tensors: Tensor) -> Tensor:
         found: Tensor = linear_transpose(lambda x: apply(x, *tensors), y)(y)[0]
@@ -65,7 +65,7 @@ def adjoint_of(apply: Flat) -> Flat:
 
 
 def matrix_of(apply: Callable[[Tensor], Tensor], n: int, dtype: Any) -> Tensor:
-    """The matrix of a linear function of n numbers."""
+    """Return the matrix of a linear function of n numbers."""
     if n == 0:
         return wrap(np.zeros((0, 0), dtype))
     columns: Tensor = vmap(apply)(wrap(np.eye(n, dtype=dtype)))
@@ -84,7 +84,7 @@ def krylov_system(
     max_steps: int | None,
     strict: bool,
 ) -> LinearSystem:
-    """A system solved by a Krylov method; with "dense" by elimination in the function's matrix."""
+    """Return a system solved by a Krylov method; with "dense" by elimination in the function's matrix."""
 
     def build(apply: Flat, precondition: Flat | None, back: Callable[[], LinearSystem] | None) -> LinearSystem:
         def solve(b: Tensor, *tensors: Tensor) -> Solved:

@@ -17,7 +17,7 @@ _HALVINGS = 40
 
 
 def newton(f: Callable[[Tensor], Tensor], v: Tensor, tol: float, max_steps: int, krylov: bool) -> Solved:
-    """Steps of J d = -f, shortened until |f| falls (Dennis and Schnabel 1983, chapter 6).
+    """Solve by steps of J d = -f, shortened until |f| falls (Dennis and Schnabel 1983, chapter 6).
 
     Ends where the largest |f| is at most `tol`, or where a full step changes no unknown by more
     than `tol` of the largest: f is then as small as rounding lets it be.
@@ -63,7 +63,7 @@ def newton(f: Callable[[Tensor], Tensor], v: Tensor, tol: float, max_steps: int,
 
 
 def _step(matrix: Tensor, right: Tensor) -> Tensor:
-    """The solution of a system; of a singular one anything finite, which the line search then judges.
+    """Return the solution of a system; of a singular one any finite step, which the line search then judges.
 
     A failure here would be one of all examples that are solved together.
     """

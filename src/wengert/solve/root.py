@@ -1,4 +1,4 @@
-"""`root`: equations solved, their solution differentiable in everything else."""
+"""The function `root`: equations solved, their solution differentiable in everything else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def root(
     error: bool = True,
     info: bool = False,
 ) -> Any:
-    """A solution x of `f(x, *args) = 0`, differentiable in everything that `f` depends on.
+    """Return a solution x of `f(x, *args) = 0`, differentiable in all that `f` depends on.
 
     Parameters
     ----------

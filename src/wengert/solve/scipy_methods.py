@@ -1,4 +1,4 @@
-"""SciPy's root finders and minimisers, with our derivatives; SciPy is loaded when one is asked for."""
+"""The root finders and minimisers of SciPy, with Wengert's derivatives; SciPy is loaded when one is asked for."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ MINIMIZE_METHODS = (*_NO_GRADIENT, "CG", "BFGS", "L-BFGS-B", "TNC", "SLSQP", *_H
 
 
 class MissingSciPy(WengertError, ImportError):
-    """A method of SciPy's where SciPy is not installed."""
+    """An error for a method of SciPy's where SciPy is not installed."""
 
 
 def optimize() -> Any:
+    """Return the module scipy.optimize. Raises MissingSciPy where it is not installed."""
     try:
         import scipy.optimize
     except ImportError:
@@ -48,7 +49,7 @@ def _count(steps: Any) -> Tensor:
 
 
 def scalar_root(f: Callable[[Tensor], Tensor], start: Sequence[Tensor], tol: float, max_steps: int) -> Solved:
-    """Brent's method for one number."""
+    """Find one number's root by Brent's method."""
     on_values(start, "root by brentq")
     if start[0].size != 1:
         fail(ShapeError, f"root by brentq of {start[0].size} unknowns", 'method="chandrupatla" takes any number.')
@@ -71,7 +72,7 @@ def scalar_root(f: Callable[[Tensor], Tensor], start: Sequence[Tensor], tol: flo
 
 
 def scipy_root(f: Callable[[Tensor], Tensor], v: Tensor, method: str, tol: float, max_steps: int) -> Solved:
-    """`scipy.optimize.root`, with the Jacobian where the method takes one."""
+    """Solve by `scipy.optimize.root`, with the Jacobian where the method takes one."""
     on_values([v], f"root by {method}")
     options: dict[str, Any] = {"maxfev" if method == "df-sane" else "maxiter": max_steps}
     if method in _WITH_JACOBIAN:
@@ -96,7 +97,7 @@ def scipy_root(f: Callable[[Tensor], Tensor], v: Tensor, method: str, tol: float
 
 
 def _relative(f: Callable[[Tensor], Tensor], x: Tensor, tol: float) -> Tensor:
-    """Whether Newton's step is within the tolerance of the unknowns."""
+    """Return whether Newton's step is within the tolerance of the unknowns."""
     matrix, value = jacobian(f)(x)._data, f(x)._data
     try:
         step = np.linalg.solve(matrix, value)
@@ -108,7 +109,7 @@ def _relative(f: Callable[[Tensor], Tensor], x: Tensor, tol: float) -> Tensor:
 def scipy_minimize(
     f: Callable[[Tensor], Tensor], v: Tensor, method: str, tol: float, max_steps: int
 ) -> tuple[Tensor, Tensor]:
-    """`scipy.optimize.minimize` with the gradient; returns the minimiser and the steps."""
+    """Minimise by `scipy.optimize.minimize` with the gradient; return the minimiser and the steps."""
     on_values([v], f"minimize by {method}")
 
     def at(x: Any) -> Tensor:

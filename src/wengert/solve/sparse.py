@@ -70,19 +70,19 @@ class SparseMatrix:
 
     @classmethod
     def from_coo(cls, data: Any, rows: Any, columns: Any, shape: tuple[int, int]) -> SparseMatrix:
-        """From the row and the column of each element, in any order."""
+        """Return the matrix of elements by row and column, in any order."""
         out = cls.__new__(cls)
         out._set(data, _integers(rows, "rows"), _integers(columns, "columns"), shape, Factors(shape))
         return out
 
     @classmethod
     def from_scipy(cls, matrix: Any) -> SparseMatrix:
-        """From a `scipy.sparse` matrix or array of any format."""
+        """Return the matrix of a `scipy.sparse` matrix or array of any format."""
         found = matrix.tocoo()
         return cls.from_coo(found.data, found.row, found.col, found.shape)
 
     def with_data(self, data: Any) -> SparseMatrix:
-        """Other elements in the same pattern."""
+        """Return a matrix of other elements in the same pattern."""
         out = type(self).__new__(type(self))
         out._set(data, self.rows, self.columns, self.shape, self._factors)
         return out
@@ -107,7 +107,7 @@ class SparseMatrix:
         return self.times(x, self.data)
 
     def times(self, x: Tensor, data: Tensor, adjoint: bool = False) -> Tensor:
-        """The matrix of these elements, or its conjugate transpose, times a vector or a matrix."""
+        """Return the matrix of these elements, or its conjugate transpose, times a vector or a matrix."""
         rows, columns = (self.columns, self.rows) if adjoint else (self.rows, self.columns)
         if adjoint and data.dtype.kind == "c":
             data = data.conj()
@@ -118,7 +118,7 @@ class SparseMatrix:
         return index_add(zeros((size, *x.shape[1:]), dtype=dtype), 0, rows, products)
 
     def todense(self) -> Tensor:
-        """The matrix with its zeros."""
+        """Return the matrix with its zeros."""
         flat = zeros(self.shape[0] * self.shape[1], dtype=self.data.dtype)
         places = self.rows * self.shape[1] + self.columns
         found: Tensor = index_add(flat, 0, places, self.data).reshape(self.shape)
@@ -128,7 +128,7 @@ class SparseMatrix:
         return f"SparseMatrix({self.shape[0]}x{self.shape[1]}, {self.data.shape[0]} elements, {self.data.dtype})"
 
     def system(self, adjoint: bool = False) -> LinearSystem:
-        """This matrix, or its adjoint, solved directly; one factorisation serves both."""
+        """Return a linear system of this matrix, or its adjoint, solved directly; one factorisation serves both."""
 
         def apply(x: Tensor, data: Tensor) -> Tensor:
             return self.times(x, data, adjoint)

@@ -20,7 +20,7 @@ def line_chart(
     y_label: str = "",
     log_y: bool = False,
 ) -> str:
-    """An SVG picture of named series.
+    """Return an SVG picture of named series.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def _range(values: list[float]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """About five round numbers that cover the range."""
+    """Return about five round numbers that cover the range."""
     raw = (high - low) / 5
     unit = 10 ** math.floor(math.log10(raw))
     step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m >= raw * 0.999)

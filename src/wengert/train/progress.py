@@ -1,4 +1,4 @@
-"""A progress bar: rich's where it is installed, else a plain line."""
+"""The progress bar: rich's where it is installed, else a plain line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class _Plain:
-    """One line, rewritten in place on a terminal and written once at the end elsewhere."""
+    """A progress line, rewritten in place on a terminal and written once at the end elsewhere."""
 
     def __init__(self, total: int | None, label: str, stream: TextIO) -> None:
         self._total, self._label, self._stream = total, label, stream
@@ -45,7 +45,7 @@ class _Plain:
 
 
 class Progress(Iterable[T]):
-    """Iterates over `items` and shows how far; `note("loss 0.12")` sets the text behind the bar."""
+    """An iterator over `items` that shows its progress; `note("loss 0.12")` sets the text behind the bar."""
 
     def __init__(self, items: Iterable[T], label: str = "", total: int | None = None) -> None:
         self._items = items

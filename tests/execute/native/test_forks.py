@@ -22,7 +22,7 @@ import contextlib, importlib, os, pkgutil, signal, sys, threading, time, warning
 import numpy as np
 import wengert as wg
 from wengert import nn, optim
-from wengert.explain.observing.observe import observing
+from wengert.explain.observing.events import observed
 
 warnings.simplefilter("error")
 warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
@@ -56,7 +56,7 @@ def everything():
     graph = wg.graph(lambda a: wg.exp(a) @ a.T)(wg.spec((4, 3)))
     found += np.asarray(graph.run([np.ones((4, 3), np.float32)], workers=2)).ravel().tolist()
     found += wg.softmax(wg.ones((300, 300)) @ wg.ones((300, 300)), -1)[0, :2].tolist()
-    with observing():
+    with observed():
         float(step(x))
     g = wg.random.Generator(1).split(2)[1]
     return [*found, *wg.rand(2, generator=g).tolist()]
@@ -228,7 +228,7 @@ def test_a_fork_while_another_thread_is_recorded() -> None:
         """
         from wengert.explorer.recording.recorder import Recorder
 
-        for block in (observing, lambda: Recorder().recording()):
+        for block in (observed, lambda: Recorder().recording()):
             inside, go_on = threading.Event(), threading.Event()
 
             def record():

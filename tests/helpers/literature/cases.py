@@ -1,4 +1,4 @@
-"""What a case is: a function of an array namespace and one array, with seeded points and data."""
+"""Cases: functions of an array namespace and one array, with seeded points and data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POINTS = 2  # points at which each case is compared
 
 
 class Draws:
-    """Numbers from a bit generator's raw stream, which NumPy promises never to change (NEP 19)."""
+    """A source of numbers from a bit generator's raw stream, which NumPy promises never to change (NEP 19)."""
 
     def __init__(self, name: str) -> None:
         self._bits = np.random.PCG64(zlib.crc32(name.encode()))
@@ -24,7 +24,7 @@ class Draws:
         return low + (high - low) * unit.reshape(shape)
 
     def normal(self, *shape: int) -> Any:
-        """Standard normal numbers by Box and Muller's transform."""
+        """Return standard normal numbers by Box and Muller's transform."""
         radius = np.sqrt(-2.0 * np.log1p(-self.uniform(0.0, 1.0, *shape)))
         return radius * np.cos(2.0 * np.pi * self.uniform(0.0, 1.0, *shape))
 
@@ -50,7 +50,7 @@ class Case:
         return [draws.normal(*x.shape) for x in self.points()]
 
     def on(self, xp: Any) -> Callable[[Any], Any]:
-        """The scalar function of one array, with its data as constants of that namespace."""
+        """Return the scalar function of one array, with its data as constants of that namespace."""
         data = {
             k: xp.asarray(v) if isinstance(v, np.ndarray) else v
             for k, v in self.data(Draws(f"{self.name} data")).items()
@@ -78,7 +78,7 @@ def case(
 
 
 def unpack(x: Any, *shapes: tuple[int, ...]) -> list[Any]:
-    """The parts of a vector, in these shapes."""
+    """Return the parts of a vector, in these shapes."""
     parts = []
     begin = 0
     for shape in shapes:

@@ -16,26 +16,36 @@ import numpy as np
 from ..arrays import ARRAY_ALWAYS, refuse_subclass
 from ..errors import DTypeError, ShapeError, fail
 from ..mode import Mode, Scope, get_mode, reset_mode, set_mode
-from ..node import EMPTY_ATTRS, Node
+from ..node import EMPTY_ATTRS, Node, note_node
 from ..spec import Shape, Spec, broadcast_shapes, default_int, show, spec_of
 from ..standins import WeakTensor
+from ..state.observer import observers, raise_of_observer
 from ..tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from . import kernels
 from .attributes import without_kinds
 from .facets import Facets
 from .formula import Formula
 from .op import Accepts, Algebra, Call, Fact, Joint, Kind, Linear, Missing, Op, Partial, Result, Rule, Samples, compiled
-from .operands import WANTED, binary_general, check_dtypes, check_operands, elementwise_general, result_dtype
+from .operands import (
+    WANTED,
+    binary_general,
+    check_dtypes,
+    check_operands,
+    elementwise_general,
+    result_dtype,
+)
 from .record import SCALARS, abstract_input, bind, caller, describe, graph_input, record, resumed, run_weak
 
+# While somebody observes, the loop that holds the fast path is not entered (which is what `break` is for, too). The
+# observed variant is made of the same text, and is always entered.
 _FAST = """
 def front({params}, /):
     try:
-        spec = {x}._spec
-        {compute}
-        else:
-            out = None
-        if out is not None:
+        while {enters}:
+            spec = {x}._spec
+            {compute}
+            else:
+                break
             out._data = data
             out._spec = result = spec{result}
             out._base = {base}
@@ -47,25 +57,23 @@ def front({params}, /):
             {record}
             return out
     except (AttributeError, RuntimeWarning):
-        pass
-    return general(op, ({params},))
+        {failed}
+    return {slow}(op, ({params},))
 """
 
 # NumPy gives scalars where there are no axes. Its ufuncs can be told not to (`ARRAY_ALWAYS`).
 _COMPUTE = """if {same}spec.{accepts}:
-            out = new(Tensor)
-            data = forward({values})
-            if type(data) is not ndarray:
-                data = asarray(data)"""
+                out = new(Tensor)
+                data = {forward}
+                if type(data) is not ndarray:
+                    data = asarray(data)"""
 _COMPUTE_UFUNC = """if {same}spec.{accepts} is True:
-            out = new(Tensor)
-            data = forward({values})
-        elif {same}spec.{accepts}:
-            out = new(Tensor)
-            data = forward({values}, out=...)"""
-
-
-_RECORD = """frame = getframe(1)
+                out = new(Tensor)
+                data = {forward}
+            elif {same}spec.{accepts}:
+                out = new(Tensor)
+                data = {forward_of_scalars}"""
+_RECORD = """frame = getframe({depth})
             out.node = node = Node()
             node.op = op
             node.inputs = {inputs}
@@ -77,9 +85,13 @@ _RECORD = """frame = getframe(1)
             node.scope = mode.scope"""
 
 
-def _fast_front(op: Op) -> Callable[..., Tensor]:
-    """Return the generated front door of an elementwise op with one, two or three arguments."""
+def _fast_front(op: Op, observed: bool = False) -> Callable[..., Tensor]:
+    """Return the generated front door of an elementwise op with one, two or three arguments.
+
+    The `observed` one tells whoever observes the thread of what it computes and records.
+    """
     params = op.params
+    depth = 3 if observed else 1  # of the caller's frame: the observed one is called by the other, through a function
     nodes = [f"n_{p}" for p in params]
     values = [f"v_{p}" for p in params]
     saved_parts = []
@@ -94,14 +106,18 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         record = _RECORD.format(
             inputs=", ".join(_entry(n, v) for n, v in zip(nodes, values, strict=True)) + ",",
             saved="()" if nothing else f"({', '.join(saved_parts)})",
-        )
+            depth=depth,
+        ) + ("\n            note_node(node)" if observed else "")
     else:
         record = "out.node = None"
     is_ufunc = isinstance(op.forward, np.ufunc) and ARRAY_ALWAYS is not None
+    arrays = ", ".join(f"{p}._data" for p in params)
+    forward = f"told(({arrays},))" if observed else f"forward({arrays})"
     compute = (_COMPUTE_UFUNC if is_ufunc else _COMPUTE).format(
         same="".join(f"{p}._spec is spec and " for p in params[1:]),
         accepts=op.accepts,
-        values=", ".join(f"{p}._data" for p in params),
+        forward=forward,
+        forward_of_scalars=forward if observed else f"forward({arrays}, out=...)",
     )
     source = _FAST.format(
         params=", ".join(params),
@@ -111,8 +127,11 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         result="" if op.result == "same" else f".{op.result}",
         nodes="; ".join(f"{n} = {p}.node" for n, p in zip(nodes, params, strict=True)),
         untracked=" is ".join([*nodes, "None"]) if len(nodes) < 3 else " and ".join(f"{n} is None" for n in nodes),
-        base=f"base_of({params[0]}, (f := getframe(1)).f_code, f.f_lasti)" if op.view else "None",
+        base=f"base_of({params[0]}, (f := getframe({depth})).f_code, f.f_lasti)" if op.view else "None",
         record=record,
+        enters="True" if observed else "not observers",
+        failed="raise_of_observer(exception())" if observed else "pass",
+        slow="general" if observed else "(general if not observers else observed_front)",
     )
     namespace: dict[str, Any] = {
         "op": op,
@@ -129,12 +148,29 @@ def _fast_front(op: Op) -> Callable[..., Tensor]:
         "get_mode": get_mode,
         "getframe": sys._getframe,
         "base_of": base_of,
+        "observers": observers,
+        "observed_front": _observed_front,
+        "told": op.told,
+        "note_node": note_node,
+        "raise_of_observer": raise_of_observer,
+        "exception": sys.exception,
         "__name__": __name__,
     }
     exec(compiled(source), namespace)
     front: Callable[..., Tensor] = namespace["front"]
     front.__name__ = op.name
     return front
+
+
+# The front doors that report, made where they are first gone through.
+_observed_fronts: dict[Op, Callable[..., Tensor]] = {}
+
+
+def _observed_front(op: Op, args: tuple[Any, ...]) -> Tensor:
+    front = _observed_fronts.get(op)
+    if front is None:
+        front = _observed_fronts[op] = _fast_front(op, observed=True)
+    return front(*args)
 
 
 def _entry(node: str, value: str) -> str:
@@ -484,7 +520,9 @@ def _composite_front(op: Op, fused: bool, check: Callable[..., None] | None) -> 
                 return bind(op, args, attrs)
         elif (plain := not mode.grad or not any(a.requires_grad for a in tensors)) or fused:
             values = [a._data for a in tensors]
-            found = kernels.kernels.forward(op, values, attrs) if fit and len(values) == len(args) else None
+            # An observer is to see what is computed by NumPy, as it is in a replay.
+            by_kernel = fit and len(values) == len(args) and not observers
+            found = kernels.kernels.forward(op, values, attrs) if by_kernel else None
             if found is not None:
                 if check is not None:
                     check(*values, **attrs)

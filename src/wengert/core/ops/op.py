@@ -14,9 +14,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
+from time import perf_counter
 from types import CodeType
 from typing import Any, Literal, Unpack
 
@@ -25,9 +26,11 @@ import numpy as np
 from ..errors import GENERATED
 from ..mode import get_mode
 from ..spec import Spec, as_dtype, spec_of
+from ..state.observer import blame_observer, observer, observers
 from .attributes import KIND_OF_NAME, ROLE_OF_NAME, is_kind, is_role, without_kinds
 from .facets import Facets, Role
 
+_NO_ATTRS: dict[str, Any] = {}
 Rule = Callable[..., Any]
 Kind = Literal["elementwise", "linear", "general", "source", "composite", "control", "leaf"]
 Accepts = Literal["numeric", "inexact", "real", "real_inexact", "bitwise", "logical", "anything"]
@@ -387,13 +390,40 @@ class Op:
                 return self.front(*args, **attrs)
         if self.kind == "source" and get_mode().tracing:
             return self.front(**attrs)
-        return self.forward(*args, **attrs)
+        return self.told(args, attrs) if observers else self.forward(*args, **attrs)
+
+    def told(self, values: Sequence[Any], attrs: Mapping[str, Any] = _NO_ATTRS) -> Any:
+        """Return the forward's result for values, of which whoever observes this thread is told."""
+        seen, forward = observer(), self.forward
+        if seen is None or self.kind == "control":  # a loop is many steps
+            return as_kept(forward(*values, **attrs))
+        start = perf_counter()
+        seen.quiet += 1  # a composite's forward may run other ops: one operation is one step
+        try:
+            out = forward(*values, **attrs) if attrs else forward(*values)
+            if type(out) is not np.ndarray:
+                out = as_kept(out)
+        finally:
+            seen.quiet -= 1
+        try:
+            seen.step(self, values, out, partial(forward, **attrs) if attrs else forward, attrs, start)
+        except BaseException as e:
+            blame_observer(e)
+            raise
+        return out
 
     def __repr__(self) -> str:
         return f"<op {self.signature}>"
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         return _lookup, (self.name,)
+
+
+def as_kept(out: Any) -> Any:
+    """Return what a forward gives as tensors keep it, so that a value is known by its identity where it is used."""
+    if type(out) is np.ndarray:
+        return out
+    return tuple(map(as_kept, out)) if type(out) in (tuple, list) else np.asarray(out)
 
 
 TABLE: dict[str, Op] = {}

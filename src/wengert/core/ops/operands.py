@@ -12,7 +12,7 @@ from ..arrays import refuse_subclass
 from ..dims import Dim
 from ..errors import DTypeError, fail
 from ..mode import Scope, get_mode
-from ..node import EMPTY_ATTRS, Node, make_node
+from ..node import EMPTY_ATTRS, Node, make_node, note_node
 from ..spec import (
     DType,
     Spec,
@@ -31,6 +31,7 @@ from ..spec import (
 )
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
+from ..state.observer import observers, raise_of_observer
 from ..tensor import Tensor, abstract, asarray, base_of, ndarray, new, wrap
 from .op import TABLE, Op
 from .record import (
@@ -261,8 +262,12 @@ def run_elementwise(op: Op, operands: Sequence[Any], attrs: Mapping[str, Any] = 
     saved: tuple[Any, ...] = ()
     if concrete:
         try:
-            data = op.forward(*values, **attrs) if attrs else op.forward(*values)
-        except (ValueError, TypeError, OverflowError, RuntimeWarning):
+            if observers:
+                data = op.told(values, attrs)
+            else:
+                data = op.forward(*values, **attrs) if attrs else op.forward(*values)
+        except (ValueError, TypeError, OverflowError, RuntimeWarning) as e:
+            raise_of_observer(e)
             data = forward_values(op, operands, values, attrs)  # fails again, in the library's words
         spec = spec_of(data.shape, data.dtype)
         out = wrap(data, spec)
@@ -353,8 +358,12 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
     if not getattr(spec, op.accepts):
         return None
     try:
-        data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
-    except (OverflowError, RuntimeWarning):
+        if observers:
+            data = op.told((number, x._data) if reflected else (x._data, number))
+        else:
+            data = op.forward(number, x._data) if reflected else op.forward(x._data, number)
+    except (OverflowError, RuntimeWarning) as e:
+        raise_of_observer(e)
         return None
     if op.result != "same":
         out = wrap(data, getattr(spec, op.result, None))
@@ -385,6 +394,8 @@ def _with_number(op: Op, x: Any, number: Any, reflected: bool) -> Tensor | None:
         made.spec = spec
         made.code, made.offset = caller()
         made.scope = mode.scope
+        if observers:
+            note_node(made)
     return out
 
 

@@ -14,10 +14,11 @@ import numpy as np
 from ..dims import has_dims
 from ..errors import DTypeError, GraphError, RangeError, ShapeError, WengertError, fail, is_internal, user_frame
 from ..mode import get_mode
-from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node
+from ..node import EMPTY_ATTRS, Mixed, Node, is_stopped, make_node, note_node
 from ..spec import DType, Spec, category, promote, promote_scalar, show, spec_of
 from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
+from ..state.observer import observers, raise_of_observer
 from ..tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
 from .facets import Role
 from .op import TABLE, Op
@@ -66,7 +67,8 @@ def bind(op: Op, args: Sequence[Any], attrs: Mapping[str, Any] = EMPTY_ATTRS) ->
         return _bind_abstract(op, args, attrs)
     try:
         data = forward_values(op, args, values, attrs)
-    except GraphError:
+    except GraphError as e:
+        raise_of_observer(e)
         if has_dims(tuple(attrs.values())):  # values are there, but a size that an attribute names is not
             return _bind_abstract(op, args, attrs)
         raise
@@ -134,12 +136,14 @@ _ONE_TRACKED = (True,)
 def _bind_one(op: Op, x: Tensor, attrs: Mapping[str, Any]) -> Any:
     """Run `bind` for one tensor with a value and one result (a reduction, a reshape): the same, in less time."""
     try:
-        data = op.forward(x._data, **attrs)
-    except WengertError:
+        data = op.forward(x._data, **attrs) if not observers else op.told((x._data,), attrs)
+    except WengertError as e:
+        raise_of_observer(e)
         if has_dims(tuple(attrs.values())):
             return _bind_abstract(op, (x,), attrs)
         raise
-    except Exception:
+    except Exception as e:
+        raise_of_observer(e)
         data = forward_values(op, (x,), [x._data], attrs)  # fails again, in the library's words
     return record_one(op, x, data, dict(attrs) if attrs else EMPTY_ATTRS)
 
@@ -175,22 +179,26 @@ def record_one(op: Op, x: Tensor, data: Any, attrs: dict[str, Any]) -> Tensor:
     made.spec = spec
     made.code, made.offset = code, offset
     made.scope = get_mode().scope
+    if observers:
+        note_node(made)
     return out
 
 
 def forward_values(op: Op, args: Sequence[Any], values: list[Any], attrs: Mapping[str, Any]) -> Any:
     """Return the op's forward of these values; what NumPy raises becomes an error in the library's words."""
     try:
-        return op.forward(*values, **attrs)
+        return op.told(values, attrs) if observers else op.forward(*values, **attrs)
     except WengertError:
         raise
-    except RuntimeWarning:
+    except RuntimeWarning as e:
+        raise_of_observer(e)
         # Division by zero is a value: where warnings are made errors, NumPy is asked again, quietly.
         with np.errstate(all="ignore"):
-            return op.forward(*values, **attrs)
+            return op.told(values, attrs) if observers else op.forward(*values, **attrs)
     except MemoryError:
         fail(ShapeError, f"{op.name}: not enough memory for the result of {describe(args)}")
     except (ValueError, TypeError, IndexError, OverflowError, ZeroDivisionError) as e:
+        raise_of_observer(e)
         # The shape rule words the error where it can; NumPy's own words are the fallback.
         if hasattr(op, "infer"):
             op.infer(*(argument_spec(a) for a in args), **attrs)

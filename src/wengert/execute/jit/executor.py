@@ -5,12 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from functools import cache
+from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 
-from ...core.graph.evaluate import run
+from ...core.graph.evaluate import apply, run
 from ...core.graph.graph import Graph
+from ...core.graph.snapshot import LEAVES
+from ...core.node import Node
+from ...core.state.observer import observer
 from ..native.codegen import machine
 from ..native.compile import compile_graph
 from ..native.run.runtime import Commit
@@ -58,6 +62,31 @@ def executor(graph: Graph, donated: Sequence[bool] | None = None) -> Executor:
     if has_native():
         return compile_graph(graph, donated)
     return Interpreted(graph)
+
+
+def run_by_node(graph: Graph, arrays: Sequence[Any], compile: CompileGraph) -> None:
+    """Run a graph compiled so that every node's value is kept, and tell whoever observes of each as a step.
+
+    A step's operands are the values that compiled code has given. What gives several results, and what picks one of
+    them, is computed by NumPy.
+    """
+    nodes = [n for n in graph.nodes if n.op not in LEAVES and not isinstance(n.spec, tuple)]
+    start = perf_counter()
+    made = compile(Graph(nodes, graph.inputs, graph.name), None)
+    native = dict(zip(nodes, made.run(arrays), strict=True))
+    values: dict[Node, Any] = dict(zip(graph.inputs, arrays, strict=True)) | native
+    for node in graph.nodes:
+        operands = [values[e] if isinstance(e, Node) else e for e in node.inputs]
+        if node not in values:
+            with np.errstate(all="ignore"):
+                values[node] = apply(node.op, operands, node.attrs)
+        elif node in native and (seen := observer()) is not None:
+            outer = seen.enter(node)
+            try:
+                again = lambda *given, node=node: apply(node.op, given, node.attrs)
+                seen.step(node.op, operands, values[node], again, node.attrs, start)
+            finally:
+                seen.leave(outer)
 
 
 @cache

@@ -18,6 +18,7 @@ from ...core.errors import DTypeError, GradientError, GraphError, WriteError, fa
 from ...core.mode import get_mode
 from ...core.spec import Spec, spec_of
 from ...core.state.capture import get_capture
+from ...core.state.observer import observer, observers
 from ...core.state.turns import holding, turns_of
 from ...core.tensor import LEAF, Tensor
 from ...ops.random.generator import default_generator
@@ -146,7 +147,11 @@ class Jit(Inspected, Native):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program for these arguments, made first where there is none."""
-        if not kwargs:
+        if observers:
+            seen = observer()
+            if seen is not None and seen.inlines:
+                return self._fn(*args, **kwargs)
+        elif not kwargs:
             for short in self._short:
                 found = short(*args)
                 if found is not MISS:
@@ -654,7 +659,7 @@ class Options:
 
 
 def _fast_paths(call: Call, captures: Captures, paths: Sequence[Path]) -> tuple[Way, ...]:
-    """The functions that take calls like this one: native code where that can, and Python for what it gives up."""
+    """Return the functions that take calls like this one: native code where that can, Python for what it gives up."""
     dispatch = dispatch_program(call, captures, paths)
     if dispatch is None:
         return ()

@@ -429,7 +429,7 @@ def _put_back(outside: Outside) -> None:
 
 
 def _end_others() -> None:
-    """In a child process, end the traces of the threads that it does not have."""
+    """End, in a child process, the traces of the threads that it does not have."""
     while _open and _open[-1][0] != get_ident():
         _, put_back, outside = _open.pop()
         put_back()

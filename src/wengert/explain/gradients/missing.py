@@ -16,8 +16,7 @@ from ...core.spec import category
 from ...core.tensor import Tensor
 from ...transforms.derivatives.reverse import backward_pass, leading_to, reachable
 from ..observing.arguments import tensors_of
-from ..observing.observe import observing
-from ..observing.observer import Observer, Pull, Step
+from ..observing.events import Events, Pull, Step, observed
 from ..observing.replayed import is_freed, opened, replay, restored
 
 # What each cause says, and how to mend it.
@@ -230,7 +229,7 @@ def _of_tensor(param: Tensor, loss: Tensor) -> Missing:
         loss = whole
     assert loss.node is not None
     steps = replay([loss.node])
-    with restored(steps, loss, "missing"), observing() as seen, np.errstate(all="ignore"):
+    with restored(steps, loss, "missing"), observed() as seen, np.errstate(all="ignore"):
         backward_pass([(loss.node, np.ones(loss.shape, loss.dtype))], None, create_graph=False, retain_graph=True)
     zero = _zero(param, loss.node, seen)
     if zero is not None:
@@ -280,7 +279,7 @@ def _retains(node: Node) -> bool:
 
 def _of_function(param: Tensor, fn: Callable[..., Any], args: Sequence[Any]) -> Missing:
     before, tracked, node = param._data, param.requires_grad, param.node
-    with observing(leaks=True) as seen, np.errstate(all="ignore"):
+    with observed() as seen, np.errstate(all="ignore"):
         results = tensors_of(fn(*args))
         asked = seen.tick()
         live = [t for t in results if t.node is not None and t.requires_grad]
@@ -313,7 +312,7 @@ def _of_function(param: Tensor, fn: Callable[..., Any], args: Sequence[Any]) -> 
 class _Flow:
     """The flow of a tensor's value: what it influences, and up to where gradients could follow."""
 
-    def __init__(self, seen: Observer, start: Any) -> None:
+    def __init__(self, seen: Events, start: Any) -> None:
         self.seen, self.start = seen, start
         self.made = {id(part): step for step in seen.steps for part in _parts(step.out)}
         self.tainted = {id(start)}
@@ -433,7 +432,7 @@ def _differentiable(op: Op, index: int) -> bool:
 # -- a gradient that arrives, and is 0
 
 
-def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = None) -> Missing | None:
+def _zero(param: Tensor, root: Node | None, seen: Events, node: Node | None = None) -> Missing | None:
     """Explain where, on its way from the loss, the gradient became 0 everywhere; None where it did not."""
     target = node if node is not None else param.node
     assert target is not None
@@ -474,7 +473,7 @@ def _zero(param: Tensor, root: Node | None, seen: Observer, node: Node | None = 
     return _because("no_seed", zero=True)
 
 
-def _without_rule(target: Node, root: Node, seen: Observer) -> Missing | None:
+def _without_rule(target: Node, root: Node, seen: Events) -> Missing | None:
     """Explain an operation whose rule gave an arriving gradient nothing for what depends on the target."""
     below = leading_to([target], reachable([root]))
     for pull in seen.pulls:

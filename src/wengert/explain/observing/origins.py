@@ -5,11 +5,10 @@ from __future__ import annotations
 from types import CodeType
 
 from ...core.errors import is_internal
-from ...core.mode import Scope
+from ...core.mode import RULE, Scope
 from ...core.ops.op import Op
 from ...core.source import Source, resolve
 
-RULE = ""  # the name of the scope in which a user's own derivative rule runs
 # Their derivatives run and differentiate what is inside them.
 _CONTROL = ("switch", "while_loop", "scan", "partial_scan")
 

@@ -10,14 +10,14 @@ import numpy as np
 from ...core.errors import GradientError, fail
 from ...core.mode import get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node
+from ...core.ops.op import as_kept
 from ...core.ops.record import OUTPUT, kept_values
 from ...core.tensor import Tensor, wrap
 from ...execute.jit.recorded import CompiledOp
 from ...transforms.derivatives.custom_op import CustomOp
 from ...transforms.derivatives.reverse import reachable
 from ...transforms.tracing import replay as again
-from .observe import as_kept, observing
-from .observer import Step
+from .events import Step, observed
 
 
 def replay(roots: Sequence[Node]) -> list[Step]:
@@ -79,7 +79,7 @@ def opened(target: Tensor, what: str) -> Tensor:
     mode = get_mode().with_grad(True)
     token = set_mode(mode)
     try:
-        with observing(), np.errstate(all="ignore"):  # what is observed knows the lines of the graph's nodes
+        with observed(), np.errstate(all="ignore"):  # what is observed knows the lines of the graph's nodes
             for node in order:
                 compiled = isinstance(node.op, CompiledOp)
                 if compiled or any(isinstance(e, Node) and e in made for e in node.inputs):

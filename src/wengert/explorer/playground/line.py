@@ -35,6 +35,7 @@ def squared_error(w: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
 
 
 def by_hand(w: Any, b: Any, x: Tensor, y: Tensor, lr: float) -> None:
+    """Take one step of gradient descent, with the update written out."""
     error = w * x + b - y
     loss = (error**2).mean()
     w.grad = b.grad = None
@@ -45,6 +46,7 @@ def by_hand(w: Any, b: Any, x: Tensor, y: Tensor, lr: float) -> None:
 
 
 def by_optimizer(w: Any, b: Any, x: Tensor, y: Tensor, optimizer: Optimizer) -> None:
+    """Take one step of an optimiser."""
     error = w * x + b - y
     loss = (error**2).mean()
     optimizer.zero_grad()
@@ -146,7 +148,8 @@ class FitLine(Run):
         plain = self.options["method"] == "plain"
         rate = float(self.options["rate"])
         code = inspect.getsource(by_hand if plain else by_optimizer)
-        lines = textwrap.dedent(code.partition("\n")[2]).rstrip().splitlines()
+        # The page shows the body: neither the signature nor the docstring.
+        lines = textwrap.dedent(code.split("\n", 2)[2]).rstrip().splitlines()
         updates = [i for i, line in enumerate(lines) if "-=" in line or ".step(" in line]
         return Shown(
             {

@@ -42,7 +42,7 @@ BATCH = Control("batch", "Batch size", "32", "choice", choices=("4", "8", "16", 
 
 
 class Net(Module):
-    """Linear layers with an activation between them, and on demand residual connections and normalisation.
+    """A network of linear layers with an activation between them, residual connections and normalisation on demand.
 
     A hidden layer is `act(norm(linear(x)))`; a residual one adds its input where the widths agree.
     """

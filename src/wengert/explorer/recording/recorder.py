@@ -23,11 +23,9 @@ from ...core.mode import Mode, get_mode
 from ...core.node import Node
 from ...core.ops.op import Op
 from ...core.state import locks
+from ...core.state.observer import OVER, Observer, observing_all
 from ...core.tensor import Tensor
-from ...explain.observing import observe
-from ...explain.observing.observer import OVER
 from ...optim.optimizer import Optimizer
-from ...transforms.derivatives import reverse
 
 # Code whose frames are entered again from other places: what calls them is looked up every time.
 _RESUMED = 0x20 | 0x80 | 0x200  # generators, coroutines, asynchronous generators (inspect.CO_*)
@@ -132,27 +130,25 @@ class Pass(NamedTuple):
 Entry = Ran | Pulled | Updated | Optimizing | Leaked | Pass | Node
 
 
-class Tape:
+class Tape(Observer):
     """The record of one thread's operations, in order."""
 
     __slots__ = (
-        "activation", "append", "entries", "frame", "known", "made", "node", "quiet", "recorder", "stack", "thread"
+        "activation", "append", "entries", "first", "frame", "known", "recorder", "stack", "thread",
     )  # fmt: skip
 
-    places = False
-
     def __init__(self, recorder: Recorder, thread: int) -> None:
+        super().__init__()
         self.recorder = recorder
         self.thread = thread
         self.entries: list[Entry] = []
-        self.append = self.made = self.entries.append
-        self.quiet = 0
-        self.node: Node | None = None
+        self.append = self.entries.append
         # The call stack as it was: frames, the activation each is (in), and the innermost user frame there.
         self.stack: list[tuple[FrameType, Activation | None, FrameType | None]] = []
         self.known: dict[int, int] = {}
         self.frame: FrameType | None = None
         self.activation: Activation | None = None
+        self.first: list[int] = []  # where the entries of the backward passes in progress begin
 
     # -- what the engines tell
 
@@ -170,6 +166,9 @@ class Tape:
         entry = op, inputs, out, attrs, self.activation, offset, get_mode(), start, end, self.node, node
         self.append(_tuple(Ran, entry))
 
+    def made(self, node: Node) -> None:
+        self.append(node)
+
     def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
         self.append(_tuple(Pulled, (node, ct, saved, own, recording, start, perf_counter())))
 
@@ -183,6 +182,27 @@ class Tape:
         if what in ASSIGNMENTS:
             self.recorder.assigned = True
         self.append(Leaked(what, value, node, self.activation, offset, perf_counter()))
+
+    def pass_begins(self, roots: Sequence[tuple[Node, Any]]) -> None:
+        self.recorder.variables = _variables(self)
+        self.first.append(len(self.entries))
+        self.append(Pass(tuple(roots), perf_counter()))
+
+    def pass_ends(self, found: Mapping[Node, Any] | None) -> None:
+        first = self.first.pop()
+        self.append(Pass((), perf_counter(), _standing(found or ())))
+        if found is not None:
+            self.recorder.passed(self, first)
+
+    def optimizing(self, optimizer: Optimizer, stepped: bool) -> None:
+        parameters = [p.node for group in optimizer.param_groups for p in group["params"] if p.node is not None]
+        self.recorder.optimized.update(parameters)
+        self.append(Optimizing(parameters, stepped, perf_counter()))
+        if stepped:
+            self.recorder.updated()
+
+    def updated(self, parameter: Tensor, before: Any, gradient: Any, after: Any, start: float, end: float) -> None:
+        self.append(Updated(parameter.node, before, gradient, after, start, end))
 
     # -- the call stack
 
@@ -285,7 +305,7 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[Recorder]:
         """Record what the program does inside the block, in all its threads."""
-        with observe.watch(self.join, _WATCHED):
+        with observing_all(self.join):
             self.tapes[0].begin(sys._getframe())
             self.began = perf_counter()
             try:
@@ -314,12 +334,6 @@ class Recorder:
                 nodes |= self._passed
                 self._passes += 1
         self._updated, self._passed, self._pass_end, self.assigned = None, nodes, self._here(), False
-
-    def optimizing(self, tape: Tape, optimizer: Optimizer, steps: bool) -> None:
-        """Record that an optimiser was made, or takes a step."""
-        parameters = [p.node for group in optimizer.param_groups for p in group["params"] if p.node is not None]
-        self.optimized.update(parameters)
-        tape.append(Optimizing(parameters, steps, perf_counter()))
 
     def updated(self) -> None:
         """Record that an optimiser's step has ended."""
@@ -399,33 +413,6 @@ def _adds_up(pulled: Sequence[Pulled]) -> bool:
     return any((owner := leaf.variable) is not None and owner.grad is not None for leaf in leaves)
 
 
-# -- what is watched beside operations
-
-
-def _tape() -> Tape | None:
-    seen = observe.watching()
-    return seen if isinstance(seen, Tape) else None
-
-
-def _watch_passes(name: str, original: Any) -> Any:
-    def walk(roots: Any, *more: Any) -> Any:
-        tape = _tape()
-        if tape is None:
-            return original(roots, *more)
-        tape.recorder.variables = _variables(tape)
-        first = len(tape.entries)
-        tape.append(Pass(tuple(roots), perf_counter()))
-        found: dict[Node, Any] = {}
-        try:
-            found = original(roots, *more)
-        finally:
-            tape.append(Pass((), perf_counter(), _standing(found)))
-        tape.recorder.passed(tape, first)
-        return found
-
-    return walk
-
-
 def _standing(leaves: Iterable[Node]) -> frozenset[Node]:
     """Return those of the leaves that have a gradient other than 0, before what came to them now is added."""
     grads = ((leaf, owner.grad) for leaf in leaves if leaf.op.name == "leaf" and (owner := leaf.variable) is not None)
@@ -442,50 +429,3 @@ def _variables(tape: Tape) -> dict[str, Any]:
             frames.append(frame)
         frame = frame.f_back
     return {name: value for frame in reversed(frames) for name, value in frame.f_locals.items()}
-
-
-def _watch_optimizers(name: str, original: Any) -> Any:
-    def made(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        tape = _tape()
-        if tape is not None:
-            tape.recorder.optimizing(tape, self, False)
-
-    return made
-
-
-def _watch_steps(name: str, original: Any) -> Any:
-    def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        found = original(self, *args, **kwargs)
-        tape = _tape()
-        if tape is not None:
-            tape.recorder.optimizing(tape, self, True)
-            tape.recorder.updated()
-        return found
-
-    return step
-
-
-def _watch_updates(name: str, original: Any) -> Any:
-    def update(self: Optimizer, parameter: Tensor, gradient: Any, group: Any) -> None:
-        tape = _tape()
-        if tape is None:
-            original(self, parameter, gradient, group)
-            return
-        before, start = parameter._data, perf_counter()
-        tape.quiet += 1
-        try:
-            original(self, parameter, gradient, group)
-        finally:
-            tape.quiet -= 1
-        tape.append(Updated(parameter.node, before, gradient, parameter._data, start, perf_counter()))
-
-    return update
-
-
-_WATCHED: tuple[observe.Replacement, ...] = (
-    (reverse, "_walk", _watch_passes),
-    (Optimizer, "__init__", _watch_optimizers),
-    (Optimizer, "step", _watch_steps),
-    (Optimizer, "_step_one", _watch_updates),
-)

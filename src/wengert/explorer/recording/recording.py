@@ -433,8 +433,8 @@ def recorded(
             found = builder._of_array.get(id(tensor._data))
             if found is not None and found not in roots:
                 roots.append(found)
-        elif (made_by := builder.of_node.get(tensor.node)) is not None and made_by.value is None:
-            made_by.value = tensor._data
+        elif (row := builder.of_node.get(tensor.node)) is not None and row.value is None:
+            row.value = tensor._data
     rows = in_order(_kept(builder.rows, roots, made.events, made.last_pass_ended))
     kept = set(rows)
     touched: set[Node | int] = {id(r.value) for r in builder.rows if r.op is None}

@@ -20,18 +20,18 @@ class _Plain(Module):
 
 
 class ReLU(_Plain):
-    """max(x, 0)."""
+    """The rectified linear unit, max(x, 0)."""
 
     def forward(self, x: Any) -> Tensor:
-        """max(x, 0), elementwise."""
+        """Return max(x, 0), elementwise."""
         return F.relu(x)
 
 
 class ReLU6(_Plain):
-    """min(max(x, 0), 6)."""
+    """The rectified linear unit bounded at 6, min(max(x, 0), 6)."""
 
     def forward(self, x: Any) -> Tensor:
-        """min(max(x, 0), 6), elementwise."""
+        """Return min(max(x, 0), 6), elementwise."""
         return F.relu6(x)
 
 
@@ -39,100 +39,103 @@ class SELU(_Plain):
     """The self-normalising exponential unit. Source: Klambauer et al., arXiv:1706.02515."""
 
     def forward(self, x: Any) -> Tensor:
-        """selu(x), elementwise."""
+        """Return selu(x), elementwise."""
         return F.selu(x)
 
 
 class SiLU(_Plain):
-    """x sigmoid(x). Source: Elfwing et al., arXiv:1702.03118."""
+    """The sigmoid linear unit, x sigmoid(x). Source: Elfwing et al., arXiv:1702.03118."""
 
     def forward(self, x: Any) -> Tensor:
-        """x sigmoid(x), elementwise."""
+        """Return x sigmoid(x), elementwise."""
         return F.silu(x)
 
 
 class Mish(_Plain):
-    """x tanh(softplus(x)). Source: Misra, arXiv:1908.08681."""
+    """The mish unit, x tanh(softplus(x)). Source: Misra, arXiv:1908.08681."""
 
     def forward(self, x: Any) -> Tensor:
-        """x tanh(softplus(x)), elementwise."""
+        """Return x tanh(softplus(x)), elementwise."""
         return F.mish(x)
 
 
 class Hardswish(_Plain):
-    """x relu6(x + 3) / 6. Source: Howard et al., arXiv:1905.02244."""
+    """The hard swish unit, x relu6(x + 3) / 6. Source: Howard et al., arXiv:1905.02244."""
 
     def forward(self, x: Any) -> Tensor:
-        """x relu6(x + 3) / 6, elementwise."""
+        """Return x relu6(x + 3) / 6, elementwise."""
         return F.hardswish(x)
 
 
 class Tanh(Module):
-    """tanh(x)."""
+    """The hyperbolic tangent, tanh(x)."""
 
     def forward(self, x: Any) -> Tensor:
-        """tanh(x), elementwise."""
+        """Return tanh(x), elementwise."""
         return F.tanh(x)
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """The logistic sigmoid, 1 / (1 + exp(-x))."""
 
     def forward(self, x: Any) -> Tensor:
-        """1 / (1 + exp(-x)), elementwise."""
+        """Return 1 / (1 + exp(-x)), elementwise."""
         return F.sigmoid(x)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """The logarithm of the sigmoid, log(sigmoid(x))."""
 
     def forward(self, x: Any) -> Tensor:
-        """log(sigmoid(x)), elementwise."""
+        """Return log(sigmoid(x)), elementwise."""
         return F.logsigmoid(x)
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """The softsign unit, x / (1 + |x|)."""
 
     def forward(self, x: Any) -> Tensor:
-        """x / (1 + |x|), elementwise."""
+        """Return x / (1 + |x|), elementwise."""
         return F.softsign(x)
 
 
 class LeakyReLU(Module):
-    """x where positive, `negative_slope` times x elsewhere."""
+    """The leaky rectified linear unit: x where positive, `negative_slope` times x elsewhere."""
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
         self.negative_slope = negative_slope
 
     def forward(self, x: Any) -> Tensor:
-        """leaky_relu(x), elementwise."""
+        """Return leaky_relu(x), elementwise."""
         return F.leaky_relu(x, self.negative_slope)
 
     def extra_repr(self) -> str:
-        """The slope."""
+        """Return the slope for `repr`."""
         return f"negative_slope={self.negative_slope}"
 
 
 class ELU(Module):
-    """x where positive, alpha (exp(x) - 1) elsewhere. Source: Clevert et al., arXiv:1511.07289."""
+    """The exponential linear unit: x where positive, alpha (exp(x) - 1) elsewhere.
+
+    Source: Clevert et al., arXiv:1511.07289.
+    """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__()
         self.alpha = alpha
 
     def forward(self, x: Any) -> Tensor:
-        """elu(x), elementwise."""
+        """Return elu(x), elementwise."""
         return F.elu(x, self.alpha)
 
     def extra_repr(self) -> str:
-        """Alpha."""
+        """Return alpha for `repr`."""
         return f"alpha={self.alpha}"
 
 
 class GELU(Module):
-    """x times the normal distribution function of x; `approximate="tanh"` for its approximation.
+    """The Gaussian error linear unit: x times the normal distribution function of x, or its tanh approximation.
 
     Source: Hendrycks, Gimpel, arXiv:1606.08415.
     """
@@ -142,16 +145,16 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, x: Any) -> Tensor:
-        """gelu(x), elementwise."""
+        """Return gelu(x), elementwise."""
         return F.gelu(x, approximate=self.approximate)
 
     def extra_repr(self) -> str:
-        """The kind."""
+        """Return the kind for `repr`."""
         return f"approximate={self.approximate!r}"
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+    """The softplus unit, log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -159,16 +162,16 @@ class Softplus(Module):
         self.threshold = threshold
 
     def forward(self, x: Any) -> Tensor:
-        """softplus(x), elementwise."""
+        """Return softplus(x), elementwise."""
         return F.softplus(x, self.beta, self.threshold)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options for `repr`."""
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
 class PReLU(Module):
-    """x where positive, a trained slope times x elsewhere: one slope, or one for each of the channels (axis 1).
+    """The parametric rectified linear unit: a trained slope below 0, one for all or one per channel (axis 1).
 
     Source: He et al., arXiv:1502.01852.
     """
@@ -181,41 +184,41 @@ class PReLU(Module):
         self.weight = Parameter(full((self.num_parameters,), float(init), dtype=dtype))
 
     def forward(self, x: Tensor) -> Tensor:
-        """prelu(x), elementwise."""
+        """Return prelu(x), elementwise."""
         return F.prelu(x, self.weight)
 
     def extra_repr(self) -> str:
-        """The number of slopes."""
+        """Return the number of slopes for `repr`."""
         return f"num_parameters={self.num_parameters}"
 
 
 class Softmax(Module):
-    """exp(x) / sum(exp(x)) along `dim`."""
+    """The softmax exp(x) / sum(exp(x)) along `dim`."""
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
     def forward(self, x: Any) -> Tensor:
-        """softmax(x) along the axis."""
+        """Return softmax(x) along the axis."""
         return F.softmax(x, self.dim)
 
     def extra_repr(self) -> str:
-        """The axis."""
+        """Return the axis for `repr`."""
         return f"dim={self.dim}"
 
 
 class LogSoftmax(Module):
-    """log(softmax(x)) along `dim`."""
+    """The logarithm of softmax, log(softmax(x)), along `dim`."""
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
         self.dim = dim
 
     def forward(self, x: Any) -> Tensor:
-        """log_softmax(x) along the axis."""
+        """Return log_softmax(x) along the axis."""
         return F.log_softmax(x, self.dim)
 
     def extra_repr(self) -> str:
-        """The axis."""
+        """Return the axis for `repr`."""
         return f"dim={self.dim}"

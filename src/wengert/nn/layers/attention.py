@@ -21,7 +21,7 @@ from .norm import LayerNorm
 
 
 class MultiHeadAttention(Module):
-    """Attention in several heads, between projections of queries, keys and values and one of the result.
+    """A layer of attention in several heads, between projections of queries, keys and values and one of the result.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class MultiHeadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend.
+        """Return the attended values and, where asked for, the weights.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class MultiHeadAttention(Module):
         return tuple(F.linear(t, w, b) for t, w, b in zip((query, key, value), weights, biases))
 
     def _mask(self, q: Tensor, k: Tensor, padding: Any, attn: Any, is_causal: bool) -> Tensor | None:
-        """What is added to the scores, -inf where attention is not allowed; None for nothing."""
+        """Return the numbers to add to the scores, -inf where attention is not allowed; None for nothing."""
         n, heads, length, keys = q.shape[0], self.num_heads, q.shape[-2], k.shape[-2]
         parts: list[Tensor] = []
         if padding is not None:
@@ -185,7 +185,7 @@ class MultiHeadAttention(Module):
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes for `repr`."""
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, dropout={self.dropout}"
 
 
@@ -193,7 +193,7 @@ MultiheadAttention = MultiHeadAttention
 
 
 def _heads(x: Tensor, heads: int, batched: bool, batch_first: bool) -> Tensor:
-    """A projection as (N, heads, L, head_dim)."""
+    """Return a projection as (N, heads, L, head_dim)."""
     if not batched:
         split = x.reshape((1, x.shape[0], heads, x.shape[1] // heads))
     else:
@@ -204,7 +204,7 @@ def _heads(x: Tensor, heads: int, batched: bool, batch_first: bool) -> Tensor:
 
 
 def _joined(x: Tensor, batched: bool, batch_first: bool) -> Tensor:
-    """The inverse of :func:`_heads`."""
+    """Return the inverse of :func:`_heads`."""
     n, heads, length, width = x.shape
     if batched and not batch_first:
         out: Tensor = permute_dims(x, (2, 0, 1, 3)).reshape((length, n, heads * width))
@@ -226,7 +226,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and a feed-forward block, each with a residual connection and a layer norm.
+    """A layer of self-attention and a feed-forward block, each with a residual connection and a layer norm.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class TransformerEncoderLayer(Module):
     def forward(
         self, src: Tensor, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Tensor:
-        """(L, N, d_model), with `batch_first` (N, L, d_model), to the same shape; masks as in attention."""
+        """Map (L, N, d_model), with `batch_first` (N, L, d_model), to the same shape; masks as in attention."""
         masks = src_mask, src_key_padding_mask, is_causal
         if self.norm_first:
             src = src + self._attend(self.norm1(src), *masks)
@@ -298,7 +298,7 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of a layer, one after another, and a norm after the last where given."""
+    """A stack of `num_layers` copies of a layer, and a norm after the last where given."""
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -309,7 +309,7 @@ class TransformerEncoder(Module):
     def forward(
         self, src: Tensor, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Tensor:
-        """`src` through every layer, all with the same masks."""
+        """Run `src` through every layer, all with the same masks."""
         for layer in self.layers:
             src = layer(src, mask, src_key_padding_mask, is_causal)
         return src if self.norm is None else self.norm(src)

@@ -106,7 +106,7 @@ class _Indexed(Module, Generic[T]):
 
 
 class Sequential(_Indexed[Module]):
-    """Modules run one after another, each on what the one before returned.
+    """A chain of modules, each run on the result of the one before.
 
     Takes modules in order, or one ordered dict of names to modules. `model[i]` is a module,
     `model[a:b]` a Sequential of the same modules.
@@ -131,7 +131,7 @@ class Sequential(_Indexed[Module]):
             self._rename(modules)
 
     def forward(self, x: Any) -> Any:
-        """`x` through every module in turn."""
+        """Run `x` through every module in turn."""
         state = self.__dict__
         for name in self._modules:
             x = state[name](x)
@@ -182,7 +182,7 @@ class ParameterList(_Indexed[Parameter]):
         self._rename(parameters)
 
     def extra_repr(self) -> str:
-        """The parameters' shapes."""
+        """Return the parameters' shapes for `repr`."""
         return ", ".join(str(p.spec) for p in self)
 
 
@@ -222,15 +222,15 @@ class ModuleDict(Module):
         return key in self._modules
 
     def keys(self) -> Iterator[str]:
-        """The names."""
+        """Return the names."""
         return iter(self)
 
     def values(self) -> Iterator[Module]:
-        """The modules."""
+        """Return the modules."""
         return (self[k] for k in self)
 
     def items(self) -> Iterator[tuple[str, Module]]:
-        """Names and modules."""
+        """Return names and modules."""
         return ((k, self[k]) for k in self)
 
     def pop(self, key: str) -> Module:

@@ -26,7 +26,7 @@ def _tuple(name: str, value: Sizes, ndim: int, least: int) -> tuple[int, ...]:
 
 
 class _Conv(Module):
-    """What convolutions of any dimension share."""
+    """The base of convolutions of any dimension."""
 
     _ndim = 0
     weight: Parameter
@@ -70,7 +70,7 @@ class _Conv(Module):
         uniform_by_fan_(self.weight, self.bias, math.prod(self.weight.shape[1:]))
 
     def extra_repr(self) -> str:
-        """The sizes; options only where they are not the defaults."""
+        """Return the sizes for `repr`; options only where they are not the defaults."""
         none, single = (0,) * self._ndim, (1,) * self._ndim
         shown = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"]
         if self.padding != none:
@@ -85,7 +85,7 @@ class _Conv(Module):
 
 
 class Conv1d(_Conv):
-    """Cross-correlation over the last axis: (N, C, L) or (C, L).
+    """A convolution (cross-correlation) over the last axis: (N, C, L) or (C, L).
 
     Parameters
     ----------
@@ -106,12 +106,12 @@ class Conv1d(_Conv):
     _ndim = 1
 
     def forward(self, x: Any) -> Tensor:
-        """(N, in_channels, L) to (N, out_channels, L')."""
+        """Map (N, in_channels, L) to (N, out_channels, L')."""
         return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
 class Conv2d(_Conv):
-    """Cross-correlation over the last two axes: (N, C, H, W) or (C, H, W).
+    """A convolution (cross-correlation) over the last two axes: (N, C, H, W) or (C, H, W).
 
     Parameters are those of :class:`Conv1d`, with an int or a pair for each size. `weight` is
     (out_channels, in_channels / groups, height, width).
@@ -124,7 +124,7 @@ class Conv2d(_Conv):
     _ndim = 2
 
     def forward(self, x: Any) -> Tensor:
-        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        """Map (N, in_channels, H, W) to (N, out_channels, H', W')."""
         return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -151,7 +151,7 @@ class _ConvTranspose(_Conv):
         return self.in_channels, self.out_channels // self.groups
 
     def extra_repr(self) -> str:
-        """The sizes; options only where they are not the defaults."""
+        """Return the sizes for `repr`; options only where they are not the defaults."""
         extra = f", output_padding={self.output_padding}" if any(self.output_padding) else ""
         return super().extra_repr() + extra
 
@@ -165,7 +165,7 @@ class ConvTranspose1d(_ConvTranspose):
     _ndim = 1
 
     def forward(self, x: Any) -> Tensor:
-        """(N, in_channels, L) to (N, out_channels, L')."""
+        """Map (N, in_channels, L) to (N, out_channels, L')."""
         options = self.stride, self.padding, self.output_padding, self.groups, self.dilation
         return F.conv_transpose1d(x, self.weight, self.bias, *options)
 
@@ -183,7 +183,7 @@ class ConvTranspose2d(_ConvTranspose):
     _ndim = 2
 
     def forward(self, x: Any) -> Tensor:
-        """(N, in_channels, H, W) to (N, out_channels, H', W')."""
+        """Map (N, in_channels, H, W) to (N, out_channels, H', W')."""
         options = self.stride, self.padding, self.output_padding, self.groups, self.dilation
         return F.conv_transpose2d(x, self.weight, self.bias, *options)
 
@@ -196,7 +196,7 @@ class _Pool(Module):
         self.padding = padding
 
     def extra_repr(self) -> str:
-        """The window."""
+        """Return the window for `repr`."""
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
@@ -214,20 +214,20 @@ class _MaxPool(_Pool):
         self.ceil_mode = ceil_mode
 
     def extra_repr(self) -> str:
-        """The window."""
+        """Return the window for `repr`."""
         return f"{super().extra_repr()}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
 
 class MaxPool1d(_MaxPool):
-    """The largest value in windows of the last axis; the stride is the window's size unless given."""
+    """A pooling by the largest value in windows of the last axis; the stride is the window's size unless given."""
 
     def forward(self, x: Any) -> Tensor:
-        """(N, C, L) to (N, C, L')."""
+        """Map (N, C, L) to (N, C, L')."""
         return F.max_pool1d(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
 
 
 class MaxPool2d(_MaxPool):
-    """The largest value in windows of the last two axes; the stride is the window's size unless given.
+    """A pooling by the largest value in windows of the last two axes; the stride is the window's size unless given.
 
     >>> import wengert as wg
     >>> wg.nn.MaxPool2d(2)(wg.tensor([[[1.0, 2.0], [4.0, 3.0]]])).tolist()
@@ -235,7 +235,7 @@ class MaxPool2d(_MaxPool):
     """
 
     def forward(self, x: Any) -> Tensor:
-        """(N, C, H, W) to (N, C, H', W')."""
+        """Map (N, C, H, W) to (N, C, H', W')."""
         return F.max_pool2d(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
 
 
@@ -254,32 +254,32 @@ class _AvgPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of windows of the last axis; the stride is the window's size unless given."""
+    """A pooling by the mean of windows of the last axis; the stride is the window's size unless given."""
 
     def forward(self, x: Any) -> Tensor:
-        """(N, C, L) to (N, C, L')."""
+        """Map (N, C, L) to (N, C, L')."""
         return F.avg_pool1d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of windows of the last two axes; the stride is the window's size unless given."""
+    """A pooling by the mean of windows of the last two axes; the stride is the window's size unless given."""
 
     def forward(self, x: Any) -> Tensor:
-        """(N, C, H, W) to (N, C, H', W')."""
+        """Map (N, C, H, W) to (N, C, H', W')."""
         return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class AdaptiveAvgPool2d(Module):
-    """Means of windows chosen so that the result has a given height and width."""
+    """A pooling by means of windows chosen so that the result has a given height and width."""
 
     def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()
         self.output_size = output_size
 
     def forward(self, x: Any) -> Tensor:
-        """(N, C, H, W) to (N, C, *output_size)."""
+        """Map (N, C, H, W) to (N, C, *output_size)."""
         return F.adaptive_avg_pool2d(x, self.output_size)
 
     def extra_repr(self) -> str:
-        """The size."""
+        """Return the size for `repr`."""
         return f"output_size={self.output_size}"

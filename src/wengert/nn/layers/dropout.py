@@ -16,12 +16,12 @@ class _Dropout(Module):
         self.p = probability(p)
 
     def extra_repr(self) -> str:
-        """The probability."""
+        """Return the probability for `repr`."""
         return f"p={self.p}"
 
 
 class Dropout(_Dropout):
-    """In training, zero elements with probability `p` and scale the others by 1 / (1 - p).
+    """A layer that in training zeroes elements with probability `p` and scales the others by 1 / (1 - p).
 
     Source: Srivastava et al., JMLR 15, 2014.
 
@@ -31,13 +31,13 @@ class Dropout(_Dropout):
     """
 
     def forward(self, x: Any) -> Tensor:
-        """`x` with elements dropped."""
+        """Return `x` with elements dropped."""
         return F.dropout(x, self.p, self.training)
 
 
 class Dropout2d(_Dropout):
-    """In training, zero whole channels of (N, C, H, W) with probability `p` and scale the others."""
+    """A layer that in training zeroes whole channels of (N, C, H, W) with probability `p` and scales the others."""
 
     def forward(self, x: Any) -> Tensor:
-        """`x` with channels dropped."""
+        """Return `x` with channels dropped."""
         return F.dropout2d(x, self.p, self.training)

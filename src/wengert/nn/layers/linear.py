@@ -1,4 +1,4 @@
-"""Layers that multiply by a matrix or look rows up in one, and those that only reshape."""
+"""Layers that multiply by a matrix or look up its rows, and layers that only reshape."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ..parameter import Parameter
 
 
 class Identity(Module):
-    """What it is given. Arguments of the constructor are ignored, so that it can stand in for any layer."""
+    """The identity. Arguments of the constructor are ignored, so that it can stand in for any layer."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
     def forward(self, x: Any) -> Any:
-        """`x`."""
+        """Return `x`."""
         return x
 
 
 class Linear(Module):
-    """`x @ weight.T + bias` over the last axis.
+    """An affine map `x @ weight.T + bias` over the last axis.
 
     Parameters
     ----------
@@ -59,16 +59,16 @@ class Linear(Module):
         uniform_by_fan_(self.weight, self.bias, self.in_features)
 
     def forward(self, x: Any) -> Tensor:
-        """(..., in_features) to (..., out_features)."""
+        """Map (..., in_features) to (..., out_features)."""
         return F.linear(x, self.weight, self.bias)
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes for `repr`."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
 def uniform_by_fan_(weight: Tensor, bias: Tensor | None, fan_in: int) -> None:
-    """PyTorch's default for linear and convolution layers: uniform within 1/sqrt(fan_in)."""
+    """Fill a tensor by PyTorch's default for linear and convolution layers: uniform within 1/sqrt(fan_in)."""
     bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
     init.uniform_(weight, -bound, bound)
     if bias is not None:
@@ -76,7 +76,7 @@ def uniform_by_fan_(weight: Tensor, bias: Tensor | None, fan_in: int) -> None:
 
 
 class Bilinear(Module):
-    """`x1 A x2 + bias` with one matrix A for every output feature.
+    """A bilinear map `x1 A x2 + bias` with one matrix A for every output feature.
 
     `weight` is (out_features, in1_features, in2_features).
     """
@@ -96,12 +96,12 @@ class Bilinear(Module):
         uniform_by_fan_(self.weight, self.bias, in1_features)
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
-        """(..., in1_features) and (..., in2_features) to (..., out_features)."""
+        """Map (..., in1_features) and (..., in2_features) to (..., out_features)."""
         out: Tensor = einsum("...i,oij,...j->...o", x1, self.weight, x2)
         return out if self.bias is None else out + self.bias
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes for `repr`."""
         return (
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
@@ -109,7 +109,7 @@ class Bilinear(Module):
 
 
 class Embedding(Module):
-    """Rows of a table: ids of any shape to vectors along a new last axis.
+    """A table whose rows ids look up: ids of any shape to vectors along a new last axis.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Embedding(Module):
 
     @classmethod
     def from_pretrained(cls, embeddings: Any, freeze: bool = True, padding_idx: int | None = None) -> Embedding:
-        """An embedding with the given table, frozen unless `freeze=False`."""
+        """Return an embedding with the given table, frozen unless `freeze=False`."""
         table = asarray(embeddings)
         if table.ndim != 2:
             fail(
@@ -165,17 +165,17 @@ class Embedding(Module):
         return out
 
     def forward(self, ids: Any) -> Tensor:
-        """Integers of any shape s to s + (embedding_dim,)."""
+        """Map integers of any shape s to s + (embedding_dim,)."""
         return F.embedding(ids, self.weight, self.padding_idx)
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes for `repr`."""
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
 class Flatten(Module):
-    """The axes from `start_dim` to `end_dim` as one.
+    """A layer that merges the axes from `start_dim` to `end_dim` into one.
 
     >>> import wengert as wg
     >>> wg.nn.Flatten()(wg.zeros((2, 3, 4))).shape
@@ -188,17 +188,17 @@ class Flatten(Module):
         self.end_dim = end_dim
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` with fewer axes."""
+        """Return `x` with fewer axes."""
         out: Tensor = flatten(x, self.start_dim, self.end_dim)
         return out
 
     def extra_repr(self) -> str:
-        """The axes."""
+        """Return the axes for `repr`."""
         return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
 
 class Unflatten(Module):
-    """One axis as several."""
+    """A layer that splits one axis into several."""
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()
@@ -206,11 +206,11 @@ class Unflatten(Module):
         self.unflattened_size = tuple(unflattened_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        """`x` with more axes."""
+        """Return `x` with more axes."""
         at = self.dim % x.ndim
         out: Tensor = x.reshape((*x.shape[:at], *self.unflattened_size, *x.shape[at + 1 :]))
         return out
 
     def extra_repr(self) -> str:
-        """The axis and its sizes."""
+        """Return the axis and its sizes for `repr`."""
         return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

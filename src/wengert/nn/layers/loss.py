@@ -27,7 +27,7 @@ class MSELoss(_Loss):
     """
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Two tensors of one shape to a loss."""
+        """Map two tensors of one shape to a loss."""
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
@@ -35,19 +35,19 @@ class L1Loss(_Loss):
     """The absolute difference."""
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Two tensors of one shape to a loss."""
+        """Map two tensors of one shape to a loss."""
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class HuberLoss(_Loss):
-    """Quadratic up to `delta`, linear beyond. Source: Huber 1964."""
+    """The Huber loss, quadratic up to `delta`, linear beyond. Source: Huber 1964."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
         self.delta = delta
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Two tensors of one shape to a loss."""
+        """Map two tensors of one shape to a loss."""
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
@@ -59,7 +59,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Two tensors of one shape to a loss."""
+        """Map two tensors of one shape to a loss."""
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
@@ -97,7 +97,7 @@ class CrossEntropyLoss(_Weighted):
         self.label_smoothing = label_smoothing
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Logits (N, C, ...) and class ids (N, ...) or probabilities (N, C, ...) to a loss."""
+        """Map logits (N, C, ...) and class ids (N, ...) or probabilities (N, C, ...) to a loss."""
         return F.cross_entropy(
             input,
             target,
@@ -116,20 +116,20 @@ class NLLLoss(_Weighted):
         self.ignore_index = ignore_index
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Log-probabilities (N, C, ...) and class ids (N, ...) to a loss."""
+        """Map log-probabilities (N, C, ...) and class ids (N, ...) to a loss."""
         return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class BCELoss(_Weighted):
-    """Binary cross-entropy, from probabilities. :class:`BCEWithLogitsLoss` is stabler."""
+    """The binary cross-entropy, from probabilities. :class:`BCEWithLogitsLoss` is stabler."""
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Probabilities and targets in [0, 1], of one shape, to a loss."""
+        """Map probabilities and targets in [0, 1], of one shape, to a loss."""
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Weighted):
-    """Binary cross-entropy, from logits; `pos_weight` is a factor for the positive targets."""
+    """The binary cross-entropy, from logits; `pos_weight` is a factor for the positive targets."""
 
     pos_weight: Tensor | None
 
@@ -138,7 +138,7 @@ class BCEWithLogitsLoss(_Weighted):
         self.register_buffer("pos_weight", None if pos_weight is None else asarray(pos_weight))
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Logits and targets in [0, 1], of one shape, to a loss."""
+        """Map logits and targets in [0, 1], of one shape, to a loss."""
         return F.binary_cross_entropy_with_logits(
             input, target, weight=self.weight, reduction=self.reduction, pos_weight=self.pos_weight
         )
@@ -152,5 +152,5 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Any, target: Any) -> Tensor:
-        """Log-probabilities and (log-)probabilities of one shape to a loss."""
+        """Map log-probabilities and (log-)probabilities of one shape to a loss."""
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)

@@ -25,7 +25,7 @@ def _normalized_shape(value: int | Sequence[int]) -> tuple[int, ...]:
 
 
 class LayerNorm(Module):
-    """Zero mean and unit variance over the last axes of every sample, then `weight` and `bias`.
+    """A normalisation to zero mean and unit variance over the last axes of every sample, then `weight` and `bias`.
 
     Parameters
     ----------
@@ -62,16 +62,16 @@ class LayerNorm(Module):
         self.register_parameter("bias", Parameter(zeros(shape, dtype=dtype)) if elementwise_affine and bias else None)
 
     def forward(self, x: Any) -> Tensor:
-        """(..., *normalized_shape) to the same shape."""
+        """Map (..., *normalized_shape) to the same shape."""
         return F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options for `repr`."""
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
 class RMSNorm(Module):
-    """The last axes of every sample divided by their root mean square, then `weight`.
+    """A division of the last axes of every sample by their root mean square, then `weight`.
 
     Parameters are those of :class:`LayerNorm`; `eps=None` is the dtype's machine epsilon.
 
@@ -94,17 +94,17 @@ class RMSNorm(Module):
         self.register_parameter("weight", Parameter(ones(shape, dtype=dtype)) if elementwise_affine else None)
 
     def forward(self, x: Any) -> Tensor:
-        """(..., *normalized_shape) to the same shape."""
+        """Map (..., *normalized_shape) to the same shape."""
         eps = finfo(asarray(x).dtype).eps if self.eps is None else self.eps
         return F.rms_norm(x, self.normalized_shape, self.weight, eps)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options for `repr`."""
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
 class GroupNorm(Module):
-    """Zero mean and unit variance over groups of channels of every sample, then a weight and a bias per channel.
+    """A normalisation of groups of channels of every sample, then a weight and a bias per channel.
 
     Source: Wu, He, arXiv:1803.08494.
     """
@@ -126,16 +126,16 @@ class GroupNorm(Module):
         self.register_parameter("bias", Parameter(zeros(num_channels, dtype=dtype)) if affine else None)
 
     def forward(self, x: Any) -> Tensor:
-        """(N, num_channels, ...) to the same shape."""
+        """Map (N, num_channels, ...) to the same shape."""
         return F.group_norm(x, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options for `repr`."""
         return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
 
 
 class _BatchNorm(Module):
-    """What batch norms of any dimension share."""
+    """The base of batch norms of any dimension."""
 
     _ndims: tuple[int, ...] = ()
     weight: Parameter | None
@@ -173,7 +173,7 @@ class _BatchNorm(Module):
             self.num_batches_tracked.assign_(zeros((), dtype="int64"))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(N, num_features, ...) to the same shape; in training the running statistics go on."""
+        """Map (N, num_features, ...) to the same shape; in training the running statistics go on."""
         self._check(x)
         momentum: Any = 0.0 if self.momentum is None else self.momentum
         if self.training and self.num_batches_tracked is not None and follows(x):
@@ -200,7 +200,7 @@ class _BatchNorm(Module):
             )
 
     def extra_repr(self) -> str:
-        """The options."""
+        """Return the options for `repr`."""
         return (
             f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
             f"track_running_stats={self.track_running_stats}"
@@ -208,12 +208,12 @@ class _BatchNorm(Module):
 
 
 def _number(count: Tensor) -> Any:
-    """A count as the Python number that it is, or will be when a compiled function runs."""
+    """Return a count as the Python number that it is, or will be when a compiled function runs."""
     return weak(present(count)) if count.is_abstract else count.item()
 
 
 class BatchNorm1d(_BatchNorm):
-    """Zero mean and unit variance of every channel over the batch, then a weight and a bias per channel.
+    """A normalisation of every channel over the batch, then a weight and a bias per channel.
 
     Parameters
     ----------

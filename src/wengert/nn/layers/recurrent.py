@@ -29,7 +29,7 @@ def _rnn_relu(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 
 
 def _lstm(x: Tensor, state: tuple[Tensor, Tensor], w: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Gates in the order input, forget, cell, output."""
+    """Return a step of an LSTM; the gates are in the order input, forget, cell, output."""
     h, c = state
     i, f, g, o = array_split(x + F.linear(h, w, b), 4, -1)
     c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
@@ -37,7 +37,7 @@ def _lstm(x: Tensor, state: tuple[Tensor, Tensor], w: Tensor, b: Tensor | None) 
 
 
 def _gru(x: Tensor, h: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    """Gates in the order reset, update, new."""
+    """Return a step of a GRU; the gates are in the order reset, update, new."""
     x_r, x_z, x_n = array_split(x, 3, -1)
     h_r, h_z, h_n = array_split(F.linear(h, w, b), 3, -1)
     z = F.sigmoid(x_z + h_z)
@@ -65,7 +65,7 @@ def _output(state: State) -> Tensor:
 
 
 class _Recurrent(Module):
-    """What the layers over sequences share."""
+    """The base of layers over sequences."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class _Recurrent(Module):
         return out, self._final(last, batched)
 
     def _initial(self, hx: Any, steps: Tensor, batched: bool) -> list[State]:
-        """The initial state of every layer and direction."""
+        """Return the initial state of every layer and direction."""
         count, n = self.num_layers * self._directions, steps.shape[1]
         shape = (count, n, self.hidden_size)
         pair = self.mode == "lstm"
@@ -200,7 +200,7 @@ class _Recurrent(Module):
         return stack(outs), state
 
     def extra_repr(self) -> str:
-        """The sizes; options only where they are not the defaults."""
+        """Return the sizes for `repr`; options only where they are not the defaults."""
         shown = [f"{self.input_size}, {self.hidden_size}"]
         if self.num_layers != 1:
             shown.append(f"num_layers={self.num_layers}")
@@ -222,7 +222,7 @@ def _uniform_by_hidden_(module: Module, hidden_size: int) -> None:
 
 
 class RNN(_Recurrent):
-    """h = tanh(W_ih x + b_ih + W_hh h + b_hh), over a sequence.
+    """A recurrent layer over a sequence: h = tanh(W_ih x + b_ih + W_hh h + b_hh).
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ class RNN(_Recurrent):
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory: a state (h, c) behind input, forget and output gates.
+    """A long short-term memory: a state (h, c) behind input, forget and output gates.
 
     Parameters are those of :class:`RNN` but the nonlinearity; gates are stacked in the order input, forget,
     cell, output.
@@ -302,7 +302,7 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units: h = (1 - z) n + z h, with reset and update gates r and z.
+    """A layer of gated recurrent units: h = (1 - z) n + z h, with reset and update gates r and z.
 
     Parameters are those of :class:`RNN` but the nonlinearity; gates are stacked in the order reset, update, new.
 
@@ -329,7 +329,7 @@ class GRU(_Recurrent):
 
 
 class _Cell(Module):
-    """What the single steps share."""
+    """The base of single steps."""
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -350,7 +350,7 @@ class _Cell(Module):
         _uniform_by_hidden_(self, hidden_size)
 
     def forward(self, x: Tensor, hx: Any = None) -> Any:
-        """(N, input_size) or (input_size,) and a state (0 where left out) to the next state."""
+        """Map (N, input_size) or (input_size,) and a state (0 where left out) to the next state."""
         if x.ndim not in (1, 2) or x.shape[-1] != self.input_size:
             fail(
                 ShapeError,
@@ -364,12 +364,12 @@ class _Cell(Module):
         return step(F.linear(x, self.weight_ih, self.bias_ih), hx, self.weight_hh, self.bias_hh)
 
     def extra_repr(self) -> str:
-        """The sizes."""
+        """Return the sizes for `repr`."""
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias_ih is not None else ", bias=False")
 
 
 class RNNCell(_Cell):
-    """One step of :class:`RNN`."""
+    """A single step of :class:`RNN`."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", dtype: Any = None
@@ -378,14 +378,14 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of :class:`LSTM`: `h, c = cell(x, (h, c))`."""
+    """A single step of :class:`LSTM`: `h, c = cell(x, (h, c))`."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
         super().__init__("lstm", input_size, hidden_size, bias, dtype)
 
 
 class GRUCell(_Cell):
-    """One step of :class:`GRU`."""
+    """A single step of :class:`GRU`."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
         super().__init__("gru", input_size, hidden_size, bias, dtype)

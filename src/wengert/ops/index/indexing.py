@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from sys import _getframe as getframe
+from time import perf_counter
 from typing import Any, NamedTuple, NoReturn
 from weakref import ref
 
@@ -16,12 +17,13 @@ import numpy as np
 
 from ...core.errors import DTypeError, GraphError, RangeError, ShapeError, fail
 from ...core.mode import get_mode
-from ...core.node import make_node
+from ...core.node import EMPTY_ATTRS, make_node
 from ...core.ops.declare import METHODS
 from ...core.ops.op import Op
-from ...core.ops.record import bind, graph_input
+from ...core.ops.record import bind, caller, graph_input
 from ...core.spec import Shape, broadcast_shapes, category, int64, show, spec_of, uint64
 from ...core.standins import WeakTensor
+from ...core.state.observer import Observer, observer, observers
 from ...core.tensor import Tensor, asarray, base_of, ndarray, new, wrap
 from ..pointwise.selection import where
 from ..structure.axes import permute_op
@@ -282,6 +284,8 @@ def getitem(x: Tensor, index: Any) -> Tensor:
     tensor([2, 3, 3])
     """
     data = x._data
+    if observers and data is not None and (seen := observer()) is not None:
+        return _observed_getitem(seen, x, index)
     if data is not None and type(x) is not WeakTensor:
         if x.node is None or not (mode := get_mode()).grad:
             kind = type(index)
@@ -321,6 +325,28 @@ def getitem(x: Tensor, index: Any) -> Tensor:
                     out._base = (ref(x), code, offset, x._base)
                 return out
     return _indexed(x, _parse(x, index))
+
+
+def _observed_getitem(seen: Observer, x: Tensor, index: Any) -> Tensor:
+    """Return `x[index]`, reported as one step, whichever ops it took."""
+    start = perf_counter()
+    code, offset = caller()
+    seen.quiet += 1
+    try:
+        out = getitem(x, index)
+    finally:
+        seen.quiet -= 1
+    node = out.node
+    if node is not None and node.code is _observed_getitem.__code__:  # it took this function for its caller
+        node.code, node.offset = code, offset
+    if out._base is not None and out._base[1] is _observed_getitem.__code__:
+        out._base = (out._base[0], code, offset, out._base[3])
+    if out._data is not None:
+        op, attrs = (slice_op, EMPTY_ATTRS) if node is None else (node.op, node.attrs)
+        picks = [i._data for i in (index if type(index) is tuple else (index,)) if isinstance(i, Tensor)]
+        run = lambda value, *_: getitem(wrap(np.asarray(value)), index)._data
+        seen.step(op, (x._data, *picks), out._data, run, attrs, start, node)
+    return out
 
 
 def _recorded(x: Tensor, index: Any) -> tuple[Tensor, Op, tuple[Any, ...], dict[str, Any], tuple[Any, ...]] | None:
@@ -415,6 +441,9 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
     >>> x
     tensor([0., 5., 0.])
     """
+    if observers and x._data is not None and (seen := observer()) is not None:
+        _observed_setitem(seen, x, index, value)
+        return
     check_write(x, "x[...] = v")
     v = value_for(x, value, "x[...] = v")
     untracked = not get_mode().grad or (x.node is None and v.node is None)
@@ -429,6 +458,25 @@ def setitem(x: Tensor, index: Any, value: Any) -> None:
             write(x, wrap(data))
             return
     write(x, _updated(old_version(x), index, v))
+
+
+def _observed_setitem(seen: Observer, x: Tensor, index: Any, value: Any) -> None:
+    """Write `x[index] = value`, reported as one step."""
+    before, given = x._data, value._data if isinstance(value, Tensor) else value
+    seen.leak("x[...] = v", before, x.node)
+    start = perf_counter()
+    seen.quiet += 1
+    try:
+        setitem(x, index, value)
+    finally:
+        seen.quiet -= 1
+
+    def run(old: Any, new: Any) -> Any:
+        again = wrap(np.array(old))
+        setitem(again, index, new)
+        return again._data
+
+    seen.step(slice_update, (before, given), x._data, run, EMPTY_ATTRS, start, x.node)
 
 
 def _not_writable(x: Tensor, index: Any, v: Tensor, e: Exception) -> NoReturn:

@@ -27,6 +27,7 @@ from ...core.source import is_stored_back, resolve
 from ...core.spec import broadcast_shapes, category, show
 from ...core.standins import replace
 from ...core.state.capture import note_write
+from ...core.state.observer import observer, observers
 from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from ..pointwise import arithmetic as elementwise
 from ..pointwise import selection
@@ -313,6 +314,8 @@ def assign_(x: Tensor, value: Any) -> Tensor:
     if isinstance(x, DataView):
         assign_(x.owner, value)
         return x
+    if observers and (seen := observer()) is not None:
+        seen.leak("assign_", x._data, x.node)
     check_reaches(x, "assign_")
     source = value if isinstance(value, Tensor) else asarray(value)
     if source.shape != x.shape:

@@ -26,6 +26,7 @@ from ...core.spec import (
     spec_of,
     uint64,
 )
+from ...core.state.observer import observers, raise_of_observer
 from ...core.tensor import Tensor
 from ..structure.shapes import as_operand, broadcast, cast, casted
 
@@ -197,6 +198,8 @@ def over_all(op: Op, x: Tensor) -> Tensor | None:
         if not spec.real_inexact:
             return None
         attrs = _WHOLE[len(spec.shape)]
-        return record_one(op, x, op.forward(x._data, **attrs), attrs)
-    except (AttributeError, RuntimeWarning):
+        data = op.forward(x._data, **attrs) if not observers else op.told((x._data,), attrs)
+        return record_one(op, x, data, attrs)
+    except (AttributeError, RuntimeWarning) as e:
+        raise_of_observer(e)
         return None  # abstract, or to be run again without NumPy's warnings

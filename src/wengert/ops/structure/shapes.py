@@ -41,6 +41,7 @@ from ...core.spec import (
 )
 from ...core.spec import broadcast_shapes as common_shape
 from ...core.standins import WeakTensor, weak_number
+from ...core.state.observer import observers
 from ...core.tensor import Tensor, asarray, new
 from ..aliases import dim_alias
 
@@ -161,6 +162,8 @@ def _reshape_method(x: Tensor, *shape: Any) -> Tensor:
             pass
         else:
             if data.shape == sizes or -1 in sizes:  # NumPy takes any negative size for a -1
+                if observers:
+                    data = reshape_op.told((x._data,), {"shape": data.shape})
                 if x.node is None or not get_mode().grad:
                     out = new(Tensor)
                     out._data, out.node = data, None

@@ -1,4 +1,4 @@
-"""A step length with the strong Wolfe conditions (Nocedal and Wright 2006, algorithms 3.5 and 3.6)."""
+"""The line search: a step length with the strong Wolfe conditions (Nocedal and Wright 2006, algorithms 3.5 and 3.6)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def wolfe(
     d: Tensor,
     first: Tensor,
 ) -> tuple[Step, Tensor]:
-    """The step found along `d`, and whether it makes progress."""
+    """Return the step found along `d`, and whether it makes progress."""
     start = Step(wrap(np.zeros((), v.dtype)), value, dot(gradient, d), gradient)
     # Below this, differences of values are rounding (Hager and Zhang 2005).
     slack = 10 * float(np.finfo(v.dtype).eps) * abs(value)
@@ -75,7 +75,7 @@ def wolfe(
 
 
 def _between(low: Step, high: Step) -> Tensor:
-    """The minimiser of the parabola through the lower end, or the middle."""
+    """Return the minimiser of the parabola through the lower end, or the middle."""
     width = high.length - low.length
     bend = high.value - low.value - low.slope * width
     share = -0.5 * low.slope * width / where(bend > 0, bend, 1.0)

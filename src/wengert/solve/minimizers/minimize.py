@@ -29,7 +29,7 @@ def minimize(
     error: bool = True,
     info: bool = False,
 ) -> Any:
-    """A local minimiser x of the scalar `f(x, *args)`, differentiable in everything that `f` depends on.
+    """Return a local minimiser x of the scalar `f(x, *args)`, differentiable in all that `f` depends on.
 
     Parameters
     ----------

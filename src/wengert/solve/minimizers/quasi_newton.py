@@ -23,7 +23,7 @@ def _lbfgs_start(n: int, dtype: Any) -> Any:
 
 
 def _lbfgs_direction(memory: Any, gradient: Tensor) -> Any:
-    """The two loops (Nocedal 1980): the newest pair is in row 0, an empty row changes nothing."""
+    """Return the direction by two loops (Nocedal 1980): the newest pair is in row 0, an empty row changes nothing."""
     moves, changes, inverse, scale = memory
     q = gradient
     weights = []
@@ -72,7 +72,7 @@ def _bfgs_update(inverse: Any, move: Tensor, change: Tensor, steps: Tensor) -> A
 
 
 def _gradient_update(memory: Any, move: Tensor, change: Tensor, steps: Tensor) -> Any:
-    """The length that fits the curvature along the last step (Barzilai and Borwein 1988)."""
+    """Return the length that fits the curvature along the last step (Barzilai and Borwein 1988)."""
     curvature = dot(move, change)
     use = curvature > 0
     return where(use, dot(move, move) / where(use, curvature, 1.0), memory)
@@ -86,7 +86,7 @@ _METHODS: dict[str, tuple[Callable[..., Any], Callable[..., Any], Callable[..., 
 
 
 def descend(both: Both, v: Tensor, method: str, tol: float, max_steps: int) -> tuple[Tensor, Tensor]:
-    """The minimiser found, and the steps; `both` gives value and gradient."""
+    """Return the minimiser found, and the steps; `both` gives value and gradient."""
     begin, direction, update = _METHODS[method]
 
     def going(state: Any) -> Any:

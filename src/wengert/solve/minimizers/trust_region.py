@@ -20,7 +20,7 @@ def newton_trust_region(
     tol: float,
     max_steps: int,
 ) -> tuple[Tensor, Tensor]:
-    """The minimiser found, and the steps (Nocedal and Wright 2006, algorithms 4.1 and 7.2)."""
+    """Return the minimiser found, and the steps (Nocedal and Wright 2006, algorithms 4.1 and 7.2)."""
     eps = float(np.finfo(v.dtype).eps)
 
     def going(state: Any) -> Any:
@@ -52,7 +52,7 @@ def newton_trust_region(
 
 
 def _steihaug(product: Callable[[Tensor], Tensor], gradient: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """The step within the radius, and the Hessian times it."""
+    """Return the step within the radius, and the Hessian times it."""
     size = norm(gradient)
     root = sqrt(size)
     target = where(root < 0.5, root, 0.5) * size

@@ -26,7 +26,7 @@ def checkpointed(
     outputs: Outputs,
     tolerance: tuple[float, float],
 ) -> list[State]:
-    """The states asked for, by steps that are known, in about the square root of their number of checkpoints.
+    """Return the states at `ts` by known steps, in about the square root of their number of checkpoints.
 
     A backward pass computes the steps of one segment at a time again (Griewank & Walther 2008, 12.1).
     """
@@ -54,7 +54,7 @@ def checkpointed(
 def continuous(
     system: System, closed: Closed, ts: Tensor, integrate_forward: Callable[[], State], integrate: Integrate
 ) -> State:
-    """The states at `ts`; backward, the adjoint equation is integrated from the last time to the first.
+    """Return the states at `ts`; backward, the adjoint equation is integrated from the last time to the first.
 
     Pontryagin et al. 1962; Chen et al. 2018, Neural ordinary differential equations. At every time of `ts` the
     state starts anew from what the forward integration found, so that its errors do not grow. The gradients
@@ -90,7 +90,7 @@ def _with_residuals(forward: Any, y0: State, ts: Tensor, captured: State) -> tup
 def adjoint_pass(
     closed: Closed, rows: State, ts: Tensor, captured: State, cts: State, integrate: Integrate
 ) -> tuple[State, Tensor, State]:
-    """The cotangents of the first state, the times and what f takes from outside."""
+    """Return the cotangents of the first state, the times and the tensors that f captures."""
     n = len(rows)
     wanted = [i for i, c in enumerate(captured) if category(c.dtype) >= 2]
     total = [wg.zeros_like(captured[i]) for i in wanted]

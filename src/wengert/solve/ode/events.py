@@ -17,7 +17,7 @@ from .system import State, System, Time, number
 
 @dataclass(frozen=True)
 class Event:
-    """When `fn(t, y, *args)`, a scalar, passes through 0.
+    """The event that `fn(t, y, *args)`, a scalar, passes through 0.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Event:
 
 
 class Watch:
-    """Looks for an event in step after step."""
+    """A search for an event in step after step."""
 
     def __init__(self, event: Event, system: System, t0: float) -> None:
         self.event, self.system = event, system
@@ -69,7 +69,7 @@ class Watch:
         return scalar
 
     def look(self, step: Step) -> bool:
-        """Whether the step has the event in it, which is then located."""
+        """Return whether the step has the event in it, which is then located."""
         t, h = number(step.t), number(step.h)
         with wg.no_grad():
             after = self._number(t + h, step.y1)
@@ -85,7 +85,7 @@ class Watch:
         return True
 
     def _differentiable(self, step: Step, theta: float) -> tuple[Tensor, State]:
-        """The time and the state of the event, as functions of what the step is made of.
+        """Return the time and the state of the event, as functions of the step's parts.
 
         Two Newton steps from the root found: each doubles the order to which the derivatives of the root are
         those of the implicit function theorem, so they are right up to the third.
@@ -105,7 +105,7 @@ class Watch:
 
 
 def _root(g: Callable[[float], float], g0: float, g1: float) -> float:
-    """The root of g in [0, 1], where it has different signs at the ends (or is 0 at 1).
+    """Return the root of g in [0, 1], where it has different signs at the ends (or is 0 at 1).
 
     Source: Chandrupatla 1997, A new hybrid quadratic/bisection algorithm for finding the zero of a nonlinear
     function without using derivatives.

@@ -42,7 +42,7 @@ class Implicit:
         self._scaled: complex | float | None = None  # h gamma that the inverse is of
 
     def step(self, system: System, t: Time, h: Time, y: State, k: State, tolerance: tuple[float, float]) -> Step | None:
-        """The step from (t, y) over h, where the derivative is k; None where an iteration does not converge."""
+        """Return the step from (t, y) over h, where the derivative is k; None where an iteration does not converge."""
         tab = self.tableau
         self._fresh = False
         while True:
@@ -80,7 +80,7 @@ class Implicit:
         y0: State,
         tolerance: tuple[float, float],
     ) -> State | None:
-        """The z with z = base + hg f(t, z), on values."""
+        """Return the z with z = base + hg f(t, z), on values."""
         with wg.no_grad():
             if self._jacobian is None:
                 self._jacobian = _jacobian(system, t0, y0)
@@ -122,7 +122,7 @@ class Implicit:
         return None
 
     def _newton(self, system: System, t: Time, hg: float, base: State, tolerance: tuple[float, float]) -> State | None:
-        """Newton's method with a Jacobian of its own in every iteration, halving moves that lead away."""
+        """Run Newton's method with a Jacobian of its own in every iteration, halving updates that lead away."""
         b = _flat(base)
 
         def residual(z: Any) -> Any:
@@ -150,7 +150,7 @@ class Implicit:
         return None
 
     def _differentiable(self, system: System, z: State, base: State, h: Time, t: Time) -> State:
-        """The stage as a function of what its equation is made of, by the implicit function theorem."""
+        """Return the stage as a function of its equation's parts, by the implicit function theorem."""
         closed = self.closed
         if closed is None or not get_mode().grad:
             return z
@@ -165,12 +165,12 @@ def _scale(tolerance: tuple[float, float], z: Any, b: Any) -> Any:
 
 
 def _size(dz: Any, tolerance: tuple[float, float], z: Any, b: Any) -> float:
-    """The root mean square of a change over its tolerance."""
+    """Return the root mean square of a change over its tolerance."""
     return float(np.sqrt(np.mean(np.abs(dz / _scale(tolerance, z, b)) ** 2))) if dz.size else 0.0
 
 
 def _floor(system: System, tolerance: tuple[float, float], z: Any, b: Any) -> float:
-    """What rounding leaves of a change, over its tolerance."""
+    """Return the rounding error of a change, over its tolerance."""
     return 10 * system.eps * float(np.max((np.abs(z) + np.abs(b)) / _scale(tolerance, z, b), initial=0.0))
 
 
@@ -179,7 +179,7 @@ def _is_last_stage(tab: Tableau) -> bool:
 
 
 def _stage(closed: Closed, gamma: float, z: State) -> Any:
-    """z(base, h, t, captured) with z = base + h gamma f(t, z, captured), whose value is known."""
+    """Return z(base, h, t, captured) with z = base + h gamma f(t, z, captured), whose value is known."""
 
     def stage(base: State, h: Tensor, t: Tensor, captured: State) -> State:
         return [wrap(x._data) for x in z]
@@ -229,13 +229,13 @@ def _jacobian(system: System, t: Time, y: State) -> Any:
 
 
 def _joined(leaves: Sequence[Tensor]) -> Tensor:
-    """The leaves as one vector."""
+    """Return the leaves as one vector."""
     flat = [x.reshape((-1,)) for x in leaves]
     return flat[0] if len(flat) == 1 else wg.concat(flat)
 
 
 def _split(v: Tensor, like: Sequence[Tensor]) -> State:
-    """A vector as leaves."""
+    """Return a vector as leaves."""
     if len(like) == 1:
         return [v.reshape(like[0].shape)]
     out: State = []

@@ -1,4 +1,4 @@
-"""`odeint`: ordinary differential equations, solved and differentiated."""
+"""The function `odeint`: ordinary differential equations, solved and differentiated."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Method = Literal[
 
 
 class OdeInfo(NamedTuple):
-    """What an integration took: steps, evaluations of f, and of its Jacobian (each counted once)."""
+    """The cost of an integration: steps, evaluations of f, and of its Jacobian (each counted once)."""
 
     accepted: int
     rejected: int
@@ -52,7 +52,7 @@ class OdeInfo(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """What `odeint` found where more than the states is asked for.
+    """The result of `odeint` where more than the states is asked for.
 
     `ts` are the times and `ys` the states there: all that were asked for, or those before a terminal event.
     `event_t` and `event_y` have the event's times and states along a first axis, `interpolate` is the
@@ -83,7 +83,7 @@ def odeint(
     first_step: float | None = None,
     return_info: bool = False,
 ) -> Any:
-    """The solution of dy/dt = f(t, y, *args), y(ts[0]) = y0, at the times `ts`.
+    """Return the solution of dy/dt = f(t, y, *args), y(ts[0]) = y0, at the times `ts`.
 
     Parameters
     ----------
@@ -299,19 +299,19 @@ class _Run:
         return [row for i, step in enumerate(steps) for row in outputs(step, i)]
 
     def _values(self) -> State:
-        """The states without a record."""
+        """Return the states without a record."""
         rows = self._rows(self._steps(self._made()))
         return [x.detach() for x in stacked([self.system.start, *rows])]
 
     def _adjoint(self, f: Any, y0: Any, ts: Tensor, measured: int) -> Any:
-        """The last state of the adjoint equation; it is differentiated in turn where derivatives are recorded."""
+        """Return the last state of the adjoint equation; it is itself differentiated where derivatives are recorded."""
         options = replace(self.options, measured=measured, first_step=None)
         system = System(f, y0, (), ts[0])
         rows = _Run(options, system, ts).states()
         return system.pytree([r[-1] for r in rows])
 
     def solution(self, dense: bool, event: Event | None) -> Solution:
-        """The states with what else is asked for."""
+        """Return the states with the other results asked for."""
         if not dense and event is None:
             return Solution(self.ts, self.system.pytree(self.states()), self._info())
         stepper = self._stepper(get_mode().grad and self._requires_grad())

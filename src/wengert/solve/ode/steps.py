@@ -1,4 +1,4 @@
-"""One step of an explicit Runge-Kutta method, the interpolant over it, and the control of step sizes."""
+"""The step of an explicit Runge-Kutta method, the interpolant over it, and the control of step sizes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Step:
     last: State  # the derivative at the end
 
     def at(self, theta: Time) -> State:
-        """The state at t + theta h."""
+        """Return the state at t + theta h."""
         polynomials = self.tableau.interpolant
         if polynomials is None:
             return hermite(self.y0, self.y1, self.ks[0], self.last, self.h, theta)
@@ -43,22 +43,22 @@ class Step:
 
 
 class Stepper(Protocol):
-    """Takes steps of a method; None where the step cannot be taken at this size."""
+    """A maker of a method's steps; None where the step cannot be taken at this size."""
 
     tableau: Tableau
 
     def step(self, system: System, t: Time, h: Time, y: State, k: State, tolerance: tuple[float, float]) -> Step | None:
-        """The step from (t, y) over h, where the derivative is k."""
+        """Return the step from (t, y) over h, where the derivative is k."""
 
 
 class Explicit:
-    """Steps of an explicit method."""
+    """A maker of an explicit method's steps."""
 
     def __init__(self, tableau: Tableau) -> None:
         self.tableau = tableau
 
     def step(self, system: System, t: Time, h: Time, y: State, k: State, tolerance: tuple[float, float]) -> Step:
-        """The step from (t, y) over h, where the derivative is k."""
+        """Return the step from (t, y) over h, where the derivative is k."""
         tab = self.tableau
         ks = [k]
         z = y
@@ -73,7 +73,7 @@ class Explicit:
 
 
 class Place(NamedTuple):
-    """Where a step goes: between which two times, from where, how far, and whether as far as the second of them."""
+    """The position of a step: its two times, its start, its size, and whether it ends at the second time."""
 
     interval: int
     t: float
@@ -81,7 +81,7 @@ class Place(NamedTuple):
     ends: bool
 
     def times(self, system: System, numbers: Sequence[float], ts: Tensor | None) -> tuple[Time, Time]:
-        """The start and the size as a step takes them: as functions of the times, where those have derivatives."""
+        """Return the start and the size for a step: as functions of the times, where those have derivatives."""
         if ts is None:
             return self.t, self.h
         t = system.clock(ts[self.interval]) + (self.t - numbers[self.interval])
@@ -90,7 +90,7 @@ class Place(NamedTuple):
 
 @dataclass
 class Stats:
-    """What an integration took."""
+    """The counts of an integration."""
 
     accepted: int = 0
     rejected: int = 0
@@ -99,7 +99,7 @@ class Stats:
 
 @dataclass(frozen=True)
 class Control:
-    """Tolerances and bounds of the steps; `measured` is how many leaves the error is measured in (None: all)."""
+    """The tolerances and bounds of steps; `measured` is the number of leaves whose error is measured (None: all)."""
 
     rtol: float
     atol: float
@@ -117,7 +117,7 @@ SAFETY, SHRINK, GROW = 0.9, 0.2, 10.0
 
 
 def pi_factor(ratio: float, before: float, order: int) -> float:
-    """The factor of the next step's size, from this step's error and the one's before (both over tolerance).
+    """Return the factor of the next step's size, from this step's error and the one's before (both over tolerance).
 
     Proportional-integral control: Gustafsson 1991; Soderlind 2003, Digital filters in adaptive time-stepping.
     """
@@ -128,7 +128,7 @@ def pi_factor(ratio: float, before: float, order: int) -> float:
 
 
 def initial_step(system: System, order: int, t: float, k: State, span: float, control: Control) -> float:
-    """The size of a first step (Hairer, Norsett & Wanner 1993, II.4, Starting step size)."""
+    """Return the size of a first step (Hairer, Norsett & Wanner 1993, II.4, Starting step size)."""
     m = control.measured
     y = values(system.start)[:m]
     scale = [np.zeros_like(x) for x in y]
@@ -156,7 +156,7 @@ def adaptive_steps(
     stats: Stats,
     ts: Tensor | None = None,
 ) -> Iterator[Step]:
-    """The accepted steps from the first of the times to the last.
+    """Yield the accepted steps from the first of the times to the last.
 
     Step sizes are numbers, chosen so that the estimated errors stay below the tolerances: derivatives go
     through the steps, not through the choice. With `ts`, the times as tensors to differentiate in, steps end
@@ -216,7 +216,7 @@ def adaptive_steps(
 def fixed_steps(
     system: System, stepper: Stepper, grid: Sequence[tuple[Time, Time]], control: Control, stats: Stats, slopes: bool
 ) -> Iterator[Step]:
-    """Steps of given sizes; with `slopes` each knows the derivative at its end.
+    """Yield steps of given sizes; with `slopes` each knows the derivative at its end.
 
     Raises ConvergenceError where the iterations of an implicit method do not converge.
     """

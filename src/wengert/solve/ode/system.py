@@ -27,7 +27,7 @@ Time = float | Tensor  # a number, or a tensor where times are abstract or diffe
 
 
 class System:
-    """dy/dt = f(t, y): `system(t, leaves)` gives the derivative's leaves, checked against the state's.
+    """The equation dy/dt = f(t, y): `system(t, leaves)` gives the derivative's leaves, checked against the state's.
 
     What f is given are objects of its own, and so is what is kept of what it returns: it may write to both.
     """
@@ -59,21 +59,21 @@ class System:
 
     @property
     def abstract(self) -> bool:
-        """Whether values are not known: while a program is traced."""
+        """True where values are not known: while a program is traced."""
         return get_mode().tracing or any(x.is_abstract for x in (*self.start, *self.first))
 
     def clock(self, t: Time) -> Tensor:
-        """A time as a scalar tensor of the state's real dtype."""
+        """Return a time as a scalar tensor of the state's real dtype."""
         if isinstance(t, Tensor):
             return t if t.dtype == self.dtype else t.astype(self.dtype)
         return wrap(np.array(t, self.dtype))
 
     def pytree(self, leaves: Sequence[Tensor]) -> Any:
-        """A state as the user has it, of objects to write to."""
+        """Return a state as the user has it, of objects to write to."""
         return tree.unflatten(self.structure, [own_object(x) for x in leaves])
 
     def of_state(self, fn: Callable[..., Any], t: Time, leaves: Sequence[Tensor]) -> Any:
-        """What a function of the user's, `fn(t, y, *args)`, returns."""
+        """Return the result of a user's function `fn(t, y, *args)`."""
         args = tree.unflatten(self._arguments, [own_object(x) for x in self._given])
         return fn(own_object(self.clock(t)), self.pytree(leaves), *args)
 
@@ -85,7 +85,7 @@ class System:
         return [own_object(x) if isinstance(x, Tensor) else asarray(x) for x in out]
 
     def _refuse_pytree(self, out: Sequence[Any], found: Any) -> NoReturn:
-        """Raise ShapeError for a derivative in another pytree than the state, with what puts one into the other's."""
+        """Raise ShapeError for a derivative in another pytree than the state, and say how to convert it."""
         mend = "f(t, y, *args) returns dy/dt, a pytree like y."
         if found == _NOTHING:
             fail(ShapeError, "odeint: f returned None, not dy/dt", mend)
@@ -137,7 +137,7 @@ def _state_leaf(leaf: Any) -> Tensor:
 
 
 def real_dtype(dtype: Any) -> np.dtype[Any]:
-    """The dtype of the real part."""
+    """Return the dtype of the real part."""
     return np.empty(0, dtype).real.dtype
 
 
@@ -145,7 +145,7 @@ def real_dtype(dtype: Any) -> np.dtype[Any]:
 
 
 def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence[float | Tensor]) -> State:
-    """y + h sum_i w_i k_i, leaf by leaf; stages of weight 0 are left out."""
+    """Return y + h sum_i w_i k_i, leaf by leaf; stages of weight 0 are left out."""
     tensors = isinstance(h, Tensor) or isinstance(weights[-1], Tensor)
     used = [(w, k) for w, k in zip(weights, ks) if isinstance(w, Tensor) or w != 0.0]
     if not used:
@@ -165,7 +165,7 @@ def combine(y: Sequence[Tensor], h: Time, ks: Sequence[State], weights: Sequence
 
 
 def _plain(y: Sequence[Tensor], used: Sequence[tuple[Any, State]]) -> bool:
-    """Whether there is nothing to record."""
+    """Return whether there is nothing to record."""
     for leaves in (y, *(k for _, k in used)):
         for x in leaves:
             if x.node is not None:
@@ -181,7 +181,7 @@ def _sum_of(y: Any, factors: Sequence[float], terms: Sequence[Any]) -> Any:
 
 
 def _scalar(x: Time, like: Tensor) -> Time:
-    """A factor that does not change the dtype of what it multiplies."""
+    """Return a factor that does not change the dtype of the other operand."""
     dtype = real_dtype(like.dtype)
     return x.astype(dtype) if isinstance(x, Tensor) and x.dtype != dtype else x
 
@@ -194,7 +194,7 @@ def _sum(terms: Sequence[Tensor]) -> Tensor:
 
 
 def hermite(y0: State, y1: State, f0: State, f1: State, h: Time, theta: Time) -> State:
-    """The cubic polynomial through both ends of a step with their slopes, at `theta` of it."""
+    """Return the cubic polynomial through both ends of a step with their slopes, at `theta` of it."""
     rest = 1.0 - theta
     w1 = theta * theta * (3.0 - 2.0 * theta)
     s0, s1 = theta * rest * rest, -theta * theta * rest
@@ -206,7 +206,7 @@ def hermite(y0: State, y1: State, f0: State, f1: State, h: Time, theta: Time) ->
 
 
 def error_ratio(error: Sequence[Any], y0: Sequence[Any], y1: Sequence[Any], rtol: float, atol: float) -> float:
-    """The root mean square of the errors over their tolerances, all leaves together; NaN and inf as they are.
+    """Return the root mean square of the errors over their tolerances, all leaves together; NaN and inf stay.
 
     On NumPy arrays.
     """
@@ -220,12 +220,12 @@ def error_ratio(error: Sequence[Any], y0: Sequence[Any], y1: Sequence[Any], rtol
 
 
 def number(t: Time) -> float:
-    """The value of a time, which steers."""
+    """Return the value of a time, for decisions on steps."""
     return float(t.detach().item()) if isinstance(t, Tensor) else t
 
 
 def values(leaves: Sequence[Tensor]) -> list[Any]:
-    """The NumPy arrays of a state."""
+    """Return the NumPy arrays of a state."""
     return [x._data for x in leaves]
 
 
@@ -233,7 +233,7 @@ def values(leaves: Sequence[Tensor]) -> list[Any]:
 
 
 class Closed:
-    """f as a graph of time, state and the tensors that it takes from outside (`captured`)."""
+    """The right-hand side as a graph of time, state and the captured tensors."""
 
     def __init__(self, system: System) -> None:
         def flat(t: Tensor, *leaves: Tensor) -> State:
@@ -253,5 +253,5 @@ class Closed:
 
 
 def stacked(rows: Sequence[State]) -> State:
-    """States at several times as one, with a leading axis."""
+    """Return states at several times as one, with a leading axis."""
     return [wg.stack(list(column)) for column in zip(*rows)]

@@ -39,17 +39,17 @@ class Tableau:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the method estimates its error."""
+        """True where the method estimates its error."""
         return self.error is not None
 
     @property
     def implicit(self) -> bool:
-        """Whether stages are solved for."""
+        """True where stages are solved for."""
         return self.gamma != 0.0
 
     @property
     def stops_at_outputs(self) -> bool:
-        """Whether steps end at the times asked for, because the interpolant is less accurate than the steps.
+        """True where steps end at the times asked for, because the interpolant is less accurate than the steps.
 
         The stages of an implicit method on a stiff equation are less accurate than its states.
         """
@@ -69,7 +69,7 @@ def _explicit(
     interpolant: Sequence[Numbers] | None = None,
     source: str = "",
 ) -> Tableau:
-    """An explicit method; with `embedded` weights it has a last stage at the result (first same as last)."""
+    """Return an explicit method; with `embedded` weights it has a last stage at the result (first same as last)."""
     rows = [(), *(_row(r) for r in a)]
     weights = _row(b)
     if embedded is not None:
@@ -96,7 +96,7 @@ def _esdirk(
     predictor: Sequence[Sequence[float]],
     source: str,
 ) -> Tableau:
-    """A stiffly accurate ESDIRK pair: the last stage is the result, the one before it the embedded result."""
+    """Return a stiffly accurate ESDIRK pair: the last stage is the result, the one before it the embedded result."""
     rows = ((), *(tuple(row) for row in below))
     b = (*rows[-1], gamma)
     embedded = (*rows[-2], gamma, 0.0)
@@ -159,7 +159,7 @@ DOPRI5 = _explicit(
 
 
 def _product(scale: float, *factors: Sequence[float]) -> Row:
-    """theta, theta^2, ... coefficients of a product of polynomials, each with its highest power first."""
+    """Return theta, theta^2, ... coefficients of a product of polynomials, each with its highest power first."""
     coefficients = scale * reduce(np.convolve, [np.asarray(f, dtype=np.float64) for f in factors])
     return tuple(float(x) for x in coefficients[::-1][1:])
 

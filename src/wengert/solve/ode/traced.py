@@ -1,4 +1,4 @@
-"""Integration inside a traced program: fixed steps as one `scan`, adaptive steps as a `while_loop` for each output."""
+"""Integration inside a traced program: fixed steps as one `scan`, adaptive ones as a `while_loop` per output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .system import State, System, combine, real_dtype
 
 
 def onward(ts: Tensor) -> Tensor:
-    """Of every time whether it and all before it are finite and go strictly on in the direction of the second."""
+    """Return, for every time, whether it and all before it are finite and go strictly on in one direction."""
     good = wg.isfinite(ts)
     if ts.shape[0] > 1:
         gaps = ts[1:] - ts[:-1]
@@ -22,19 +22,19 @@ def onward(ts: Tensor) -> Tensor:
 
 
 def known_where(condition: Tensor, x: Tensor) -> Tensor:
-    """`x`, NaN where the condition does not hold along its first axes, and so are derivatives."""
+    """Return `x`, NaN where the condition does not hold along its first axes, and so are derivatives."""
     return x * aligned(wg.where(condition, 1.0, float("nan")), x)
 
 
 def aligned(x: Tensor, like: Tensor) -> Tensor:
-    """Real numbers that stand along the first axes of another tensor, in its precision."""
+    """Return real numbers that stand along the first axes of another tensor, in its precision."""
     placed = x.reshape((*x.shape, *(1,) * (like.ndim - x.ndim)))
     cast: Tensor = placed.astype(real_dtype(like.dtype))
     return cast
 
 
 def traced_fixed(system: System, stepper: Explicit, ts: Tensor, steps: int) -> State:
-    """The states at `ts`, with `steps` equal steps between any two times, as one `scan`."""
+    """Return the states at `ts`, with `steps` equal steps between any two times, as one `scan`."""
     tab = stepper.tableau
     widths = (ts[1:] - ts[:-1]) / steps
     parts = wg.arange(steps).astype(ts.dtype)
@@ -56,7 +56,7 @@ def _with_start(start: State, rows: State) -> State:
 
 
 def traced_adaptive(system: System, stepper: Explicit, ts: Tensor, control: Control) -> State:
-    """The states at `ts` by adaptive steps that end there; NaN after `max_steps` steps between two times.
+    """Return the states at `ts` by adaptive steps that end there; NaN after `max_steps` steps between two times.
 
     A traced loop cannot raise. Step sizes are constants to derivatives, but for the last before a time.
     """
@@ -105,7 +105,7 @@ def traced_adaptive(system: System, stepper: Explicit, ts: Tensor, control: Cont
 
 
 def _first_step(system: System, ts: Tensor, control: Control) -> Tensor:
-    """A hundredth of the time in which the state changes by itself, or by its tolerance where it is 0."""
+    """Return a hundredth of the time in which the state changes by itself, or by its tolerance where it is 0."""
     m = control.measured
     y, k = [x.detach() for x in system.start[:m]], [x.detach() for x in system.first[:m]]
     zero = [wg.zeros_like(abs(x)) for x in y]

@@ -24,13 +24,14 @@ from ...core.ops.op import TABLE
 from ...core.ops.record import OUTPUT, bind
 from ...core.spec import spec_of
 from ...core.standins import WeakTensor
+from ...core.state.observer import observer, observers
 from ...core.tensor import ALIAS, LEAF, Tensor, asarray, wrap
 from ...ops.random.draws import takes_position
 from ...ops.random.keys import is_key
 from ..derivatives.custom_op import CustomOp
 from ..derivatives.variables import refuse_none
 from ..tracing.open_trace import OpenTrace, open_trace
-from ..tracing.replay import plain_value, record_again
+from ..tracing.replay import at_its_line, plain_value, record_again
 from . import rules as batch_rules
 from .rules import Batched
 
@@ -147,6 +148,12 @@ def run_batched(graph: Graph, feeds: Sequence[tuple[Tensor, bool]], size: int, r
 
 
 def _run_node(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
+    if observers and (seen := observer()) is not None:
+        return at_its_line(seen, node, lambda: _run_batched_node(node, args, size, randomness))
+    return _run_batched_node(node, args, size, randomness)
+
+
+def _run_batched_node(node: Node, args: list[Batched], size: int, randomness: str) -> Batched:
     op = node.op
     if op is CONSTANT:
         return Batched(wrap(node.attrs["value"]), False)

@@ -23,6 +23,7 @@ from ...core.ops import kernels
 from ...core.ops.op import spec_of_input
 from ...core.ops.record import OUTPUT, caller, kept_values
 from ...core.state.capture import Writes
+from ...core.state.observer import observer, observers
 from ...core.tensor import ALIAS, Tensor
 from ..derivatives.custom_op import CustomOp, Residuals
 from ..derivatives.variables import run_apart
@@ -413,6 +414,16 @@ class _Region(Recomputed):
         return [n for n in order if id(n) in computed or id(n) in self.waiting], computed
 
     def _run(self, node: Node, values: dict[int, Any], computed: bool) -> None:
+        if observers and (seen := observer()) is not None:
+            outer = seen.enter(node)
+            try:
+                self._run_node(node, values, computed)
+            finally:
+                seen.leave(outer)
+        else:
+            self._run_node(node, values, computed)
+
+    def _run_node(self, node: Node, values: dict[int, Any], computed: bool) -> None:
         inputs = [self._input(node, e, values) for e in node.inputs]
         op = node.op
         key = id(node)

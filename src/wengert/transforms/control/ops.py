@@ -7,6 +7,7 @@ registers them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from ...core.graph.evaluate import run
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import input_node
 from ...core.mode import get_mode
+from ...core.node import EMPTY_ATTRS
 from ...core.ops.op import TABLE, Call, Joint, Missing, Op
 from ...core.ops.record import bind
 from ...core.spec import Spec, int64, spec_of
+from ...core.state.observer import observer, observers
 from ...core.tensor import Tensor, wrap
 from ..tracing.open_trace import OpenTrace
 from ..tracing.replay import replay
@@ -221,6 +224,9 @@ def _stack_arrays(rows: list[Any], spec: Spec, length: int) -> Any:
     out = np.zeros((length, *spec.shape), np.asarray(rows[0]).dtype if rows else spec.dtype)
     for i, row in enumerate(rows):
         out[i] = row
+    if observers and rows and (seen := observer()) is not None:
+        again = lambda *values: _stack_arrays(list(values), spec, length)
+        seen.step(TABLE["stack"], rows, out, again, EMPTY_ATTRS, perf_counter())
     return out
 
 

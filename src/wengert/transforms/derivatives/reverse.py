@@ -7,22 +7,25 @@ graph is abstract, the same rules run on tensors and so record the backward grap
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...core.errors import GradientError, GraphError, ShapeError, fail, user_location
-from ...core.mode import Scope, get_mode, reset_mode, set_mode
+from ...core.mode import RULE, Scope, get_mode, reset_mode, set_mode
 from ...core.node import Freed, Hooked, Node, Recomputed
 from ...core.ops import kernels
 from ...core.ops.op import TABLE, Linear, Missing, NoDerivative, Op, Partial, Route, Vjp
 from ...core.ops.record import OUTPUT
 from ...core.spec import DType, bool_, category
 from ...core.state.capture import open_variables
+from ...core.state.observer import Observer, observer, observers
 from ...core.tensor import Tensor, wrap
 from .arithmetic import Arrays, Mask, Tensors, fitted, once, routed
+from .custom_op import CustomOp
 
 
 def backward_pass(
@@ -41,10 +44,19 @@ def backward_pass(
     constants: a trace records how they are computed all the same. `known` is what is reachable from the roots,
     where the caller has looked already; it is used up.
     """
-    return _walk(roots, targets, create_graph, retain_graph, as_tensors, known)
+    if not observers or (seen := observer()) is None:
+        return _walk(_pull_node, roots, targets, create_graph, retain_graph, as_tensors, known)
+    seen.pass_begins(roots)
+    found: dict[Node, Any] | None = None
+    try:
+        found = _walk(partial(_observed_pull, seen), roots, targets, create_graph, retain_graph, as_tensors, known)
+    finally:
+        seen.pass_ends(found)
+    return found
 
 
 def _walk(
+    pull: Callable[..., None],
     roots: Sequence[tuple[Node, Any]],
     targets: Sequence[Node] | None,
     create_graph: bool,
@@ -94,7 +106,7 @@ def _walk(
                     if lib.recording:
                         inside = Scope("gradient", node.op.name, node.scope, node.code, node.offset)
                         set_mode(mode.within(inside))
-                    _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+                    pull(lib, node, saved, ct, mask, cts, masks, needed)
                     if freed is not None and saved:
                         if type(node.saved) is Hooked:
                             node.saved.saved = freed
@@ -218,7 +230,7 @@ def _pull_node(
     values = lib.saved(node, saved) if lib.recording else saved
     inputs = node.inputs
     found: Sequence[Any] | None = None
-    if op.kind == "composite" and not lib.recording and kernels.is_fit(op):
+    if op.kind == "composite" and not lib.recording and kernels.is_fit(op) and not observers:
         wanted = [type(n) is Node and (needed is None or n in needed) for n in inputs]
         found = kernels.kernels.pull(node, ct, values, wanted)
     if op.joint is not None:
@@ -266,6 +278,46 @@ def _pull_node(
         if special:
             g = fitted(g, entry.spec)
         _accumulate(lib, cts, masks, entry, g, own)
+
+
+def _observed_pull(
+    seen: Observer,
+    lib: Any,
+    node: Node,
+    saved: tuple[Any, ...],
+    ct: Any,
+    mask: Mask | None,
+    cts: dict[Node, Any],
+    masks: dict[Node, Any],
+    needed: set[Node] | None,
+) -> None:
+    """Do a step of the pass, and tell an observer what it adds to each input's cotangent by itself."""
+    start = perf_counter()
+    if node.op is OUTPUT:
+        _pull_node(lib, node, saved, ct, mask, cts, masks, needed)
+        if not seen.quiet:
+            seen.pulled(node, ct, (), {node.inputs[0]: ct}, lib.recording, start)
+        return
+    own: dict[Node, Any] = {}
+    own_masks: dict[Node, Any] = {}
+    # A recorded backward pass, and a user's own rule, are made of operations: they are seen.
+    is_rule = isinstance(node.op, CustomOp) and not lib.recording
+    pause = 0 if lib.recording or is_rule else 1
+    token = set_mode(get_mode().within(Scope("gradient", RULE, node.scope))) if is_rule else None
+    seen.quiet += pause
+    try:
+        _pull_node(lib, node, saved, ct, mask, own, own_masks, needed)
+    finally:
+        seen.quiet -= pause
+        if token is not None:
+            reset_mode(token)
+    if not seen.quiet:
+        seen.pulled(node, ct, saved, own, lib.recording, start)
+    for entry, g in own.items():
+        if entry in cts or entry in own_masks:
+            _accumulate(lib, cts, masks, entry, g, own_masks.get(entry))
+        else:
+            cts[entry] = g
 
 
 def _both(lib: Any, a: Mask, b: Mask) -> Mask:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from ...core.graph.graph import Graph
 from ...core.graph.snapshot import CONSTANT
@@ -11,7 +11,10 @@ from ...core.mode import Scope, get_mode, set_mode
 from ...core.node import Node, make_node
 from ...core.ops.operands import run_elementwise
 from ...core.ops.record import OUTPUT, bind, graph_input
+from ...core.state.observer import Observer, observer, observers
 from ...core.tensor import Tensor, wrap
+
+T = TypeVar("T")
 
 
 def replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
@@ -34,6 +37,31 @@ def replay(graph: Graph, feeds: Sequence[Tensor]) -> list[Tensor]:
 
 def record_again(node: Node, args: Sequence[Any]) -> Any:
     """Run a snapshot's node on tensors, so that it is recorded anew."""
+    if observers and (seen := observer()) is not None:
+        return at_its_line(seen, node, lambda: _record_again(node, args))
+    return _record_again(node, args)
+
+
+def at_its_line(seen: Observer, node: Node, run: Callable[[], T]) -> T:
+    """Return what running a graph's node gives, which an observer is shown at the line that the graph was made from.
+
+    `run` gives a tensor, or what has one as its `value`.
+    """
+    outer = seen.enter(node)
+    try:
+        out = run()
+    finally:
+        seen.leave(outer)
+    value = getattr(out, "value", out)
+    made = value.node if isinstance(value, Tensor) else None
+    if made is not None and made.requires_grad and made.op is node.op and node.source is not None:
+        made.code, made.offset = node.source, 0
+        if node.scope is not None and node.scope.within("gradient"):
+            made.scope = node.scope
+    return out
+
+
+def _record_again(node: Node, args: Sequence[Any]) -> Any:
     op = node.op
     if op is CONSTANT:
         return wrap(node.attrs["value"])

@@ -1,1 +1,1 @@
-"""The fast paths of a call: what is checked, fed, run and answered."""
+"""The dispatch program of a call, its writer, and its interpreters in Python and native code."""

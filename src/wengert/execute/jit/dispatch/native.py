@@ -16,6 +16,7 @@ from ....core.mode import get_mode
 from ....core.node import Hooked, Node
 from ....core.spec import Spec
 from ....core.state.capture import open_variables
+from ....core.state.observer import observers
 from ....core.tensor import LEAF, Tensor
 from ...native.dispatch import entry, layout
 from ...native.dispatch.assembler import Assembler, Entry, Label, Memory, Object, Operand, Word
@@ -30,7 +31,7 @@ _COMPARED = (bool, int, float, complex, str, bytes)
 
 
 def function(program: Dispatch) -> Callable[..., Any] | None:
-    """The native function of a call's positional arguments: their result, or MISS; None where there can be none."""
+    """Return the native function of a call's positional arguments: their result, or MISS; None without one."""
     found = entry.entry()
     if found is None:
         return None
@@ -41,7 +42,7 @@ def function(program: Dispatch) -> Callable[..., Any] | None:
 
 
 class _NativeCall:
-    """One program: its checks, and the paths that native code can take."""
+    """A translation of one program: its checks, and the paths that native code can take."""
 
     def __init__(self, found: Entry, program: Dispatch) -> None:
         self.program, self.at = program, found.layout
@@ -67,6 +68,8 @@ class _NativeCall:
         self.asked([path.seat for path in paths if path is not None])
         for i in self.program.checks:
             self.follow(i)
+        if len(paths) > 1 or any(path is not None and path.is_disturbed for path in paths):
+            self.hold_leaves()
         labels = [Label() for _ in paths]
         for label, path in zip(labels, paths, strict=True):
             self.out.place(label)
@@ -83,6 +86,18 @@ class _NativeCall:
         made, change = self.out.function(MISS)
         self.change.append(change)
         return made
+
+    def hold_leaves(self) -> None:
+        """Hold the leaves that stand in lists and dicts, which others may change before the last of them is fed."""
+        loose: set[Register] = set()
+        for name, operands in self.program.checks:
+            if name in ("tuple", "list") and (name == "list" or operands[0] in loose):
+                loose.update(operands[1])
+            elif name == "item":
+                loose.add(operands[2])
+        for a in self.program.leaves:
+            if a in loose:
+                self.do("keep", self.words[a], self.out.hold())
 
     def follow(self, i: Instruction) -> None:
         getattr(self, f"on_{i.name}")(*i.operands)
@@ -111,7 +126,7 @@ class _NativeCall:
         self.classes([c for c in captures.checks if c.kind == "class" and self.is_seen(c)])
 
     def compare(self, a: Register, value: Any) -> None:
-        """Have code of users' compare a leaf, which is held; afterwards what was found on the way is looked at anew."""
+        """Let users' code compare a leaf, which is held; afterwards what was found on the way is checked again."""
         known = dict(self.words)
         for i in self.way_to(a):
             self.follow(i)
@@ -122,7 +137,7 @@ class _NativeCall:
         self.words.update(known)
 
     def way_to(self, a: Register) -> list[Instruction]:
-        """The checks that lead from an argument to a leaf of it."""
+        """Return the checks that lead from an argument to a leaf of it."""
         way: list[Instruction] = []
         for i in reversed(self.program.checks):
             if (i.name in ("tuple", "list") and a in i.operands[1]) or (i.name == "item" and i.operands[2] == a):
@@ -199,12 +214,13 @@ class _NativeCall:
         self.do(kind.__name__, self.words[a], Memory(self.numbers[a]))
 
     def on_unobserved(self) -> None:
-        """Nothing: it was asked before (`asked`)."""
+        """Add nothing: it was asked before (`asked`)."""
 
     def on_captured(self, captures: Captures) -> None:
-        """Look at the rest: dict by dict, where a dict itself says whether it was changed."""
+        """Check the captured state: dict by dict, where a dict itself says whether it was changed."""
         by_dict: dict[int, list[Check]] = {}
-        words: list[tuple[object, int, int | Object]] = []
+        # Where anything at all is observed, Python looks who observes this call.
+        words: list[tuple[object, int, int | Object]] = [(observers, self.at.size, 0)]
         for c in captures.checks:
             if not self.is_seen(c) or c.kind in ("static", "class"):
                 continue
@@ -246,7 +262,7 @@ class _NativeCall:
         return c.kind in ("cell", "tensor", "value", "static")
 
     def static(self, c: Check) -> None:
-        """An object's decisions: where all is as it was when it was asked last, it need not be asked."""
+        """Check an object's decisions: where all is as it was when it was asked last, it need not be asked."""
         ask = getattr(type(c.holder), "__jit_watched__", None)
         watched = ask(c.holder) if ask is not None else None
         holder, value = c.holder, c.value
@@ -256,7 +272,7 @@ class _NativeCall:
             self.watched(watched, lambda: holder.__jit_static__() == value)
 
     def classes(self, checks: Sequence[Check]) -> None:
-        """Look at classes: as long as none was changed since they were asked last, they need not be asked."""
+        """Check classes: as long as none was changed since they were asked last, they need not be asked."""
         if not checks:
             return
         changed, end = Label(), Label()
@@ -275,7 +291,7 @@ class _NativeCall:
         self.out.place(end)
 
     def watched(self, places: Sequence[tuple[str, Any, Any]], ask: Callable[[], bool]) -> None:
-        """Look at places; where one has changed, ask, and if the answer is yes take what is there now for right."""
+        """Check places; where one has changed, ask, and if the answer is yes accept what is there now."""
         changed, end = Label(), Label()
         refreshed: list[tuple[int, int, Callable[[], Operand]]] = []
         for kind, holder, name in places:
@@ -298,7 +314,7 @@ class _NativeCall:
         self.out.place(end)
 
     def watch(self, kind: str, holder: Any, name: Any, changed: Label) -> tuple[int, int, Callable[[], Operand]]:
-        """Look at one place: the instruction, its operand that has the value, and what that would be now."""
+        """Return the check of one place: the instruction, its operand that has the value, and that value now."""
         if kind == "item":
 
             def now() -> Operand:
@@ -334,7 +350,7 @@ class _NativeCall:
         return self.do("all_equal", Memory(found), len(found), otherwise=changed), -1, lambda: 0
 
     def words_of(self, c: Check) -> list[tuple[object, int, int | Object]]:
-        """The words of objects that a check is about, with what has to stand there; none where it takes more."""
+        """Return the words of objects that a check is about, with what has to stand there; none where it takes more."""
         if c.kind in ("length", "contents"):
             size = self.at.set_size if type(c.holder) is set else self.at.size
             return [(c.holder, size, len(c.value) if c.kind == "contents" else c.value)]

@@ -1,4 +1,4 @@
-"""One path of a dispatch program as instructions of the compiled entry: its inputs, its run, what it writes and builds.
+"""The native form of a dispatch program's path: its inputs, its run, what it writes and builds.
 
 A call that has begun goes along one path after the other. What the others did before they turned out not to be the
 one is of no consequence: nothing outside is written before the last decision.
@@ -33,11 +33,11 @@ _POOLED = 1 << 12
 
 
 class Unsupported(Exception):
-    """Something that native code does not do: Python's interpreter does."""
+    """An error: native code cannot do something, which Python's interpreter does."""
 
 
 class NativePath:
-    """One path; `words` and `numbers` are where the arguments' leaves are, and copies of Python numbers among them."""
+    """A path; `words` and `numbers` say where the arguments' leaves are, and copies of Python numbers among them."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class NativePath:
         self.to: dict[Register, Word] = {}
 
     def write(self, labels: Sequence[Label]) -> None:
-        """All of it; a decision that falls otherwise goes on at the label of another path, or the call is given up."""
+        """Write the path; a decision that falls otherwise goes on at another path's label, or gives the call up."""
         self.labels = labels
         if self.seat.lends is not None:
             self.do("call", Object(self.seat.lends[0]))
@@ -83,8 +83,13 @@ class NativePath:
         for i in self.code.code:
             getattr(self, f"on_{i.name}")(*i.operands)
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether code of Python's runs, and other threads with it, before all inputs are fed."""
+        return self.seat.lends is not None or any(i.name in ("feed_cell", "take_cell") for i in self.code.code)
+
     def place_results(self) -> None:
-        """Say which words hold the results: those of a tuple, list or converted pytree stand side by side."""
+        """Place the results in words: those of a tuple, list or converted pytree stand side by side."""
         for name, operands in reversed(self.code.code):
             if name == "return":
                 self.to[operands[0]] = Word("held", 0)
@@ -114,12 +119,12 @@ class NativePath:
         self.out.place(none)
 
     def hold(self, i: Register) -> Word:
-        """The word that holds an input's array."""
+        """Return the word that holds an input's array."""
         self.fed[i.number] = self.out.hold()
         return self.fed[i.number]
 
     def feed(self, name: str, i: Register, *owner: Operand, taken: bool = False, is_known: bool = False) -> None:
-        """Feed an input; what an array is to be like is looked at unless that is known."""
+        """Feed an input; an array's dtype and shape are checked unless they are known."""
         view = self.plan.inputs[i.number]
         place = Memory(self.seat.table[self.seat.inputs[i.number] :])
         kinds = () if is_known else kinds_of(view.dtype, view.shape)
@@ -178,7 +183,7 @@ class NativePath:
             self.do(_python_type(cell), word, Memory(memory[n:]))
 
     def memory(self, entry: int, count: int) -> np.ndarray[Any, Any]:
-        """Memory of the function's own, at an entry of the table."""
+        """Return memory of the function's own, at an entry of the table."""
         made = np.zeros(count, np.int64)
         self.seat.table[entry] = made.ctypes.data
         return made
@@ -237,7 +242,7 @@ class NativePath:
                 self.output(k, view, Memory(self.seat.table[entry:]), is_whole, old)
 
     def output(self, k: int, view: View, place: Memory, is_whole: bool, old: Tensor | None) -> None:
-        """A new array for an output, or one of an earlier call's; `old`: the leaf whose gradient it replaces."""
+        """Add a new array for an output, or one of an earlier call's; `old`: the leaf whose gradient it replaces."""
         word, end, kinds = self.out.hold(), Label(), kinds_of(view.dtype, view.shape)
         self.results[k] = word
         if old is not None:
@@ -264,7 +269,7 @@ class NativePath:
         return found
 
     def shared(self, k: int, own: set[int]) -> Word | None:
-        """The word of the array that an output without one of its own is: an input's, or another output's.
+        """Return the word of the array that an output without one of its own is: an input's, or another output's.
 
         Tensors never write to arrays that anything else refers to, so they may share them; those in `own`, which
         whoever owns the place writes to, may not.
@@ -293,7 +298,7 @@ class NativePath:
     # -- write
 
     def on_commit(self) -> None:
-        """Nobody's trace undoes what is written, and no handler of a signal comes in between."""
+        """Wait until no trace could undo what is written; no handler of a signal comes in between."""
         self.do("settle", Object(epoch))
 
     def on_committed(self) -> None:
@@ -310,7 +315,7 @@ class NativePath:
             self.do("write_item", Object(items), Object(key), array, self.out.hold())
 
     def taken_from(self, items: Any, key: str) -> list[int]:
-        """The inputs that are taken from an item of a dict."""
+        """Return the inputs that are taken from an item of a dict."""
         found = (i.operands for i in self.code.code if i.name in ("feed_item", "take_item"))
         return [i.number for i, owner, name, *_ in found if owner is items and name == key]
 
@@ -357,7 +362,7 @@ class NativePath:
         self.do("pack_list", len(parts), self.first(r, parts), self.to[r])
 
     def first(self, r: Register, parts: Sequence[Register]) -> Word:
-        """The first of the words that hold the parts of a result."""
+        """Return the first of the words that hold the parts of a result."""
         return self.to[parts[0] if parts else Register("none", r.number)]
 
     def on_pack_dict(self, r: Register, keys: Sequence[Any], parts: Sequence[Register]) -> None:
@@ -384,7 +389,7 @@ class NativePath:
 
 
 def _told(host: Callable[[int], None]) -> Callable[[int], bool]:
-    """Do a step of Python's; False where it fails, which may be on a path that the call does not take."""
+    """Return a function that does a step of Python's, and returns False where it fails."""
 
     def do(at: int) -> bool:
         try:
@@ -397,12 +402,12 @@ def _told(host: Callable[[int], None]) -> Callable[[int], bool]:
 
 
 def kinds_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Operand, Operand, Operand]:
-    """A dtype and a shape as three operands."""
+    """Return a dtype and a shape as three operands."""
     return Object(as_dtype(dtype)), len(shape), Memory(np.array(shape, np.int64))
 
 
 def plain_key(key: Any) -> Any:
-    """A key whose hash and equality run no code of users'."""
+    """Return a key whose hash and equality run no code of users'."""
     if type(key) not in (str, int, bytes, bool, type(None)):
         raise Unsupported
     return key

@@ -1,4 +1,4 @@
-"""The dispatch program of a call: what a call that is like an earlier one does, as a list of instructions.
+"""The dispatch program of a call: the work of a call that is like an earlier one, as a list of instructions.
 
 Whoever calls a compiled function for the hundredth time wants its result, not a search for the program that fits.
 For calls like one that was made, a `Dispatch` is written (`writer`) that knows where every leaf stands: it *checks*
@@ -142,7 +142,7 @@ class Dispatch:
         self.checks.append(Instruction(name, operands))
 
     def value(self) -> Register:
-        """A new register for a part of an argument."""
+        """Return a new register for a part of an argument."""
         self._count += 1
         return Register("a", self._count - 1)
 
@@ -157,7 +157,7 @@ class Dispatch:
 
 
 def _shown(operand: Any) -> str:
-    """An operand in a listing: objects by what they are, for what they hold may be large."""
+    """Return an operand in a listing: objects by their types, for their contents may be large."""
     if type(operand) is tuple and operand and all(type(x) is Register for x in operand):
         return f"({', '.join(map(str, operand))})"
     if isinstance(operand, type):

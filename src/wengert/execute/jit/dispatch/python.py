@@ -63,14 +63,14 @@ _NAMES: dict[str, Any] = {
 
 
 class _Elsewhere:
-    """The answer of a path that holds turns: the call goes on with another one, when they have been given back."""
+    """An answer of a path that holds turns: the call goes on with another one, once they are given back."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def function(program: Dispatch, is_awaited: bool) -> Callable[..., Any]:
-    """The function of a call's positional arguments: their result, or MISS.
+    """Return the function of a call's positional arguments: their result, or MISS.
 
     Paths are compiled when they are first taken, and the likeliest one at once where calls are awaited.
     """
@@ -113,7 +113,7 @@ class _Text:
         self.calls: list[str] = []
 
     def value(self, value: Any) -> str:
-        """A name for a value."""
+        """Return a name for a value."""
         name = f"k{len(self.names)}"
         self.names[name] = value
         return name
@@ -151,7 +151,7 @@ class _Text:
         return [line for i in code for line in PYTHON[i.name](self, *i.operands)]
 
     def after(self, code: Sequence[Instruction]) -> list[str]:
-        """The run, and what follows: the decisions, the writes, the answer."""
+        """Return the lines of the run, and of what follows: the decisions, the writes, the answer."""
         decides = [i for i in code if i.name == "decide"]
         lines = {
             "run": self.text([code[0]]),
@@ -280,7 +280,7 @@ def _captured(t: _Text, captures: Captures) -> Lines:
 
 
 def _turns(t: _Text, turns: Any) -> Lines:
-    """End the function: the rest is another one, which runs while the turns are held, so that no check comes early."""
+    """Make the rest another function, which runs while the turns are held, so that no check comes early."""
     if not t.writes:
         return []
     elsewhere = any(i.name == "decide" and i.operands[-1] is not None for i in t.code.code)
@@ -299,7 +299,7 @@ def _no_gradient(t: _Text, tensor: Tensor) -> Lines:
 
 
 def _plain(i: Register, array: str) -> Lines:
-    """An input's array, made contiguous where it is not."""
+    """Make an input's array contiguous where it is not."""
     return [f"{i} = {array}", f"if {i}.flags.num & {PLAIN} != {PLAIN}: {i} = as_array({i})"]
 
 
@@ -361,7 +361,7 @@ def _take_cell(t: _Text, i: Register, cell: Cell, dtype: Any, shape: Any) -> Lin
 
 
 def _keep(t: _Text, a: Register) -> Lines:
-    """Nothing: the function's variables hold what they name."""
+    """Add nothing: the function's variables hold what they name."""
     return []
 
 
@@ -398,7 +398,7 @@ def _output(o: Register) -> str:
 
 
 def _commit(t: _Text) -> Lines:
-    """Nothing by itself: the writes are made by one call, when all of them are known (`_Text.after`)."""
+    """Add nothing: one call makes the writes, when all of them are known (`_Text.after`)."""
     return []
 
 

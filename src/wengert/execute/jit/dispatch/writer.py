@@ -1,4 +1,4 @@
-"""Writing the dispatch program for calls like one that was made: what is looked at in its arguments, and each path."""
+"""The writer of dispatch programs, for calls like one that was made: checks of its arguments, and each path."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from .program import Dispatch, PathProgram, Register
 
 
 class _Rare(Exception):
-    """Something that no dispatch program does: such calls go the general way."""
+    """An error: no dispatch program does this, such calls go the general way."""
 
 
 def dispatch_program(call: Call, captures: Captures, paths: Sequence[Path]) -> Dispatch | None:
-    """The dispatch program for calls like this one; None where such calls go the general way.
+    """Return the dispatch program for calls like this one; None where such calls go the general way.
 
     It takes the first of the paths for the likeliest, and goes over to the others as decisions fall.
     """
@@ -40,7 +40,7 @@ def dispatch_program(call: Call, captures: Captures, paths: Sequence[Path]) -> D
 
 
 class _Writer:
-    """Writes one program."""
+    """A writer of one program."""
 
     def __init__(self, call: Call, captures: Captures, paths: Sequence[Path]) -> None:
         positional, keywords = call.structure.children
@@ -135,7 +135,7 @@ class _Writer:
 
 
 def _written(captures: Captures, paths: Sequence[Path]) -> list[tuple[Tensor, Spec | None, bool]]:
-    """The tensors that paths write to, each with the spec that it is known to have (None: any), and whether a node."""
+    """Return the tensors that paths write to, each with the spec it is known to have, and whether it has a node."""
     known = {id(c.holder): c.value for c in captures.checks if c.kind == "tensor"}
     cells = {i: captures.cells[i] for path in paths for i, *_ in path.traced.cell_writes}
     tensors = [cell.tensor for cell in cells.values() if isinstance(cell, TensorCell)]
@@ -143,7 +143,7 @@ def _written(captures: Captures, paths: Sequence[Path]) -> list[tuple[Tensor, Sp
 
 
 class _PathWriter:
-    """Writes one path, which is part of the program only when it is done."""
+    """A writer of one path, which becomes part of the program only when it is done."""
 
     def __init__(self, call: Call, captures: Captures, program: Dispatch, path: Path) -> None:
         self.call, self.captures, self.program, self.path = call, captures, program, path
@@ -174,7 +174,7 @@ class _PathWriter:
     # -- feed
 
     def feeds(self) -> None:
-        """Feed what Python gives, what is read, what is taken: reads are held before anything is written into."""
+        """Feed the values that Python gives, then those read, then those taken, so that reads are held first."""
         sources = list(enumerate(zip(self.traced.sources, self.path.donated, strict=True)))
         into = self.written_into()
         for k, ((kind, i), donated) in sorted(
@@ -186,7 +186,7 @@ class _PathWriter:
                 self.do("keep", self.leaf(i))
 
     def written_into(self) -> set[int]:
-        """The inputs that native code writes into."""
+        """Return the inputs that native code writes into."""
         if not isinstance(self.path.executor, Compiled):
             return set()
         plan = self.path.executor.program.plan
@@ -199,7 +199,7 @@ class _PathWriter:
         return cell is not None and not isinstance(cell, (TensorCell, ArrayCell)) and not numbers_of(cell)
 
     def leaf(self, i: int) -> Register:
-        """The register of an argument that is an input, by its number."""
+        """Return the register of an argument that is an input, by its number."""
         return self.program.leaves[self.call.positions[i]]
 
     def feed(self, k: Register, kind: str, i: int, how: str) -> None:
@@ -291,7 +291,7 @@ class _PathWriter:
     # -- build
 
     def build(self, structure: Structure, results: Iterator[Any]) -> Register:
-        """Make a pytree of results; the register that it is in."""
+        """Make a pytree of results, and return its register."""
         if structure.kind is None:
             return self.result(next(results))
         if structure.kind is type(None):
@@ -323,7 +323,7 @@ class _PathWriter:
 
 
 def _lead_on(program: Dispatch) -> None:
-    """For each decision of each path, name the path to go on with if it falls otherwise: the longest that fits.
+    """Name for each decision of each path the path to go on with if it falls otherwise: the longest that fits.
 
     From a longer one it shows where it ends.
     """
@@ -344,7 +344,7 @@ def _lead_on(program: Dispatch) -> None:
 
 
 def numbers_of(cell: Cell) -> Sequence[tuple[Any, str]]:
-    """The items of dicts that make up a cell's value, where all are Python numbers of the type of its dtype."""
+    """Return the items of dicts that make up a cell's value, where all are Python numbers of its dtype's type."""
     kind = {"float64": float, "int64": int, "uint64": int}.get(cell.spec.dtype.name)
     numbers = cell.numbers
     if any(type(items.get(name)) is not kind for items, name in numbers):

@@ -66,7 +66,7 @@ class Builder:
     # -- the text
 
     def ir(self) -> str:
-        """The module's text."""
+        """Return the module's text."""
         head = [f'target triple = "{self.target.triple}"', *self._globals.values()]
         define = f"define void @{self.name}(ptr %ptrs, ptr %rec, i64 %lo, i64 %hi, i64 %thread) #0 {{"
         width = self.target.width * 8
@@ -245,7 +245,7 @@ class Builder:
         return self.value(x.type, f"select {c.type.text} {c.text}, {x.type.text} {x.text}, {y.type.text} {y.text}")
 
     def imin(self, x: Value, y: Value) -> Value:
-        """The smaller of two signed integers."""
+        """Return the smaller of two signed integers."""
         return self.intrinsic("smin", x, y)
 
     def imax(self, x: Value, y: Value) -> Value:
@@ -294,7 +294,7 @@ class Builder:
     # -- memory
 
     def offset(self, pointer: Value, index: Value | int, type: Type) -> Value:
-        """The address of element `index` of an array of `type`."""
+        """Return the address of element `index` of an array of `type`."""
         at = index.text if isinstance(index, Value) else str(index)
         return self.value(PTR, f"getelementptr {type.scalar.text}, ptr {pointer.text}, i64 {at}")
 
@@ -411,7 +411,7 @@ class Builder:
         return self.offset(base, self.word(at + 1), I8)
 
     def scratch(self) -> Value:
-        """This thread's scratch memory, aligned to a cache line: as many bytes as the step asked for."""
+        """Return this thread's scratch memory, aligned to a cache line: as many bytes as the step asked for."""
         base = self.load(PTR, self.offset(self.ptrs, 1, PTR))
         stride = self.load(I64, self.offset(self.ptrs, 2, PTR))
         return self.offset(base, self.mul(self.thread, stride), I8)

@@ -1,4 +1,4 @@
-"""Functions of the compiled entry in the making: instructions of handlers and operands, put into one array of words."""
+"""The assembler of functions of the compiled entry: instructions and operands, put into one array of words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .text import Layout
 
 
 class MethodDef(ctypes.Structure):
-    """CPython's record of a function that is written in C."""
+    """A record by which CPython knows a function that is written in C."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -28,7 +28,7 @@ class MethodDef(ctypes.Structure):
 
 
 class Entry(NamedTuple):
-    """The native entry: the addresses of its handlers, where things are in objects."""
+    """The native entry: the addresses of its handlers, and the layout of objects."""
 
     handlers: dict[str, int]
     layout: Layout
@@ -67,7 +67,7 @@ Operand = int | Word | Object | Memory
 
 
 class Pairs:
-    """Words of objects and what has to stand in them; the objects stay alive."""
+    """The words of objects, and what has to stand in them; the objects stay alive."""
 
     def __init__(self, wanted: Sequence[tuple[object, int, int | Object]]) -> None:
         self.holders = [holder for holder, _, _ in wanted]
@@ -76,7 +76,7 @@ class Pairs:
         self.array = np.array([*zip(addresses, map(_as_word, self.values))], np.int64).reshape(-1, 2)
 
     def change(self, values: Sequence[int | Object]) -> None:
-        """Other values have to stand there from now on."""
+        """Set what has to stand there from now on."""
         self.values = list(values)
         self.array[:, 1] = [_as_word(v) for v in values]
 
@@ -86,13 +86,13 @@ def _as_word(value: int | Object) -> int:
 
 
 class _Words(np.ndarray[Any, np.dtype[np.int64]]):
-    """The words of a function, which keeps by them what they name."""
+    """The words of a function, with the objects that they name."""
 
     kept: dict[Any, Any]
 
 
 class Assembler:
-    """Instructions in the making: what the compiled entry does in a call of so many arguments.
+    """An assembler of a function: the instructions that the compiled entry follows in a call of so many arguments.
 
     Words of two kinds come with them: `values`, for objects that are only looked at, and the `held`, for
     references that are given back at the end. The first of the held ones is what the call returns.
@@ -108,17 +108,17 @@ class Assembler:
         self.kept: dict[Any, Any] = {}
 
     def value(self, first: Operand = 0, *more: Operand) -> Word:
-        """New words, with these contents to begin with: the first of them."""
+        """Add words with these contents to begin with, and return the first of them."""
         self.values += [first, *more]
         return Word("values", len(self.values) - 1 - len(more))
 
     def hold(self, count: int = 1) -> Word:
-        """New words for references: the first of them."""
+        """Add words for references, and return the first of them."""
         self.held += count
         return Word("held", self.held - count)
 
     def words(self, wanted: Sequence[tuple[object, int, int | Object]], otherwise: Label | None = None) -> Pairs:
-        """Look at words of objects, each with the byte where it stands and what has to stand there."""
+        """Check words of objects, each with the byte where it stands and what has to stand there."""
         pairs = Pairs(wanted)
         self.kept[id(pairs)] = pairs
         if wanted:
@@ -126,7 +126,7 @@ class Assembler:
         return pairs
 
     def do(self, name: str, *operands: Operand, otherwise: Label | None = None) -> int:
-        """Another instruction; its number. Where it fails the call goes on at a label, or is given up."""
+        """Add an instruction, and return its number. Where it fails the call goes on at a label, or is given up."""
         self.code.append((name, otherwise, operands))
         return len(self.code) - 1
 
@@ -134,7 +134,7 @@ class Assembler:
         label.at = len(self.code)
 
     def function(self, missed: Any) -> tuple[Callable[..., Any], Callable[[int, int, Operand], None]]:
-        """The function, which returns `missed` for calls that it gives up, and what changes an operand of it."""
+        """Return the function, which returns `missed` for calls that it gives up, and a way to change its operands."""
         header, count = len(HEADER), len(self.values) + self.held
         words = np.zeros(header + count + len(self.code) * WORDS, np.int64).view(_Words)
         words.kept = self.kept
@@ -143,7 +143,7 @@ class Assembler:
         first = base + 8 * (header + count)
 
         def number(operand: Operand, place: Any) -> int:
-            """An operand as a word, in the place where it stands."""
+            """Return an operand as a word, in the place where it stands."""
             if isinstance(operand, Object):
                 self.kept[place] = operand.value
                 return id(operand.value)
@@ -179,7 +179,7 @@ _known: dict[int, weakref.ref[_Words]] = {}
 
 
 def _give_up_others() -> None:
-    """In a child process, end the calls that other threads had in native code: their functions may be called again."""
+    """End, in a child process, the native calls of other threads: their functions may be called again."""
     for found in list(_known.values()):
         words = found()
         seats = [kept for kept in words.kept.values() if isinstance(kept, Seat)] if words is not None else ()

@@ -1,4 +1,4 @@
-"""The compiled way into a program: a C function of Python's that follows a list of instructions.
+"""The code of the compiled entry: a C function of Python's that follows a list of instructions.
 
 A call is checked, fed, run and answered by one native function, the same for all programs; what it
 does stands in a program of its own, an array of instructions, each of `WORDS` words: the address of
@@ -345,7 +345,7 @@ class _Source(NamedTuple):
 
 
 def ir(layout: Layout, called: int, target: Target) -> str:
-    """The text of the module: the entry function, and a handler for every kind of instruction.
+    """Return the text of the module: the entry function, and a handler for every kind of instruction.
 
     `called` is the byte at which an object that is called has the words of its function.
     """
@@ -377,7 +377,7 @@ def ir(layout: Layout, called: int, target: Target) -> str:
 
 
 def load(layout: Layout, called: int, symbols: dict[str, int]) -> dict[str, int]:
-    """The addresses of the handlers, of the "entry", and of what objects are "called" by.
+    """Return the addresses of the handlers, of the "entry", and of what objects are "called" by.
 
     `symbols` are the addresses of the functions and objects that they use.
     """

@@ -1,4 +1,4 @@
-"""The compiled entry of calls: whether there is one here, and classes whose instances are called by it."""
+"""The compiled entry of calls: its availability, and classes whose instances are called by it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def lack() -> str:
 
 @cache
 def entry() -> Entry | None:
-    """The compiled entry; None where there is none, or objects are not laid out as it takes them to be."""
+    """Return the compiled entry; None where there is none, or objects are not laid out as it takes them to be."""
     if lack():
         return None
     found, api, called = layout(), _numpy_functions(), place_of_slot(new(Native), "_called", object())
@@ -77,7 +77,7 @@ _TYPE_CALL = 128
 
 
 def calls_natively(cls: type[Native]) -> bool:
-    """Have instances of a class called by the native entry first, from now on.
+    """Let instances of a class be called by the native entry first, from now on; return False where they cannot.
 
     Calls of instances look for `__call__` by the type's `tp_call`, which every class with that method shares. Ours goes
     there too, for calls that it gives up. False where a type is not laid out as it is known to be.
@@ -102,7 +102,7 @@ def calls_natively(cls: type[Native]) -> bool:
 
 
 def _held_lock() -> int:
-    """The address of a lock that nobody gives back: who waits for it for some time waits that long."""
+    """Return the address of a lock that is never released: a wait for it with a timeout lasts that long."""
     allocate, acquire = ctypes.pythonapi.PyThread_allocate_lock, ctypes.pythonapi.PyThread_acquire_lock
     allocate.restype, acquire.argtypes = ctypes.c_void_p, (ctypes.c_void_p, ctypes.c_int)
     made = allocate()
@@ -117,7 +117,7 @@ def _address(f: Any) -> int:
 
 
 def _numpy_functions() -> dict[str, int] | None:
-    """The addresses of functions that NumPy gives to C."""
+    """Return the addresses of functions that NumPy gives to C."""
     capsule = getattr(getattr(np, "_core", None), "multiarray", None)
     table = getattr(capsule, "_ARRAY_API", None)
     if table is None:
@@ -132,7 +132,7 @@ def _numpy_functions() -> dict[str, int] | None:
 
 
 def version_of(cls: type) -> int:
-    """The number of a class that changes with it; one that it never has where it has none just now."""
+    """Return the number of a class that changes with it; one that it never has where it has none just now."""
     found = entry()
     number = 0 if found is None else read(cls, found.layout.type_version)
     return number or -1

@@ -1,4 +1,4 @@
-"""The handlers of the compiled entry (see `code`): one for each instruction, which does what that says."""
+"""The handlers of the compiled entry (see `code`): one native function for each kind of instruction."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def _handler(f: Callable[[Handler], None]) -> Callable[[Handler], None]:
 
 @_handler
 def _jump(c: Handler) -> None:
-    """Fails always."""
+    """Fail always, to go on elsewhere."""
     c.do(f"ret i64 {FAIL}")
     c.place("never")
 
 
 @_handler
 def _mode(c: Handler) -> None:
-    """(variable, grad, floats): the context variable's mode does not trace, and is otherwise as it was."""
+    """Check that the context variable's mode does not trace, and is as it was. Operands: variable, grad, floats."""
     p = c.new("alloca ptr")
     failed = c.new(f"call i32 @PyContextVar_Get(ptr {c.operand(0)}, ptr null, ptr {p})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
@@ -42,26 +42,26 @@ def _mode(c: Handler) -> None:
 
 @_handler
 def _word(c: Handler) -> None:
-    """(object, bytes, value): a word of an object."""
+    """Check a word of an object. Operands: object, bytes, value."""
     at = c.new(f"getelementptr i8, ptr {c.operand(0)}, i64 {c.operand(1, 'i64')}")
     c.same(c.field(at, 0), c.operand(2))
 
 
 @_handler
 def _words(c: Handler) -> None:
-    """(pairs, count): words of objects; of each the address, and what has to stand there."""
+    """Check words of objects. Operands: pairs (of each the address, and what has to stand there), count."""
     c.need(c.new(f"call i1 @words_are(ptr {c.operand(0)}, i64 {c.operand(1, 'i64')})"))
 
 
 @_handler
 def _item(c: Handler) -> None:
-    """(dict, key, value): an item of a dict, by identity."""
+    """Check an item of a dict, by identity. Operands: dict, key, value."""
     c.same(c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})"), c.operand(2))
 
 
 @_handler
 def _element(c: Handler) -> None:
-    """(list, index, value): an entry of a list, by identity."""
+    """Check an entry of a list, by identity. Operands: list, index, value."""
     entries, index = c.operand(0), c.operand(1, "i64")
     c.need(c.test("sgt", c.field(entries, c.at.size, "i64"), index, "i64"))
     found = c.new(f"getelementptr ptr, ptr {c.field(entries, c.at.list_items)}, i64 {index}")
@@ -70,20 +70,20 @@ def _element(c: Handler) -> None:
 
 @_handler
 def _changed(c: Handler) -> None:
-    """(dict, address): fails where the dict has not been changed since its version was noted there."""
+    """Fail where the dict has not changed since its version was recorded. Operands: dict, address of the version."""
     noted = c.field(c.operand(1), 0, "i64")
     c.need(c.test("ne", c.field(c.operand(0), c.at.dict_version, "i64"), noted, "i64"))
 
 
 @_handler
 def _note(c: Handler) -> None:
-    """(dict, address): notes the dict's version."""
+    """Record the dict's version. Operands: dict, address."""
     c.put(c.field(c.operand(0), c.at.dict_version, "i64"), c.operand(1), 0, "i64")
 
 
 @_handler
 def _asks(c: Handler) -> None:
-    """(callable): whether it returns True."""
+    """Check that a callable returns True. Operand: callable."""
     answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
     c.there(answer, ERROR)
     c.decref(answer)  # True and False are always there
@@ -95,19 +95,19 @@ def _asks(c: Handler) -> None:
 
 @_handler
 def _is(c: Handler) -> None:
-    """(word, object)"""
+    """Check that a word holds an object. Operands: word, object."""
     c.same(c.held_at(0), c.operand(1))
 
 
 @_handler
 def _same(c: Handler) -> None:
-    """(word, word): one object."""
+    """Check that two words hold one object. Operands: word, word."""
     c.same(c.held_at(0), c.held_at(1))
 
 
 @_handler
 def _equals(c: Handler) -> None:
-    """(word, object): of one type, and equal."""
+    """Check that a value is of an object's type, and equal to it. Operands: word, object."""
     value = c.held_at(0)
     c.of_type(value, c.field(c.operand(1), c.at.type))
     equal = c.new(f"call i32 @PyObject_RichCompareBool(ptr {value}, ptr {c.operand(1)}, i32 2)")
@@ -117,7 +117,7 @@ def _equals(c: Handler) -> None:
 
 @_handler
 def _is_bits(c: Handler) -> None:
-    """(word, type, words, count): a float or complex number of these bits."""
+    """Check that a float or complex number has these bits. Operands: word, type, words, count."""
     value = c.held_at(0)
     c.of_type(value, c.operand(1))
     bits = c.new(f"getelementptr i8, ptr {value}, i64 {c.at.float_value}")
@@ -126,13 +126,13 @@ def _is_bits(c: Handler) -> None:
 
 @_handler
 def _is_not(c: Handler) -> None:
-    """(word, object)"""
+    """Check that a word does not hold an object. Operands: word, object."""
     c.need(c.test("ne", c.held_at(0), c.operand(1)))
 
 
 @_handler
 def _is_method(c: Handler) -> None:
-    """(word, object, function): a method, made anew whenever it is asked for."""
+    """Check a method, which is made anew whenever it is asked for. Operands: word, object, function."""
     value = c.held_at(0)
     c.of_type(value, c.object("method"))
     c.same(c.field(value, c.at.method_self), c.operand(1))
@@ -141,7 +141,7 @@ def _is_method(c: Handler) -> None:
 
 @_handler
 def _has_spec(c: Handler) -> None:
-    """(word, type, spec): a tensor."""
+    """Check a tensor's type and spec. Operands: word, type, spec."""
     value = c.held_at(0)
     c.of_type(value, c.operand(1))
     c.same(c.field(value, c.at.tensor_spec), c.operand(2))
@@ -149,24 +149,24 @@ def _has_spec(c: Handler) -> None:
 
 @_handler
 def _has_type(c: Handler) -> None:
-    """(word, type)"""
+    """Check a value's type. Operands: word, type."""
     c.of_type(c.held_at(0), c.operand(1))
 
 
 @_handler
 def _is_leaf(c: Handler) -> None:
-    """(word of a tensor, type of nodes, op of leaves, type of hooks): a leaf that requires gradients."""
+    """Check for a leaf that requires gradients. Operands: word, type of nodes, op of leaves, type of hooks."""
     c.same(c.field(_node(c), c.at.node_op), c.operand(2))
 
 
 @_handler
 def _is_computed(c: Handler) -> None:
-    """(word of a tensor, type of nodes, op of leaves, type of hooks): it requires gradients, and is no leaf."""
+    """Check for a tracked tensor that is no leaf. Operands: word, type of nodes, op of leaves, type of hooks."""
     c.need(c.test("ne", c.field(_node(c), c.at.node_op), c.operand(2)))
 
 
 def _node(c: Handler) -> str:
-    """The node of a tensor that requires gradients, and has no hooks."""
+    """Load the node of a tensor that requires gradients, and has no hooks."""
     node = c.field(c.held_at(0), c.at.tensor_node)
     c.there(node)
     c.of_type(node, c.operand(1))
@@ -178,7 +178,7 @@ def _node(c: Handler) -> str:
 
 @_handler
 def _is_tensor(c: Handler) -> None:
-    """(word, type, spec): a tensor that requires no gradients."""
+    """Check for a tensor that requires no gradients. Operands: word, type, spec."""
     value = c.held_at(0)
     c.of_type(value, c.operand(1))
     c.same(c.field(value, c.at.tensor_spec), c.operand(2))
@@ -187,7 +187,7 @@ def _is_tensor(c: Handler) -> None:
 
 @_handler
 def _is_number(c: Handler) -> None:
-    """(word, type): a weak tensor that requires no gradients; its array is looked at where it is fed."""
+    """Check for an untracked weak tensor; its array is checked where it is fed. Operands: word, type."""
     value = c.held_at(0)
     c.of_type(value, c.operand(1))
     c.same(c.field(value, c.at.tensor_node), c.object("none"))
@@ -195,7 +195,7 @@ def _is_number(c: Handler) -> None:
 
 @_handler
 def _is_array(c: Handler) -> None:
-    """(word, dtype, axes, sizes): a NumPy array."""
+    """Check for a NumPy array. Operands: word, dtype, axes, sizes."""
     value = c.held_at(0)
     c.plain(value)
     c.like(value, c.operand(1), c.operand(2, "i64"), c.operand(3))
@@ -203,7 +203,7 @@ def _is_array(c: Handler) -> None:
 
 @_handler
 def _float(c: Handler) -> None:
-    """(word, number): a Python float, copied."""
+    """Copy a Python float. Operands: word, number."""
     value = c.held_at(0)
     c.of_type(value, c.object("float"))
     c.put(c.field(value, c.at.float_value, "i64"), c.operand(1), 0, "i64")
@@ -211,7 +211,7 @@ def _float(c: Handler) -> None:
 
 @_handler
 def _complex(c: Handler) -> None:
-    """(word, two words): a Python complex number, copied."""
+    """Copy a Python complex number. Operands: word, two words."""
     value = c.held_at(0)
     c.of_type(value, c.object("complex"))
     for at in (0, 8):
@@ -220,7 +220,7 @@ def _complex(c: Handler) -> None:
 
 @_handler
 def _int(c: Handler) -> None:
-    """(word, number): a Python int of 64 bits, copied."""
+    """Copy a Python int of 64 bits. Operands: word, number."""
     value = c.held_at(0)
     c.of_type(value, c.object("int"))
     c.need(c.new(f"call i1 @int_of(ptr {value}, ptr {c.operand(1)})"))
@@ -228,7 +228,7 @@ def _int(c: Handler) -> None:
 
 @_handler
 def _uint(c: Handler) -> None:
-    """(word, number): a Python int of 64 bits that is not negative, copied."""
+    """Copy a Python int of 64 bits that is not negative. Operands: word, number."""
     value = c.held_at(0)
     c.of_type(value, c.object("int"))
     c.need(c.new(f"call i1 @unsigned_of(ptr {value}, ptr {c.operand(1)})"))
@@ -243,19 +243,19 @@ def _unpack(c: Handler, type: str, items: Callable[[str, str], str]) -> None:
 
 @_handler
 def _tuple(c: Handler) -> None:
-    """(word, count, words): a tuple's items."""
+    """Load a tuple's items. Operands: word, count, words."""
     _unpack(c, "tuple", lambda v, _: c.new(f"getelementptr i8, ptr {v}, i64 {c.at.tuple_items}"))
 
 
 @_handler
 def _list(c: Handler) -> None:
-    """(word, count, words): a list's entries."""
+    """Load a list's entries. Operands: word, count, words."""
     _unpack(c, "list", lambda v, _: c.field(v, c.at.list_items))
 
 
 @_handler
 def _dict(c: Handler) -> None:
-    """(word, count): a dict with so many items."""
+    """Check for a dict with so many items. Operands: word, count."""
     value = c.held_at(0)
     c.of_type(value, c.object("dict"))
     c.same(c.field(value, c.at.size, "i64"), c.operand(1, "i64"), "i64")
@@ -263,7 +263,7 @@ def _dict(c: Handler) -> None:
 
 @_handler
 def _value(c: Handler) -> None:
-    """(word, key, word): an item of a dict."""
+    """Load an item of a dict. Operands: word, key, word."""
     found = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.held_at(0)}, ptr {c.operand(1)})")
     c.there(found)
     c.put(found, c.operand(2))
@@ -274,7 +274,7 @@ def _value(c: Handler) -> None:
 
 @_handler
 def _gradient(c: Handler) -> None:
-    """(word of a leaf, type, spec, word): its gradient, a tensor that requires none itself."""
+    """Load a leaf's gradient, a tensor that requires none itself. Operands: word of a leaf, type, spec, word."""
     found = c.field(c.held_at(0), c.at.tensor_grad)
     c.there(found)
     c.of_type(found, c.operand(1))
@@ -285,13 +285,13 @@ def _gradient(c: Handler) -> None:
 
 @_handler
 def _has_gradient(c: Handler) -> None:
-    """(word of a leaf): there is a gradient."""
+    """Check that a leaf has a gradient. Operand: word of a leaf."""
     c.given(c.field(c.held_at(0), c.at.tensor_grad))
 
 
 @_handler
 def _feed_tensor(c: Handler) -> None:
-    """(word of a tensor, entry, word, dtype, axes, sizes)"""
+    """Feed a tensor's array. Operands: word of a tensor, entry, word, dtype, axes, sizes."""
     array = c.field(c.held_at(0), c.at.tensor_data)
     c.plain(array)
     c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
@@ -300,13 +300,13 @@ def _feed_tensor(c: Handler) -> None:
 
 @_handler
 def _feed_array(c: Handler) -> None:
-    """(word of an array that was looked at, entry, word)"""
+    """Feed an array that was checked. Operands: word of the array, entry, word."""
     c.feed(c.held_at(0), 1, 2)
 
 
 @_handler
 def _feed_item(c: Handler) -> None:
-    """(dict, key, entry, word, dtype, axes, sizes)"""
+    """Feed an array in a dict. Operands: dict, key, entry, word, dtype, axes, sizes."""
     array = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
     c.plain(array)
     c.like(array, c.operand(4), c.operand(5, "i64"), c.operand(6))
@@ -315,7 +315,7 @@ def _feed_item(c: Handler) -> None:
 
 @_handler
 def _feed_call(c: Handler) -> None:
-    """(callable, entry, word, dtype, axes, sizes): an array that Python gives."""
+    """Feed an array that Python gives. Operands: callable, entry, word, dtype, axes, sizes."""
     array = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
     c.there(array, ERROR)
     c.put(array, c.operand(2))
@@ -326,7 +326,7 @@ def _feed_call(c: Handler) -> None:
 
 @_handler
 def _take_tensor(c: Handler) -> None:
-    """(word of a tensor, entry, word, dtype, axes, sizes, bytes): to be written into."""
+    """Take a tensor's array, to be written into. Operands: word of a tensor, entry, word, dtype, axes, sizes, bytes."""
     array = c.field(c.held_at(0), c.at.tensor_data)
     c.plain(array)
     c.like(array, c.operand(3), c.operand(4, "i64"), c.operand(5))
@@ -335,7 +335,7 @@ def _take_tensor(c: Handler) -> None:
 
 @_handler
 def _take_gradient(c: Handler) -> None:
-    """(word of a gradient, entry, word, dtype, axes, sizes, bytes): the same, if nothing but the leaf refers to it."""
+    """Take a gradient's array, if only the leaf refers to it. Operands: its word, then those of `_take_tensor`."""
     tensor = c.held_at(0)
     array = c.field(tensor, c.at.tensor_data)
     c.plain(array)
@@ -345,7 +345,7 @@ def _take_gradient(c: Handler) -> None:
 
 @_handler
 def _take_item(c: Handler) -> None:
-    """(dict, key, entry, word, dtype, axes, sizes, bytes): to be written into."""
+    """Take an array in a dict, to be written into. Operands: dict, key, entry, word, dtype, axes, sizes, bytes."""
     array = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
     c.plain(array)
     c.like(array, c.operand(4), c.operand(5, "i64"), c.operand(6))
@@ -354,13 +354,13 @@ def _take_item(c: Handler) -> None:
 
 @_handler
 def _take_array(c: Handler) -> None:
-    """(word of an array that was looked at, entry, word, bytes): a copy, for the caller's is not written into."""
+    """Take a copy of a caller's array, which was checked. Operands: word of the array, entry, word, bytes."""
     c.take(c.held_at(0), "false", 1, 2, 3)
 
 
 @_handler
 def _all_equal(c: Handler) -> None:
-    """(numbers, count): whether they are all like the first."""
+    """Check that all numbers equal the first. Operands: numbers, count."""
     first = c.new(f"getelementptr i64, ptr {c.operand(0)}, i64 1")
     rest = c.new(f"sub i64 {c.operand(1, 'i64')}, 1")
     c.need(c.new(f"call i1 @same_words(ptr {first}, ptr {c.operand(0)}, i64 {rest})"))
@@ -371,7 +371,9 @@ def _all_equal(c: Handler) -> None:
 
 @_handler
 def _reuse(c: Handler) -> None:
-    """(word of a gradient, entry, word, dtype, axes, sizes): its array for the new one, if nothing refers to either."""
+    """Take a gradient's array for the new one, if nothing else refers to it. Operands: word, entry, word, dtype, axes,
+    sizes.
+    """
     tensor = c.held_at(0)
     c.same(c.references(tensor), "1", "i32")
     array = c.field(tensor, c.at.tensor_data)
@@ -383,13 +385,13 @@ def _reuse(c: Handler) -> None:
 
 @_handler
 def _fresh(c: Handler) -> None:
-    """(dtype, axes, sizes, strides, entry, word): a new array."""
+    """Make an array. Operands: dtype, axes, sizes, strides, entry, word."""
     _hold_new(c, _new_array(c))
 
 
 @_handler
 def _pooled(c: Handler) -> None:
-    """(dtype, axes, sizes, strides, entry, word, list): the same, or one of an earlier call's that nothing refers to.
+    """Make an array, or take one of an earlier call's that nothing refers to. Operands: those of `_fresh`, list.
 
     The list keeps the arrays of the last two calls that made one: a caller may hold one result while it asks for the
     next.
@@ -404,7 +406,7 @@ def _pooled(c: Handler) -> None:
 
 @_handler
 def _pooled_tensor(c: Handler) -> None:
-    """(dtype, axes, sizes, strides, entry, word, list, type, spec, word): the array of a tensor that is to be made.
+    """Make the array of a tensor to be. Operands: dtype, axes, sizes, strides, entry, word, list, type, spec, word.
 
     It is the array of a tensor of an earlier call's that nothing refers to (which the last word holds then), or new.
     """
@@ -420,7 +422,7 @@ def _pooled_tensor(c: Handler) -> None:
 
 
 def _tried(c: Handler) -> Iterator[str]:
-    """The objects of the list, for a look at each: the first with which nothing is missing is all that is needed."""
+    """Yield the objects of the list, to try each: the first with which nothing is missing is enough."""
     pool = c.field(c.operand(6), c.at.list_items)
     for place in (0, 8):
         found = c.field(pool, place)
@@ -462,13 +464,13 @@ def _hold_new(c: Handler, made: str) -> None:
 
 @_handler
 def _run(c: Handler) -> None:
-    """(driver, call, count, callable): run the program's steps, with the interpreter's lock."""
+    """Run the program's steps, with the interpreter's lock. Operands: driver, call, count, callable."""
     _drive(c, lambda: c.new(f"call i64 {c.operand(0)}(ptr {c.operand(1)})"))
 
 
 @_handler
 def _run_free(c: Handler) -> None:
-    """(driver, call, count, callable): the same without the lock."""
+    """Run the program's steps without the interpreter's lock. Operands: driver, call, count, callable."""
 
     def drive() -> str:
         c.put("1", c.operand(1), 8 * CALL_AWAY, "i64")
@@ -482,7 +484,7 @@ def _run_free(c: Handler) -> None:
 
 
 def _drive(c: Handler, drive: Callable[[], str]) -> None:
-    """Run steps; where the driver stops at one of Python's, have the callable do it, and go on if that is not False.
+    """Run steps; where the driver stops at one of Python's, call the callable, and go on unless it returns False.
 
     The last steps run in native code, as does what follows here: no signal's handler comes between what they write
     into arrays and what is written after them.
@@ -508,7 +510,7 @@ def _drive(c: Handler, drive: Callable[[], str]) -> None:
 
 @_handler
 def _call(c: Handler) -> None:
-    """(callable): have it do what it does."""
+    """Call a callable. Operand: callable."""
     answer = c.new(f"call ptr @PyObject_CallNoArgs(ptr {c.operand(0)})")
     c.there(answer, ERROR)
     c.decref(answer)
@@ -519,7 +521,7 @@ def _call(c: Handler) -> None:
 
 @_handler
 def _enter(c: Handler) -> None:
-    """(words of a turn, word of how many are held, word of their addresses): hold it, if nobody does."""
+    """Hold a turn, if nobody does. Operands: words of a turn, word of how many are held, word of their addresses."""
     words = c.operand(0)
     for word in (BY_PYTHON, BY_NATIVE):
         c.same(c.field(words, 8 * word, "i64"), "0", "i64")
@@ -532,13 +534,13 @@ def _enter(c: Handler) -> None:
 
 @_handler
 def _leave(c: Handler) -> None:
-    """(header): hold none of them any more."""
+    """Give back all turns that are held. Operand: header."""
     c.do(f"call void @leave(ptr {c.operand(0)})")
 
 
 @_handler
 def _settle(c: Handler) -> None:
-    """(list of a number): wait until the number is even: until no thread traces, and would undo what is written."""
+    """Wait until the number is even: no thread traces, and would undo what is written. Operand: list of a number."""
     again, wait, done = c.label("again"), c.label("wait"), c.label("done")
     c.do(f"br label %{again}")
     c.place(again)
@@ -556,19 +558,19 @@ def _settle(c: Handler) -> None:
 
 @_handler
 def _decided(c: Handler) -> None:
-    """(address, bits): a decision."""
+    """Check a decision. Operands: address, bits."""
     c.same(c.field(c.operand(0), 0, "i64"), c.operand(1, "i64"), "i64")
 
 
 @_handler
 def _write_tensor(c: Handler) -> None:
-    """(tensor, word of an array, word for the old one)"""
+    """Write a tensor's value. Operands: tensor, word of an array, word for the old one."""
     c.replace(c.held_at(1), c.operand(0), c.at.tensor_data, 2)
 
 
 @_handler
 def _write_item(c: Handler) -> None:
-    """(dict, key, word of an array, word for the old one)"""
+    """Write an item of a dict. Operands: dict, key, word of an array, word for the old one."""
     old = c.new(f"call ptr @PyDict_GetItemWithError(ptr {c.operand(0)}, ptr {c.operand(1)})")
     c.there(old)
     c.incref(old)
@@ -579,7 +581,7 @@ def _write_item(c: Handler) -> None:
 
 @_handler
 def _write_copied(c: Handler) -> None:
-    """(dict, key, word of an array that was taken from there): nothing to do, but for a copy."""
+    """Write an item that was taken, which is only needed for a copy. Operands: dict, key, word of an array, word."""
     array = c.held_at(2)
     there, copied = c.label("there"), c.label("copied")
     c.do(f"br i1 {c.test('eq', c.references(array), '1', 'i32')}, label %{copied}, label %{there}")
@@ -592,13 +594,13 @@ def _write_copied(c: Handler) -> None:
 
 @_handler
 def _write_int(c: Handler) -> None:
-    """(dict, key, number)"""
+    """Write a Python int. Operands: dict, key, number."""
     _write_number(c, c.new(f"call ptr @PyLong_FromLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
 
 
 @_handler
 def _write_float(c: Handler) -> None:
-    """(dict, key, number)"""
+    """Write a Python float. Operands: dict, key, number."""
     _write_number(c, c.new(f"call ptr @PyFloat_FromDouble(double {c.field(c.operand(2), 0, 'double')})"))
 
 
@@ -611,13 +613,13 @@ def _write_number(c: Handler, made: str) -> None:
 
 @_handler
 def _write_uint(c: Handler) -> None:
-    """(dict, key, number)"""
+    """Write a Python int that is not negative. Operands: dict, key, number."""
     _write_number(c, c.new(f"call ptr @PyLong_FromUnsignedLongLong(i64 {c.field(c.operand(2), 0, 'i64')})"))
 
 
 @_handler
 def _write_gradient(c: Handler) -> None:
-    """(leaf, type, spec, word of an array, word for the old one): a gradient, if it is not there already."""
+    """Write a gradient, unless it is there. Operands: leaf, type, spec, word of an array, word for the old one."""
     leaf, array = c.operand(0), c.held_at(3)
     old = c.field(leaf, c.at.tensor_grad)
     look, make, done = c.label("look"), c.label("make"), c.label("done")
@@ -639,13 +641,13 @@ def _write_gradient(c: Handler) -> None:
 
 @_handler
 def _write_none(c: Handler) -> None:
-    """(leaf, word for the old one): no gradient."""
+    """Take away a gradient. Operands: leaf, word for the old one."""
     c.replace(c.object("none"), c.operand(0), c.at.tensor_grad, 1)
 
 
 @_handler
 def _keep(c: Handler) -> None:
-    """(word, word): hold an object that is looked at again after the run."""
+    """Hold an object that is looked at again after the run. Operands: word, word."""
     value = c.held_at(0)
     c.incref(value)
     c.put(value, c.operand(1))
@@ -653,7 +655,7 @@ def _keep(c: Handler) -> None:
 
 @_handler
 def _kill(c: Handler) -> None:
-    """(word of a tensor, type, text, words): a donated tensor has another type, and a text instead of a value.
+    """End a donated tensor: another type, and a text for a value. Operands: word of a tensor, type, text, words.
 
     The words are for the old ones.
     """
@@ -664,19 +666,19 @@ def _kill(c: Handler) -> None:
 
 @_handler
 def _made(c: Handler) -> None:
-    """(type, spec, word of an array, word): a tensor."""
+    """Make a tensor. Operands: type, spec, word of an array, word."""
     c.put(c.tensor(c.operand(0), c.held_at(2), c.operand(1)), c.operand(3))
 
 
 @_handler
 def _made_number(c: Handler) -> None:
-    """(type, word of an array, word): a weak tensor, which has no spec."""
+    """Make a weak tensor, which has no spec. Operands: type, word of an array, word."""
     c.put(c.tensor(c.operand(0), c.held_at(1), None), c.operand(2))
 
 
 @_handler
 def _made_again(c: Handler) -> None:
-    """(type, spec, word of an array, word, word, list): the tensor that was found for the array, or a new one."""
+    """Take the tensor found for the array, or make one. Operands: type, spec, word of an array, word, word, list."""
     found, again, new = c.held_at(4), c.label("again"), c.label("new")
     c.do(f"br i1 {c.test('ne', found, 'null')}, label %{again}, label %{new}")
     c.place(again)
@@ -691,7 +693,7 @@ def _made_again(c: Handler) -> None:
 
 @_handler
 def _constant(c: Handler) -> None:
-    """(object, word)"""
+    """Store an object. Operands: object, word."""
     c.incref(c.operand(0))
     c.put(c.operand(0), c.operand(1))
 
@@ -721,19 +723,19 @@ def _pack(c: Handler, kind: str) -> None:
 
 @_handler
 def _pack_tuple(c: Handler) -> None:
-    """(count, words, word): a tuple of what is in the words."""
+    """Make a tuple of what the words hold. Operands: count, words, word."""
     _pack(c, "Tuple")
 
 
 @_handler
 def _pack_list(c: Handler) -> None:
-    """(count, words, word): a list of what is in the words."""
+    """Make a list of what the words hold. Operands: count, words, word."""
     _pack(c, "List")
 
 
 @_handler
 def _pack_dict(c: Handler) -> None:
-    """(word): an empty dict."""
+    """Make an empty dict. Operand: word."""
     made = c.new("call ptr @PyDict_New()")
     c.there(made, ERROR)
     c.put(made, c.operand(0))
@@ -741,14 +743,14 @@ def _pack_dict(c: Handler) -> None:
 
 @_handler
 def _add_item(c: Handler) -> None:
-    """(word of a dict, key, word)"""
+    """Put an item into a dict. Operands: word of a dict, key, word."""
     failed = c.new(f"call i32 @PyDict_SetItem(ptr {c.held_at(0)}, ptr {c.operand(1)}, ptr {c.held_at(2)})")
     c.need(c.test("eq", failed, "0", "i32"), ERROR)
 
 
 @_handler
 def _convert(c: Handler) -> None:
-    """(callable, word, word): what it makes of a value."""
+    """Call a callable on a value. Operands: callable, word, word."""
     made = c.new(f"call ptr @PyObject_CallOneArg(ptr {c.operand(0)}, ptr {c.held_at(1)})")
     c.there(made, ERROR)
     c.put(made, c.operand(2))

@@ -24,7 +24,7 @@ def _words_of(x: Any, size: int) -> list[int]:
 
 
 def place_of_slot(x: Any, name: str, value: Any) -> int:
-    """The byte of an object at which the slot of a name stands, found by putting something there."""
+    """Find the byte of an object at which the slot of a name stands, by putting something there."""
     before = _words_of(x, type(x).__basicsize__)
     setattr(x, name, value)
     after = _words_of(x, type(x).__basicsize__)
@@ -77,7 +77,7 @@ def layout() -> Layout | None:
 
 
 def _method() -> None:
-    """A function to make a method of."""
+    """Do nothing: a function to make a method of."""
 
 
 def read(x: Any, offset: int, type: Any = ctypes.c_int64) -> Any:
@@ -86,14 +86,14 @@ def read(x: Any, offset: int, type: Any = ctypes.c_int64) -> Any:
 
 
 def slot_of(x: Any, name: str) -> int | None:
-    """The byte of an object at which the value of one of its slots stands; None where it cannot be told."""
+    """Return the byte of an object at which the value of a slot stands; None where it cannot be told."""
     value = getattr(x, name)
     found = [i for i, word in enumerate(_words_of(x, type(x).__basicsize__)) if word == id(value)]
     return 8 * found[0] if len(found) == 1 and name in getattr(type(x), "__slots__", ()) else None
 
 
 def _place_of(name: str) -> int:
-    """The byte of a Python function at which an attribute of it stands, found by giving it another one."""
+    """Find the byte of a Python function at which an attribute of it stands, by giving it another one."""
     places = []
     for f, g in ((lambda x=(): x, lambda y=[]: y), (lambda x=1.5: x, lambda: 0)):
         size = type(f).__basicsize__
@@ -107,7 +107,7 @@ def _place_of(name: str) -> int:
 
 
 def _set_size() -> int:
-    """The byte of a set at which it says how many it holds: not how many places for them were ever taken."""
+    """Find the byte of a set at which its number of items stands, and not that of places ever taken."""
     numbers: set[int] = set()
     seen = []
     for change, count in ((numbers.clear, 0), (lambda: numbers.update((1, 2, 3)), 3), (lambda: numbers.discard(2), 2)):
@@ -118,7 +118,7 @@ def _set_size() -> int:
 
 
 def _type_version() -> int:
-    """The byte of a class at which a number stands that every change of it, or of a base, renews; 0: there is none."""
+    """Find the byte of a class at which its version stands, renewed by every change of it or of a base; 0: none."""
 
     class Base:
         pass

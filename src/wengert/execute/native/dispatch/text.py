@@ -1,4 +1,4 @@
-"""The text of the compiled entry's handlers: what it takes to write one.
+"""The text of the compiled entry's handlers, and the helpers that write one.
 
 A handler is a native function of one instruction (see `code`). It returns whether to go on.
 """
@@ -91,11 +91,11 @@ class Handler:
         return self.field("%i", 8 * (2 + k), type)
 
     def held_at(self, k: int) -> str:
-        """The object in the word whose address is an operand."""
+        """Load the object in the word whose address is an operand."""
         return self.field(self.operand(k), 0)
 
     def object(self, name: str) -> str:
-        """One of the objects that are always there."""
+        """Return one of the objects that are always there."""
         return f"@wengert_{name}"
 
     def test(self, op: str, a: str, b: str, type: str = "ptr") -> str:
@@ -130,7 +130,7 @@ class Handler:
         self.need(self.test("ne", a, "null"), otherwise)
 
     def given(self, a: str) -> None:
-        """Neither absent nor None."""
+        """Go on only where it is neither absent nor None."""
         self.there(a)
         self.need(self.test("ne", a, self.object("none")))
 
@@ -240,7 +240,7 @@ class Handler:
         self.place(end)
 
     def array(self, descr: str, nd: str, dims: str, strides: str) -> str:
-        """A new array."""
+        """Make an array."""
         self.incref(descr)  # which the array then has
         made = self.new(
             f"call ptr @wengert_new_array(ptr {self.object('ndarray')}, ptr {descr}, i32 {nd}, ptr {dims}, "
@@ -259,7 +259,7 @@ class Handler:
         self.put(value, base, offset)
 
     def tensor(self, type: str, array: str, spec: str | None) -> str:
-        """A new tensor, with a spec or without."""
+        """Make a tensor, with a spec or without."""
         made = self.new(f"call ptr @PyType_GenericAlloc(ptr {type}, i64 0)")
         self.there(made, ERROR)
         for value, offset in (

@@ -229,7 +229,7 @@ class Jump:
 
 
 class Plan:
-    """Steps in order, over buffers; what `lower` makes of a graph.
+    """A list of steps in order, over buffers; `lower` makes it of a graph.
 
     `inputs` and `outputs` are the arrays that calls pass. An output may be an input's buffer
     (written in place, where the input was donated) or a view of one (`aliases` says which), which

@@ -20,6 +20,7 @@ import numpy as np
 from ....core.errors import GraphError, fail
 from ....core.spec import as_dtype, show
 from ....core.state.at_once import Call
+from ....core.state.observer import observer, observers
 from ..codegen import object_cache as cache
 from ..codegen.kernel import Kernel, keep_in, prepare
 from ..plan.plan import ALIGN, ARENA, FIRST, SCRATCH, SCRATCH_STRIDE, Buffer, HostCall, Jump, Plan, Step, View
@@ -194,11 +195,14 @@ class Program:
 
         Results are written into `outputs` where they are given, of the shapes and dtypes of the
         plan's, and not overlapping with an input unless it is donated. New arrays share no memory
-        with anything else; but a result that is a donated input as a whole is that array.
+        with anything else; but a result that is a donated input as a whole is that array. An observer that is
+        interested in programs is told of the steps.
         """
+        seen = observer() if observers else None
         layout = self._layout
         if layout.generation != threads.generation:
             layout = self._layout = self._divided()
+        records = None if seen is None or seen.inlines else self._records_for(layout)
         results: list[Any]
         if outputs is None and self._all_direct:
             results = [make() for make in self._makers]
@@ -216,23 +220,35 @@ class Program:
                 instance.adopt(layout)
             if instance.own is None:
                 block = instance.borrow()
+            if records is not None:
+                instance.call[CALL_PROFILE] = records.address
             at = layout.start(instance.address, arrays)
             if at == WRONG_KIND:
                 inputs = self._fitting(inputs)
                 arrays = (*inputs, *arrays[len(inputs) :])
                 at = layout.start(instance.address, arrays)
             if at < len(self._starts):
-                self._go_on(instance, at)
+                self._go_on(instance, at, records)
             if outputs is not None or not self._all_direct:
                 results = self._answer(instance, inputs, results, outputs)
         finally:
+            if records is not None:
+                instance.call[CALL_PROFILE] = 0
             if block is not None:
                 _give_back(block, instance.nbytes)
             if len(self._idle) < IDLE:
                 self._idle.append(instance)
         if layout.timed:
             self._timed(layout)
+        if seen is not None and records is not None:
+            seen.ran(records.trace(self.plan, layout.steps, records.began, now()))
         return results
+
+    def _records_for(self, layout: _Layout) -> ProfileRecords:
+        """Return memory for the profiler records of a run, which begins."""
+        chunked = layout.steps[:, [STEP_UNITS, STEP_CHUNK]].tolist()
+        chunks = [math.ceil(units / chunk) if chunk else 1 for units, chunk in chunked]
+        return ProfileRecords(layout.threads, max(TRACE_ROOM, sum(chunks)))
 
     def _timed(self, layout: _Layout) -> None:
         """Update the layout after a call in which steps were timed."""
@@ -250,9 +266,11 @@ class Program:
             found = self.run(inputs)
             commit(found, ())
             return found
+        seen = observer() if observers else None
         layout = self._layout
         if layout.generation != threads.generation:
             layout = self._layout = self._divided()
+        records = None if seen is None or seen.inlines else self._records_for(layout)
         places = self._places((None,) * len(self._makers))
         arrays = (*inputs, *(p for p in places if p is not None))
         try:
@@ -266,23 +284,29 @@ class Program:
             if instance.own is None:
                 block = instance.borrow()
             instance.call[CALL_COUNT] = self._last
+            if records is not None:
+                instance.call[CALL_PROFILE] = records.address
             at = layout.start(instance.address, arrays)
             if at == WRONG_KIND:
                 inputs = self._fitting(inputs)
                 arrays = (*inputs, *arrays[len(inputs) :])
                 at = layout.start(instance.address, arrays)
-            self._go(instance, at, self._last)
+            self._go(instance, at, self._last, records)
             results, copies = self._to_answer(instance, inputs, places)
             instance.call[CALL_FIRST], instance.call[CALL_COUNT] = self._last, len(self._starts)
             commit(results, [(self._driver.run, instance.address), *copies])
         finally:
             instance.call[CALL_COUNT] = len(self._starts)
+            if records is not None:
+                instance.call[CALL_PROFILE] = 0
             if block is not None:
                 _give_back(block, instance.nbytes)
             if len(self._idle) < IDLE:
                 self._idle.append(instance)
         if layout.timed:
             self._timed(layout)
+        if seen is not None and records is not None:
+            seen.ran(records.trace(self.plan, layout.steps, records.began, now()))
         return results
 
     def trace(
@@ -301,9 +325,7 @@ class Program:
         layout, own = self._layout, self._own(self._fitting(inputs))
         instance = _Instance(self)
         instance.adopt(layout)
-        chunked = layout.steps[:, [STEP_UNITS, STEP_CHUNK]].tolist()
-        chunks = [math.ceil(units / chunk) if chunk else 1 for units, chunk in chunked]
-        records = ProfileRecords(layout.threads, max(TRACE_ROOM, sum(chunks)) if room is None else room)
+        records = self._records_for(layout) if room is None else ProfileRecords(layout.threads, room)
         instance.call[CALL_PROFILE] = records.address
         places = self._places(outputs if outputs is not None else (None,) * len(self._makers))
         block = instance.borrow() if instance.own is None else None
@@ -594,7 +616,7 @@ class _Instance:
 
 
 class _Block:
-    """Memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
+    """A block of memory that one call at a time borrows; `spared` counts the calls for which it was far too large."""
 
     __slots__ = ("memory", "spared")
 

@@ -89,6 +89,7 @@ class ProfileRecords:
     """The memory of one call's profiler records, with room for so many of each worker; see profile.py."""
 
     def __init__(self, workers: int, room: int) -> None:
+        self.began = now()
         self._room = room
         stride = LINE + -(-room * 8 * len(RECORD) // LINE) * LINE
         self._memory = aligned(PROFILE_REGIONS + workers * stride, LINE)

@@ -1,23 +1,25 @@
-"""What an observer is told, and what it keeps of it: steps, pulls, values that left the graph.
+"""Events that answers keep of what they observe: steps, pulls, values that left the graph.
 
-Who calls these is :mod:`wengert.explain.observing.observe`; what is made of them are the answers.
+The engines report them, through :mod:`wengert.core.state.observer`; the answers are made of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
-from ...core.errors import user_frame
-from ...core.mode import Scope, get_mode
+from ...core.errors import is_internal
+from ...core.mode import RULE, Scope, get_mode
 from ...core.node import Node
 from ...core.ops.op import Op
-from ...core.ops.record import OUTPUT
+from ...core.ops.record import OUTPUT, caller
 from ...core.source import Source
+from ...core.state.observer import Observer, observing
 from ...core.tensor import Tensor
-from .origins import RULE, gradient_depth, origin, place
+from .origins import gradient_depth, origin, place
 
 
 @dataclass(slots=True, eq=False)
@@ -48,7 +50,7 @@ class Step:
 
     @property
     def derived(self) -> bool:
-        """Whether it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
+        """True where it is part of an op's derivative; what a user wrote in a derivative rule of his own is not."""
         scope = self.scope
         while scope is not None:
             if scope.kind == "gradient" and scope.name != RULE:
@@ -62,7 +64,7 @@ class Step:
 
     @property
     def depth(self) -> int:
-        """0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass, ..."""
+        """The order of the derivative: 0 in the forward pass, 1 in a recorded backward pass, 2 in its backward pass."""
         return gradient_depth(self.scope)
 
 
@@ -99,46 +101,9 @@ class Leak:
     order: int
 
 
-OVER = 1 << 30  # a pause that does not end
-
-
-def user_place() -> tuple[CodeType | Source | None, int]:
-    """Return the code object and the instruction offset of the user's frame."""
-    frame = user_frame(2)
-    return (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-
-
-class Watcher(Protocol):
-    """Who is told what a thread does. `quiet` above 0 is a pause: nothing is told.
-
-    `places` says whether nodes are to know the user's line also where Wengert's own functions make them.
-    """
-
-    quiet: int
-    places: bool
-    node: Node | None  # of a graph that is being run: it knows the user's line
-
-    def step(
-        self, op: Op, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
-        start: float, node: Node | None = None,
-    ) -> None:  # fmt: skip
-        """An operation ran: `run(*inputs)` gave `out`. `start` is when, by the clock; `node` what it has recorded."""
-
-    def made(self, node: Node) -> None:
-        """A node came to be; it has no fields yet."""
-
-    def pulled(self, node: Node, ct: Any, saved: Any, own: dict[Node, Any], recording: bool, start: float) -> None:
-        """A step of a backward pass: the cotangent of a node became those of its inputs, `own`."""
-
-    def leak(self, what: str, value: Any, node: Node | None) -> None:
-        """A value left the graph, that of a node; or the tensor that has it is given another one."""
-
-
 @dataclass(eq=False)
-class Observer:
-    """What was seen, in the order of time."""
-
-    places: ClassVar[bool] = True
+class Events(Observer):
+    """The events of one thread, in the order of time."""
 
     steps: list[Step] = field(default_factory=list)
     pulls: list[Pull] = field(default_factory=list)
@@ -147,7 +112,7 @@ class Observer:
     nodes: dict[int, list[Node]] = field(default_factory=dict)  # what was recorded after each step, by its order
     quiet: int = 0
     count: int = 0
-    node: Node | None = None  # of a graph that is being run: it knows the user's line
+    node: Node | None = None
 
     def tick(self) -> int:
         self.count += 1
@@ -158,7 +123,8 @@ class Observer:
         start: float, node: Node | None = None,
     ) -> None:  # fmt: skip
         mode = get_mode()
-        code, offset = user_place()
+        code: CodeType | Source | None
+        code, offset = caller()
         scope = mode.scope
         if self.node is not None:
             if self.node.source is not None:
@@ -169,10 +135,15 @@ class Observer:
         self.steps.append(made)
 
     def made(self, node: Node) -> None:
+        code, scope = node.code, node.scope
+        # Where one of Wengert's own functions made it, the user's line is that which called the function.
+        is_inside = isinstance(code, CodeType) and is_internal(code.co_filename)
+        if is_inside and (scope is None or scope.kind in ("module", "trace")):
+            node.code, node.offset = caller()
         self.nodes.setdefault(self.count, []).append(node)
 
     def is_tracked(self, step: Step, index: int) -> bool:
-        """Whether a step took an input as something that gradients flow to."""
+        """Return whether a step took an input as something that gradients flow to."""
         recorded = next((node for node in self.nodes.get(step.order, ()) if node.op is step.op), None)
         return recorded is not None and isinstance(recorded.inputs[index], Node)
 
@@ -184,7 +155,18 @@ class Observer:
             self.gradients += [(e, g, self.tick()) for e, g in grads.items() if e.op.kind == "leaf"]
 
     def leak(self, what: str, value: Any, node: Node | None) -> None:
-        self.leaks.append(Leak(what, value, place(*user_place()), self.tick()))
+        self.leaks.append(Leak(what, value, place(*caller()), self.tick()))
+
+
+@contextmanager
+def observed() -> Iterator[Events]:
+    """Write down what this thread runs inside the block.
+
+    Who observes the thread outside of it does not see that: a question about a program is no part of the program.
+    """
+    seen = Events()
+    with observing(seen, alone=True):
+        yield seen
 
 
 def _raw(value: Any) -> Any:
