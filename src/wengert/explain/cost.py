@@ -170,7 +170,7 @@ def cost(graph: Graph | Tensor) -> Cost:
         it: `wg.graph(wg.value_and_grad(f))(...)`.
 
     One addition, multiplication or comparison counts 1, a product of matrices 2 m n k; of other functions
-    each node's `rule` says what is counted (:mod:`wengert.explain.cost_rules` holds them all). Bytes are
+    each node's `rule` says what is counted, as the op's declaration has it. Bytes are
     those of operands and results, each once. Of sizes that are not known yet, counts are formulas.
 
     Raises DTypeError for anything else.

@@ -268,12 +268,12 @@ def _quotient(node: Node) -> Node | None:
     return _full(node, 1) if node.inputs[0] is node.inputs[1] else None
 
 
-@_rule("inverse functions", *_named("inverse"), finite=True)
+@_rule("inverse functions", *_named("undoes"), finite=True)
 def _inverse(node: Node) -> Node | None:
     """Rewrite log(exp(x)) to x while exp(x) is finite, exp(log(x)) to x for positive x, and so for other inverses."""
     inner = node.inputs[0]
     real = node.spec.dtype.kind != "c"
-    return _replacement(node, inner.inputs[0]) if real and is_op(inner, node.op.algebra.inverse) else None
+    return _replacement(node, inner.inputs[0]) if real and is_op(inner, node.op.algebra.undoes) else None
 
 
 FINITE = RuleSet(_finite)

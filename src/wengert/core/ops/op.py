@@ -180,8 +180,8 @@ class Algebra:
 
     `commutes`: op(x, y) == op(y, x) in every bit; "nearly" where it may be another zero, or another rounding. `unit`:
     op(x, unit) == x. `monotone`: +1 or -1 over the whole domain. `range`: an interval as text, such as "(0, inf)".
-    `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x. `inverse` names the op with op(inverse(x)) == x for every
-    real x that it takes.
+    `even`/`odd`: symmetry at 0. `involution`: op(op(x)) == x. `at_zero`: op(0), where it is not odd. `undoes`: the op
+    whose value it takes back to the argument. `negation`: the op that is true of two numbers where it is false.
     """
 
     commutes: bool | Literal["nearly"] = False
@@ -193,8 +193,10 @@ class Algebra:
     even: bool = False
     odd: bool = False
     involution: bool = False
-    inverse: str = ""
     idempotent: bool = False
+    at_zero: float | None = None
+    undoes: str = ""
+    negation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,11 @@ class Op:
     Parameters of the declaration are documented at :func:`op` and :func:`elementwise`. `roles` says of each
     argument what its dtype must be, `kinds` of each attribute what it may be: see :mod:`wengert.core.ops.attributes`;
     `facets` what single concerns know of it: see :mod:`wengert.core.ops.facets`.
+
+    >>> import wengert as wg
+    >>> op = wg.sin(wg.tensor(1.0, requires_grad=True)).node.op
+    >>> op.name, op.kind, op.doc
+    ('sin', 'elementwise', 'The sine of an angle in radians.')
     """
 
     __slots__ = (

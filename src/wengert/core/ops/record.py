@@ -20,7 +20,7 @@ from ..standins import PYTHON_DTYPES, WeakTensor, weak
 from ..state.capture import get_capture
 from ..state.observer import observers, raise_of_observer
 from ..tensor import ALIAS, Tensor, abstract, base_of, ndarray, new, wrap
-from .facets import Role
+from .facets import Form, Role
 from .op import TABLE, Op
 
 SCALARS = frozenset({bool, int, float, complex})
@@ -335,6 +335,8 @@ OUTPUT = Op(
     infer=lambda x, index: x[index],
     doc="One result of an op with several.",
     role=Role.PASS,
+    cost=0,
+    form=Form("#", say="One of several results: its gradient goes back to the operation."),
 )
 
 

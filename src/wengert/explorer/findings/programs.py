@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...core.ops.facets import Role
-from ...explain.dead_units import ACTIVATIONS, activation_slope
+from ...explain.dead_units import activation_slope
 from ...explain.report import size
 from ..recording.recording import Row
 from .facts import Facts, floating, shows_elements
@@ -28,11 +28,12 @@ def dead_units(facts: Facts) -> Iterator[Finding]:
     """Find layers of which many units have no slope for any sample; those at one line, as in a loop, together."""
     lines: dict[Any, list[tuple[float, int, int, int, Row]]] = {}
     for row in facts.rows:
-        if row.op is not None and row.op.name in ACTIVATIONS and (found := _dead(row)) is not None:
+        if row.op is not None and "activation" in row.op.facets and (found := _dead(row)) is not None:
             lines.setdefault((row.op.name, facts.source(row)), []).append((*found, row))
     for (name, source), layers in lines.items():
         share, dead, units, samples, row = max(layers, key=lambda layer: layer[0])
-        verb = "never fire" if ACTIVATIONS[name] == "dead" else "are saturated"
+        dies = row.op is not None and row.op.facets.get("activation") == "dead"
+        verb = "never fire" if dies else "are saturated"
         many = f"{len(layers)} × {name}: up to " if len(layers) > 1 else ""
         which = f"In the worst of these {len(layers)} layers {dead:,}" if len(layers) > 1 else f"{dead:,}"
         yield Finding(

@@ -10,7 +10,8 @@ import numpy as np
 from ...core.dims import Dim
 from ...core.errors import DTypeError, RangeError, ShapeError, fail
 from ...core.ops.declare import composite, op, public
-from ...core.ops.facets import Role
+from ...core.ops.facets import Form, Role
+from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Missing, NoDerivative, Op, Partial, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, category, float16, float32, show
@@ -90,6 +91,8 @@ def _pairs(*attrs: dict[str, Any]) -> Any:
     reference=lambda x, y, mean: math.fsum((a - b) ** 2 for a, b in zip(x.flat, y.flat)) / (x.size if mean else 1),
     onnx=Missing("ONNX writes it as Sub, Mul and ReduceMean"),
     batching="body",
+    form=Form("mse", say="Each prediction gets twice its error, divided by their number."),
+    nonfinite=OVERFLOW,
 )
 def mse_op(x: Any, y: Any, *, mean: bool) -> Any:
     """Return the mean, or the sum, of squared differences."""
@@ -328,6 +331,9 @@ def _class_samples(rng: Any) -> list[Call]:
     reference=_class_reference,
     onnx="SoftmaxCrossEntropyLoss",
     batching="body",
+    form=Form("CE", say="Each score gets its probability, less 1 for the right class."),
+    nonfinite=OVERFLOW._replace(infinite=EMPTY_ROW),
+    zero_gradient="saturated",
 )
 def cross_entropy_op(logits: Any, target: Any, *, ignore_index: int, smoothing: float, mean: bool) -> Any:
     """Return the cross-entropy of logits, classes on the last axis, with target classes."""

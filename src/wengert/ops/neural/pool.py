@@ -15,7 +15,9 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Count
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
@@ -271,6 +273,8 @@ def _max_present(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: 
     return pool_scatter(winners >= 0, winners, size=x.shape[-len(kernel) :], **attrs)
 
 
+_OF_WINDOW = Count("1 for each window element", lambda node, specs, out: out.size * product_of(node.attrs["kernel"]))
+
 max_pool: Op = op(
     "max_pool(x; kernel, stride, padding, dilation)",
     _max_pool,
@@ -281,6 +285,9 @@ max_pool: Op = op(
     reference=definitions.max_pool,
     onnx="MaxPool",
     dependence="windows",
+    cost=_OF_WINDOW,
+    pattern="route",
+    zero_gradient="not_extreme",
 )
 
 argmax_pool: Op = op(
@@ -291,6 +298,7 @@ argmax_pool: Op = op(
     samples=_samples_max,
     reference=definitions.argmax_pool,
     onnx=Missing("MaxPool's second result counts over the input, not within the window"),
+    cost=_OF_WINDOW,
 )
 
 pool_select: Op = op(
@@ -316,6 +324,7 @@ pool_select: Op = op(
     reference=definitions.pool_select,
     onnx=Missing("no such operator"),
     dependence="windows",
+    cost=0,
 )
 
 pool_scatter: Op = op(
@@ -336,6 +345,7 @@ pool_scatter: Op = op(
     reference=definitions.pool_scatter,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
     dependence="windows",
+    cost=1,
 )
 
 sum_pool: Op = op(
@@ -356,6 +366,8 @@ sum_pool: Op = op(
     reference=definitions.sum_pool,
     onnx=Missing("AveragePool times the window's size"),
     dependence="windows",
+    cost=_OF_WINDOW,
+    pattern="accumulate",
 )
 
 spread_pool: Op = op(
@@ -374,6 +386,8 @@ spread_pool: Op = op(
     reference=definitions.spread_pool,
     onnx=Missing("no such operator"),
     dependence="windows",
+    cost=1,
+    pattern="accumulate",
 )
 
 

@@ -45,6 +45,8 @@ _scaled = elementwise(
     reference=lambda x, scale: x,
     onnx=_NO_ONNX,
     role=Role.PASS,
+    cost=0,
+    sympy=lambda sp, x, scale: x,
 )
 
 
@@ -136,6 +138,7 @@ _clipped = op(
     reference=lambda x, low, high: x,
     onnx=_NO_ONNX,
     role=Role.PASS,
+    cost=0,
 )
 
 
@@ -166,6 +169,7 @@ _clipped_norm = op(
     reference=lambda x, norm, axis: x,
     onnx=_NO_ONNX,
     role=Role.PASS,
+    cost=0,
 )
 
 
@@ -230,6 +234,7 @@ _named = op(
     reference=lambda x, name: x,
     onnx="Identity",
     role=Role.PASS,
+    cost=0,
 )
 
 
@@ -265,6 +270,8 @@ _through = elementwise(
     reference=lambda hard, soft: hard,
     onnx=_NO_ONNX,
     role=Role.PASS,
+    cost=0,
+    sympy=lambda sp, hard, soft: hard,
 )
 
 

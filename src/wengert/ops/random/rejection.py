@@ -168,6 +168,7 @@ random_loggamma: Op = op(
     reference=definitions.random_loggamma,
     onnx=_SEEDED,
     dependence="broadcast",
+    cost=150,
 )
 
 # -- counts
@@ -272,6 +273,7 @@ random_poisson = op(
     samples=_samples((0.1, 40.0)),
     reference=definitions.random_poisson,
     onnx=_SEEDED,
+    cost=150,
 )
 random_binomial = op(
     "random_binomial(total, probs; key, counter, shape)",
@@ -283,6 +285,7 @@ random_binomial = op(
     samples=_binomial_samples,
     reference=definitions.random_binomial,
     onnx=_SEEDED,
+    cost=150,
 )
 
 for _drawing in (random_loggamma, random_poisson, random_binomial):

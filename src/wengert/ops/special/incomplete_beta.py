@@ -91,6 +91,7 @@ betaln_op = elementwise(
     reference="scipy.special.betaln",
     onnx=_NO_ONNX,
     source="DLMF 5.12.1; Didonato & Morris 1992 for large arguments",
+    sympy=lambda sp, a, b: sp.loggamma(a) + sp.loggamma(b) - sp.loggamma(a + b),
 )
 
 # -- the integral
@@ -169,6 +170,7 @@ betainc_op: Op = elementwise(
     reference="scipy.special.betainc",
     onnx=_NO_ONNX,
     source="DLMF 8.17.1; Takahasi & Mori 1974, Double exponential formulas for numerical integration",
+    sympy=lambda sp, a, b, x: sp.betainc_regularized(a, b, 0, x),
 )
 
 
@@ -264,4 +266,5 @@ betainc_slope: Op = op(
     ],
     reference=np.vectorize(_mp_slope, otypes=[float]),
     onnx=_NO_ONNX,
+    sympy="a derivative that SymPy has no closed form of",
 )

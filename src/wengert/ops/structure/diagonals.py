@@ -39,6 +39,8 @@ tril_op: Op = linear(
     ],
     reference=lambda x, k: x * (np.arange(x.shape[-1]) <= np.arange(x.shape[-2])[:, None] + k),
     onnx="Trilu",
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 triu_op: Op = linear(
@@ -55,6 +57,8 @@ triu_op: Op = linear(
     ],
     reference=lambda x, k: x * (np.arange(x.shape[-1]) >= np.arange(x.shape[-2])[:, None] + k),
     onnx="Trilu",
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 
@@ -154,6 +158,8 @@ diagonal_op: Op = linear(
     ),
     onnx=Missing("no operator; GatherND does it"),
     role=Role.STRIDE,
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 embed_diagonal: Op = linear(
@@ -176,6 +182,7 @@ embed_diagonal: Op = linear(
         np.eye(x.shape[-1], columns, max(0, offset)),
     ),
     onnx=Missing("no operator; ScatterND does it"),
+    cost=0,
 )
 
 
