@@ -409,7 +409,7 @@ class Methods:
     def permute(self, *dims: Axes) -> Tensor:
         """Return :func:`wengert.permute_dims` with the axes one by one or as a tuple."""
     def polygamma(self, n: _Int) -> Tensor:
-        """Return `wg.polygamma(n, self)`."""
+        """Return `wg.special.polygamma(n, self)`."""
     def positive(self) -> Tensor:
         """+x, which is x."""
     def pow(self, y: TensorLike, /) -> Tensor:

@@ -195,7 +195,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
-    """Return rows of a table, in PyTorch's order: ids first. See :func:`wengert.embedding`.
+    """Return rows of a table, in PyTorch's order: ids first.
 
     Parameters
     ----------
@@ -223,8 +223,6 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
-
-    See :func:`wengert.softplus`.
 
     >>> import wengert as wg
     >>> wg.nn.functional.softplus(wg.tensor([-1.0, 0.0, 100.0]))
