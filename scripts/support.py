@@ -17,7 +17,7 @@ import complexchecks  # noqa: E402
 import wengert.transforms.control  # noqa: E402, F401 (declares the ops of control flow)
 from opchecks import calls, checked_ops  # noqa: E402
 from wengert.core.ops.op import NOT_DIFFERENTIABLE, Linear, NoDerivative, Op  # noqa: E402
-from wengert.symbolic.table import HOLES  # noqa: E402
+from wengert.symbolic.bridge import sympy_of  # noqa: E402
 from wengert.transforms.batch import rules as batch_rules  # noqa: E402
 from wengert.transforms.batch import vmap as batch  # noqa: E402
 from wengert.transforms.jacobians import dependence  # noqa: E402
@@ -71,7 +71,8 @@ def batching(op: Op) -> str:
 
 def symbolic(op: Op) -> str:
     if op.kind == "elementwise":
-        return HOLES.get(op.name, YES)
+        make = sympy_of(op)
+        return make if isinstance(make, str) and op.body is None else YES
     return "by its parts" if op.body is not None else "of arrays: no scalar expression"
 
 

@@ -642,8 +642,8 @@ _CODE = (
 )  # fmt: skip
 ELEMENTWISE = sorted(
     name
-    for name, form in forms.FORMS.items()
-    if form.local and TABLE[name].kind == "elementwise" and all(isinstance(f, Partial) for f in TABLE[name].facts)
+    for name, op in TABLE.items()
+    if forms.form_of(op).local and op.kind == "elementwise" and all(isinstance(f, Partial) for f in op.facts)
 )
 
 
@@ -657,7 +657,7 @@ def test_local_derivatives_are_the_facts(name: str) -> None:
     space = {n: getattr(np, n) for n in ("sqrt", "exp", "log", "sin", "cos", "sinh", "cosh", "sign", "pi", "floor")}
     space["digamma"] = lambda x: wg.special.digamma(wg.tensor(x)).numpy()
     space["trigamma"] = lambda x: wg.special.polygamma(1, wg.tensor(x)).numpy()
-    for arg, template in zip(args, forms.FORMS[name].local.split("|"), strict=True):
+    for arg, template in zip(args, forms.form_of(op).local.split("|"), strict=True):
         text = template
         for sign, code_ in _CODE:
             text = text.replace(sign, code_)

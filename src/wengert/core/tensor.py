@@ -15,6 +15,7 @@ from .arrays import Array, converted, dtype_for, format_tensor, is_frozen, to_nu
 from .errors import DTypeError, GradientError, GraphError, ShapeError, fail, user_frame
 from .mode import get_mode
 from .node import EMPTY_ATTRS, Freed, Hooked, Node, RemovableHandle, Unread, make_node
+from .ops.facets import Role
 from .ops.op import TABLE, Linear, Op
 from .source import Source
 from .spec import DType, Shape, Spec, as_dtype, category, promote, promote_scalar, spec_of
@@ -29,14 +30,29 @@ INPUT = Op("input(;name)", "leaf", forward=lambda: None, doc="An input of a grap
 # A second name for a value, which a transform can differentiate with respect to apart from the
 # first. Closing a graph looks through it.
 ALIAS = Op(
-    "alias(x)", "linear", forward=lambda x: x, infer=lambda x: x, facts={"x": Linear(lambda ct: ct, True, True, True)}
+    "alias(x)",
+    "linear",
+    forward=lambda x: x,
+    infer=lambda x: x,
+    facts={"x": Linear(lambda ct: ct, True, True, True)},
+    role=Role.PASS,
+    inserted=True,
+    cost=0,
 )
 
 new = object.__new__
 ndarray = np.ndarray
 
 
-class Tensor:
+# Arithmetic, comparisons, indexing and the methods named after functions are attached where the ops are declared;
+# a generated stub has their types.
+if TYPE_CHECKING:
+    from ._methods import Methods
+else:
+    Methods = object
+
+
+class Tensor(Methods):
     """An n-dimensional array of one dtype that remembers how it was computed.
 
     Make one with :func:`wengert.tensor`, :func:`wengert.asarray` or a creation function such as
@@ -44,6 +60,14 @@ class Tensor:
 
     Tensors are values: no operation changes another tensor's numbers, slices and reshapes never
     alias. `x[i] = v` gives `x` a new version; whatever was computed from the old one keeps it.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    >>> x.shape, x.dtype.name
+    ((3,), 'float32')
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    tensor([2., 4., 6.])
     """
 
     # `_spec` is set where there is a buffer: its absence sends an operation on abstract tensors
@@ -483,45 +507,6 @@ class Tensor:
         from_table: Tensor = _table("copy")(self)
         return from_table
 
-    # Arithmetic, comparisons, indexing and the methods named after functions are attached where
-    # the ops are declared; the types are in the stub beside this module's package.
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any: ...
-        def __getitem__(self, index: Any) -> Tensor: ...
-        def __setitem__(self, index: Any, value: Any) -> None: ...
-        def __add__(self, other: Any) -> Tensor: ...
-        def __radd__(self, other: Any) -> Tensor: ...
-        def __sub__(self, other: Any) -> Tensor: ...
-        def __rsub__(self, other: Any) -> Tensor: ...
-        def __mul__(self, other: Any) -> Tensor: ...
-        def __rmul__(self, other: Any) -> Tensor: ...
-        def __truediv__(self, other: Any) -> Tensor: ...
-        def __rtruediv__(self, other: Any) -> Tensor: ...
-        def __floordiv__(self, other: Any) -> Tensor: ...
-        def __rfloordiv__(self, other: Any) -> Tensor: ...
-        def __mod__(self, other: Any) -> Tensor: ...
-        def __rmod__(self, other: Any) -> Tensor: ...
-        def __pow__(self, other: Any) -> Tensor: ...
-        def __rpow__(self, other: Any) -> Tensor: ...
-        def __matmul__(self, other: Any) -> Tensor: ...
-        def __rmatmul__(self, other: Any) -> Tensor: ...
-        def __and__(self, other: Any) -> Tensor: ...
-        def __or__(self, other: Any) -> Tensor: ...
-        def __xor__(self, other: Any) -> Tensor: ...
-        def __lshift__(self, other: Any) -> Tensor: ...
-        def __rshift__(self, other: Any) -> Tensor: ...
-        def __neg__(self) -> Tensor: ...
-        def __pos__(self) -> Tensor: ...
-        def __abs__(self) -> Tensor: ...
-        def __invert__(self) -> Tensor: ...
-        def __lt__(self, other: Any) -> Tensor: ...
-        def __le__(self, other: Any) -> Tensor: ...
-        def __gt__(self, other: Any) -> Tensor: ...
-        def __ge__(self, other: Any) -> Tensor: ...
-        def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
-        def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
-
 
 tree.known_leaves.add(Tensor)
 
@@ -800,6 +785,11 @@ def asarray(data: Any, dtype: Any = None, copy: bool | None = None, device: Any 
     back. With `copy=False` you promise not to write to it any more.
 
     Raises ShapeError, DTypeError; ValueError where `copy=False` cannot be held.
+
+    >>> import wengert as wg
+    >>> wg.asarray([[1, 2], [3, 4]])
+    tensor([[1, 2],
+            [3, 4]])
     """
     if device not in (None, "cpu"):
         raise ValueError(f'device {device!r} does not exist: tensors live on "cpu"')

@@ -19,21 +19,6 @@ from ..transforms.derivatives.reverse import backward_pass
 from .observing.arguments import tensors_of, tracked
 from .observing.events import Events, Pull, Step, observed
 
-# Activations, and whether a unit without slope is called dead (it gives nothing) or saturated.
-ACTIVATIONS = {
-    "relu": "dead",
-    "leaky_relu": "saturated",
-    "elu": "saturated",
-    "celu": "saturated",
-    "selu": "saturated",
-    "silu": "dead",
-    "gelu": "dead",
-    "softplus": "dead",
-    "sigmoid": "saturated",
-    "tanh": "saturated",
-    "hardtanh": "saturated",
-    "clip": "saturated",
-}
 _BAR = 20
 
 
@@ -169,17 +154,18 @@ def _one_batch(
             backward_pass(pairs, None, create_graph=False, retain_graph=True)  # type: ignore[arg-type]
         occurrence: dict[tuple[str, str], int] = {}
         for step in seen.steps:
-            if step.op.name in ACTIVATIONS and np.ndim(step.out) and step.recording:
+            if "activation" in step.op.facets and np.ndim(step.out) and step.recording:
                 key = step.path, step.op.name
                 number = occurrence[key] = occurrence.get(key, -1) + 1
-                counts.setdefault((*key, number), _Count(step.source)).add(step, _gradient(step, seen), threshold)
+                count = counts.setdefault((*key, number), _Count(step.source, step.op.facets["activation"]))
+                count.add(step, _gradient(step, seen), threshold)
     finally:
         reset_mode(token)
 
 
 class _Count:
-    def __init__(self, source: Source | None) -> None:
-        self.source = source
+    def __init__(self, source: Source | None, kind: str) -> None:
+        self.source, self.kind = source, kind
         self.samples = 0
         self.active: Any = 0
         self.gradient: Any = 0
@@ -197,7 +183,7 @@ class _Count:
 
     def result(self, path: str, op: str) -> LayerUnits:
         count = max(self.samples, 1)
-        return LayerUnits(path, op, ACTIVATIONS[op], self.source, self.active / count, self.gradient / count)
+        return LayerUnits(path, op, self.kind, self.source, self.active / count, self.gradient / count)
 
 
 def activation_slope(op: Op, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Any:

@@ -11,11 +11,13 @@ import numpy as np
 from ..core.errors import DTypeError, GradientError, fail
 from ..core.mode import get_mode, reset_mode, set_mode
 from ..core.node import Node
+from ..core.ops.facets import Cause
+from ..core.ops.op import find_op
 from ..core.source import Source
 from ..core.spec import spec_of
 from ..core.tensor import Tensor
 from ..transforms.derivatives.reverse import backward_pass
-from .causes import INPUT, UPDATE, Cause, diagnose
+from .causes import INPUT, UPDATE, diagnose
 from .finite import Index, aligned, alike, all_finite, finite, first_bad, is_number, number_at, replaced
 from .observing.arguments import arguments, tensors_of
 from .observing.events import Events, Pull, Step, observed
@@ -398,7 +400,7 @@ class _Trace:
         operands = [_operand("slope of the result", pull.ct, at)] if not isinstance(pull.ct, tuple) else []
         names = [*_argument_names(node.op, len(values) - 1), "result"] if len(values) == len(node.inputs) + 1 else []
         operands += [_operand(n, v, at) for n, v in zip(names, values) if is_number(v)]
-        cause = diagnose(node.op.name, [o.number for o in operands[1:]], number, True)
+        cause = diagnose(node.op, [o.number for o in operands[1:]], number, True)
         return Nonfinite(
             True, pull.name, "backward", pull.depth, number, at, tuple(operands), pull.source, node.path,
             cause.text, cause.rewrite, _stops(after), because,
@@ -477,10 +479,10 @@ def _born(step: Step, at: Index, number: Any, after: _Trail | None, because: Non
     )  # fmt: skip
     infinite = any(is_number(v) and not all_finite(v) for v in step.inputs)
     numbers = [o.number for o in operands]
-    cause = diagnose(step.name, numbers, number, step.derived, infinite)
+    cause = diagnose(find_op(step.name), numbers, number, step.derived, infinite)
     if step.depth > 1 and step.derived:
         # What is known of an op's slope is not true of the slope's slope: say what happened in it.
-        inner = diagnose(step.op.name, numbers, number, False, infinite).text
+        inner = diagnose(step.op, numbers, number, False, infinite).text
         cause = Cause(f"in a derivative of its slope, {step.op.name}: {inner}", cause.rewrite)
     return Nonfinite(
         True, step.name, "backward" if step.depth else "forward", step.depth, number, at, operands,

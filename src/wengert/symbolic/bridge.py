@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache, reduce
 from typing import Any
 
 from ..core.errors import GraphError, fail
 from ..core.graph.graph import Graph
 from ..core.graph.snapshot import CONSTANT, input_node
 from ..core.node import Node
-from ..core.ops.op import TABLE
+from ..core.ops.op import TABLE, Op
 from ..core.spec import Spec, as_dtype, float64, spec_of
 from .expr import FALSE, MINUS_ONE, PI, TRUE, ZERO, E, Expr, Opaque, add, call, constant, mul, number, power, symbol
 from .functions import ARITHMETIC
 from .numbers import from_value
-from .table import HOLES, SYMPY
 from .tidy import postorder
 from .write import write
 
@@ -48,9 +48,9 @@ def to_sympy(graph: Graph, symbols: Mapping[str, Any] | None = None) -> Any:
     x**2/2 + exp(-x)
     """
     sp = _sympy()
-    opened = graph.expand_where(lambda n: n.op.name not in SYMPY)
+    opened = graph.expand_where(lambda n: not callable(sympy_of(n.op)))
     while opened is not graph:
-        graph, opened = opened, opened.expand_where(lambda n: n.op.name not in SYMPY)
+        graph, opened = opened, opened.expand_where(lambda n: not callable(sympy_of(n.op)))
     given = symbols or {}
     done: dict[Node, Any] = {}
     for node in graph.inputs:
@@ -68,7 +68,7 @@ def _node_to_sympy(sp: Any, node: Node, args: list[Any]) -> Any:
     name = node.op.name
     if node.op is CONSTANT and node.attrs["value"].ndim == 0:
         return _number_to_sympy(sp, node.attrs["value"][()])
-    if name in ("broadcast", "cast"):
+    if name == "broadcast" or name == "cast":
         entry = node.inputs[0]
         assert isinstance(entry, Node)
         source, target = entry.spec, node.spec
@@ -78,11 +78,15 @@ def _node_to_sympy(sp: Any, node: Node, args: list[Any]) -> Any:
             return sp.Piecewise((1, args[0]), (0, True))
         if target.dtype.kind == source.dtype.kind or target.dtype.kind in "fV":
             return args[0]
-    make = SYMPY.get(name)
-    if make is None:
-        why = HOLES.get(name, f"it is no function of single numbers ({node.op.kind})")
-        fail(GraphError, f"{name} has no counterpart in SymPy: {why}", "graph.text() shows any graph.")
+    make = sympy_of(node.op)
+    if isinstance(make, str):
+        fail(GraphError, f"{name} has no counterpart in SymPy: {make}", "graph.text() shows any graph.")
     return make(sp, *args, **node.attrs)
+
+
+def sympy_of(op: Op) -> Callable[..., Any] | str:
+    """Return the maker of an op's SymPy expression, from SymPy, operands and attributes; else why there is none."""
+    return op.facets.get("sympy", f"it is no function of single numbers ({op.kind})")
 
 
 def _number_to_sympy(sp: Any, value: Any) -> Any:
@@ -102,7 +106,9 @@ def _number_to_sympy(sp: Any, value: Any) -> Any:
         elif e.kind == "product":
             done[e] = sp.Mul(sp.Rational(e.data.numerator, e.data.denominator), *args)
         else:
-            done[e] = SYMPY[e.name](sp, *args)
+            make = sympy_of(TABLE[e.name])
+            assert callable(make)
+            done[e] = make(sp, *args)
     return done[whole]
 
 
@@ -116,29 +122,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Expr]] = {
     "sec": lambda x: power(call("cos", x), MINUS_ONE),
     "csc": lambda x: power(call("sin", x), MINUS_ONE),
     "cot": lambda x: power(call("tan", x), MINUS_ONE),
-    "Not": lambda x: call("logical_not", x),
     "ExprCondPair": lambda x, c: Expr("call", "pair", (x, c)),
-}
-_CALLS: Mapping[str, str] = {
-    **{name: name for name in ["log", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh"]},
-    **{name: name for name in ["asinh", "acosh", "atanh", "sign", "floor", "erf", "erfc"]},
-    "Abs": "abs",
-    "ceiling": "ceil",
-    "Mod": "remainder",
-    "loggamma": "lgamma",
-    "StrictLessThan": "less",
-    "LessThan": "less_equal",
-    "StrictGreaterThan": "greater",
-    "GreaterThan": "greater_equal",
-    "Equality": "equal",
-    "Unequality": "not_equal",
-}
-_FOLDED: Mapping[str, str] = {
-    "Max": "maximum",
-    "Min": "minimum",
-    "And": "logical_and",
-    "Or": "logical_or",
-    "Xor": "logical_xor",
 }
 _PARTS_OF_REAL: Mapping[str, Callable[[Expr], Expr]] = {
     "re": lambda x: x,
@@ -218,13 +202,11 @@ def _from_node(node: Any, args: list[Expr], spec: Spec) -> Expr:
         return _FUNCTIONS[kind](*args)
     if kind in _PARTS_OF_REAL:
         return _PARTS_OF_REAL[kind](args[0])
-    if kind in _CALLS and len(args) <= 2:
-        return call(_CALLS[kind], *args)
-    if kind in _FOLDED:
-        value = args[0]
-        for a in args[1:]:
-            value = call(_FOLDED[kind], value, a)
-        return value
+    op = _counterparts().get(kind)
+    if op is not None and len(args) == len(op.params):
+        return call(op.name, *args)
+    if op is not None and op.algebra.associates:
+        return reduce(lambda x, y: call(op.name, x, y), args)
     if kind == "Piecewise":
         return _piecewise(args)
     if kind == "polygamma" and node.args[0].is_Integer:
@@ -236,6 +218,22 @@ def _from_node(node: Any, args: list[Expr], spec: Spec) -> Expr:
         f"no op computes SymPy's {kind}, in {node}",
         "Evaluate or rewrite it in SymPy first: expr.doit(), expr.rewrite(...).",
     )
+
+
+@cache
+def _counterparts() -> Mapping[str, Op]:
+    """Return SymPy's functions, by name, that are one op each: its declaration makes them of its bare operands."""
+    sp = _sympy()
+    found: dict[str, Op] = {}
+    for op in TABLE.values():
+        make = sympy_of(op)
+        # On bits it is what an op of booleans is.
+        if callable(make) and op.kind == "elementwise" and not op.attr_names and "on_truth" not in op.facets:
+            operands = sp.symbols(f"x:{len(op.params)}")
+            made = make(sp, *operands)
+            if made.args == operands:
+                found.setdefault(type(made).__name__, op)
+    return found
 
 
 def _piecewise(pairs: list[Expr]) -> Expr:

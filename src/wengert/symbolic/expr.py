@@ -14,6 +14,8 @@ from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from ..core.ops.op import TABLE, Op
+
 _LABEL = 40
 # Longer sums are not taken apart to be collected with the sum that they stand in.
 FLAT_TERMS = 64
@@ -415,9 +417,14 @@ def _power_of_product(base: Expr, n: Fraction) -> Expr | None:
 
 def _never_negative(f: Expr) -> bool:
     base, exponent = base_and_exponent(f)
-    if base.kind == "constant" or (base.kind == "call" and base.name in ("abs", "sigmoid", "cosh")):
+    if base.kind == "constant" or (base.kind == "call" and base.name in TABLE and _is_positive(TABLE[base.name])):
         return True
     return exponent.kind == "number" and exponent.data.denominator == 1 and exponent.data.numerator % 2 == 0
+
+
+def _is_positive(op: Op) -> bool:
+    """Return whether an op of numbers gives none below 0."""
+    return op.kind == "elementwise" and op.algebra.range.startswith(("[0", "(0", "[1"))
 
 
 def _power_of_number(x: Fraction, n: Fraction) -> Expr | None:

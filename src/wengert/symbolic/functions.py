@@ -63,8 +63,6 @@ def rule(*names: str) -> Callable[[Any], Any]:
 
 # -- values and symmetries, from the table's algebra
 
-_AT_ZERO: dict[str, Expr] = {"cos": ONE, "cosh": ONE, "sigmoid": HALF, "log1p": ZERO, "expm1": ZERO}
-
 
 def _declare_symmetries() -> None:
     for name, op in TABLE.items():
@@ -73,14 +71,15 @@ def _declare_symmetries() -> None:
         if op.kind != "elementwise" or len(op.params) != 1 or name in ARITHMETIC or name == "stop_gradient":
             continue
         if op.algebra.odd:
-            _AT_ZERO.setdefault(name, ZERO)
             rule(name)(lambda x, name=name: negated(call(name, negated(x))) if _leads_with_minus(x) else None)
         if op.algebra.even:
             rule(name)(lambda x, name=name: call(name, negated(x)) if _leads_with_minus(x) else None)
         if op.algebra.idempotent:
             rule(name)(lambda x, name=name: x if x.kind == "call" and x.name == name else None)
-        if name in _AT_ZERO:
-            rule(name)(lambda x, name=name: _AT_ZERO[name] if is_number(x, 0) else None)
+        at_zero = 0.0 if op.algebra.odd else op.algebra.at_zero
+        if at_zero is not None:
+            value = number(Fraction(at_zero))
+            rule(name)(lambda x, value=value: value if is_number(x, 0) else None)
 
 
 def _leads_with_minus(x: Expr) -> bool:
@@ -121,31 +120,17 @@ def _undone(outer: str, inner: str) -> None:
     rule(outer)(lambda x: x.args[0] if x.kind == "call" and x.name == inner and x.data is None else None)
 
 
-for _outer, _inner in (
-    ("log1p", "expm1"),
-    ("expm1", "log1p"),
-    ("sin", "asin"),
-    ("cos", "acos"),
-    ("tan", "atan"),
-    ("sinh", "asinh"),
-    ("asinh", "sinh"),
-    ("cosh", "acosh"),
-    ("tanh", "atanh"),
-    ("atanh", "tanh"),
-):
-    _undone(_outer, _inner)
+for _name, _op in TABLE.items():
+    if _op.algebra.undoes:
+        _undone(_name, _op.algebra.undoes)
 
 
 # -- truth and choice
 
-_OPPOSITE = {
-    "less": "greater_equal",
-    "greater_equal": "less",
-    "greater": "less_equal",
-    "less_equal": "greater",
-    "equal": "not_equal",
-    "not_equal": "equal",
-}
+
+def _negation(name: str) -> str:
+    """Return the comparison that is true of numbers where this one is false; "" for what is no comparison."""
+    return TABLE[name].algebra.negation if name in TABLE else ""
 
 
 @rule("logical_not")
@@ -155,8 +140,8 @@ def _not(x: Expr) -> Expr | None:
     if x.kind == "call" and x.data is None:
         if x.name == "logical_not":
             return x.args[0]
-        if x.name in _OPPOSITE:
-            return call(_OPPOSITE[x.name], *x.args)
+        if opposed := _negation(x.name):
+            return call(opposed, *x.args)
         if x.name in ("logical_and", "logical_or"):
             other = "logical_or" if x.name == "logical_and" else "logical_and"
             return call(other, *(call("logical_not", a) for a in x.args))
@@ -183,20 +168,13 @@ def _or(x: Expr, y: Expr) -> Expr | None:
 
 
 def _declare_comparisons() -> None:
-    truth: dict[str, Callable[[Fraction, Fraction], bool]] = {
-        "less": lambda a, b: a < b,
-        "less_equal": lambda a, b: a <= b,
-        "greater": lambda a, b: a > b,
-        "greater_equal": lambda a, b: a >= b,
-        "equal": lambda a, b: a == b,
-        "not_equal": lambda a, b: a != b,
-    }
-    for name, holds in truth.items():
-        rule(name)(
-            lambda x, y, holds=holds: (
-                (TRUE if holds(x.data, y.data) else FALSE) if x.kind == y.kind == "number" else None
+    for name, op in TABLE.items():
+        if op.algebra.negation:
+            rule(name)(
+                lambda x, y, op=op: (
+                    (TRUE if op.forward(x.data, y.data) else FALSE) if x.kind == y.kind == "number" else None
+                )
             )
-        )
 
 
 _declare_comparisons()
@@ -234,11 +212,17 @@ def opposite(a: Expr, b: Expr) -> bool:
         return True
     if a.kind != "call" or b.kind != "call" or len(a.args) != 2 or len(b.args) != 2:
         return False
-    strict = {"less_equal": "less", "greater_equal": "greater"}
-    mirror = {"less": "greater", "greater": "less"}
-    first, second = strict.get(a.name, a.name), strict.get(b.name, b.name)
-    if first not in mirror or second not in mirror:
+    first, second = _order(a.name), _order(b.name)
+    if first is None or second is None:
         return False
     if a.args == b.args:
         return first != second
     return a.args == b.args[::-1] and first == second
+
+
+def _order(name: str) -> bool | None:
+    """Return whether a comparison holds of the smaller number and the larger; None where of both, or of neither."""
+    if not _negation(name):
+        return None
+    upward, downward = (bool(TABLE[name].forward(*pair)) for pair in ((0, 1), (1, 0)))
+    return upward if upward != downward else None

@@ -5,19 +5,20 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from ..core.graph.graph import Graph
 from ..core.graph.snapshot import CONSTANT, inputs_of
 from ..core.graph.values import encode, encode_array
 from ..core.node import Node
 from ..core.ops.declare import PUBLIC
+from ..core.ops.facets import Binds, Latex
+from ..core.ops.op import Op
 from ..core.ops.record import OUTPUT
 from ..core.spec import Spec
 from .numbers import number_text
-from .table import ATOM, INFIX, LATEX_FORMS, LATEX_FUNCTIONS, LATEX_INFIX, POWER, PREFIX, PRODUCT, SUM
 
 # What is written out in one line, however often its parts occur.
 _WIDTH = 88
@@ -25,7 +26,9 @@ _WIDTH = 88
 _SHORT = 8
 _DEPTH = 40
 
-_LATEX_BOUND = {"logical_or": INFIX["bitwise_or"][1], "logical_and": INFIX["bitwise_and"][1]}
+# How tightly text binds: a place in the order of Binds.
+_BINDS: Mapping[Binds, int] = {name: place for place, name in enumerate(get_args(Binds))}
+_PRODUCT, _POWER, ATOM = _BINDS["product"], _BINDS["power"], _BINDS["atom"]
 _GREEK = frozenset(
     {"alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu"}
     | {"xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega", "Gamma", "Delta", "Theta"}
@@ -136,7 +139,7 @@ def _symbol(name: str, show: Show) -> Piece:
 def _literal(value: Any, show: Show) -> Piece:
     written = number_text(value) if isinstance(value, (bool, int, float)) else encode(value)
     outside = re.sub(r"\([^()]*\)", "", written)
-    binds = PRODUCT if "/" in outside or "*" in outside or written[0] == "-" else ATOM
+    binds = _PRODUCT if "/" in outside or "*" in outside or written[0] == "-" else ATOM
     return Piece(written if show is _show_text else _latex_number(written), binds)
 
 
@@ -153,15 +156,19 @@ def _show_text(node: Node, args: Sequence[Piece]) -> Piece:
         return Piece(f"{node.spec.dtype.name}({args[0].text})", ATOM)
     if node.op is OUTPUT:
         return Piece(f"{_bracketed(args[0], ATOM)}[{node.attrs['index']}]", ATOM)
-    if name in PREFIX:
-        sign = PREFIX[name]
-        return Piece(sign + _after_sign(args[0], PRODUCT if sign == "-" else POWER), PRODUCT if sign == "-" else POWER)
-    if name in INFIX:
-        return _infix(*INFIX[name], *args)
+    facets = node.op.facets
+    if "prefix" in facets:
+        sign = facets["prefix"]
+        # A unary minus binds as a product does, as people read it.
+        binds = _PRODUCT if sign == "-" else _POWER
+        return Piece(sign + _after_sign(args[0], binds), binds)
+    if "infix" in facets:
+        operator, bound = facets["infix"]
+        return _infix(operator, _BINDS[bound], *args)
     if name == "reciprocal":
-        return _infix("/", PRODUCT, Piece("1", ATOM), args[0])
+        return _infix("/", _PRODUCT, Piece("1", ATOM), args[0])
     if name == "square":
-        return _infix("**", POWER, args[0], Piece("2", ATOM))
+        return _infix("**", _POWER, args[0], Piece("2", ATOM))
     inner = [a.text for a in args]
     inner += [f"{key}={encode(value)}" for key, value in node.attrs.items() if _differs(name, key, value)]
     return Piece(f"{name}({', '.join(inner)})", ATOM)
@@ -217,37 +224,39 @@ def _show_latex(node: Node, args: Sequence[Piece]) -> Piece:
     name = node.op.name
     if node.op is CONSTANT:
         return _constant(node, _show_latex)
-    if name in ("broadcast", "cast"):
+    if name == "broadcast" or name == "cast":
         return args[0]
-    if name in ("negative", "bitwise_invert", "logical_not"):
-        sign, binds = ("-", PRODUCT) if name == "negative" else (r"\lnot ", POWER)
-        shown = _latex_bracketed(args[0], binds)
-        return Piece(sign + (rf"\left({args[0].text}\right)" if args[0].text[0] == "-" else shown), binds)
-    if name in ("pow", "square"):
+    if name == "pow" or name == "square":
         exponent = args[1].text if name == "pow" else "2"
-        return Piece(f"{_latex_bracketed(args[0], ATOM)}^{{{exponent}}}", POWER)
-    if name in LATEX_FORMS:
-        binds = POWER if name == "exp" else ATOM if name in ("abs", "floor", "ceil", "sqrt") else PRODUCT
-        return Piece(LATEX_FORMS[name].format(*(a.text for a in args)), SUM if name == "where" else binds)
-    if name in LATEX_INFIX:
-        return _latex_infix(name, *args)
-    function = LATEX_FUNCTIONS.get(name) or rf"\operatorname{{{_escaped(name)}}}"
+        return Piece(f"{_latex_bracketed(args[0], ATOM)}^{{{exponent}}}", _POWER)
+    written = latex_of(node.op)
+    binds = _BINDS[written.binds]
+    if written.how == "prefix":
+        shown = _latex_bracketed(args[0], binds)
+        return Piece(written.text + (rf"\left({args[0].text}\right)" if args[0].text[0] == "-" else shown), binds)
+    if written.how == "form":
+        return Piece(written.text.format(*(a.text for a in args)), binds)
+    if written.how == "infix":
+        return _latex_infix(written.text, binds, *args)
     inner = [a.text for a in args]
     inner += [rf"\mathrm{{{_escaped(k)}={_escaped(encode(v))}}}" for k, v in node.attrs.items() if _differs(name, k, v)]
-    return Piece(rf"{function}\left({', '.join(inner)}\right)", ATOM)
+    return Piece(rf"{written.text}\left({', '.join(inner)}\right)", ATOM)
 
 
 def _latex_bracketed(piece: Piece, least: int) -> str:
     return _bracketed(piece, least, r"\left(", r"\right)")
 
 
-def _latex_infix(name: str, left: Piece, right: Piece) -> Piece:
-    operator = LATEX_INFIX[name]
-    binds = INFIX[name][1] if name in INFIX else _LATEX_BOUND.get(name, INFIX["bitwise_xor"][1])
-    shown = _latex_bracketed(right, binds + (name in ("subtract", "remainder")))
+def latex_of(op: Op) -> Latex:
+    """Return the way an op is written in LaTeX: as declared, or as a function by its name."""
+    return op.facets.get("latex", Latex(rf"\operatorname{{{_escaped(op.name)}}}"))
+
+
+def _latex_infix(operator: str, binds: int, left: Piece, right: Piece) -> Piece:
+    shown = _latex_bracketed(right, binds + (operator in (" - ", r" \bmod ")))
     if right.text[0] == "-" and not shown.startswith(r"\left("):
         shown = rf"\left({shown}\right)"
-    if name == "multiply" and shown[0].isdigit():
+    if operator == " " and shown[0].isdigit():
         operator = r" \cdot "
     return Piece(f"{_latex_bracketed(left, binds)}{operator}{shown}", binds)
 

@@ -18,14 +18,6 @@ from .expr import FALSE, Expr, Opaque, call, symbol
 from .functions import ARITHMETIC
 from .numbers import from_value
 
-_LOGIC = {
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-    "bitwise_invert": "logical_not",
-}
-_SHAPED = {"broadcast", "cast"}
-
 
 def read(graph: Graph, names: Sequence[str] | None = None) -> list[Expr]:
     """Return the outputs as expressions in the inputs' names (or other `names` for them).
@@ -67,12 +59,12 @@ def _read_node(node: Node, args: list[Expr]) -> Expr:
     floating = isinstance(spec, Spec) and spec.dtype.kind not in "iu"
     kinds = [spec_of_input(e).dtype.kind for e in node.inputs if not isinstance(e, (bool, int, float))]
     real = floating and all(k in "bf" or k == "V" for k in kinds)
-    if op.name in _SHAPED and real and (op.name == "broadcast" or spec.dtype.kind != "b"):
+    if real and (op.name == "broadcast" or (op.name == "cast" and spec.dtype.kind != "b")):
         return _truth_as_number(node, args[0]) if "b" in kinds and spec.dtype.kind != "b" else args[0]
     if op.kind == "elementwise" and real and not node.attrs and not _nonfinite(args):
         if op.name in ARITHMETIC:
             return ARITHMETIC[op.name](*args)
-        name = _LOGIC.get(op.name, op.name)
+        name = op.facets.get("on_truth", op.name)
         if not op.name.startswith("bitwise_") or set(kinds) <= {"b"}:
             return call(name, *args)
     slots = tuple(spec_of_input(e) if isinstance(e, Node) else e for e in node.inputs)

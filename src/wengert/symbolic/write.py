@@ -21,7 +21,7 @@ from .tidy import postorder
 
 _HALF = Fraction(1, 2)
 # As Python's operators write them.
-_ON_TRUTH = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_not": "bitwise_invert"}
+_ON_TRUTH = {op.facets["on_truth"]: name for name, op in TABLE.items() if "on_truth" in op.facets}
 
 
 def write(exprs: Sequence[Expr], like: Graph, specs: Sequence[Spec], name: str = "") -> Graph:
@@ -160,7 +160,9 @@ class _Writer:
             return self._opaque(e, args)
         if e.name == "where" and not any(isinstance(a, Tensor) for a in args[1:]):
             args[1] = asarray(args[1], dtype=self.dtype)
-        return self.op(_ON_TRUTH.get(e.name, e.name), *args)
+        # Of numbers, which are true where they are not 0, the operators are those on bits.
+        of_truth = all(not isinstance(a, Tensor) or a.dtype.kind == "b" for a in args)
+        return self.op(_ON_TRUTH.get(e.name, e.name) if of_truth else e.name, *args)
 
     def _opaque(self, e: Expr, args: list[Any]) -> Any:
         op, attrs, slots, _ = e.data

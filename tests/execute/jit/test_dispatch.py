@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -141,6 +143,43 @@ def test_arguments_that_code_of_users_compares(way: str) -> None:
         result = f(wg.ones(2), held)
         assert result is MISS or result.tolist() == [4, 4]
         assert compared
+
+
+def test_arguments_in_lists_stay_until_the_last_path_has_read_them() -> None:
+    """Another thread may clear a list while a path runs that turns out not to be the one."""
+
+    def waiting(a: Any) -> Any:
+        if gate.locked():
+            gate.release()
+            time.sleep(0.2)
+        return np.asarray(a)
+
+    @wg.jit
+    def choose(xs: Any) -> Any:
+        seen = wg.callback(waiting, wg.spec((4,)), xs[0])
+        return xs[2] * 2 if seen.sum() > 0 else xs[1] + 1
+
+    def arguments(sign: int) -> list[Any]:
+        return [sign * wg.ones(4), wg.ones(64) * 3, wg.ones(64) * 3]
+
+    def clear(xs: list[Any]) -> None:
+        gate.acquire()
+        xs.clear()
+        gate.release()
+        others.append([wg.ones(64) * 9 for _ in range(200)])
+
+    gate, others = threading.Lock(), list[Any]()
+    for sign in (1, -1, 1, -1):
+        settled(choose, arguments(sign))
+    for sign, want in ((1, 6), (-1, 4)):
+        xs = arguments(sign)
+        gate.acquire()
+        thread = threading.Thread(target=clear, args=(xs,))
+        thread.start()
+        result = choose._short[0](xs)
+        thread.join()
+        assert result is not MISS
+        assert result.tolist() == [want] * 64
 
 
 @pytest.mark.parametrize("way", WAYS)

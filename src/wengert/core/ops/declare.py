@@ -563,4 +563,5 @@ SIZE = op(
     doc="A size as a number: of an axis whose size is known only when the graph is fed.",
     samples=lambda rng: [Call((), {"dim": 3})],
     reference=lambda dim: np.full((), dim),
+    cost=0,
 )

@@ -6,8 +6,181 @@ facet has one accessor with the default for each kind of op, so that what is not
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import Any, Literal, NamedTuple, TypedDict
+
+
+class Role(Enum):
+    """The use that an op makes of its operands' elements, for whoever treats all ops of a role alike.
+
+    `PASS`: its value is its first operand's; it is there for derivatives, for names, or to pick one of several results.
+    `RESHAPE`: the first operand's elements in the same order, in another shape.
+    `STRIDE`: some of the first operand's elements in other places, where strides lead to them.
+    `REINTERPRET`: the first operand's bytes as numbers of another dtype.
+    `PICK`: those of the first operand's elements that indices name.
+    `JOIN`: the operands side by side.
+    `PRODUCT`: sums of products of the elements of two operands.
+    `BY_ELEMENT`: every element of the result is computed of the operands' elements in its place.
+    `OTHER`: anything else.
+
+    What an op does not say follows from its kind: elementwise ops are `BY_ELEMENT`, others `OTHER`.
+    """
+
+    PASS = "pass"
+    RESHAPE = "reshape"
+    STRIDE = "stride"
+    REINTERPRET = "reinterpret"
+    PICK = "pick"
+    JOIN = "join"
+    PRODUCT = "product"
+    BY_ELEMENT = "by element"
+    OTHER = "other"
+
+
+# What NumPy gives a view for, wherever the elements lie as they must.
+VIEWS = frozenset({Role.PASS, Role.RESHAPE, Role.STRIDE, Role.REINTERPRET})
+
+Dependence = Literal[
+    "broadcast", "axes", "rows", "running", "windows", "convolution", "subscripts", "indices", "columns",
+    "substitution", "imaginary",
+]  # fmt: skip
+
+
+class Reduction(NamedTuple):
+    """A reduction: the op that combines two elements, and the result for none (None: an error)."""
+
+    combine: str
+    empty: float | None
+
+
+# How tightly what is written binds its operands, loosest first.
+Binds = Literal["compared", "or", "xor", "and", "shifted", "sum", "product", "sign", "power", "atom"]
+
+
+class Count(NamedTuple):
+    """A rule that counts an op's operations: what it says in words, and `operations(node, specs, out)` of a node.
+
+    `specs` are those of the operands, `out` that of the first result; the count may be a polynomial in unknown sizes.
+    """
+
+    words: str
+    operations: Callable[[Any, Sequence[Any], Any], Any]
+
+
+class Form(NamedTuple):
+    """The way a learner reads an op: its sign in a node, its formula, its derivative in each operand, and a sentence.
+
+    Formulas are templates: {0} is the first operand, {out} the result; `^` raises and `_` lowers what follows. `binds`
+    is how tightly the formula binds. A `|` in `local` separates the operands. `say` tells what the op does to the
+    gradient that arrives. Derivatives are textbook ones (Abramowitz and Stegun, chapters 3, 4, 6, 7).
+    """
+
+    symbol: str
+    form: str = ""
+    binds: Binds = "atom"
+    local: str = ""
+    say: str = ""
+
+
+class Infix(NamedTuple):
+    """Python's operator between two operands, with the spaces around it, and how tightly it binds."""
+
+    text: str
+    binds: Binds
+
+
+class Latex(NamedTuple):
+    """The way an op is written in LaTeX: as a function's name, between or before its operands, or as a form of its own.
+
+    A form has holes, {0} for the first operand, and brings its own brackets.
+    """
+
+    text: str
+    how: Literal["function", "infix", "prefix", "form"] = "function"
+    binds: Binds = "product"
+
+
+class Cause(NamedTuple):
+    """The reason why a number is not finite, in words, and what to write instead."""
+
+    text: str
+    rewrite: str
+
+
+class Nonfinite(NamedTuple):
+    """The reasons why an op gives NaN or infinity: of finite numbers, in its derivative, of infinities that it takes.
+
+    Each `forward` cause stands behind a rule, which sees the numbers that met (None where there is no single one) and
+    the result; the first that holds is the cause.
+    """
+
+    forward: tuple[tuple[Callable[[Sequence[Any], Any], bool], Cause], ...] = ()
+    backward: Cause | None = None
+    infinite: Cause | None = None
+
+
+ZeroGradient = Literal[
+    "step_function",
+    "dead_relu",
+    "clipped",
+    "saturated",
+    "overwritten",
+    "not_selected",
+    "not_extreme",
+    "masked",
+    "factor",
+]
 
 
 class Facets(TypedDict, total=False):
-    """The statements about an op that its declaration may make beside its facts."""
+    """The statements about an op that its declaration may make beside its facts.
+
+    Parameters
+    ----------
+    cost: operations for each element of an elementwise op's result, each number drawn, or each element of the first
+        operand; 0 where elements are moved only; or a rule (:mod:`wengert.core.ops.costs`).
+    complex_cost: the same of complex numbers, where it is not 4 times as many.
+    form: how a learner reads the op.
+    pattern: what happens to a gradient where facts do not tell: elements that were merged get copies of it
+        ("distribute"), those that were copied get a sum ("accumulate"), those that were picked get all ("route").
+    infix, prefix: Python's operator between operands, or before one.
+    latex: how it is written in LaTeX.
+    sympy: the SymPy expression, of the module `sympy`, operands and attributes; or why there is none.
+    on_truth: the op of booleans that an op on bits is.
+    nonfinite: why there is NaN or infinity.
+    activation: an activation function, and whether a unit of it that has no slope gives nothing ("dead") or is
+        "saturated".
+    zero_gradient: why a gradient of 0 comes out where one went in; "factor" says that another operand may be 0.
+    role: see :class:`Role`; read as `Op.role`.
+    inserted: whether it comes into graphs by itself, between an operand and the op that takes it.
+    reduction: of a reduction along `axis` that loops compute element by element, how it combines them.
+    bound: of an op that takes an index first, the attribute or argument that says how many places there are.
+    dependence: which elements of the result depend on which of an argument, where this follows from no fact:
+        "broadcast", on the one that is broadcast there; "axes", on all along them, kept or not; "rows", on all along
+        them, kept; "running", on those before; "windows" of a pool; "convolution"; "subscripts" of a sum of products;
+        "indices" over neighbouring axes; "columns" of a system; "substitution", row after row; "imaginary", on the
+        same place of complex numbers (see :mod:`wengert.transforms.jacobians.dependence`).
+    batching: how `vmap` runs it where the rule for its kind would not do: "body", through the graph inside, where a
+        leading axis changes what the composite is; "alone", for one example after the other, which bring keys of their
+        own or get the same random numbers.
+    """
+
+    cost: int | Count
+    complex_cost: int
+    form: Form
+    pattern: Literal["distribute", "accumulate", "route"]
+    infix: Infix
+    prefix: str
+    latex: Latex
+    sympy: Callable[..., Any] | str
+    on_truth: str
+    nonfinite: Nonfinite
+    activation: Literal["dead", "saturated"]
+    zero_gradient: ZeroGradient
+    role: Role
+    inserted: bool
+    reduction: Reduction
+    bound: str
+    dependence: Dependence
+    batching: Literal["body", "alone"]

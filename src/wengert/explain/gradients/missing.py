@@ -107,20 +107,6 @@ _UNRECORDED = (
     "computes the loss sees detached values too",
 )
 
-_STEPS = ("round", "floor", "ceil", "trunc", "sign", "floor_divide", "nextafter")
-_BY_OP: dict[str, str] = (
-    dict.fromkeys(_STEPS, "step_function")
-    | dict.fromkeys(("relu",), "dead_relu")
-    | dict.fromkeys(("clip", "hardtanh", "hardswish", "maximum", "minimum"), "clipped")
-    | dict.fromkeys(("slice_update", "index_update"), "overwritten")
-    | dict.fromkeys(("slice", "index", "gather", "split", "tril", "triu", "diagonal"), "not_selected")
-    | dict.fromkeys(("max", "min", "max_pool", "sort", "top_k"), "not_extreme")
-    | dict.fromkeys(
-        ("sigmoid", "tanh", "softmax", "log_softmax", "erf", "softplus", "silu", "gelu", "elu", "cross_entropy"),
-        "saturated",
-    )
-    | {"where": "masked"}
-)
 _LEAVES_GRAPH = ("item", "tolist", "numpy", "__array__", "__float__", "__int__", "__complex__")
 
 
@@ -368,7 +354,7 @@ class _Flow:
             if anew is not None:
                 return anew
             last = self.users[-1]
-            if last.op.name in ("slice_update", "index_update") or self._overwritten(last):
+            if last.op.facets.get("zero_gradient") == "overwritten" or self._overwritten(last):
                 return _because("overwritten", last.source, last.op.name)
             return _because("unused_result", last.source, last.op.name)
         for step in self.seen.steps:
@@ -506,15 +492,13 @@ def _reached(node: Node, entry: Node, mine: Any) -> Any:
 
 def _zero_cause(pull: Pull, entry: Node) -> str:
     node, values = pull.node, pull.saved
-    name = node.op.name
-    if name in _BY_OP:
-        return _BY_OP[name]
-    if name in ("multiply", "divide", "matmul", "matvec", "vecmat", "dot", "linear", "einsum", "convolve"):
-        others = [v for v, e in zip(values or (), node.inputs, strict=False) if e is not entry and v is not None]
-        if others and not any(np.any(_plain(v)) for v in others):
-            return "zero_factor"
-        return "underflow" if others else "zero_slope"
-    return "zero_slope"
+    cause = node.op.facets.get("zero_gradient", "zero_slope")
+    if cause != "factor":
+        return cause
+    others = [v for v, e in zip(values or (), node.inputs, strict=False) if e is not entry and v is not None]
+    if others and not any(np.any(_plain(v)) for v in others):
+        return "zero_factor"
+    return "underflow" if others else "zero_slope"
 
 
 def _any(value: Any) -> bool:

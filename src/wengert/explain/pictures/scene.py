@@ -16,6 +16,7 @@ from ...core.graph.snapshot import CONSTANT, LEAVES, inputs_of, specs_of
 from ...core.graph.values import encode
 from ...core.node import Node
 from ...core.ops.declare import PUBLIC
+from ...core.ops.op import Op
 from ...core.ops.record import OUTPUT
 
 Kind = Literal["input", "parameter", "constant", "computation", "gradient", "root", "module", "more"]
@@ -29,18 +30,6 @@ _TITLE_LENGTH = 30
 # Larger constants are not looked through for one value.
 _COMPARED = 1 << 16
 _DOTS, _DOT = "\N{HORIZONTAL ELLIPSIS}", "\N{MIDDLE DOT}"
-_SYMBOLS = {
-    "add": "+",
-    "subtract": "\N{MINUS SIGN}",
-    "multiply": "\N{MULTIPLICATION SIGN}",
-    "divide": "\N{DIVISION SIGN}",
-    "greater": ">",
-    "greater_equal": "\N{GREATER-THAN OR EQUAL TO}",
-    "less": "<",
-    "less_equal": "\N{LESS-THAN OR EQUAL TO}",
-    "equal": "=",
-    "not_equal": "\N{NOT EQUAL TO}",
-}
 # Attributes that the result's shape and dtype show already.
 _SHOWN_BY_SPEC = frozenset({"shape", "dtype", "keepdims"})
 
@@ -277,8 +266,8 @@ class _Words:
         if node.op is OUTPUT:
             return f"result {node.attrs['index']}", ""
         literals = [e for e in node.inputs if not isinstance(e, Node)]
-        symbol = _SYMBOLS.get(node.op.name)
-        if symbol is not None and len(literals) == 1 and len(node.inputs) == 2:
+        symbol = _sign(node.op)
+        if symbol and len(literals) == 1 and len(node.inputs) == 2:
             text = _short(literals[0])
             return (f"{symbol} {text}" if isinstance(node.inputs[0], Node) else f"{text} {symbol}"), ""
         title = _shortened(symbol or node.op.name)
@@ -313,6 +302,12 @@ class _Words:
         attrs = ", ".join(f"{k}={encode(v)}" for k, v in node.attrs.items())
         operands = [self.names[e] if isinstance(e, Node) else encode(e) for e in node.inputs]
         return f"{start} = " + " ".join([f"{node.op.name}[{attrs}]" if attrs else node.op.name, *operands])
+
+
+def _sign(op: Op) -> str:
+    """Return the sign of what Python writes with an operator, where it is one character; "" of others."""
+    sign = op.facets["form"].symbol if "infix" in op.facets and "form" in op.facets else ""
+    return sign if len(sign) == 1 else ""
 
 
 def _of_derivative(node: Node) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...explain.dead_units import ACTIVATIONS
 from ..recording.recording import Row
 from .cuts import listed
 from .facts import Facts, origin, rms
@@ -99,7 +98,7 @@ def vanishing_chain(facts: Facts) -> Iterator[Finding]:
     shrinking = sorted((step for step in steps if step[0] < 0.5), key=lambda step: step[0])
     if len(shrinking) < CHAIN or float(np.prod([ratio for ratio, _ in shrinking[2:]])) > 1 / GROWN_STEADILY:
         return
-    saturating = sum(row.op is not None and row.op.name in ACTIVATIONS for _, row in shrinking)
+    saturating = sum(row.op is not None and "activation" in row.op.facets for _, row in shrinking)
     first, names = sized[0][0], listed(facts, [row for row, _ in sized])
     yield Finding(
         "vanishing-gradient", "warning" if saturating >= SATURATING else "note", f"gradients vanish before {names}",

@@ -61,7 +61,7 @@ def _forward(facts: Facts, row: Row) -> Finding:
     operands = [_operand(row, i, at) for i in range(len(row.operands))]
     number = _element(row.value, at)
     infinite = any(not facts.is_finite(o.value) for o in facts.operands(row))
-    cause = diagnose(row.op.name, operands, number, False, infinite)
+    cause = diagnose(row.op, operands, number, False, infinite)
     labels = list(row.op.params) if not row.op.variadic else [f"operand {i}" for i in range(len(operands))]
     values = [o.value if o is not None else row.literals.get(i) for i, o in enumerate(row.operands)]
     rows = [[label, *summary(value)] for label, value in zip(labels, values) if value is not None]
@@ -102,7 +102,7 @@ def _backward(facts: Facts, event: Event, slot: int) -> Finding:
     number = _element(left, at)
     what = "NaN" if _has_nan(left) else "infinity"
     slope = _slope(event, slot)
-    cause = diagnose(row.op.name, [], number, True)
+    cause = diagnose(row.op, [], number, True)
     table = [["arriving", *summary(_arrived(event))]]
     if slope is not None:
         table.append(["local slope", *summary(slope)])

@@ -17,7 +17,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Count, Form, Role
+from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import another, bind
@@ -181,6 +184,29 @@ def _einsum_by_product(*xs: Any, subscripts: str) -> Any:
     return total.transpose([kept.index(a) for a in out])
 
 
+def _operations(node: Any, specs: Sequence[Spec], out: Spec) -> Any:
+    """Count operands two at a time, in NumPy's greedy order: for each combination of letters a product, and a sum."""
+    inputs, right = _terms(node.attrs["subscripts"])
+    terms = list(inputs)
+    sizes = {letter: n for term, spec in zip(terms, specs, strict=True) for letter, n in zip(term, spec.shape)}
+    if len(terms) < 3:
+        return _of_pair("".join(terms), right, sizes, len(terms))
+    like = [np.broadcast_to(np.float64(0), spec.shape) for spec in specs]
+    total: Any = 0
+    for step in np.einsum_path(node.attrs["subscripts"], *like, optimize="greedy")[0][1:]:
+        taken = [terms.pop(i) for i in sorted(step, reverse=True)]
+        letters = "".join(taken)
+        kept = "".join(c for c in dict.fromkeys(letters) if c in right or any(c in t for t in terms))
+        total = total + _of_pair(letters, kept, sizes, len(taken))
+        terms.append(kept)
+    return total
+
+
+def _of_pair(letters: str, kept: str, sizes: dict[str, Any], operands: int) -> Any:
+    summed = any(c not in kept for c in letters)
+    return product_of(sizes[c] for c in dict.fromkeys(letters)) * (operands - 1 + summed)
+
+
 einsum_op: Op = op(
     "einsum(*xs; subscripts: text)",
     _einsum,
@@ -194,6 +220,12 @@ einsum_op: Op = op(
     ],
     reference=_einsum_by_product,
     onnx="Einsum",
+    role=Role.PRODUCT,
+    dependence="subscripts",
+    cost=Count("2 for each product of its sums, two operands at a time", _operations),
+    form=Form("Σ", say="Each operand gets the gradient summed with the *others* over their letters."),
+    nonfinite=OVERFLOW,
+    zero_gradient="factor",
 )
 
 

@@ -12,7 +12,10 @@ from ...core.arrays import ARRAY_ALWAYS
 from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
+from ...core.ops.costs import MATRIX_PRODUCT
 from ...core.ops.declare import METHODS, op, public
+from ...core.ops.facets import Form, Role
+from ...core.ops.nonfinite import OVERFLOW
 from ...core.ops.op import Call, Linear, Op
 from ...core.ops.operands import elementwise_general, promote_tensors
 from ...core.ops.record import bind
@@ -158,6 +161,17 @@ matmul_op: Op = op(
     ),
     reference=lambda x, y: (x[..., :, :, None] * y[..., None, :, :]).sum(-2),
     onnx="MatMul",
+    role=Role.PRODUCT,
+    cost=MATRIX_PRODUCT,
+    form=Form(
+        "@",
+        "{0} {1}",
+        binds="product",
+        local="{1}ᵀ|{0}ᵀ",
+        say="A product of matrices hands each the gradient times the *other*, transposed.",
+    ),
+    nonfinite=OVERFLOW,
+    zero_gradient="factor",
 )
 
 matvec_op: Op = op(
@@ -174,6 +188,17 @@ matvec_op: Op = op(
     samples=_pairs(((2, 3), (3,)), ((2, 2, 3), (2, 3)), ((2, 2, 3), (3,)), ((2, 3), (2, 3))),
     reference=lambda x, y: (x * y[..., None, :]).sum(-1),
     onnx="MatMul",
+    role=Role.PRODUCT,
+    cost=MATRIX_PRODUCT,
+    form=Form(
+        "@",
+        "{0} {1}",
+        binds="product",
+        local="{1}|{0}ᵀ",
+        say="Matrix and vector each get the gradient times the *other* one's values.",
+    ),
+    nonfinite=OVERFLOW,
+    zero_gradient="factor",
 )
 
 vecmat_op: Op = op(
@@ -190,6 +215,17 @@ vecmat_op: Op = op(
     samples=_pairs(((2,), (2, 3)), ((2, 3), (2, 3, 2)), ((3,), (2, 3, 2)), ((2, 3), (3, 2))),
     reference=lambda x, y: (x[..., :, None] * y).sum(-2),
     onnx="MatMul",
+    role=Role.PRODUCT,
+    cost=MATRIX_PRODUCT,
+    form=Form(
+        "@",
+        "{0} {1}",
+        binds="product",
+        local="{1}ᵀ|{0}",
+        say="Vector and matrix each get the gradient times the *other* one's values.",
+    ),
+    nonfinite=OVERFLOW,
+    zero_gradient="factor",
 )
 
 dot_op: Op = op(
@@ -206,6 +242,17 @@ dot_op: Op = op(
     samples=_pairs(((3,), (3,)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((2, 1, 3), (2, 3))),
     reference=lambda x, y: (x * y).sum(-1),
     onnx="MatMul",
+    role=Role.PRODUCT,
+    cost=MATRIX_PRODUCT,
+    form=Form(
+        "·",
+        "{0} · {1}",
+        binds="product",
+        local="{1}|{0}",
+        say="A dot product hands each vector the *other* one, scaled.",
+    ),
+    nonfinite=OVERFLOW,
+    zero_gradient="factor",
 )
 
 

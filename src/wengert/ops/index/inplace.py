@@ -30,7 +30,7 @@ from ...core.state.capture import note_write
 from ...core.state.observer import observer, observers
 from ...core.tensor import LEAF, DataView, Tensor, asarray, leaf_node, taken_from, wrap
 from ..pointwise import arithmetic as elementwise
-from ..pointwise import selection
+from ..pointwise import selection, trigonometry
 from ..pointwise.arithmetic import add, divide, multiply, pow, subtract
 from ..pointwise.selection import clip, remainder
 from ..structure.shapes import broadcast, cast
@@ -214,7 +214,7 @@ for _op in (
     elementwise.sigmoid,
     elementwise.sqrt,
     elementwise.square,
-    elementwise.tanh,
+    trigonometry.tanh,
     selection.abs,
     selection.ceil,
     selection.floor,

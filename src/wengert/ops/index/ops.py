@@ -16,6 +16,7 @@ import numpy as np
 from ...core.dims import Dim, has_dims
 from ...core.errors import RangeError, ShapeError, fail
 from ...core.ops.declare import linear, op
+from ...core.ops.facets import Form, Role
 from ...core.ops.op import Call, Linear, Missing, NoDerivative, Op
 from ...core.spec import Shape, Spec, bool_, broadcast_shapes, int64, show, spec_of
 from ..pointwise.selection import where_op
@@ -146,6 +147,10 @@ slice_op: Op = linear(
     samples=lambda rng: [Call((rng.normal(size=shape),), {"entries": entries}) for shape, entries in _SLICES],
     reference=_slice_by_take,
     onnx="Slice",
+    role=Role.STRIDE,
+    cost=0,
+    form=Form("[ ]", say="The picked elements get what arrives; the others get nothing."),
+    zero_gradient="not_selected",
 )
 
 
@@ -183,6 +188,7 @@ slice_transpose: Op = linear(
     ],
     reference=_slice_transpose_by_put,
     onnx=NO_OPERATOR,
+    cost=0,
 )
 
 slice_update: Op = op(
@@ -201,6 +207,8 @@ slice_update: Op = op(
     ],
     reference=_slice_update_by_put,
     onnx="ScatterND",
+    cost=0,
+    zero_gradient="overwritten",
 )
 
 
@@ -443,6 +451,11 @@ index_op: Op = op(
     samples=_index_samples,
     reference=_index_by_loop,
     onnx="GatherND",
+    dependence="indices",
+    role=Role.PICK,
+    cost=0,
+    form=Form("[ ]", say="Each picked element gets what arrives; picked twice, it *adds up*."),
+    zero_gradient="not_selected",
 )
 
 index_transpose: Op = op(
@@ -458,6 +471,8 @@ index_transpose: Op = op(
     samples=_index_transpose_samples,
     reference=_index_transpose_by_loop,
     onnx=NO_OPERATOR,
+    dependence="indices",
+    cost=1,
 )
 
 index_is_last: Op = op(
@@ -469,6 +484,7 @@ index_is_last: Op = op(
     samples=lambda rng: [Call(i, {"sizes": _sizes(s, axis, len(i))}) for s, i, axis in _INDICES],
     reference=_is_last_by_loop,
     onnx=Missing("no such operator"),
+    cost=0,
 )
 
 index_update: Op = op(
@@ -485,4 +501,7 @@ index_update: Op = op(
     samples=_index_update_samples,
     reference=_index_update_by_loop,
     onnx="ScatterND",
+    dependence="indices",
+    cost=0,
+    zero_gradient="overwritten",
 )

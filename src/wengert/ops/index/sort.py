@@ -12,7 +12,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...core.errors import DTypeError, GraphError, ShapeError, fail
+from ...core.ops.costs import SORTING, log2_of
 from ...core.ops.declare import composite, op, public
+from ...core.ops.facets import Count
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
@@ -70,6 +72,7 @@ argsort_op: Op = op(
     ],
     reference=_argsort_by_hand,
     onnx="TopK",
+    cost=SORTING,
 )
 
 
@@ -81,6 +84,7 @@ argsort_op: Op = op(
         lambda row: np.array(sorted(row, reverse=descending)), axis, x
     ),
     onnx="TopK",
+    zero_gradient="not_extreme",
 )
 def sort_op(x: Any, *, axis: int, descending: bool, stable: bool) -> Any:
     """Return the elements in order along an axis, picked by their sorting indices."""
@@ -201,6 +205,7 @@ arg_top_k_op: Op = op(
     samples=_top_k_samples,
     reference=lambda x, **attrs: _top_k_by_hand(x, **attrs)[1],
     onnx="TopK",
+    cost=SORTING,
 )
 
 
@@ -211,6 +216,7 @@ arg_top_k_op: Op = op(
     samples=_top_k_samples,
     reference=_top_k_by_hand,
     onnx="TopK",
+    zero_gradient="not_extreme",
 )
 def top_k_op(x: Any, *, k: int, axis: int, largest: bool) -> Any:
     """Return the k largest (or smallest) elements along an axis, and their indices."""
@@ -341,6 +347,7 @@ searchsorted_op: Op = op(
     ],
     reference=_searchsorted_by_hand,
     onnx=Missing("no such operator"),
+    cost=Count("log2 n comparisons each", lambda node, specs, out: round(out.size * (1 + log2_of(specs[0].shape[-1])))),
 )
 
 

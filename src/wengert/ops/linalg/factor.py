@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ...core.errors import GraphError, fail
+from ...core.ops.costs import cube, rectangle
 from ...core.ops.declare import op
 from ...core.ops.op import Call, Joint, Op, Vjp
 from ...core.ops.record import bind
@@ -75,6 +76,7 @@ cholesky_op: Op = op(
     reference=_cholesky_by_columns,
     onnx=NO_ONNX,
     source="Murray 2016, arXiv:1602.07527",
+    cost=cube("n^3 / 3", 1, 3),
 )
 
 
@@ -195,11 +197,18 @@ qr_op: Op = op(
     onnx=NO_ONNX,
     source="Walter and Lehmann 2012, Optimization Methods and Software; wide ones: Roberts and Roberts 2020, "
     "arXiv:2009.10071",
+    cost=rectangle("4 (m n^2 - n^3 / 3), with Q", 12, -4, 3),
 )
 
 
 class QRResult(NamedTuple):
-    """The result of :func:`qr`."""
+    """The result of :func:`qr`.
+
+    >>> import wengert as wg
+    >>> q, r = wg.linalg.qr(wg.tensor([[3.0], [4.0]]))
+    >>> q.shape, abs(r.item())
+    ((2, 1), 5.0)
+    """
 
     Q: Tensor
     R: Tensor

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import cube
 from ...core.ops.declare import op
+from ...core.ops.facets import Cause, Nonfinite
+from ...core.ops.nonfinite import SINGULAR, always
 from ...core.ops.op import Call, Joint, Linear, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Spec, show
@@ -133,6 +136,7 @@ adjugate_op: Op = op(
     reference=_minors,
     onnx=NO_ONNX,
     source="Stewart 1998, Linear Algebra and its Applications 283",
+    cost=cube("21 n^3, by singular values", 21),
 )
 
 det_op: Op = op(
@@ -147,6 +151,10 @@ det_op: Op = op(
     reference=_expanded,
     onnx="Det",
     source="Giles 2008, Collected matrix derivative results; the adjugate: Stewart 1998",
+    cost=cube("2/3 n^3", 2, 3),
+    nonfinite=Nonfinite(
+        ((always, Cause("overflow of a product", "wg.linalg.slogdet, which gives the logarithm of a determinant")),)
+    ),
 )
 
 
@@ -192,6 +200,8 @@ slogdet_op: Op = op(
     reference=_slogdet_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results; complex: Boeddeker et al. 2017, arXiv:1701.00392",
+    cost=cube("2/3 n^3", 2, 3),
+    nonfinite=Nonfinite(((always, Cause("the logarithm of a determinant that is 0", SINGULAR)),)),
 )
 
 
@@ -215,7 +225,13 @@ def det(x: Any, /) -> Tensor:
 
 
 class SlogdetResult(NamedTuple):
-    """The result of :func:`slogdet`."""
+    """The result of :func:`slogdet`.
+
+    >>> import wengert as wg
+    >>> found = wg.linalg.slogdet(wg.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    >>> found.sign, found.logabsdet
+    (tensor(-1.), tensor(0.))
+    """
 
     sign: Tensor
     logabsdet: Tensor
@@ -388,6 +404,7 @@ expm_op: Op = op(
     reference=_series,
     onnx=NO_ONNX,
     source="Higham 2005, SIAM J. Matrix Anal. Appl. 26",
+    cost=cube("30 n^3, at a norm of about 1", 30),
 )
 
 
@@ -416,6 +433,7 @@ expm_frechet_op: Op = op(
     reference=_frechet_series,
     onnx=NO_ONNX,
     source="Mathias 1996, SIAM J. Matrix Anal. Appl. 17; Al-Mohy and Higham 2009, same journal 30",
+    cost=cube("60 n^3, at a norm of about 1", 60),
 )
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import cube, rectangle
 from ...core.ops.declare import op
+from ...core.ops.facets import Cause, Count, Nonfinite
+from ...core.ops.nonfinite import SINGULAR, always
 from ...core.ops.op import TABLE, Call, Linear, Op, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import bind
@@ -88,6 +91,11 @@ def _by_elimination(a: Any, b: Any) -> Any:
     return out
 
 
+def _operations(node: Any, specs: Sequence[Spec], out: Spec) -> Any:
+    a = specs[0]
+    return 2 * a.size * a.shape[-1] // 3 + 2 * out.size * a.shape[-1]
+
+
 solve_op: Op = op(
     "solve(a, b)",
     lapack("solve", _SINGULAR, _MEND_SINGULAR)(lambda a, b: np.linalg.solve(a, b)),
@@ -103,6 +111,9 @@ solve_op: Op = op(
     reference=_by_elimination,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    dependence="columns",
+    cost=Count("2/3 n^3 + 2 n^2 for each column", _operations),
+    nonfinite=Nonfinite(((always, Cause("a matrix that is singular, or nearly so", SINGULAR)),)),
 )
 
 
@@ -178,6 +189,8 @@ solve_triangular_op: Op = op(
     reference=_solve_triangular_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    dependence="substitution",
+    cost=Count("n^2 for each column", lambda node, specs, out: out.size * specs[0].shape[-1]),
 )
 
 inv_op: Op = op(
@@ -197,6 +210,8 @@ inv_op: Op = op(
     reference=lambda x: _by_elimination(x, np.broadcast_to(np.eye(x.shape[-1]), x.shape)),
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    cost=cube("2 n^3", 2),
+    nonfinite=Nonfinite(((always, Cause("a matrix that is singular, or nearly so", SINGULAR)),)),
 )
 
 # -- least squares
@@ -263,6 +278,7 @@ pinv_op: Op = op(
     reference=_pinv_reference,
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
+    cost=rectangle("6 m n^2 + 22 n^3, by singular values", 6, 22),
 )
 
 
@@ -312,6 +328,8 @@ lstsq_op: Op = op(
     reference=lambda a, b, rtol: _pinv_reference(a, rtol) @ b,
     onnx=NO_ONNX,
     source="Golub and Pereyra 1973, SIAM J. Numer. Anal. 10",
+    dependence="columns",
+    cost=rectangle("4 m n^2 + 22 n^3, by singular values", 4, 22),
 )
 
 # -- public functions

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...core.ops.costs import cube, rectangle
 from ...core.ops.declare import op
+from ...core.ops.facets import Cause, Nonfinite
+from ...core.ops.nonfinite import DISTINCT
 from ...core.ops.op import Call, Joint, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import Spec, complex64, complex_dtype
@@ -124,6 +127,8 @@ eigh_op: Op = op(
     reference=_eigh_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    cost=cube("9 n^3", 9),
+    nonfinite=Nonfinite(backward=Cause("eigenvectors of eigenvalues that are equal have no derivative", DISTINCT)),
 )
 
 
@@ -149,11 +154,17 @@ eigvalsh_op: Op = op(
     reference=lambda x: _eigh_reference(x)[0],
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results",
+    cost=cube("4/3 n^3", 4, 3),
 )
 
 
 class EighResult(NamedTuple):
-    """The result of :func:`eigh`."""
+    """The result of :func:`eigh`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.eigh(wg.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2., 3.])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -272,11 +283,18 @@ eig_op: Op = op(
     reference=_eig_reference,
     onnx=NO_ONNX,
     source="Giles 2008, Collected matrix derivative results; Boeddeker et al. 2017, arXiv:1701.00392",
+    cost=cube("25 n^3", 25),
+    nonfinite=Nonfinite(backward=Cause("eigenvectors of eigenvalues that are equal have no derivative", DISTINCT)),
 )
 
 
 class EigResult(NamedTuple):
-    """The result of :func:`eig`."""
+    """The result of :func:`eig`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.eig(wg.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -411,6 +429,10 @@ svd_op: Op = op(
     reference=_svd_reference,
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition; Wan and Zhang 2019, arXiv:1909.02659",
+    cost=rectangle("4 m n^2 + 22 n^3", 4, 22),
+    nonfinite=Nonfinite(
+        backward=Cause("singular vectors of singular values that are equal (or 0) have no derivative", DISTINCT)
+    ),
 )
 
 
@@ -437,11 +459,17 @@ svdvals_op: Op = op(
     reference=lambda x: np.sqrt(_eigh_reference(_gram(x))[0][..., ::-1]) if x.size else np.zeros(0),
     onnx=NO_ONNX,
     source="Townsend 2016, Differentiating the singular value decomposition",
+    cost=rectangle("4 m n^2 - 4/3 n^3", 12, -4, 3),
 )
 
 
 class SVDResult(NamedTuple):
-    """The result of :func:`svd`."""
+    """The result of :func:`svd`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.svd(wg.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
 
     U: Tensor
     S: Tensor

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import composite, public
+from ...core.ops.facets import Facets
 from ...core.ops.formula import Formula
 from ...core.ops.op import Algebra, Fact, Missing, Op, Partial, Route, Samples
 from ...core.ops.sampling import unary
@@ -18,8 +19,9 @@ from ...core.spec import category, float32, float64, normalize_axis
 from ...core.tensor import Tensor
 from ..aliases import dim_alias
 from ..blocks import blockwise
-from ..pointwise.arithmetic import exp, multiply, sigmoid, tanh
+from ..pointwise.arithmetic import exp, multiply, sigmoid
 from ..pointwise.selection import maximum, minimum, where, where_op
+from ..pointwise.trigonometry import tanh
 from ..reduce.common import running_dtype
 from ..special.gamma import erfc
 from ..structure.assemble import chunk
@@ -152,6 +154,8 @@ def _gelu_reference(x: Any, approximate: str) -> Any:
     samples=_attrs_for(unary((-3, 3)), {"approximate": "none"}, {"approximate": "tanh"}),
     reference=_gelu_reference,
     onnx="Gelu",
+    activation="dead",
+    zero_gradient="saturated",
 )
 @in_single
 def gelu_op(x: Any, *, approximate: str) -> Any:
@@ -216,6 +220,8 @@ silu_op = composite(
     samples=unary((-3, 3)),
     reference=np.vectorize(lambda v: v / (1 + math.exp(-v))),
     onnx=Missing("ONNX writes it as Mul and Sigmoid"),
+    activation="dead",
+    zero_gradient="saturated",
 )(_of("x * sigmoid(x)", "silu(x)"))
 
 
@@ -251,6 +257,9 @@ softplus_op = composite(
     reference=lambda x, beta: np.vectorize(lambda v: math.log1p(math.exp(v * beta)) / beta)(x),
     algebra=Algebra(monotone=1, range="(0, inf)"),
     onnx="Softplus",
+    sympy=lambda sp, x, beta: sp.log(1 + sp.exp(sp.nsimplify(beta, rational=True) * x)) / sp.nsimplify(beta),
+    activation="dead",
+    zero_gradient="saturated",
 )(_of("(log1p(exp(-abs(x * beta))) + maximum(x * beta, 0.0)) / beta", "softplus(x; beta)"))
 
 
@@ -290,6 +299,7 @@ def _elementwise(
     onnx: Any = None,
     forward: Callable[..., Any] | None = None,
     slope: Callable[..., Any] | Fact | None = None,
+    **facets: Unpack[Facets],
 ) -> Op:
     """Return an elementwise composite by its formula; without a slope of its own it has its body's."""
 
@@ -308,6 +318,7 @@ def _elementwise(
         reference=apply,
         samples=samples,
         onnx=onnx,
+        **facets,
     )
     return declared(_of(formula, signature))
 
@@ -364,6 +375,7 @@ logsigmoid_op = _elementwise(
     lambda v: -math.log1p(math.exp(-v)),
     unary((-3, 3)),
     Missing("ONNX writes it as Neg and Softplus"),
+    sympy=lambda sp, x: -sp.log(1 + sp.exp(-x)),
 )
 
 
@@ -377,6 +389,8 @@ elu_op = _elementwise(
     "Elu",
     forward=_elu_numpy,
     slope=lambda x, out, alpha: _one_or(x, out + alpha),
+    activation="saturated",
+    zero_gradient="saturated",
 )
 
 
@@ -390,6 +404,7 @@ celu_op = _elementwise(
     "Celu",
     forward=_celu_numpy,
     slope=lambda x, out, alpha: _one_or(x, out / alpha + 1.0),
+    activation="saturated",
 )
 
 
@@ -403,6 +418,7 @@ selu_op = _elementwise(
     "Selu",
     forward=_selu_numpy,
     slope=lambda x, out: where_op(x > 0, _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA),
+    activation="saturated",
 )
 
 
@@ -416,6 +432,7 @@ leaky_relu_op = _elementwise(
     "LeakyRelu",
     forward=_leaky_relu_numpy,
     slope=_leaky_relu_slope,
+    activation="saturated",
 )
 
 
@@ -429,6 +446,8 @@ hardtanh_op = _elementwise(
     "Clip",
     forward=blockwise(lambda x, low, high: np.minimum(np.maximum(x, low), high)),
     slope=Route(lambda x, low, high: ~((x <= low) | (x >= high))),
+    activation="saturated",
+    zero_gradient="clipped",
 )
 
 
@@ -441,6 +460,7 @@ hardswish_op = _elementwise(
     lambda v: v * min(max(v + 3, 0), 6) / 6,
     unary((-2.5, 2.5), (3.2, 5)),
     "HardSwish",
+    zero_gradient="clipped",
 )
 
 

@@ -15,6 +15,8 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.node import Node
 from ...core.ops.declare import composite, public
+from ...core.ops.facets import Form
+from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import Call, Joint, Missing
 from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, broadcast_shapes, show
@@ -247,6 +249,8 @@ def _gradients_fit(
     samples=_attention_samples,
     reference=_attention_reference,
     onnx=Missing("no operator before opset 23"),
+    form=Form("attn", say="Queries, keys and values each get their part, weighted by the attention."),
+    nonfinite=OVERFLOW._replace(infinite=EMPTY_ROW),
 )
 def attention_op(q: Any, k: Any, v: Any, *mask: Any, causal: bool, scale: float) -> Any:
     """Return the weighted means of the values, and the log-sum-exp of every query's scores."""

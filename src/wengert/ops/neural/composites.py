@@ -9,6 +9,8 @@ import numpy as np
 
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.ops.declare import composite, public
+from ...core.ops.facets import Form, Nonfinite
+from ...core.ops.nonfinite import EMPTY_ROW, OVERFLOW
 from ...core.ops.op import TABLE, Call, Linear, Route, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import Spec, float32, normalize_axis, show
@@ -82,6 +84,11 @@ def _softmax_pull(ct: Any, out: Any, axis: int) -> Any:
     samples=_rows,
     reference=_each_row(_softmax_row),
     onnx="Softmax",
+    form=Form(
+        "softmax", "softmax({0})", say="Each score gets its probability times how far its gradient is from the average."
+    ),
+    nonfinite=Nonfinite(backward=EMPTY_ROW, infinite=EMPTY_ROW),
+    zero_gradient="saturated",
 )
 def softmax_op(x: Any, *, axis: int) -> Any:
     """Return softmax along an axis, shifted by the largest element."""
@@ -101,6 +108,8 @@ def softmax_op(x: Any, *, axis: int) -> Any:
     samples=_rows,
     reference=_each_row(_log_softmax_row),
     onnx="LogSoftmax",
+    nonfinite=Nonfinite(backward=EMPTY_ROW, infinite=EMPTY_ROW),
+    zero_gradient="saturated",
 )
 def log_softmax_op(x: Any, *, axis: int) -> Any:
     """Return the logarithm of softmax along an axis."""
@@ -202,6 +211,9 @@ def _linear_fits(x: Spec, weight: Spec, *bias: Spec) -> None:
     samples=_linear_samples,
     reference=lambda x, weight, *bias: np.einsum("...n,mn->...m", x, weight) + (bias[0] if bias else 0.0),
     onnx="Gemm",
+    form=Form("xWᵀ", say="Input and weight each get the gradient times the *other*; the bias gets its sum."),
+    nonfinite=OVERFLOW,
+    zero_gradient="factor",
 )
 def linear_op(x: Any, weight: Any, *bias: Any) -> Any:
     """Return the affine map x W^T + b."""
@@ -272,6 +284,8 @@ def _dropout_reference(x: Any, p: float, key: Any, counter: int) -> Any:
     samples=lambda rng: [Call((rng.normal(size=(3, 4)),), {"p": 0.5, "key": (7, 0), "counter": 3})],
     reference=_dropout_reference,
     onnx="Dropout",
+    batching="body",
+    form=Form("drop", say="What was kept passes, scaled up; what was dropped gets nothing."),
 )
 def dropout_op(x: Any, *, p: float, key: Any, counter: int) -> Any:
     """Return elements dropped by a mask that is drawn at a position in a stream."""

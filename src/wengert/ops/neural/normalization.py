@@ -12,7 +12,10 @@ import numpy as np
 
 from ...core.errors import ShapeError, fail
 from ...core.mode import get_mode
+from ...core.ops.costs import DIVISION
 from ...core.ops.declare import composite, op, public
+from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.nonfinite import ROWS, always
 from ...core.ops.op import Call, Joint, Missing, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.spec import DType, Spec, broadcast_shapes, normalize_shape, show
@@ -83,6 +86,8 @@ standardize_op = op(
     ],
     reference=_standardize_reference,
     onnx=Missing("ONNX has it as part of LayerNormalization"),
+    dependence="rows",
+    cost=6 + DIVISION,
 )
 
 
@@ -179,6 +184,11 @@ def _layer_norm_samples(rng: Any) -> list[Call]:
     samples=_layer_norm_samples,
     reference=_layer_norm_reference,
     onnx="LayerNormalization",
+    form=Form("norm", say="Each element gets what is left after its mean and its scale are taken out."),
+    nonfinite=Nonfinite(
+        ((always, Cause("the deviation of a row is 0 (and eps is 0), or its square overflows", ROWS)),),
+        backward=Cause("the slope of a norm whose deviation is 0", ROWS),
+    ),
 )
 def layer_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     """Return rows less their mean, over their deviation, times a weight, plus a bias."""
@@ -248,6 +258,11 @@ def _params(name: str, shape: tuple[int, ...], dtype: DType, weight: Any, bias: 
         x / np.sqrt(np.mean(x**2, tuple(range(-axes, 0)), keepdims=True) + eps) * (w[0] if w else 1.0)
     ),
     onnx=Missing("no operator before opset 23"),
+    form=Form("norm", say="Each element gets what is left after its scale is taken out."),
+    nonfinite=Nonfinite(
+        ((always, Cause("the mean square of a row is 0 (and eps is 0), or overflows", ROWS)),),
+        backward=Cause("the slope of a norm whose mean square is 0", ROWS),
+    ),
 )
 def rms_norm_op(x: Any, *params: Any, axes: int, eps: float) -> Any:
     """Return rows over their root mean square, times a weight."""
@@ -340,6 +355,11 @@ def _batch_norm_reference(x: Any, *params: Any, axis: int, eps: float) -> Any:
     samples=_batch_norm_samples,
     reference=_batch_norm_reference,
     onnx="BatchNormalization",
+    batching="body",
+    form=Form("norm", say="Each element gets what is left after the batch's mean and scale are taken out."),
+    nonfinite=Nonfinite(
+        ((always, Cause("the deviation of a channel is 0 (and eps is 0), or its square overflows", ROWS)),)
+    ),
 )
 def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
     """Return standardised channels, times a weight, plus a bias, with their means and variances."""
@@ -363,6 +383,7 @@ def batch_norm_op(x: Any, *params: Any, axis: int, eps: float) -> Any:
         (x - _beside(mean, axis)) / np.sqrt(_beside(variance, axis) + eps), params, axis
     ),
     onnx="BatchNormalization",
+    batching="body",
 )
 def batch_norm_fixed_op(x: Any, mean: Any, variance: Any, *params: Any, axis: int, eps: float) -> Any:
     """Return channels standardised by given means and variances, times a weight, plus a bias."""
@@ -462,6 +483,9 @@ def _group_norm_reference(x: Any, *params: Any, groups: int, axis: int, eps: flo
     ],
     reference=_group_norm_reference,
     onnx="GroupNormalization",
+    nonfinite=Nonfinite(
+        ((always, Cause("the deviation of a group is 0 (and eps is 0), or its square overflows", ROWS)),)
+    ),
 )
 def group_norm_op(x: Any, *params: Any, groups: int, axis: int, eps: float) -> Any:
     """Return standardised groups of channels, times a weight, plus a bias."""

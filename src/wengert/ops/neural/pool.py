@@ -15,7 +15,9 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import product_of
 from ...core.ops.declare import op, public
+from ...core.ops.facets import Count
 from ...core.ops.op import TABLE, Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import elementwise_general
 from ...core.ops.record import bind
@@ -271,6 +273,8 @@ def _max_present(x: Any, kernel: Shape, stride: Shape, padding: Pads, dilation: 
     return pool_scatter(winners >= 0, winners, size=x.shape[-len(kernel) :], **attrs)
 
 
+_OF_WINDOW = Count("1 for each window element", lambda node, specs, out: out.size * product_of(node.attrs["kernel"]))
+
 max_pool: Op = op(
     "max_pool(x; kernel, stride, padding, dilation)",
     _max_pool,
@@ -280,6 +284,10 @@ max_pool: Op = op(
     samples=_samples_max,
     reference=definitions.max_pool,
     onnx="MaxPool",
+    dependence="windows",
+    cost=_OF_WINDOW,
+    pattern="route",
+    zero_gradient="not_extreme",
 )
 
 argmax_pool: Op = op(
@@ -290,6 +298,7 @@ argmax_pool: Op = op(
     samples=_samples_max,
     reference=definitions.argmax_pool,
     onnx=Missing("MaxPool's second result counts over the input, not within the window"),
+    cost=_OF_WINDOW,
 )
 
 pool_select: Op = op(
@@ -314,6 +323,8 @@ pool_select: Op = op(
     samples=_samples_select,
     reference=definitions.pool_select,
     onnx=Missing("no such operator"),
+    dependence="windows",
+    cost=0,
 )
 
 pool_scatter: Op = op(
@@ -333,6 +344,8 @@ pool_scatter: Op = op(
     samples=_samples_scatter,
     reference=definitions.pool_scatter,
     onnx=Missing("MaxUnpool overwrites where windows overlap"),
+    dependence="windows",
+    cost=1,
 )
 
 sum_pool: Op = op(
@@ -352,6 +365,9 @@ sum_pool: Op = op(
     samples=_samples_sum,
     reference=definitions.sum_pool,
     onnx=Missing("AveragePool times the window's size"),
+    dependence="windows",
+    cost=_OF_WINDOW,
+    pattern="accumulate",
 )
 
 spread_pool: Op = op(
@@ -369,6 +385,9 @@ spread_pool: Op = op(
     samples=_samples_spread,
     reference=definitions.spread_pool,
     onnx=Missing("no such operator"),
+    dependence="windows",
+    cost=1,
+    pattern="accumulate",
 )
 
 

@@ -1,4 +1,4 @@
-"""Elementwise ops: arithmetic, powers, exponentials, trigonometry, complex parts."""
+"""Elementwise ops: arithmetic, powers, exponentials, complex parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,29 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, fail
+from ...core.ops.costs import DIVISION, POWER, TRANSCENDENTAL
 from ...core.ops.declare import METHODS, elementwise
+from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite, Role
+from ...core.ops.nonfinite import (
+    ABSORB,
+    DIVIDE,
+    EXP,
+    INFINITIES,
+    LOG,
+    NEGATIVE,
+    NORM,
+    OVERFLOW,
+    ROOT,
+    WHOLE_POWER,
+    WIDER,
+    always,
+    first,
+    overflowed,
+    real_part,
+    second,
+    two_infinities,
+    zero_times_infinity,
+)
 from ...core.ops.op import TABLE, Algebra, Linear, Missing, Op
 from ...core.ops.record import SCALARS
 from ...core.ops.sampling import and_complex, apart, binary, each, unary
@@ -40,6 +62,18 @@ add = elementwise(
     samples=binary((-2.0, 2.0), (-2.0, 2.0)),
     reference=each(operator.add),
     onnx="Add",
+    cost=1,
+    complex_cost=2,
+    form=Form("+", "{0} + {1}", binds="sum", local="1|1", say="Addition copies what arrives to *every* input."),
+    infix=Infix(" + ", "sum"),
+    latex=Latex(" + ", "infix", "sum"),
+    sympy=lambda sp, x, y: x + y,
+    nonfinite=Nonfinite(
+        (
+            (two_infinities, Cause("infinities of opposite signs added", INFINITIES)),
+            (overflowed, Cause("overflow of a sum", WIDER)),
+        )
+    ),
 )
 subtract = elementwise(
     "subtract(x, y)",
@@ -52,6 +86,24 @@ subtract = elementwise(
     samples=binary((-2.0, 2.0), (-2.0, 2.0)),
     reference=each(operator.sub),
     onnx="Sub",
+    cost=1,
+    complex_cost=2,
+    form=Form(
+        "−",
+        "{0} − {1}",
+        binds="sum",
+        local="1|−1",
+        say="Subtraction copies what arrives; for what is taken away the sign turns.",
+    ),
+    infix=Infix(" - ", "sum"),
+    latex=Latex(" - ", "infix", "sum"),
+    sympy=lambda sp, x, y: x - y,
+    nonfinite=Nonfinite(
+        (
+            (two_infinities, Cause("an infinity minus an infinity", INFINITIES)),
+            (overflowed, Cause("overflow of a difference", WIDER)),
+        )
+    ),
 )
 multiply = elementwise(
     "multiply(x, y)",
@@ -64,6 +116,26 @@ multiply = elementwise(
     samples=binary((-2.0, 2.0), (-2.0, 2.0)),
     reference=each(operator.mul),
     onnx="Mul",
+    cost=1,
+    complex_cost=6,
+    form=Form(
+        "×",
+        "{0} · {1}",
+        binds="product",
+        local="{1}|{0}",
+        say="Multiplication hands each input the *other* one's value.",
+    ),
+    infix=Infix("*", "product"),
+    latex=Latex(" ", "infix"),
+    sympy=lambda sp, x, y: x * y,
+    nonfinite=Nonfinite(
+        (
+            (zero_times_infinity, Cause("0 times an infinity", ABSORB)),
+            (overflowed, Cause("overflow of a product", WIDER)),
+        ),
+        backward=Cause("a slope met a factor so large (or infinite) that the product is not finite", WIDER),
+    ),
+    zero_gradient="factor",
 )
 
 
@@ -86,6 +158,27 @@ divide = elementwise(
     samples=binary((-2.0, 2.0), (0.5, 2.0)),
     reference=each(operator.truediv),
     onnx="Div",
+    cost=DIVISION,
+    form=Form(
+        "÷",
+        "{0} / {1}",
+        binds="product",
+        local="1 / {1}|−{0} / {1}²",
+        say="Division scales what arrives by 1 over the divisor; the divisor gets it with the sign turned.",
+    ),
+    infix=Infix("/", "product"),
+    latex=Latex(r"\frac{{{0}}}{{{1}}}", "form"),
+    sympy=lambda sp, x, y: x / y,
+    nonfinite=Nonfinite(
+        (
+            (lambda xs, out: len(xs) > 1 and xs[0] == 0 == xs[1], Cause("0 / 0", DIVIDE)),
+            (second(lambda y: y == 0), Cause("division by 0", DIVIDE)),
+            (two_infinities, Cause("an infinity divided by an infinity", INFINITIES)),
+            (overflowed, Cause("overflow: the denominator is tiny against the numerator", DIVIDE)),
+        ),
+        backward=Cause("the slope of a quotient, 1 / y and x / y**2, overflows or meets 0 / 0", DIVIDE),
+    ),
+    zero_gradient="factor",
 )
 negative = elementwise(
     "negative(x)",
@@ -98,6 +191,12 @@ negative = elementwise(
     samples=unary((-2.0, 2.0)),
     reference=each(operator.neg),
     onnx="Neg",
+    cost=1,
+    complex_cost=2,
+    form=Form("−", "−{0}", binds="sign", local="−1", say="A minus sign turns the sign of what arrives."),
+    prefix="-",
+    latex=Latex("-", "prefix"),
+    sympy=lambda sp, x: -x,
 )
 positive = elementwise(
     "positive(x)",
@@ -110,6 +209,9 @@ positive = elementwise(
     samples=unary((-2.0, 2.0)),
     reference=each(operator.pos),
     onnx="Identity",
+    cost=0,
+    form=Form("+", "+{0}", binds="sign", local="1", say="A plus sign hands on what arrives."),
+    sympy=lambda sp, x: x,
 )
 reciprocal = elementwise(
     "reciprocal(x)",
@@ -120,6 +222,23 @@ reciprocal = elementwise(
     samples=unary((0.5, 2.0), (-2.0, -0.5)),
     reference=each(lambda x: 1.0 / x),
     onnx="Reciprocal",
+    cost=DIVISION,
+    form=Form(
+        "1/v",
+        "1 / {0}",
+        binds="product",
+        local="−{out}²",
+        say="A reciprocal scales what arrives by −1 over the square.",
+    ),
+    latex=Latex(r"\frac{{1}}{{{0}}}", "form"),
+    sympy=lambda sp, x: 1 / x,
+    nonfinite=Nonfinite(
+        (
+            (first(lambda x: x == 0), Cause("division by 0", DIVIDE)),
+            (overflowed, Cause("overflow: the denominator is tiny", DIVIDE)),
+        ),
+        backward=Cause("the slope of 1 / x overflows", DIVIDE),
+    ),
 )
 
 # -- powers and roots
@@ -180,6 +299,30 @@ pow = elementwise(
     samples=binary((0.5, 2.0), (-2.0, 3.0)),
     reference=each(operator.pow),
     onnx="Pow",
+    cost=POWER,
+    form=Form(
+        "vⁿ",
+        "{0}^{1}",
+        binds="power",
+        local="{1} · {0}^({1} − 1)|{out} · ln {0}",
+        say="A power scales what arrives by the exponent times the power below.",
+    ),
+    infix=Infix("**", "power"),
+    sympy=lambda sp, x, y: x**y,
+    nonfinite=Nonfinite(
+        (
+            (
+                lambda xs, out: len(xs) > 1 and xs[0] == 0 and real_part(xs[1]) < 0,
+                Cause("0 to a negative power", WHOLE_POWER),
+            ),
+            (
+                lambda xs, out: len(xs) > 1 and real_part(xs[0]) < 0 and real_part(xs[1]) % 1 != 0,
+                Cause("a negative number to a fractional power", WHOLE_POWER),
+            ),
+            (overflowed, Cause("overflow of a power", WIDER)),
+        ),
+        backward=Cause("the slope of a power below 1 (or of its exponent) at 0 is infinite", WHOLE_POWER),
+    ),
 )
 square = elementwise(
     "square(x)",
@@ -191,6 +334,10 @@ square = elementwise(
     samples=unary((-2.0, 2.0)),
     reference=each(lambda x: x * x),
     onnx=Missing("ONNX writes it as Mul(x, x)"),
+    cost=1,
+    form=Form("v²", "{0}²", binds="power", local="2 · {0}", say="A square scales what arrives by *twice* the input."),
+    sympy=lambda sp, x: x**2,
+    nonfinite=OVERFLOW,
 )
 sqrt = elementwise(
     "sqrt(x)",
@@ -201,6 +348,16 @@ sqrt = elementwise(
     samples=unary((0.2, 3.0)),
     reference=each(math.sqrt),
     onnx="Sqrt",
+    cost=DIVISION,
+    form=Form(
+        "√", "√{0}", binds="sign", local="1 / (2 · {out})", say="A root scales what arrives by 1 over *twice the root*."
+    ),
+    latex=Latex(r"\sqrt{{{0}}}", "form", "atom"),
+    sympy=lambda sp, x: sp.sqrt(x),
+    nonfinite=Nonfinite(
+        ((first(lambda x: real_part(x) < 0), Cause("the root of a negative number", NEGATIVE)),),
+        backward=Cause("the slope of sqrt at 0 is infinite", ROOT),
+    ),
 )
 rsqrt = elementwise(
     "rsqrt(x)",
@@ -211,6 +368,23 @@ rsqrt = elementwise(
     samples=unary((0.2, 3.0)),
     reference=each(lambda x: x**-0.5),
     onnx=Missing("ONNX writes it as Reciprocal(Sqrt(x))"),
+    cost=2 * DIVISION,
+    form=Form(
+        "1/√",
+        "1 / √{0}",
+        binds="product",
+        local="−{out}³ / 2",
+        say="It scales what arrives by minus half the cube of the result.",
+    ),
+    latex=Latex(r"\frac{{1}}{{\sqrt{{{0}}}}}", "form"),
+    sympy=lambda sp, x: 1 / sp.sqrt(x),
+    nonfinite=Nonfinite(
+        (
+            (first(lambda x: x == 0), Cause("1 / sqrt of 0", "wg.rsqrt(x + eps)")),
+            (first(lambda x: real_part(x) < 0), Cause("the root of a negative number", NEGATIVE)),
+        ),
+        backward=Cause("the slope of 1 / sqrt at 0 is infinite", "wg.rsqrt(x + eps)"),
+    ),
 )
 hypot = elementwise(
     "hypot(x, y)",
@@ -221,10 +395,14 @@ hypot = elementwise(
     },
     accepts="real_inexact",
     doc="sqrt(x*x + y*y) without overflow on the way; its gradient at (0, 0) is 0.",
-    algebra=Algebra(commutes=True, range="[0, inf)"),
+    algebra=Algebra(commutes="nearly", range="[0, inf)"),
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.hypot),
     onnx=Missing("ONNX writes it as Sqrt(Add(Mul(x, x), Mul(y, y)))"),
+    cost=3 + DIVISION,
+    form=Form("hypot", "√({0}² + {1}²)", binds="sign", local="{0} / {out}|{1} / {out}"),
+    sympy=lambda sp, x, y: sp.sqrt(x**2 + y**2),
+    nonfinite=Nonfinite(backward=Cause("hypot at (0, 0) has no derivative", NORM)),
 )
 
 # -- exponentials and logarithms
@@ -234,40 +412,82 @@ exp = elementwise(
     np.exp,
     partials={"x": lambda out: out},
     doc="e to the power x.",
-    algebra=Algebra(monotone=1, range="[0, inf)"),
+    algebra=Algebra(monotone=1, range="[0, inf)", undoes="log"),
     samples=unary((-2.0, 2.0)),
     reference=each(math.exp),
     onnx="Exp",
+    cost=TRANSCENDENTAL,
+    form=Form(
+        "eˣ", "e^({0})", binds="power", local="{out}", say="An exponential scales what arrives by its *own value*."
+    ),
+    latex=Latex("e^{{{0}}}", "form", "power"),
+    sympy=lambda sp, x: sp.exp(x),
+    nonfinite=Nonfinite(
+        ((always, Cause("overflow of an exponential", EXP)),),
+        backward=Cause("a slope of 0 met an exponential that had overflowed: 0 times an infinity", EXP),
+    ),
 )
 expm1 = elementwise(
     "expm1(x)",
     careful(np.expm1, complex_expm1),
     partials={"x": lambda x: exp(x)},
     doc="exp(x) - 1, accurate near 0.",
-    algebra=Algebra(monotone=1, range="[-1, inf)"),
+    algebra=Algebra(monotone=1, range="[-1, inf)", at_zero=0.0, undoes="log1p"),
     samples=unary((-2.0, 2.0), (-1e-9, 1e-9)),
     reference=each(math.expm1),
     onnx=Missing("ONNX has no operator that is accurate near 0"),
+    cost=TRANSCENDENTAL,
+    form=Form(
+        "eˣ−1",
+        "e^({0}) − 1",
+        binds="sum",
+        local="{out} + 1",
+        say="It scales what arrives by the exponential of the input.",
+    ),
+    sympy=lambda sp, x: sp.exp(x) - 1,
+    nonfinite=Nonfinite(((always, Cause("overflow of an exponential", EXP)),)),
 )
 log = elementwise(
     "log(x)",
     np.log,
     partials={"x": lambda x: reciprocal(x)},
     doc="The natural logarithm: -inf of 0, NaN of a negative real number.",
-    algebra=Algebra(monotone=1),
+    algebra=Algebra(monotone=1, undoes="exp"),
     samples=unary((0.2, 3.0)),
     reference=each(math.log),
     onnx="Log",
+    cost=TRANSCENDENTAL,
+    form=Form(
+        "ln", "ln {0}", binds="sign", local="1 / {0}", say="A logarithm scales what arrives by *1 over* its input."
+    ),
+    latex=Latex(r"\log"),
+    sympy=lambda sp, x: sp.log(x),
+    nonfinite=Nonfinite(
+        (
+            (first(lambda x: x == 0), Cause("the logarithm of 0", LOG)),
+            (first(lambda x: real_part(x) < 0), Cause("the logarithm of a negative number", LOG)),
+        ),
+        backward=Cause("the slope of the logarithm at 0 is infinite", LOG),
+    ),
 )
 log1p = elementwise(
     "log1p(x)",
     careful(np.log1p, complex_log1p),
     partials={"x": lambda x: reciprocal(1.0 + x)},
     doc="log(1 + x), accurate near 0.",
-    algebra=Algebra(monotone=1),
+    algebra=Algebra(monotone=1, at_zero=0.0, undoes="expm1"),
     samples=unary((-0.5, 2.0), (-1e-9, 1e-9)),
     reference=each(math.log1p),
     onnx=Missing("ONNX has no operator that is accurate near 0"),
+    cost=TRANSCENDENTAL,
+    form=Form("ln 1+", "ln(1 + {0})", local="1 / (1 + {0})"),
+    sympy=lambda sp, x: sp.log(1 + x),
+    nonfinite=Nonfinite(
+        (
+            (first(lambda x: x == -1), Cause("log1p of -1, the logarithm of 0", LOG)),
+            (first(lambda x: x < -1), Cause("log1p below -1, the logarithm of a negative number", LOG)),
+        )
+    ),
 )
 log2 = elementwise(
     "log2(x)",
@@ -278,6 +498,16 @@ log2 = elementwise(
     samples=unary((0.2, 3.0)),
     reference=each(math.log2),
     onnx=Missing("ONNX writes it as Div(Log(x), Log(2))"),
+    cost=TRANSCENDENTAL,
+    form=Form("log₂", "log₂ {0}", binds="sign", local="1 / ({0} · ln 2)"),
+    latex=Latex(r"\log_{2}"),
+    sympy=lambda sp, x: sp.log(x) / sp.log(2),
+    nonfinite=Nonfinite(
+        (
+            (first(lambda x: x == 0), Cause("the logarithm of 0", LOG)),
+            (first(lambda x: real_part(x) < 0), Cause("the logarithm of a negative number", LOG)),
+        )
+    ),
 )
 log10 = elementwise(
     "log10(x)",
@@ -288,6 +518,16 @@ log10 = elementwise(
     samples=unary((0.2, 3.0)),
     reference=each(math.log10),
     onnx=Missing("ONNX writes it as Div(Log(x), Log(10))"),
+    cost=TRANSCENDENTAL,
+    form=Form("log₁₀", "log₁₀ {0}", binds="sign", local="1 / ({0} · ln 10)"),
+    latex=Latex(r"\log_{10}"),
+    sympy=lambda sp, x: sp.log(x) / sp.log(10),
+    nonfinite=Nonfinite(
+        (
+            (first(lambda x: x == 0), Cause("the logarithm of 0", LOG)),
+            (first(lambda x: real_part(x) < 0), Cause("the logarithm of a negative number", LOG)),
+        )
+    ),
 )
 
 
@@ -302,10 +542,13 @@ logaddexp = elementwise(
     partials={"x": lambda x, y: _share(x, y), "y": lambda x, y: _share(y, x)},
     accepts="real_inexact",
     doc="log(exp(x) + exp(y)) without overflow on the way.",
-    algebra=Algebra(commutes=True, associates=True, unit=-math.inf),
+    algebra=Algebra(commutes="nearly", associates=True, unit=-math.inf),
     samples=apart(),
     reference=each(lambda x, y: math.log(math.exp(x) + math.exp(y))),
     onnx=Missing("ONNX writes it as ReduceLogSumExp of both"),
+    cost=2 * TRANSCENDENTAL + 3,
+    form=Form("ln Σe", "ln(e^({0}) + e^({1}))", local="e^({0} − {out})|e^({1} − {out})"),
+    sympy=lambda sp, x, y: sp.log(sp.exp(x) + sp.exp(y)),
 )
 
 
@@ -322,163 +565,21 @@ sigmoid = elementwise(
     _sigmoid,
     partials={"x": lambda out: out * (1.0 - out)},
     doc="The logistic function 1 / (1 + exp(-x)).",
-    algebra=Algebra(monotone=1, range="[0, 1]"),
+    algebra=Algebra(monotone=1, range="[0, 1]", at_zero=0.5),
     samples=unary((-3.0, 3.0), (20.0, 40.0), (-40.0, -20.0)),
     reference="scipy.special.expit",
     onnx="Sigmoid",
-)
-
-# -- trigonometry
-
-sin: Op = elementwise(
-    "sin(x)",
-    np.sin,
-    partials={"x": lambda x: cos(x)},
-    doc="The sine of an angle in radians.",
-    algebra=Algebra(range="[-1, 1]", odd=True),
-    samples=unary((-3.0, 3.0)),
-    reference=each(math.sin),
-    onnx="Sin",
-)
-cos: Op = elementwise(
-    "cos(x)",
-    np.cos,
-    partials={"x": lambda x: -sin(x)},
-    doc="The cosine of an angle in radians.",
-    algebra=Algebra(range="[-1, 1]", even=True),
-    samples=unary((-3.0, 3.0)),
-    reference=each(math.cos),
-    onnx="Cos",
-)
-tan = elementwise(
-    "tan(x)",
-    np.tan,
-    partials={"x": lambda out: 1.0 + out * out},
-    doc="The tangent of an angle in radians.",
-    algebra=Algebra(odd=True),
-    samples=unary((-1.2, 1.2)),
-    reference=each(math.tan),
-    onnx="Tan",
-)
-
-
-def _asin_partial(x: Any) -> Any:
-    """Return 1 / sqrt(1 - x*x), factored: accurate near the ends, and on the right branch in the complex plane."""
-    return reciprocal(sqrt(1.0 - x) * sqrt(1.0 + x))
-
-
-asin = elementwise(
-    "asin(x)",
-    np.arcsin,
-    partials={"x": _asin_partial},
-    doc="The angle in [-pi/2, pi/2] whose sine is x.",
-    algebra=Algebra(monotone=1, range="[-pi/2, pi/2]", odd=True),
-    samples=unary((-0.9, 0.9)),
-    reference=each(math.asin),
-    onnx="Asin",
-)
-acos = elementwise(
-    "acos(x)",
-    np.arccos,
-    partials={"x": lambda x: -_asin_partial(x)},
-    doc="The angle in [0, pi] whose cosine is x.",
-    algebra=Algebra(monotone=-1, range="[0, pi]"),
-    samples=unary((-0.9, 0.9)),
-    reference=each(math.acos),
-    onnx="Acos",
-)
-atan = elementwise(
-    "atan(x)",
-    np.arctan,
-    partials={"x": lambda x: reciprocal(1.0 + x * x)},
-    doc="The angle in [-pi/2, pi/2] whose tangent is x.",
-    algebra=Algebra(monotone=1, range="[-pi/2, pi/2]", odd=True),
-    samples=unary((-3.0, 3.0)),
-    reference=each(math.atan),
-    onnx="Atan",
-)
-
-
-def _over_square(x: Any, y: Any) -> Any:
-    """Return x / (x*x + y*y) without overflow on the way."""
-    radius = hypot(x, y)
-    return x / radius / radius
-
-
-atan2 = elementwise(
-    "atan2(y, x)",
-    np.arctan2,
-    partials={"y": lambda y, x: _over_square(x, y), "x": lambda y, x: -_over_square(y, x)},
-    accepts="real_inexact",
-    doc="The angle in [-pi, pi] of the point (x, y); the sign of zeros tells sides apart.",
-    algebra=Algebra(range="[-pi, pi]"),
-    samples=binary((0.2, 2.0), (-2.0, 2.0)),
-    reference=each(math.atan2),
-    onnx=Missing("ONNX has no operator that knows all four quadrants"),
-)
-
-# -- hyperbolic functions
-
-sinh: Op = elementwise(
-    "sinh(x)",
-    np.sinh,
-    partials={"x": lambda x: cosh(x)},
-    doc="The hyperbolic sine.",
-    algebra=Algebra(monotone=1, odd=True),
-    samples=unary((-2.0, 2.0)),
-    reference=each(math.sinh),
-    onnx="Sinh",
-)
-cosh: Op = elementwise(
-    "cosh(x)",
-    np.cosh,
-    partials={"x": lambda x: sinh(x)},
-    doc="The hyperbolic cosine.",
-    algebra=Algebra(range="[1, inf)", even=True),
-    samples=unary((-2.0, 2.0)),
-    reference=each(math.cosh),
-    onnx="Cosh",
-)
-tanh = elementwise(
-    "tanh(x)",
-    np.tanh,
-    partials={"x": lambda out: 1.0 - out * out},
-    doc="The hyperbolic tangent.",
-    algebra=Algebra(monotone=1, range="[-1, 1]", odd=True),
-    samples=unary((-2.0, 2.0)),
-    reference=each(math.tanh),
-    onnx="Tanh",
-)
-asinh = elementwise(
-    "asinh(x)",
-    np.arcsinh,
-    # Not the root of 1 + x * x, which leaves the range of half precision from 256 on.
-    partials={"x": lambda x: reciprocal(hypot(x, 1.0)) if x.dtype.kind != "c" else rsqrt(1.0 + x * x)},
-    doc="The number whose hyperbolic sine is x.",
-    algebra=Algebra(monotone=1, odd=True),
-    samples=unary((-3.0, 3.0)),
-    reference=each(math.asinh),
-    onnx="Asinh",
-)
-acosh = elementwise(
-    "acosh(x)",
-    np.arccosh,
-    partials={"x": lambda x: reciprocal(sqrt(x - 1.0) * sqrt(x + 1.0))},
-    doc="The number at least 0 whose hyperbolic cosine is x; NaN below 1.",
-    algebra=Algebra(monotone=1, range="[0, inf)"),
-    samples=unary((1.2, 3.0)),
-    reference=each(math.acosh),
-    onnx="Acosh",
-)
-atanh = elementwise(
-    "atanh(x)",
-    np.arctanh,
-    partials={"x": lambda x: reciprocal((1.0 - x) * (1.0 + x))},
-    doc="The number whose hyperbolic tangent is x.",
-    algebra=Algebra(monotone=1, odd=True),
-    samples=unary((-0.9, 0.9)),
-    reference=each(math.atanh),
-    onnx="Atanh",
+    cost=TRANSCENDENTAL + DIVISION + 1,
+    form=Form(
+        "σ",
+        "σ({0})",
+        local="{out} · (1 − {out})",
+        say="A sigmoid scales what arrives by σ · (1 − σ): a quarter at most, almost nothing far from 0.",
+    ),
+    latex=Latex(r"\sigma"),
+    sympy=lambda sp, x: 1 / (1 + sp.exp(-x)),
+    activation="saturated",
+    zero_gradient="saturated",
 )
 
 # -- parts of complex numbers
@@ -493,6 +594,10 @@ conj: Op = elementwise(
     samples=unary((-2.0, 2.0)),
     reference=each(lambda x: complex(x).conjugate().real),
     onnx=Missing("ONNX operators take no complex numbers"),
+    cost=0,
+    form=Form("v̄", "conj({0})"),
+    latex=Latex(r"\overline{{{0}}}", "form"),
+    sympy=lambda sp, x: sp.conjugate(x),
 )
 real = elementwise(
     "real(x)",
@@ -506,6 +611,11 @@ real = elementwise(
     samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).real),
     onnx=Missing("ONNX operators take no complex numbers"),
+    cost=0,
+    form=Form("Re", "Re({0})"),
+    latex=Latex(r"\Re"),
+    sympy=lambda sp, x: sp.re(x),
+    role=Role.STRIDE,
 )
 
 
@@ -524,6 +634,12 @@ imag = elementwise(
     samples=and_complex(unary((-2.0, 2.0))),
     reference=each(lambda x: complex(x).imag),
     onnx=Missing("ONNX operators take no complex numbers"),
+    cost=0,
+    form=Form("Im", "Im({0})"),
+    latex=Latex(r"\Im"),
+    sympy=lambda sp, x: sp.im(x),
+    role=Role.STRIDE,
+    dependence="imaginary",
 )
 # NumPy and PyTorch write x.real, not x.real().
 METHODS["real"] = property(real.front)  # type: ignore[assignment]
@@ -543,6 +659,8 @@ copy = elementwise(
     samples=unary((-2.0, 2.0)),
     reference=each(float),
     onnx="Identity",
+    cost=0,
+    sympy=lambda sp, x: x,
 )
 stop_gradient = elementwise(
     "stop_gradient(x)",
@@ -554,6 +672,10 @@ stop_gradient = elementwise(
     samples=unary((-2.0, 2.0), order=0),
     reference=each(float),
     onnx="Identity",
+    cost=0,
+    form=Form("stop", "stop({0})", local="0", say="The gradient stops here, as the program says."),
+    sympy=lambda sp, x: x,
+    role=Role.PASS,
 )
 
 # PyTorch's names.

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...core.errors import DTypeError, fail
 from ...core.ops.declare import METHODS, elementwise, public
+from ...core.ops.facets import Form, Infix, Latex
 from ...core.ops.op import Algebra, Missing, Op
 from ...core.ops.operands import promote_tensors
 from ...core.ops.sampling import apart, booleans, each, integers, unary
@@ -35,10 +36,15 @@ equal = elementwise(
     result="boolean",
     method=False,
     doc="Whether x == y, element by element.",
-    algebra=Algebra(commutes=True),
+    algebra=Algebra(commutes=True, negation="not_equal"),
     samples=_compared,
     reference=each(operator.eq),
     onnx="Equal",
+    cost=1,
+    form=Form("=", "{0} = {1}", binds="compared"),
+    infix=Infix(" == ", "compared"),
+    latex=Latex(" = ", "infix", "compared"),
+    sympy=lambda sp, x, y: sp.Eq(x, y),
 )
 not_equal = elementwise(
     "not_equal(x, y)",
@@ -46,10 +52,15 @@ not_equal = elementwise(
     accepts="anything",
     result="boolean",
     doc="Whether x != y, element by element.",
-    algebra=Algebra(commutes=True),
+    algebra=Algebra(commutes=True, negation="equal"),
     samples=_compared,
     reference=each(operator.ne),
     onnx=Missing("ONNX writes it as Not(Equal(x, y))"),
+    cost=1,
+    form=Form("≠", "{0} ≠ {1}", binds="compared"),
+    infix=Infix(" != ", "compared"),
+    latex=Latex(r" \ne ", "infix", "compared"),
+    sympy=lambda sp, x, y: sp.Ne(x, y),
 )
 less = elementwise(
     "less(x, y)",
@@ -60,6 +71,12 @@ less = elementwise(
     samples=_compared,
     reference=each(operator.lt),
     onnx="Less",
+    cost=1,
+    form=Form("<", "{0} < {1}", binds="compared"),
+    infix=Infix(" < ", "compared"),
+    latex=Latex(" < ", "infix", "compared"),
+    sympy=lambda sp, x, y: sp.Lt(x, y),
+    algebra=Algebra(negation="greater_equal"),
 )
 less_equal = elementwise(
     "less_equal(x, y)",
@@ -70,6 +87,12 @@ less_equal = elementwise(
     samples=_compared,
     reference=each(operator.le),
     onnx="LessOrEqual",
+    cost=1,
+    form=Form("≤", "{0} ≤ {1}", binds="compared"),
+    infix=Infix(" <= ", "compared"),
+    latex=Latex(r" \le ", "infix", "compared"),
+    sympy=lambda sp, x, y: sp.Le(x, y),
+    algebra=Algebra(negation="greater"),
 )
 greater = elementwise(
     "greater(x, y)",
@@ -80,6 +103,12 @@ greater = elementwise(
     samples=_compared,
     reference=each(operator.gt),
     onnx="Greater",
+    cost=1,
+    form=Form(">", "{0} > {1}", binds="compared"),
+    infix=Infix(" > ", "compared"),
+    latex=Latex(" > ", "infix", "compared"),
+    sympy=lambda sp, x, y: sp.Gt(x, y),
+    algebra=Algebra(negation="less_equal"),
 )
 greater_equal = elementwise(
     "greater_equal(x, y)",
@@ -90,6 +119,12 @@ greater_equal = elementwise(
     samples=_compared,
     reference=each(operator.ge),
     onnx="GreaterOrEqual",
+    cost=1,
+    form=Form("≥", "{0} ≥ {1}", binds="compared"),
+    infix=Infix(" >= ", "compared"),
+    latex=Latex(r" \ge ", "infix", "compared"),
+    sympy=lambda sp, x, y: sp.Ge(x, y),
+    algebra=Algebra(negation="less"),
 )
 
 _COMPARABLE = (Tensor, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
@@ -133,6 +168,10 @@ logical_and = elementwise(
     samples=booleans(2),
     reference=each(lambda x, y: bool(x) and bool(y)),
     onnx="And",
+    cost=1,
+    form=Form("∧", "{0} ∧ {1}", binds="compared"),
+    latex=Latex(r" \land ", "infix", "and"),
+    sympy=lambda sp, x, y: sp.And(x, y),
 )
 logical_or = elementwise(
     "logical_or(x, y)",
@@ -144,6 +183,10 @@ logical_or = elementwise(
     samples=booleans(2),
     reference=each(lambda x, y: bool(x) or bool(y)),
     onnx="Or",
+    cost=1,
+    form=Form("∨", "{0} ∨ {1}", binds="compared"),
+    latex=Latex(r" \lor ", "infix", "or"),
+    sympy=lambda sp, x, y: sp.Or(x, y),
 )
 logical_xor = elementwise(
     "logical_xor(x, y)",
@@ -155,6 +198,10 @@ logical_xor = elementwise(
     samples=booleans(2),
     reference=each(lambda x, y: bool(x) != bool(y)),
     onnx="Xor",
+    cost=1,
+    form=Form("⊻", "{0} ⊻ {1}", binds="compared"),
+    latex=Latex(r" \oplus ", "infix", "xor"),
+    sympy=lambda sp, x, y: sp.Xor(x, y),
 )
 logical_not = elementwise(
     "logical_not(x)",
@@ -166,6 +213,10 @@ logical_not = elementwise(
     samples=booleans(1),
     reference=each(operator.not_),
     onnx="Not",
+    cost=1,
+    form=Form("¬", "¬{0}", binds="sign"),
+    latex=Latex(r"\lnot ", "prefix", "power"),
+    sympy=lambda sp, x: sp.Not(x),
 )
 
 # -- bitwise ops: integers and booleans
@@ -180,6 +231,12 @@ bitwise_and = elementwise(
     samples=integers(2, -99, 99),
     reference=each(operator.and_),
     onnx="BitwiseAnd",
+    cost=1,
+    form=Form("&", "{0} & {1}", binds="compared"),
+    infix=Infix(" & ", "and"),
+    on_truth="logical_and",
+    latex=Latex(r" \land ", "infix", "and"),
+    sympy=lambda sp, x, y: sp.And(x, y),
 )
 bitwise_or = elementwise(
     "bitwise_or(x, y)",
@@ -191,6 +248,12 @@ bitwise_or = elementwise(
     samples=integers(2, -99, 99),
     reference=each(operator.or_),
     onnx="BitwiseOr",
+    cost=1,
+    form=Form("|", "{0} | {1}", binds="compared"),
+    infix=Infix(" | ", "or"),
+    on_truth="logical_or",
+    latex=Latex(r" \lor ", "infix", "or"),
+    sympy=lambda sp, x, y: sp.Or(x, y),
 )
 bitwise_xor = elementwise(
     "bitwise_xor(x, y)",
@@ -202,6 +265,12 @@ bitwise_xor = elementwise(
     samples=integers(2, -99, 99),
     reference=each(operator.xor),
     onnx="BitwiseXor",
+    cost=1,
+    form=Form("⊕", "{0} ⊕ {1}", binds="compared"),
+    infix=Infix(" ^ ", "xor"),
+    on_truth="logical_xor",
+    latex=Latex(r" \oplus ", "infix", "xor"),
+    sympy=lambda sp, x, y: sp.Xor(x, y),
 )
 bitwise_invert = elementwise(
     "bitwise_invert(x)",
@@ -213,6 +282,12 @@ bitwise_invert = elementwise(
     samples=integers(1, -99, 99),
     reference=each(operator.invert),
     onnx="BitwiseNot",
+    cost=1,
+    form=Form("~", "~{0}", binds="sign"),
+    prefix="~",
+    on_truth="logical_not",
+    latex=Latex(r"\lnot ", "prefix", "power"),
+    sympy=lambda sp, x: sp.Not(x),
 )
 METHODS["bitwise_not"] = bitwise_invert.front
 
@@ -253,6 +328,11 @@ bitwise_left_shift = elementwise(
     samples=integers(2, 0, 9),
     reference=each(operator.lshift),
     onnx="BitShift",
+    cost=1,
+    form=Form("≪", "{0} ≪ {1}", binds="compared"),
+    infix=Infix(" << ", "shifted"),
+    latex=Latex(r" \ll ", "infix", "shifted"),
+    sympy="works on the bits of floating numbers, which SymPy's exact numbers have none of",
 )
 bitwise_right_shift = elementwise(
     "bitwise_right_shift(x, y)",
@@ -263,6 +343,11 @@ bitwise_right_shift = elementwise(
     samples=integers(2, 0, 9),
     reference=each(operator.rshift),
     onnx="BitShift",
+    cost=1,
+    form=Form("≫", "{0} ≫ {1}", binds="compared"),
+    infix=Infix(" >> ", "shifted"),
+    latex=Latex(r" \gg ", "infix", "shifted"),
+    sympy="works on the bits of floating numbers, which SymPy's exact numbers have none of",
 )
 _shift_rule(bitwise_left_shift)
 _shift_rule(bitwise_right_shift)
@@ -286,6 +371,8 @@ isnan = elementwise(
     samples=_with_specials,
     reference=each(math.isnan),
     onnx="IsNaN",
+    cost=1,
+    sympy="asks about floating numbers: SymPy's symbols stand for exact ones",
 )
 isinf = elementwise(
     "isinf(x)",
@@ -296,6 +383,8 @@ isinf = elementwise(
     samples=_with_specials,
     reference=each(math.isinf),
     onnx="IsInf",
+    cost=1,
+    sympy="asks about floating numbers: SymPy's symbols stand for exact ones",
 )
 isfinite = elementwise(
     "isfinite(x)",
@@ -306,6 +395,8 @@ isfinite = elementwise(
     samples=_with_specials,
     reference=each(math.isfinite),
     onnx=Missing("ONNX writes it as Not(Or(IsNaN(x), IsInf(x)))"),
+    cost=1,
+    sympy="asks about floating numbers: SymPy's symbols stand for exact ones",
 )
 signbit = elementwise(
     "signbit(x)",
@@ -316,6 +407,8 @@ signbit = elementwise(
     samples=_with_specials,
     reference=each(lambda x: math.copysign(1.0, x) < 0.0),
     onnx=Missing("ONNX has no test that tells -0.0 from 0.0"),
+    cost=1,
+    sympy="tells zeros of two signs apart, which SymPy does not have",
 )
 
 

@@ -11,7 +11,10 @@ import numpy as np
 from ...core.errors import DTypeError, ShapeError, fail
 from ...core.mode import get_mode
 from ...core.node import EMPTY_ATTRS, make_node
+from ...core.ops.costs import DIVISION
 from ...core.ops.declare import METHODS, elementwise, public
+from ...core.ops.facets import Cause, Form, Infix, Latex, Nonfinite
+from ...core.ops.nonfinite import DIVIDE, OUTSIDE, infinity_chosen, second
 from ...core.ops.op import TABLE, Algebra, Call, Missing, NoDerivative, Route, Vjp
 from ...core.ops.operands import (
     are_numbers,
@@ -84,6 +87,12 @@ where_op = elementwise(
     samples=_where_samples,
     reference=each(lambda c, x, y: x if c else y),
     onnx="Where",
+    cost=1,
+    form=Form("where", "where({0}, {1}, {2})", say="Each element's gradient goes to the one that was chosen."),
+    latex=Latex(r"\begin{{cases}} {1} & \text{{if }} {0} \\ {2} & \text{{otherwise}} \end{{cases}}", "form", "sum"),
+    sympy=lambda sp, c, x, y: sp.Piecewise((x, c), (y, True)),
+    nonfinite=Nonfinite(((infinity_chosen, Cause("an infinity that the program writes was chosen", OUTSIDE)),)),
+    zero_gradient="masked",
 )
 where_op.infer = _infer_where
 
@@ -187,10 +196,15 @@ maximum = elementwise(
     partials={"x": Route(lambda x, y: ~(x < y), _shares), "y": Route(lambda x, y: ~(y < x), _shares)},
     accepts="real",
     doc="The larger of x and y; NaN if either is. Equal arguments share the gradient.",
-    algebra=Algebra(commutes=True, associates=True, unit=-math.inf, idempotent=True),
+    algebra=Algebra(commutes="nearly", associates=True, unit=-math.inf, idempotent=True),
     samples=apart(),
     reference=each(max),
     onnx="Max",
+    cost=1,
+    form=Form("max", "max({0}, {1})", say="The larger input gets everything, the other nothing."),
+    latex=Latex(r"\max"),
+    sympy=lambda sp, x, y: sp.Max(x, y),
+    zero_gradient="clipped",
 )
 minimum = elementwise(
     "minimum(x, y)",
@@ -198,10 +212,15 @@ minimum = elementwise(
     partials={"x": Route(lambda x, y: ~(x > y), _shares), "y": Route(lambda x, y: ~(y > x), _shares)},
     accepts="real",
     doc="The smaller of x and y; NaN if either is. Equal arguments share the gradient.",
-    algebra=Algebra(commutes=True, associates=True, unit=math.inf, idempotent=True),
+    algebra=Algebra(commutes="nearly", associates=True, unit=math.inf, idempotent=True),
     samples=apart(),
     reference=each(min),
     onnx="Min",
+    cost=1,
+    form=Form("min", "min({0}, {1})", say="The smaller input gets everything, the other nothing."),
+    latex=Latex(r"\min"),
+    sympy=lambda sp, x, y: sp.Min(x, y),
+    zero_gradient="clipped",
 )
 relu = elementwise(
     "relu(x)",
@@ -213,6 +232,11 @@ relu = elementwise(
     samples=unary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(lambda x: x if x > 0 else 0.0),
     onnx="Relu",
+    cost=1,
+    form=Form("relu", "relu({0})", say="Where the input was positive all passes; elsewhere nothing does."),
+    sympy=lambda sp, x: sp.Max(0, x),
+    activation="dead",
+    zero_gradient="dead_relu",
 )
 
 
@@ -237,6 +261,11 @@ clip_op = elementwise(
     samples=_clip_samples,
     reference="numpy.clip",
     onnx="Clip",
+    cost=2,
+    form=Form("clip", "clip({0}, {1}, {2})", say="Between the bounds all passes; outside the bound gets it."),
+    sympy=lambda sp, x, low, high: sp.Min(sp.Max(x, low), high),
+    activation="saturated",
+    zero_gradient="clipped",
 )
 
 
@@ -297,6 +326,11 @@ floor = elementwise(
     samples=unary((0.1, 0.9), (-2.9, -2.1)),
     reference=each(math.floor),
     onnx="Floor",
+    cost=1,
+    form=Form("⌊v⌋", "⌊{0}⌋", local="0", say="A whole part does not move with its input: nothing passes."),
+    latex=Latex(r"\left\lfloor {0} \right\rfloor", "form", "atom"),
+    sympy=lambda sp, x: sp.floor(x),
+    zero_gradient="step_function",
 )
 ceil = elementwise(
     "ceil(x)",
@@ -308,6 +342,11 @@ ceil = elementwise(
     samples=unary((0.1, 0.9), (-2.9, -2.1)),
     reference=each(math.ceil),
     onnx="Ceil",
+    cost=1,
+    form=Form("⌈v⌉", "⌈{0}⌉", local="0", say="A whole part does not move with its input: nothing passes."),
+    latex=Latex(r"\left\lceil {0} \right\rceil", "form", "atom"),
+    sympy=lambda sp, x: sp.ceiling(x),
+    zero_gradient="step_function",
 )
 round = elementwise(
     "round(x)",
@@ -319,6 +358,10 @@ round = elementwise(
     samples=unary((0.6, 1.4), (-2.4, -1.6)),
     reference=each(lambda x: float(f"{x:.0f}")),
     onnx="Round",
+    cost=1,
+    form=Form("round", "round({0})", local="0", say="Rounding does not move with its input: nothing passes."),
+    sympy="rounds halves to even; SymPy has no such function of a symbol",
+    zero_gradient="step_function",
 )
 trunc = elementwise(
     "trunc(x)",
@@ -330,6 +373,10 @@ trunc = elementwise(
     samples=unary((0.1, 0.9), (-2.9, -2.1)),
     reference=each(math.trunc),
     onnx=Missing("ONNX writes it as Mul(Sign(x), Floor(Abs(x)))"),
+    cost=1,
+    form=Form("trunc", "trunc({0})", local="0", say="A whole part does not move with its input: nothing passes."),
+    sympy=lambda sp, x: sp.sign(x) * sp.floor(sp.Abs(x)),
+    zero_gradient="step_function",
 )
 floor_divide = elementwise(
     "floor_divide(x, y)",
@@ -341,6 +388,13 @@ floor_divide = elementwise(
     samples=binary((2.1, 2.9), (0.95, 1.05)),
     reference=each(lambda x, y: x // y),
     onnx=Missing("ONNX writes it as Floor(Div(x, y))"),
+    cost=DIVISION,
+    form=Form("⌊÷⌋", "⌊{0} / {1}⌋", local="0|0", say="A whole quotient does not move with its inputs: nothing passes."),
+    infix=Infix("//", "product"),
+    latex=Latex(r"\left\lfloor \frac{{{0}}}{{{1}}} \right\rfloor", "form"),
+    sympy=lambda sp, x, y: sp.floor(x / y),
+    nonfinite=Nonfinite(((second(lambda y: y == 0), Cause("division by 0", DIVIDE)),)),
+    zero_gradient="step_function",
 )
 remainder = elementwise(
     "remainder(x, y)",
@@ -352,6 +406,12 @@ remainder = elementwise(
     samples=binary((2.1, 2.9), (0.95, 1.05)),
     reference=each(lambda x, y: x % y),
     onnx="Mod",
+    cost=DIVISION,
+    form=Form("mod", "{0} mod {1}", binds="product", local="1|−⌊{0} / {1}⌋"),
+    infix=Infix(" % ", "product"),
+    latex=Latex(r" \bmod ", "infix"),
+    sympy=lambda sp, x, y: sp.Mod(x, y),
+    nonfinite=Nonfinite(((second(lambda y: y == 0), Cause("the remainder of a division by 0", DIVIDE)),)),
 )
 
 # -- sign and magnitude
@@ -382,6 +442,10 @@ sign = elementwise(
         lambda x: x / cmath.sqrt(x * x.conjugate()).real if isinstance(x, complex) else math.copysign(1.0, x)
     ),
     onnx="Sign",
+    cost=1,
+    form=Form("sign", "sign({0})", local="0", say="A sign does not move with its input: nothing passes."),
+    sympy=lambda sp, x: sp.sign(x),
+    zero_gradient="step_function",
 )
 
 
@@ -402,6 +466,12 @@ abs = elementwise(
     samples=and_complex(unary((0.2, 2.0), (-2.0, -0.2))),
     reference=each(lambda x: math.hypot(x.real, x.imag)),
     onnx="Abs",
+    cost=1,
+    form=Form(
+        "|v|", "|{0}|", local="sign({0})", say="An absolute value hands on what arrives with the sign of its input."
+    ),
+    latex=Latex(r"\left|{0}\right|", "form", "atom"),
+    sympy=lambda sp, x: sp.Abs(x),
 )
 METHODS["absolute"] = abs.front
 copysign = elementwise(
@@ -413,6 +483,8 @@ copysign = elementwise(
     samples=binary((0.2, 2.0), (-2.0, -0.2)),
     reference=each(math.copysign),
     onnx=Missing("ONNX has no operator that reads the sign of a zero"),
+    cost=1,
+    sympy="tells zeros of two signs apart, which SymPy does not have",
 )
 nextafter = elementwise(
     "nextafter(x, y)",
@@ -422,4 +494,7 @@ nextafter = elementwise(
     samples=apart(order=0),
     reference=each(math.nextafter),
     onnx=Missing("ONNX has no such operator"),
+    cost=1,
+    sympy="works on the bits of floating numbers, which SymPy's exact numbers have none of",
+    zero_gradient="step_function",
 )

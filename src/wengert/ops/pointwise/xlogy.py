@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import elementwise
+from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.nonfinite import BOUNDARY, LOG, real_part, second
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import SCALARS
 from ...core.ops.sampling import binary
@@ -44,6 +47,16 @@ xlogy: Op = elementwise(
     samples=_samples,
     reference="scipy.special.xlogy",
     onnx=_NO_ONNX,
+    cost=TRANSCENDENTAL + 1,
+    form=Form("x ln y", "{0} · ln {1}", binds="product", local="ln {1}|{0} / {1}"),
+    sympy=lambda sp, x, y: x * sp.log(y),
+    nonfinite=Nonfinite(
+        (
+            (second(lambda y: y == 0), Cause("a factor other than 0 times the logarithm of 0", BOUNDARY)),
+            (second(lambda y: real_part(y) < 0), Cause("the logarithm of a negative number", LOG)),
+        ),
+        backward=Cause("the slope of x log(y) where y is 0 is infinite", BOUNDARY),
+    ),
 )
 xlog1py: Op = elementwise(
     "xlog1py(x, y)",
@@ -58,4 +71,14 @@ xlog1py: Op = elementwise(
     samples=_samples,
     reference="scipy.special.xlog1py",
     onnx=_NO_ONNX,
+    cost=TRANSCENDENTAL + 1,
+    form=Form("x ln 1+y", "{0} · ln(1 + {1})", binds="product", local="ln(1 + {1})|{0} / (1 + {1})"),
+    sympy=lambda sp, x, y: x * sp.log(1 + y),
+    nonfinite=Nonfinite(
+        (
+            (second(lambda y: y == -1), Cause("a factor other than 0 times the logarithm of 0, log1p(-1)", BOUNDARY)),
+            (second(lambda y: real_part(y) < -1), Cause("log1p below -1, the logarithm of a negative number", LOG)),
+        ),
+        backward=Cause("the slope of x log1p(y) where y is -1 is infinite", BOUNDARY),
+    ),
 )

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...core.arrays import Array
 from ...core.errors import DTypeError, ShapeError, fail
+from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import op, public
 from ...core.ops.op import TABLE, Call, Missing
 from ...core.ops.operands import elementwise_general
@@ -123,6 +124,7 @@ random_bits = op(
     source=_SOURCE,
     samples=_samples(_SHAPES, dtype=uint64),
     onnx=_SEEDED,
+    cost=30,
 )
 
 random_uniform = op(
@@ -134,6 +136,7 @@ random_uniform = op(
     source=_SOURCE,
     samples=_samples(_SHAPES, dtype=float64),
     onnx=_SEEDED,
+    cost=32,
 )
 
 random_normal = op(
@@ -145,6 +148,7 @@ random_normal = op(
     source="Box & Muller 1958, A note on the generation of random normal deviates",
     samples=_samples(_SHAPES, dtype=float64),
     onnx=_SEEDED,
+    cost=32 + 2 * TRANSCENDENTAL,
 )
 
 random_bernoulli = op(
@@ -156,6 +160,7 @@ random_bernoulli = op(
     source=_SOURCE,
     samples=_samples(_SHAPES, p=0.3),
     onnx=_SEEDED,
+    cost=33,
 )
 
 random_integers = op(
@@ -168,6 +173,7 @@ random_integers = op(
     "is below (high - low) / 2**64)",
     samples=_samples(_SHAPES, dtype=int64, low=-3, high=9),
     onnx=_SEEDED,
+    cost=33,
 )
 
 random_permutation = op(
@@ -178,6 +184,7 @@ random_permutation = op(
     doc="The integers from 0 to n - 1 in random order.",
     samples=lambda rng: [Call((), {"key": (2, 1), "counter": 5, "n": n}) for n in (0, 1, 7)],
     onnx=_SEEDED,
+    cost=60,
 )
 
 random_categorical = op(
@@ -193,6 +200,8 @@ random_categorical = op(
     ],
     reference=definitions.random_categorical,
     onnx=_SEEDED,
+    batching="alone",
+    cost=32 + 2 * TRANSCENDENTAL,
 )
 
 random_multinomial = op(
@@ -208,6 +217,8 @@ random_multinomial = op(
     ],
     reference=definitions.random_multinomial,
     onnx=_SEEDED,
+    batching="alone",
+    cost=32 + 3 * TRANSCENDENTAL,
 )
 
 for _drawing in (
@@ -294,7 +305,12 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
 @public(home="random")
 @keyed
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Return uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
+    """Return uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`.
+
+    >>> import wengert as wg
+    >>> wg.random.rand_like(wg.zeros((2, 3))).shape
+    (2, 3)
+    """
     x = asarray(x)
     dtype = x.dtype if dtype is None and not x.is_weak else dtype
     return rand(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
@@ -303,7 +319,12 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
 @public(home="random")
 @keyed
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Return standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
+    """Return standard normal random numbers, of the shape and (unless given) the dtype of `x`.
+
+    >>> import wengert as wg
+    >>> wg.random.randn_like(wg.zeros((2, 3))).shape
+    (2, 3)
+    """
     x = asarray(x)
     dtype = x.dtype if dtype is None and not x.is_weak else dtype
     return randn(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)

@@ -167,6 +167,8 @@ random_loggamma: Op = op(
     samples=_samples((0.2, 5.0)),
     reference=definitions.random_loggamma,
     onnx=_SEEDED,
+    dependence="broadcast",
+    cost=150,
 )
 
 # -- counts
@@ -271,6 +273,7 @@ random_poisson = op(
     samples=_samples((0.1, 40.0)),
     reference=definitions.random_poisson,
     onnx=_SEEDED,
+    cost=150,
 )
 random_binomial = op(
     "random_binomial(total, probs; key, counter, shape)",
@@ -282,6 +285,7 @@ random_binomial = op(
     samples=_binomial_samples,
     reference=definitions.random_binomial,
     onnx=_SEEDED,
+    cost=150,
 )
 
 for _drawing in (random_loggamma, random_poisson, random_binomial):

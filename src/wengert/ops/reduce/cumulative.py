@@ -11,6 +11,8 @@ import numpy as np
 
 from ...core.errors import ShapeError, fail
 from ...core.ops.declare import linear, op, public
+from ...core.ops.facets import Cause, Nonfinite
+from ...core.ops.nonfinite import OVERFLOW, PRODUCT, always
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.ops.operands import promote_tensors
 from ...core.ops.record import another, bind
@@ -66,6 +68,7 @@ shift: Op = linear(
         axis,
     ),
     onnx="Pad",
+    cost=0,
 )
 
 
@@ -113,6 +116,10 @@ cumulative_sum_op: Op = linear(
     ],
     reference=_by_hand(lambda a, b: a + b),
     onnx="CumSum",
+    dependence="running",
+    cost=1,
+    pattern="accumulate",
+    nonfinite=OVERFLOW,
 )
 
 
@@ -165,6 +172,8 @@ linear_recurrence: Op = op(
     reference=_recur_by_hand,
     onnx=Missing("needs Scan with a body of its own"),
     source="Blelloch, Prefix sums and their applications, 1990, section 1.4",
+    dependence="running",
+    cost=2,
 )
 
 
@@ -211,6 +220,12 @@ cumulative_prod_op: Op = op(
     ],
     reference=_by_hand(mul),
     onnx=Missing("no running product"),
+    dependence="running",
+    cost=1,
+    nonfinite=Nonfinite(
+        ((always, Cause("overflow of a product", PRODUCT)),),
+        backward=Cause("the slope of a cumulative product is a quotient by a factor that is 0", PRODUCT),
+    ),
 )
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, fail
+from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import composite, op, public
+from ...core.ops.facets import Cause, Form, Nonfinite
+from ...core.ops.nonfinite import EMPTY_ROW, NORM, OVERFLOW, ROW
 from ...core.ops.op import Call, Missing, Op, Vjp
 from ...core.ops.record import bind
 from ...core.spec import real_dtype
@@ -72,6 +75,17 @@ logsumexp_op: Op = op(
     reference="scipy.special.logsumexp",
     onnx="ReduceLogSumExp",
     source="Blanchard, Higham, Higham, Accurately computing the log-sum-exp and softmax functions, 2021",
+    cost=TRANSCENDENTAL + 3,
+    form=Form(
+        "ln Σe",
+        "ln Σ e^({0})",
+        binds="sign",
+        local="softmax({0})",
+        say="Each element gets its *softmax share* of what arrives.",
+    ),
+    nonfinite=Nonfinite(
+        backward=Cause("a row without a finite entry: the slope is exp(-inf + inf)", ROW), infinite=EMPTY_ROW
+    ),
 )
 
 
@@ -122,6 +136,8 @@ def _length_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...]) -> Any:
     samples=reductions(),
     reference=row_by_row(lambda row: math.hypot(*row)),
     onnx="ReduceL2",
+    form=Form("‖v‖", "‖{0}‖", local="{0} / {out}", say="A length sends what arrives along the vector's *direction*."),
+    nonfinite=OVERFLOW._replace(backward=Cause("the norm at 0 has no derivative", NORM)),
 )
 def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return the Euclidean norm along axes, without a slope at 0."""
@@ -137,6 +153,7 @@ def l2_norm(x: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     samples=lambda rng: [*reductions(ord=3.0)(rng)[:3], *reductions(ord=1.5)(rng)[:2], *reductions(ord=-2.0)(rng)[:1]],
     reference=row_by_row(lambda row, ord: math.fsum(abs(v) ** ord for v in row) ** (1 / ord)),
     onnx=Missing("ONNX writes it as powers of a ReduceSum; LpNorm keeps the axis"),
+    nonfinite=Nonfinite(backward=Cause("the norm at 0 has no derivative", NORM)),
 )
 def p_norm(x: Any, *, ord: float, axis: tuple[int, ...], keepdims: bool) -> Any:
     """Return the norm of order `ord` along axes, without a slope at 0."""

@@ -14,6 +14,8 @@ import numpy as np
 
 from ...core.arrays import ARRAY_ALWAYS
 from ...core.ops.declare import composite, op
+from ...core.ops.facets import Cause, Form, Nonfinite, Reduction
+from ...core.ops.nonfinite import FEWER, OVERFLOW, PRODUCT, SPREAD, WIDER, always, gives_nan
 from ...core.ops.op import Call, Linear, Missing, Op, Vjp
 from ...core.spec import Shape, bool_, int64, real_dtype
 from ..pointwise.arithmetic import sqrt
@@ -69,6 +71,11 @@ sum_op: Op = op(
     samples=reductions(Call((np.zeros((2, 0)),), {"axis": (-1,), "keepdims": False})),
     reference=row_by_row(math.fsum),
     onnx="ReduceSum",
+    reduction=Reduction("add", 0),
+    cost=1,
+    form=Form("Σ", "Σ {0}", binds="product", local="1", say="A sum copies what arrives to *every* element."),
+    pattern="distribute",
+    nonfinite=OVERFLOW,
 )
 
 
@@ -107,6 +114,19 @@ prod_op: Op = op(
     ),
     reference=row_by_row(math.prod),
     onnx="ReduceProd",
+    reduction=Reduction("multiply", 1),
+    cost=1,
+    form=Form(
+        "Π",
+        "Π {0}",
+        binds="product",
+        local="{out} / {0}",
+        say="Each element gets what arrives times the product of all *others*.",
+    ),
+    nonfinite=Nonfinite(
+        ((always, Cause("overflow of a product", PRODUCT)),),
+        backward=Cause("the slope of a product overflows", PRODUCT),
+    ),
 )
 
 
@@ -137,6 +157,11 @@ mean_op: Op = op(
     samples=reductions(),
     reference=row_by_row(lambda row: math.fsum(row) / len(row) if row else math.nan),
     onnx="ReduceMean",
+    dependence="axes",
+    cost=1,
+    form=Form("mean", "mean({0})", local="1 / n", say="A mean gives every element an equal *share* of what arrives."),
+    pattern="distribute",
+    nonfinite=Nonfinite(((always, Cause("the mean of no elements, or of a sum that overflows", WIDER)),)),
 )
 
 
@@ -213,6 +238,15 @@ var_op: Op = op(
     samples=_moment_samples,
     reference=row_by_row(_variance_of),
     onnx=Missing("ONNX writes it as ReduceMean of squared deviations"),
+    cost=4,
+    form=Form("var", "var({0})", say="Each element gets its distance from the mean, scaled."),
+    nonfinite=Nonfinite(
+        (
+            (gives_nan, Cause("the variance of too few elements: 0 / 0 with correction=1", FEWER)),
+            (always, Cause("overflow of a square in the variance", WIDER)),
+        ),
+        backward=Cause("the variance of too few elements", FEWER),
+    ),
 )
 
 
@@ -237,6 +271,13 @@ def _std_pull(ct: Any, x: Any, out: Any, axis: tuple[int, ...], correction: floa
     samples=_moment_samples,
     reference=row_by_row(lambda row, correction: math.sqrt(_variance_of(row, correction))),
     onnx=Missing("ONNX writes it as Sqrt of a mean"),
+    nonfinite=Nonfinite(
+        (
+            (gives_nan, Cause("the deviation of too few elements: 0 / 0 with correction=1", FEWER)),
+            (always, Cause("overflow of a square in the deviation", WIDER)),
+        ),
+        backward=Cause("the slope of the deviation where it is 0 (a root at 0)", SPREAD),
+    ),
 )
 def std_op(x: Any, *, axis: tuple[int, ...], correction: float, keepdims: bool) -> Any:
     """Return the standard deviation along axes: the root of the variance."""
@@ -284,6 +325,11 @@ max_op: Op = op(
     samples=_extreme_samples,
     reference=row_by_row(lambda row: sorted(row)[-1]),
     onnx="ReduceMax",
+    reduction=Reduction("maximum", None),
+    cost=1,
+    form=Form("max", "max({0})", say="The largest element gets everything; equals share."),
+    pattern="route",
+    zero_gradient="not_extreme",
 )
 min_op: Op = op(
     "min(x; axis: axes, keepdims)",
@@ -294,6 +340,11 @@ min_op: Op = op(
     samples=_extreme_samples,
     reference=row_by_row(lambda row: sorted(row)[0]),
     onnx="ReduceMin",
+    reduction=Reduction("minimum", None),
+    cost=1,
+    form=Form("min", "min({0})", say="The smallest element gets everything; equals share."),
+    pattern="route",
+    zero_gradient="not_extreme",
 )
 
 
@@ -318,6 +369,7 @@ argmax_op: Op = op(
     samples=_position_samples,
     reference=_position_by_hand(lambda row: sorted(row)[-1]),
     onnx="ArgMax",
+    cost=1,
 )
 argmin_op: Op = op(
     "argmin(x; axis, keepdims)",
@@ -327,6 +379,7 @@ argmin_op: Op = op(
     samples=_position_samples,
     reference=_position_by_hand(lambda row: sorted(row)[0]),
     onnx="ArgMin",
+    cost=1,
 )
 
 
@@ -345,6 +398,8 @@ any_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: True in row),
     onnx=Missing("no reduction of booleans; ReduceMax of integers says the same"),
+    reduction=Reduction("logical_or", False),
+    cost=1,
 )
 all_op: Op = op(
     "all(x; axis: axes, keepdims)",
@@ -354,6 +409,8 @@ all_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: False not in row),
     onnx=Missing("no reduction of booleans; ReduceMin of integers says the same"),
+    reduction=Reduction("logical_and", True),
+    cost=1,
 )
 count_nonzero_op: Op = op(
     "count_nonzero(x; axis: axes, keepdims)",
@@ -363,4 +420,5 @@ count_nonzero_op: Op = op(
     samples=_truth_samples,
     reference=row_by_row(lambda row: row.count(True)),
     onnx=Missing("ONNX writes it as ReduceSum of Cast(Not(Equal(x, 0)))"),
+    cost=1,
 )

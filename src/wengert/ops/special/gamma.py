@@ -14,7 +14,10 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import DTypeError, GraphError, fail
+from ...core.ops.costs import TRANSCENDENTAL
 from ...core.ops.declare import elementwise, op, public
+from ...core.ops.facets import Cause, Form, Latex, Nonfinite
+from ...core.ops.nonfinite import always
 from ...core.ops.op import Algebra, Call, Missing, Op, Partial
 from ...core.ops.record import bind
 from ...core.ops.sampling import unary
@@ -151,6 +154,10 @@ erf = elementwise(
     reference="scipy.special.erf",
     onnx="Erf",
     source=_ERF_SOURCE,
+    cost=TRANSCENDENTAL,
+    form=Form("erf", "erf({0})", local="2 / √π · e^(−{0}²)"),
+    sympy=lambda sp, x: sp.erf(x),
+    zero_gradient="saturated",
 )
 erfc = elementwise(
     "erfc(x)",
@@ -164,6 +171,9 @@ erfc = elementwise(
     reference="scipy.special.erfc",
     onnx=Missing("ONNX writes it as Sub(1, Erf(x)), which loses its accuracy"),
     source=_ERF_SOURCE,
+    cost=TRANSCENDENTAL,
+    form=Form("erfc", "erfc({0})", local="−2 / √π · e^(−{0}²)"),
+    sympy=lambda sp, x: sp.erfc(x),
 )
 
 # -- logarithm of the gamma function
@@ -236,6 +246,12 @@ lgamma = elementwise(
     reference="scipy.special.gammaln",
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 5.11.1 (Stirling's series), 5.5.1 (recurrence), 5.5.3 (reflection)",
+    form=Form("ln Γ", "ln Γ({0})", local="ψ({0})"),
+    latex=Latex(r"\log\Gamma"),
+    sympy=lambda sp, x: sp.loggamma(x),
+    nonfinite=Nonfinite(
+        ((always, Cause("a pole of the gamma function", "keep the argument away from 0, -1, -2, ...")),)
+    ),
 )
 
 # -- derivatives of it
@@ -307,6 +323,12 @@ digamma: Op = elementwise(
     reference="scipy.special.digamma",
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 5.11.2 (asymptotic series), 5.5.2 (recurrence), 5.5.4 (reflection)",
+    form=Form("ψ", "ψ({0})", local="ψ_1({0})"),
+    latex=Latex(r"\psi"),
+    sympy=lambda sp, x: sp.digamma(x),
+    nonfinite=Nonfinite(
+        ((always, Cause("a pole of the gamma function", "keep the argument away from 0, -1, -2, ...")),)
+    ),
 )
 
 # 171! overflows float64.
@@ -390,6 +412,7 @@ polygamma_op: Op = op(
     reference=_polygamma_reference,
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 25.11.5 (Hurwitz zeta by Euler-Maclaurin), 5.15.6 (reflection)",
+    sympy=lambda sp, x, n: sp.polygamma(n, x),
 )
 
 
@@ -436,5 +459,5 @@ polygamma_op.front = _polygamma_front
 
 @public(name="polygamma", method=True, function=False)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
-    """Return `wg.polygamma(n, self)`."""
+    """Return `wg.special.polygamma(n, self)`."""
     return polygamma(n, self)

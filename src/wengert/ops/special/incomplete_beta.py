@@ -86,11 +86,12 @@ betaln_op = elementwise(
     accepts="real_inexact",
     doc="The logarithm of the beta function of positive a and b.",
     public="",
-    algebra=Algebra(commutes=True),
+    algebra=Algebra(commutes="nearly"),
     samples=binary((0.3, 20.0), (0.3, 20.0), order=2),
     reference="scipy.special.betaln",
     onnx=_NO_ONNX,
     source="DLMF 5.12.1; Didonato & Morris 1992 for large arguments",
+    sympy=lambda sp, a, b: sp.loggamma(a) + sp.loggamma(b) - sp.loggamma(a + b),
 )
 
 # -- the integral
@@ -169,6 +170,7 @@ betainc_op: Op = elementwise(
     reference="scipy.special.betainc",
     onnx=_NO_ONNX,
     source="DLMF 8.17.1; Takahasi & Mori 1974, Double exponential formulas for numerical integration",
+    sympy=lambda sp, a, b, x: sp.betainc_regularized(a, b, 0, x),
 )
 
 
@@ -264,4 +266,5 @@ betainc_slope: Op = op(
     ],
     reference=np.vectorize(_mp_slope, otypes=[float]),
     onnx=_NO_ONNX,
+    sympy="a derivative that SymPy has no closed form of",
 )

@@ -226,6 +226,7 @@ gamma_ratio: Op = op(
     reference=np.vectorize(_mp_ratio, otypes=[float]),
     onnx=_NO_ONNX,
     source="Figurnov, Mohamed & Mnih 2018, Implicit reparameterization gradients",
+    sympy="a derivative that SymPy has no closed form of",
 )
 
 
@@ -276,6 +277,7 @@ gammainc_op: Op = elementwise(
     reference="scipy.special.gammainc",
     onnx=_NO_ONNX,
     source="DLMF 8.5.1, 8.6.3, 8.6.5",
+    sympy=lambda sp, a, x: sp.lowergamma(a, x) / sp.gamma(a),
 )
 gammaincc_op: Op = elementwise(
     "gammaincc(a, x)",
@@ -289,4 +291,5 @@ gammaincc_op: Op = elementwise(
     reference="scipy.special.gammaincc",
     onnx=_NO_ONNX,
     source="DLMF 8.6.5; Gil, Segura & Temme 2012 for small a",
+    sympy=lambda sp, a, x: sp.uppergamma(a, x) / sp.gamma(a),
 )

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...core.ops.declare import elementwise
+from ...core.ops.facets import Cause, Nonfinite
+from ...core.ops.nonfinite import EDGE, always
 from ...core.ops.op import Algebra, Missing, Op
 from ...core.ops.sampling import unary
 from ..pointwise.arithmetic import exp, sqrt
@@ -75,6 +77,8 @@ erfinv_op: Op = elementwise(
     reference="scipy.special.erfinv",
     onnx=_NO_ONNX,
     source="Newton's and Halley's method on erf and log erfc",
+    sympy=lambda sp, x: sp.erfinv(x),
+    nonfinite=Nonfinite(((always, Cause("erfinv at or beyond 1", EDGE)),)),
 )
 
 
@@ -100,6 +104,7 @@ ndtri_op: Op = elementwise(
     samples=unary((0.1, 0.9), (0.01, 0.1), (0.9, 0.99)),
     reference="scipy.special.ndtri",
     onnx=_NO_ONNX,
+    sympy=lambda sp, p: sp.sqrt(2) * sp.erfinv(2 * p - 1),
 )
 
 # -- the normal distribution's cumulative function
@@ -132,6 +137,7 @@ ndtr_op: Op = elementwise(
     samples=unary((-3.0, 3.0), (-8.0, -3.0)),
     reference="scipy.special.ndtr",
     onnx=_NO_ONNX,
+    sympy=lambda sp, x: sp.erfc(-x / sp.sqrt(2)) / 2,
 )
 
 
@@ -174,6 +180,7 @@ log_ndtr_op: Op = elementwise(
     samples=unary((-3.0, 3.0), (-20.0, -3.0)),
     reference="scipy.special.log_ndtr",
     onnx=_NO_ONNX,
+    sympy=lambda sp, x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
 )
 
 # -- modified Bessel functions of the first kind, orders 0 and 1, times exp(-|x|)
@@ -271,6 +278,7 @@ i0e_op: Op = elementwise(
     reference="scipy.special.i0e",
     onnx=_NO_ONNX,
     source="DLMF 10.25.2, 10.40.1",
+    sympy=lambda sp, x: sp.exp(-sp.Abs(x)) * sp.besseli(0, x),
 )
 i1e_op: Op = elementwise(
     "i1e(x)",
@@ -284,4 +292,5 @@ i1e_op: Op = elementwise(
     reference="scipy.special.i1e",
     onnx=_NO_ONNX,
     source="DLMF 10.25.2, 10.40.1",
+    sympy=lambda sp, x: sp.exp(-sp.Abs(x)) * sp.besseli(1, x),
 )

@@ -75,6 +75,7 @@ zeta_op: Op = op(
     reference=np.vectorize(_mp_zeta, otypes=[float]),
     onnx=Missing("ONNX has no such operator"),
     source="DLMF 25.11.5",
+    sympy="its derivatives in s are no functions of SymPy's",
 )
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...core.errors import ShapeError, fail
 from ...core.ops.declare import linear, public
+from ...core.ops.facets import Role
 from ...core.ops.op import Call, Missing, Op
 from ...core.ops.record import bind
 from ...core.spec import Spec, normalize_axis, show, spec_of
@@ -38,6 +39,8 @@ tril_op: Op = linear(
     ],
     reference=lambda x, k: x * (np.arange(x.shape[-1]) <= np.arange(x.shape[-2])[:, None] + k),
     onnx="Trilu",
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 triu_op: Op = linear(
@@ -54,6 +57,8 @@ triu_op: Op = linear(
     ],
     reference=lambda x, k: x * (np.arange(x.shape[-1]) >= np.arange(x.shape[-2])[:, None] + k),
     onnx="Trilu",
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 
@@ -152,6 +157,9 @@ diagonal_op: Op = linear(
         -1,
     ),
     onnx=Missing("no operator; GatherND does it"),
+    role=Role.STRIDE,
+    cost=0,
+    zero_gradient="not_selected",
 )
 
 embed_diagonal: Op = linear(
@@ -174,6 +182,7 @@ embed_diagonal: Op = linear(
         np.eye(x.shape[-1], columns, max(0, offset)),
     ),
     onnx=Missing("no operator; ScatterND does it"),
+    cost=0,
 )
 
 

@@ -68,6 +68,7 @@ pad_op: Op = linear(
     ],
     reference=lambda x, widths: np.pad(x, ((0, 0),) * (x.ndim - len(widths)) + widths) if x.ndim else x,
     onnx="Pad",
+    cost=0,
 )
 
 
@@ -195,6 +196,8 @@ tile_op: Op = linear(
         (Ellipsis, *np.ix_(*(np.arange(n * r) % n for n, r in zip(x.shape[x.ndim - len(repetitions) :], repetitions))))
     ],
     onnx="Tile",
+    cost=0,
+    pattern="accumulate",
 )
 
 
@@ -292,6 +295,8 @@ repeat_op: Op = linear(
         axis,
     ),
     onnx=Missing("no operator; Gather does it"),
+    cost=0,
+    pattern="accumulate",
 )
 
 sum_runs: Op = linear(
@@ -319,6 +324,8 @@ sum_runs: Op = linear(
         axis,
     ),
     onnx=Missing("no operator; ScatterElements with add does it"),
+    cost=1,
+    pattern="distribute",
 )
 
 

@@ -68,6 +68,8 @@ class _NativeCall:
         self.asked([path.seat for path in paths if path is not None])
         for i in self.program.checks:
             self.follow(i)
+        if len(paths) > 1 or any(path is not None and path.is_disturbed for path in paths):
+            self.hold_leaves()
         labels = [Label() for _ in paths]
         for label, path in zip(labels, paths, strict=True):
             self.out.place(label)
@@ -84,6 +86,18 @@ class _NativeCall:
         made, change = self.out.function(MISS)
         self.change.append(change)
         return made
+
+    def hold_leaves(self) -> None:
+        """Hold the leaves that stand in lists and dicts, which others may change before the last of them is fed."""
+        loose: set[Register] = set()
+        for name, operands in self.program.checks:
+            if name in ("tuple", "list") and (name == "list" or operands[0] in loose):
+                loose.update(operands[1])
+            elif name == "item":
+                loose.add(operands[2])
+        for a in self.program.leaves:
+            if a in loose:
+                self.do("keep", self.words[a], self.out.hold())
 
     def follow(self, i: Instruction) -> None:
         getattr(self, f"on_{i.name}")(*i.operands)

@@ -83,6 +83,11 @@ class NativePath:
         for i in self.code.code:
             getattr(self, f"on_{i.name}")(*i.operands)
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Return whether code of Python's runs, and other threads with it, before all inputs are fed."""
+        return self.seat.lends is not None or any(i.name in ("feed_cell", "take_cell") for i in self.code.code)
+
     def place_results(self) -> None:
         """Place the results in words: those of a tuple, list or converted pytree stand side by side."""
         for name, operands in reversed(self.code.code):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from ....core.node import Node
+from ....core.ops.costs import cost_of
 from ..scalar import emitters as scalars
 
 UNIFORM, ROW, INNER = 0, 1, 2
@@ -17,20 +18,13 @@ UNIFORM, ROW, INNER = 0, 1, 2
 KEPT = 5
 # What a look at both bounds of a window costs.
 _WINDOW = 3
-_COSTS = dict.fromkeys(("divide", "sqrt", "rsqrt", "remainder", "floor_divide", "reciprocal"), 4)
-_FREE = frozenset({"cast", "copy", "probability", "where", "stop_gradient", "negative", "relu", "abs", "square"})
-_SIMPLE = frozenset(
-    {"class_index", "place", "add", "subtract", "multiply", "maximum", "minimum", "sign", "clip", "positive"}
-) | frozenset(
-    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "isfinite"}
-    | {"logical_and", "logical_or", "logical_not", "logical_xor"}
-)
 
 
 def cost(node: Node) -> int:
-    """Return what an elementwise node costs for an element, in additions, about."""
-    name = node.op.name
-    return 1 if name in _FREE or name in _SIMPLE else _COSTS.get(name, 20)
+    """Return what a node in a loop costs for an element, in additions, about; at least 1."""
+    declared = cost_of(node.op)
+    # What is not elementwise and stands in a loop all the same compares or converts, as making a place of an index.
+    return max(1, declared) if isinstance(declared, int) else 1
 
 
 class Array(NamedTuple):
