@@ -8,6 +8,7 @@ import numpy as np
 
 from ..core.errors import ShapeError, fail
 from ..core.ops.declare import op
+from ..core.ops.facets import Role
 from ..core.ops.op import Call, Missing, Op, Route
 from ..core.spec import show
 
@@ -43,4 +44,5 @@ probability_op: Op = op(
     ],
     reference=lambda x, of, what, mend: x + 0.0,
     onnx=Missing("ONNX checks no values"),
+    role=Role.BY_ELEMENT,
 )
