@@ -86,7 +86,8 @@ def broadcasting(op: Any, a: Any, b: Any, pull_a: Any, pull_b: Any) -> Array:
 
     def summed(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         g = g.sum(axis=tuple(range(g.ndim - len(shape))))
-        return g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True).reshape(shape)
+        g = g.sum(axis=tuple(i for i, n in enumerate(shape) if n == 1), keepdims=True)
+        return g.reshape(shape)
 
     return Array(
         op(a.value, b.value),

@@ -16,6 +16,7 @@ import contextlib
 import statistics
 import time
 import timeit
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,8 @@ def shifted(images: np.ndarray, by: int, rng: np.random.Generator) -> np.ndarray
     n, _, rows, columns = images.shape
     padded = np.pad(images[:, 0], ((0, 0), (by, by), (by, by)))
     down, right = rng.integers(0, 2 * by + 1, (2, n, 1, 1))
-    return padded[np.arange(n)[:, None, None], down + np.arange(rows)[:, None], right + np.arange(columns)][:, None]
+    moved: np.ndarray = padded[np.arange(n)[:, None, None], down + np.arange(rows)[:, None], right + np.arange(columns)]
+    return moved[:, None]
 
 
 def make_model(kind: str) -> nn.Module:
@@ -157,8 +159,9 @@ def main() -> None:
     print(f"{accuracy(model, held_x, held_y):.2%} of {len(held_x)} held-out images right")
     print(f"last loss {curve[-1]:.5f}; {seconds:.1f} s, {seconds / steps * 1e3:.2f} ms a step")
     if args.jit:
+        one = next(wg.data.batches(x, y, size=args.batch))
         eager, compiled = (
-            statistics.median(timeit.repeat(lambda f=f: f(xb, yb), number=1, repeat=9)) for f in (step, train)
+            statistics.median(timeit.repeat(partial(f, *one), number=1, repeat=9)) for f in (step, train)
         )
         ratio = f"{eager / compiled:.1f} times as long"
         print(f"a step takes {compiled * 1e3:.2f} ms, without --jit {eager * 1e3:.2f}: {ratio}")

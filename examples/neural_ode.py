@@ -14,6 +14,7 @@ import argparse
 import statistics
 import time
 import timeit
+from functools import partial
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Velocity(nn.Module):
         self.outside = nn.Linear(width, 2)
 
     def forward(self, y: wg.Tensor) -> wg.Tensor:
-        return self.outside(wg.tanh(self.inside(y**3)))
+        velocity: wg.Tensor = self.outside(wg.tanh(self.inside(y**3)))
+        return velocity
 
 
 def text_chart(paths: dict[str, np.ndarray], width: int = 60, height: int = 21) -> str:
@@ -82,13 +84,15 @@ def main() -> None:
     model = Velocity(args.width)
     for layer in (model.inside, model.outside):
         nn.init.normal_(layer.weight, std=0.1)
-        nn.init.zeros_(layer.bias)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
     optimizer = wg.optim.Adam(model.parameters(), lr=args.lr)
     length = 10
 
     def whole() -> np.ndarray:
         with wg.no_grad():
-            return odeint(lambda t, y: model(y), start, ts, max_steps=100_000).numpy()
+            path: wg.Tensor = odeint(lambda t, y: model(y), start, ts, max_steps=100_000)
+        return path.numpy()
 
     def distance() -> float:
         return float(np.abs(whole() - spiral).mean())
@@ -98,7 +102,7 @@ def main() -> None:
         how |= {"rtol": 1e-3, "atol": 1e-4}
 
     def step(pieces: wg.Tensor) -> wg.Tensor:
-        path = odeint(lambda t, y: model(y), pieces[0], ts[:length], **how)
+        path: wg.Tensor = odeint(lambda t, y: model(y), pieces[0], ts[:length], **how)
         loss = abs(path - pieces).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -124,7 +128,7 @@ def main() -> None:
     print(f"mean distance to the spiral {last:.3f} after {steps} steps, {seconds:.1f} s with adjoint {args.adjoint}")
     if args.jit:
         eager, compiled = (
-            statistics.median(timeit.repeat(lambda f=f: f(wg.asarray(pieces)), number=1, repeat=9))
+            statistics.median(timeit.repeat(partial(lambda f: f(wg.asarray(pieces)), f), number=1, repeat=9))
             for f in (step, train)
         )
         ratio = f"{eager / compiled:.1f} times as long"

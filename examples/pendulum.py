@@ -31,7 +31,8 @@ def angles(unknowns: wg.Tensor, ts: np.ndarray) -> wg.Tensor:
     """The angles at `ts` of a pendulum let go at `unknowns[2]`, with the logarithms of length and damping before it."""
     length, damping = wg.exp(unknowns[0]), wg.exp(unknowns[1])
     start = {"angle": unknowns[2], "velocity": 0.0 * unknowns[2]}
-    return odeint(swing, start, ts, length, damping)["angle"]
+    found: wg.Tensor = odeint(swing, start, ts, length, damping)["angle"]
+    return found
 
 
 def main() -> None:
@@ -54,7 +55,7 @@ def main() -> None:
     measured = angles(wg.asarray(true), ts).numpy() + noise
 
     guess = np.array([np.log(1.0), np.log(0.5), measured[0]])
-    error = np.inf
+    error, normal = np.inf, np.eye(3)
     weight = 1.0  # of the damping of the steps (Levenberg 1944, Marquardt 1963)
     for i in range(50):
         residual = angles(wg.asarray(guess), ts).numpy() - measured
@@ -89,7 +90,8 @@ def main() -> None:
         """Twice the time from one side to the other: the velocity passes through 0."""
         start = {"angle": wg.asarray(0.5), "velocity": wg.asarray(0.0)}
         event = Event(lambda t, s, *_: s["velocity"], direction=1)
-        return 2 * odeint(swing, start, [0.0, 20.0], length, 0.0, rtol=1e-6, event=event).event_t[0]
+        half: wg.Tensor = odeint(swing, start, [0.0, 20.0], length, 0.0, rtol=1e-6, event=event).event_t[0]
+        return 2 * half
 
     # Undamped, the period grows with the root of the length.
     seconds, slope = wg.value_and_grad(period)(wg.tensor(args.length))

@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 import timeit
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,8 @@ class Block(nn.Module):
         q, k, v = heads.permute(2, 0, 3, 1, 4)
         mixed = wg.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.mix(mixed.permute(0, 2, 1, 3).reshape(batch, length, width))
-        return x + self.down(wg.nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        narrow: wg.Tensor = self.down(wg.nn.functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+        return x + narrow
 
 
 class Model(nn.Module):
@@ -55,8 +57,9 @@ class Model(nn.Module):
             nn.init.normal_(p, std=0.02)
 
     def forward(self, ids: wg.Tensor) -> wg.Tensor:
-        x = self.characters(ids) + self.positions(wg.arange(ids.shape[1]))
-        return self.head(self.norm(self.blocks(x)))
+        x: wg.Tensor = self.characters(ids) + self.positions(wg.arange(ids.shape[1]))
+        scores: wg.Tensor = self.head(self.norm(self.blocks(x)))
+        return scores
 
 
 def sample(model: Model, start: np.ndarray, count: int, temperature: float, rng: np.random.Generator) -> np.ndarray:
@@ -130,7 +133,7 @@ def main() -> None:
                 (loss_of(wg.asarray(held_out[s[:, None] + windows])).item(), len(s))
                 for s in np.array_split(starts, -(-len(starts) // 64))
             ]
-        return sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces)
+        return float(sum(loss * n for loss, n in pieces) / sum(n for _, n in pieces))
 
     run = wg.jit(step) if args.jit else step
     curve = []
@@ -150,7 +153,7 @@ def main() -> None:
     print(f"\nwrote {args.out}")
     if args.jit:
         eager, compiled = (
-            statistics.median(timeit.repeat(lambda f=f: f(draw()), number=1, repeat=9)) for f in (step, run)
+            statistics.median(timeit.repeat(partial(lambda f: f(draw()), f), number=1, repeat=9)) for f in (step, run)
         )
         ratio = f"{eager / compiled:.1f} times as long"
         print(f"a step takes {compiled * 1e3:.2f} ms, without --jit {eager * 1e3:.2f}: {ratio}")

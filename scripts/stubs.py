@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -170,11 +171,9 @@ def signature(stub: Stub, name: str, fn: Callable[..., Any], method: bool) -> st
             starred = True
         parts.append(f"{alias}: {ALIASES.get(alias, 'Any')} = ...")
     returns = found.return_annotation
-    if (
-        (method and name.startswith("__i") and name not in ("__iter__", "__invert__", "__index__", "__int__"))
-        or returns is inspect.Signature.empty
-        or name in COMPARISONS
-    ):
+    # Reflected and in-place operators are written to give any result of their op.
+    operator = method and (name in COMPARISONS or re.match(r"__[ir](?!ter__|nvert__|ndex__|nt__|epr__)", name))
+    if operator or returns is inspect.Signature.empty:
         result = "Tensor"
     else:
         result = annotation(stub, returns, fn)
@@ -192,7 +191,7 @@ def method_stubs() -> str:
         stub.use(kind, "wengert.typing")
     stub.use("RandomKey", "wengert.ops.random.keys")
     stub.lines.append("class Methods:\n")
-    for name, fn in sorted(METHODS.items()):
+    for name, fn in sorted({**METHODS, "backward": wg.Tensor.backward}.items()):
         if isinstance(fn, property):
             stub.lines.append(f"    @property\n    def {name}(self) -> Tensor: ...\n")
             continue

@@ -14,6 +14,9 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "wengert"
 # A clause without a subject ("Whether the op draws") is no sentence.
 HEADLESS = re.compile(r"(What|Whether|How|Which|Where|Why|That|Those|Who|When)\b")
 
+# What a function returns is a clause too ("The nodes of a graph"): a function's docstring begins with a verb.
+NOMINAL = re.compile(r"(The|An?|One|Two|All|Every|Each|This|It)\b|[^A-Z]")
+
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -46,6 +49,22 @@ def test_docstrings_are_sentences(path: Path) -> None:
         f"{name} (line {getattr(node, 'lineno', 1)}): {text[:60]!r}"
         for name, node, _ in definitions(ast.parse(path.read_text(encoding="utf-8")))
         if (text := ast.get_docstring(node)) is not None and (not text.strip() or HEADLESS.match(text))
+    ]
+    assert found == []
+
+
+def is_property(node: ast.FunctionDef) -> bool:
+    return any("property" in ast.unparse(found) for found in node.decorator_list)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_functions_are_described_by_verbs(path: Path) -> None:
+    """The docstring of a function that is no property is in the imperative, as PEP 257 has it."""
+    found = [
+        f"{name} (line {node.lineno}): {text[:60]!r}"
+        for name, node, _ in definitions(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and not is_property(node)
+        if NOMINAL.match(text := ast.get_docstring(node) or "Nothing")
     ]
     assert found == []
 

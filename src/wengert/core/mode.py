@@ -211,7 +211,17 @@ def no_grad(fn: F | None = None) -> Any:
 
 
 def enable_grad(fn: F | None = None) -> Any:
-    """Return a context manager and decorator that records operations again inside a `no_grad` block."""
+    """Return a context manager and decorator that records operations again inside a `no_grad` block.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(2.0, requires_grad=True)
+    >>> with wg.no_grad():
+    ...     a = x * 2
+    ...     with wg.enable_grad():
+    ...         b = x * 2
+    >>> a.requires_grad, b.requires_grad
+    (False, True)
+    """
     return _GradMode(True) if fn is None else _GradMode(True)(fn)
 
 
@@ -227,5 +237,13 @@ def set_grad_enabled(enabled: bool) -> _GradMode:
 
 
 def is_grad_enabled() -> bool:
-    """Return whether operations in this thread record for gradients now."""
+    """Return whether operations in this thread record for gradients now.
+
+    >>> import wengert as wg
+    >>> wg.is_grad_enabled()
+    True
+    >>> with wg.no_grad():
+    ...     wg.is_grad_enabled()
+    False
+    """
     return get_mode().grad

@@ -115,6 +115,12 @@ class Node:
     the result last; a leaf holds a weak reference to its tensor there, an abstract node nothing, or
     its arguments where some have values (`Mixed`). `code` is already resolved in
     a graph that was read from a document.
+
+    >>> import wengert as wg
+    >>> x = wg.tensor(2.0, requires_grad=True)
+    >>> node = wg.sin(x).node
+    >>> node.op.name, node.name()
+    ('sin', 'SinBackward')
     """
 
     __slots__ = ("op", "inputs", "attrs", "saved", "spec", "code", "offset", "scope", "__weakref__")

@@ -193,6 +193,11 @@ class Spec:
     The flags say which ops take the dtype as it is (see `Op.accepts`): True, or where there are no
     axes `SCALAR`, which is true too. `boolean` and `magnitude`, the specs of a comparison's and of an
     absolute value's result, are set when first needed. `family` has the specs of the dtype by shape.
+
+    >>> import wengert as wg
+    >>> s = wg.tensor([[1.0, 2.0]]).spec
+    >>> s.shape, s.dtype.name
+    ((1, 2), 'float32')
     """
 
     __slots__ = (

@@ -113,7 +113,12 @@ class LogNormal(Distribution):
 
 
 class HalfNormal(ByQuantile):
-    """The distribution of |z| for a normal z of mean 0 and standard deviation `scale`."""
+    """The distribution of |z| for a normal z of mean 0 and standard deviation `scale`.
+
+    >>> import wengert as wg
+    >>> wg.distributions.HalfNormal(1.0).mean
+    tensor(0.7979)
+    """
 
     def __init__(self, scale: Any) -> None:
         (self.scale,) = self._parameters(scale=scale)
@@ -146,7 +151,12 @@ class HalfNormal(ByQuantile):
 
 
 class Uniform(ByQuantile):
-    """The uniform distribution from `low` to `high`."""
+    """The uniform distribution from `low` to `high`.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Uniform(0.0, 2.0).log_prob(wg.tensor([1.0, 3.0]))
+    tensor([-0.6931,    -inf])
+    """
 
     def __init__(self, low: Any, high: Any) -> None:
         self.low, self.high = self._parameters(low=low, high=high)
@@ -176,7 +186,12 @@ class Uniform(ByQuantile):
 
 
 class Exponential(ByQuantile):
-    """The exponential distribution of a `rate`, the inverse of its mean."""
+    """The exponential distribution of a `rate`, the inverse of its mean.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Exponential(2.0).mean
+    tensor(0.5)
+    """
 
     def __init__(self, rate: Any) -> None:
         (self.rate,) = self._parameters(rate=rate)
@@ -222,7 +237,12 @@ class _LocationScale(ByQuantile):
 
 
 class Laplace(_LocationScale):
-    """The Laplace distribution, of density exp(-|x - loc| / scale) / (2 scale)."""
+    """The Laplace distribution, of density exp(-|x - loc| / scale) / (2 scale).
+
+    >>> import wengert as wg
+    >>> wg.distributions.Laplace(0.0, 1.0).log_prob(0.0)
+    tensor(-0.6931)
+    """
 
     def log_prob(self, value: Any) -> Tensor:
         return -wg.abs(self._standard(value)) - wg.log(2.0 * self.scale)
@@ -247,7 +267,12 @@ class Laplace(_LocationScale):
 
 
 class Cauchy(_LocationScale):
-    """The Cauchy distribution; mean and variance are NaN."""
+    """The Cauchy distribution; mean and variance are NaN.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Cauchy(0.0, 1.0).cdf(0.0)
+    tensor(0.5)
+    """
 
     def log_prob(self, value: Any) -> Tensor:
         return -log1p_square(self._standard(value)) - wg.log(math.pi * self.scale)
@@ -272,7 +297,12 @@ class Cauchy(_LocationScale):
 
 
 class Logistic(_LocationScale):
-    """The logistic distribution, whose cumulative function is the sigmoid."""
+    """The logistic distribution, whose cumulative function is the sigmoid.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Logistic(0.0, 1.0).cdf(0.0)
+    tensor(0.5)
+    """
 
     def log_prob(self, value: Any) -> Tensor:
         z = wg.abs(self._standard(value))
@@ -293,7 +323,12 @@ class Logistic(_LocationScale):
 
 
 class Gumbel(_LocationScale):
-    """The Gumbel distribution, whose cumulative function is exp(-exp(-(x - loc) / scale))."""
+    """The Gumbel distribution, whose cumulative function is exp(-exp(-(x - loc) / scale)).
+
+    >>> import wengert as wg
+    >>> wg.distributions.Gumbel(0.0, 1.0).mean
+    tensor(0.5772)
+    """
 
     def log_prob(self, value: Any) -> Tensor:
         z = self._standard(value)
@@ -319,7 +354,12 @@ class Gumbel(_LocationScale):
 
 
 class Weibull(ByQuantile):
-    """The Weibull distribution, whose cumulative function is 1 - exp(-(x / scale)**concentration)."""
+    """The Weibull distribution, whose cumulative function is 1 - exp(-(x / scale)**concentration).
+
+    >>> import wengert as wg
+    >>> wg.distributions.Weibull(1.0, 1.0).cdf(1.0)
+    tensor(0.6321)
+    """
 
     def __init__(self, scale: Any, concentration: Any) -> None:
         self.scale, self.concentration = self._parameters(scale=scale, concentration=concentration)

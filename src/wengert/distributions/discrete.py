@@ -117,7 +117,12 @@ class Bernoulli(_Trials):
 
 
 class Binomial(_Trials):
-    """The distribution of the number of successes in `total_count` trials."""
+    """The distribution of the number of successes in `total_count` trials.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Binomial(4.0, probs=0.5).mean
+    tensor(2.)
+    """
 
     def __init__(self, total_count: Any, probs: Any = None, logits: Any = None) -> None:
         (self.total_count,) = self._success(probs, logits, total_count)
@@ -161,7 +166,12 @@ class Binomial(_Trials):
 
 
 class Geometric(_Trials):
-    """The distribution of the number of trials that fail before the first success."""
+    """The distribution of the number of trials that fail before the first success.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Geometric(probs=0.5).mean
+    tensor(1.)
+    """
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         self._success(probs, logits)
@@ -194,7 +204,12 @@ class Geometric(_Trials):
 
 
 class Poisson(Distribution):
-    """The distribution of the count of independent events at a `rate`."""
+    """The distribution of the count of independent events at a `rate`.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Poisson(3.0).variance
+    tensor(3.)
+    """
 
     def __init__(self, rate: Any) -> None:
         (self.rate,) = self._parameters(rate=rate)
@@ -291,7 +306,12 @@ class Categorical(_Classes):
 
 
 class OneHotCategorical(_Classes):
-    """The distribution of a class drawn by weight, as a vector that is 1 there and 0 elsewhere."""
+    """The distribution of a class drawn by weight, as a vector that is 1 there and 0 elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.distributions.OneHotCategorical(probs=wg.tensor([0.0, 1.0])).sample()
+    tensor([0., 1.])
+    """
 
     def __init__(self, probs: Any = None, logits: Any = None) -> None:
         super().__init__(probs, logits)
@@ -320,6 +340,10 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     """The distribution of one-hot draws whose gradient is that of the probabilities: biased, of low variance.
 
     Source: Bengio, Léonard & Courville 2013, Estimating or propagating gradients through stochastic neurons.
+
+    >>> import wengert as wg
+    >>> wg.distributions.OneHotCategoricalStraightThrough(probs=wg.tensor([0.0, 1.0])).rsample()
+    tensor([0., 1.])
     """
 
     has_rsample = True

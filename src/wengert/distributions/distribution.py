@@ -21,6 +21,11 @@ class Distribution:
     A draw has the shape `sample_shape + batch_shape + event_shape`: how many draws are asked for, how
     many distributions the parameters describe, and the shape of one outcome. `log_prob` has the shape
     `sample_shape + batch_shape`. Parameters broadcast against each other and set the dtype.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.Normal(wg.zeros(3), 1.0)
+    >>> p.batch_shape, p.event_shape, p.sample((2,)).shape
+    ((3,), (), (2, 3))
     """
 
     batch_shape: Shape = ()

@@ -67,7 +67,12 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
-    """The chi-square distribution of `df` degrees of freedom."""
+    """The chi-square distribution of `df` degrees of freedom.
+
+    >>> import wengert as wg
+    >>> wg.distributions.Chi2(3.0).mean
+    tensor(3.)
+    """
 
     def __init__(self, df: Any) -> None:
         super().__init__(0.5 * as_operand(df), 0.5)
@@ -135,7 +140,12 @@ class Beta(Distribution):
 
 
 class Dirichlet(Distribution):
-    """The Dirichlet distribution over weights that sum to 1; `concentration` has shape (..., k)."""
+    """The Dirichlet distribution over weights that sum to 1; `concentration` has shape (..., k).
+
+    >>> import wengert as wg
+    >>> wg.distributions.Dirichlet(wg.tensor([1.0, 1.0])).mean
+    tensor([0.5, 0.5])
+    """
 
     has_rsample = True
 
@@ -183,6 +193,10 @@ class StudentT(Distribution):
     """Student's distribution of `df` degrees of freedom, moved by `loc` and stretched by `scale`.
 
     Reparameterised in all three parameters.
+
+    >>> import wengert as wg
+    >>> wg.distributions.StudentT(4.0).variance
+    tensor(2.)
     """
 
     has_rsample = True

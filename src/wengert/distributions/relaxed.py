@@ -29,6 +29,11 @@ class RelaxedBernoulli(_Trials):
         relaxed values.
 
     Raises ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> p = wg.distributions.RelaxedBernoulli(0.1, probs=0.5)
+    >>> 0.0 <= p.rsample().item() <= 1.0
+    True
     """
 
     has_rsample = True

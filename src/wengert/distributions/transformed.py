@@ -43,7 +43,13 @@ class Transform:
 
 
 class AffineTransform(Transform):
-    """The transform loc + scale x; `scale` is not 0."""
+    """The transform loc + scale x; `scale` is not 0.
+
+    >>> import wengert as wg
+    >>> t = wg.distributions.AffineTransform(1.0, 2.0)
+    >>> t(wg.tensor(3.0)), t.inv(wg.tensor(7.0))
+    (tensor(7.), tensor(3.))
+    """
 
     def __init__(self, loc: Any, scale: Any) -> None:
         self.loc, self.scale = loc, scale
@@ -66,7 +72,12 @@ class AffineTransform(Transform):
 
 
 class ExpTransform(Transform):
-    """The transform exp(x)."""
+    """The transform exp(x).
+
+    >>> import wengert as wg
+    >>> wg.distributions.ExpTransform()(wg.tensor(0.0))
+    tensor(1.)
+    """
 
     def __call__(self, x: Any) -> Tensor:
         return wg.exp(x)
@@ -82,7 +93,12 @@ class ExpTransform(Transform):
 
 
 class SigmoidTransform(Transform):
-    """The transform 1 / (1 + exp(-x))."""
+    """The transform 1 / (1 + exp(-x)).
+
+    >>> import wengert as wg
+    >>> wg.distributions.SigmoidTransform()(wg.tensor(0.0))
+    tensor(0.5)
+    """
 
     def __call__(self, x: Any) -> Tensor:
         return wg.sigmoid(x)
@@ -98,7 +114,12 @@ class SigmoidTransform(Transform):
 
 
 class TanhTransform(Transform):
-    """The transform tanh(x); the slope is taken at x, where it keeps its digits."""
+    """The transform tanh(x); the slope is taken at x, where it keeps its digits.
+
+    >>> import wengert as wg
+    >>> wg.distributions.TanhTransform()(wg.tensor(0.0))
+    tensor(0.)
+    """
 
     def __call__(self, x: Any) -> Tensor:
         return wg.tanh(x)
@@ -114,7 +135,12 @@ class TanhTransform(Transform):
 
 
 class SoftplusTransform(Transform):
-    """The transform log(1 + exp(x))."""
+    """The transform log(1 + exp(x)).
+
+    >>> import wengert as wg
+    >>> wg.distributions.SoftplusTransform()(wg.tensor(0.0))
+    tensor(0.6931)
+    """
 
     def __call__(self, x: Any) -> Tensor:
         return wg.nn.functional.softplus(x)
@@ -132,7 +158,12 @@ class SoftplusTransform(Transform):
 
 
 class PowerTransform(Transform):
-    """The transform x**exponent of positive x; the exponent is not 0."""
+    """The transform x**exponent of positive x; the exponent is not 0.
+
+    >>> import wengert as wg
+    >>> wg.distributions.PowerTransform(2.0)(wg.tensor(3.0))
+    tensor(9.)
+    """
 
     def __init__(self, exponent: Any) -> None:
         self.exponent = exponent

@@ -22,6 +22,8 @@ from ..core.tensor import Tensor, asarray
 from ..transforms.tracing.trace import graph as traced
 from .named_nodes import NamedNode, named_nodes
 
+__all__ = ["SummaryWriter"]
+
 Path = str | os.PathLike[str]
 
 _BUCKETS = 64
@@ -272,3 +274,7 @@ def _graph_def(nodes: list[NamedNode]) -> Any:
         node=[node_def_pb2.NodeDef(name=n.name, op=n.op, input=n.inputs, attr=attributes(n)) for n in nodes],
         versions=versions_pb2.VersionDef(producer=22),  # of the format; any that TensorBoard reads
     )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -195,7 +195,7 @@ def pad(input: Any, pad: Sequence[int], mode: str = "constant", value: float | N
 
 
 def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor:
-    """Return rows of a table, in PyTorch's order: ids first. See :func:`wengert.embedding`.
+    """Return rows of a table, in PyTorch's order: ids first.
 
     Parameters
     ----------
@@ -204,6 +204,11 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
     padding_idx: a row that no gradient goes to.
 
     Returns s + (d,). Raises RangeError for an id outside the table.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.embedding(wg.tensor([1, 0]), wg.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([[3., 4.],
+            [1., 2.]])
     """
     out: Tensor = rows_of(weight, input)
     if padding_idx is not None:
@@ -219,7 +224,9 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Tensor
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """Return log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
 
-    See :func:`wengert.softplus`.
+    >>> import wengert as wg
+    >>> wg.nn.functional.softplus(wg.tensor([-1.0, 0.0, 100.0]))
+    tensor([  0.3133,   0.6931, 100.    ])
     """
     x = wg.asarray(x)
     out: Tensor = unbounded_softplus(x, beta)
@@ -233,6 +240,10 @@ def dropout2d(x: Any, p: float = 0.5, training: bool = True) -> Tensor:
     """Zero whole channels of (N, C, ...) with probability `p` and scale the others by 1 / (1 - p).
 
     Source: Tompson et al., arXiv:1411.4280.
+
+    >>> import wengert as wg
+    >>> wg.nn.functional.dropout2d(wg.ones((1, 1, 1, 2)), training=False)
+    tensor([[[[1., 1.]]]])
     """
     out: Tensor = wg.asarray(x)
     if out.ndim < 2:

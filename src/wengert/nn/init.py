@@ -81,12 +81,22 @@ def _normal(tensor: Tensor, mean: float, std: float, generator: Generator | None
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill a tensor with uniform numbers from `a` up to `b`."""
+    """Fill a tensor with uniform numbers from `a` up to `b`.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.uniform_(wg.empty((100, 100)), 2.0, 3.0).min().item() >= 2.0
+    True
+    """
     return _uniform(tensor, a, b, generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
-    """Fill a tensor with normal numbers."""
+    """Fill a tensor with normal numbers.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.normal_(wg.empty((100, 100)), std=0.1).std().item() < 0.2
+    True
+    """
     return _normal(tensor, mean, std, generator)
 
 
@@ -101,6 +111,10 @@ def trunc_normal_(
     """Fill a tensor with normal numbers, those outside [a, b] drawn again.
 
     Raises ShapeError where the interval holds next to none.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.trunc_normal_(wg.empty((100, 100)), a=-1.0, b=1.0).max().item() <= 1.0
+    True
     """
     low, high = (_normal_cdf((edge - mean) / std) for edge in (a, b))
     if not high - low > 1e-6:
@@ -118,22 +132,43 @@ def _normal_cdf(x: float) -> float:
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Fill a tensor with one number."""
+    """Fill a tensor with one number.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.constant_(wg.empty((2,)), 3.0)
+    tensor([3., 3.])
+    """
     return _fill(tensor, np.full(tensor.shape, val))
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Fill a tensor with 0."""
+    """Fill a tensor with 0.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.zeros_(wg.empty((2,)))
+    tensor([0., 0.])
+    """
     return constant_(tensor, 0.0)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Fill a tensor with 1."""
+    """Fill a tensor with 1.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.ones_(wg.empty((2,)))
+    tensor([1., 1.])
+    """
     return constant_(tensor, 1.0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """Fill a tensor with the identity matrix. Raises ShapeError unless it has two dimensions."""
+    """Fill a tensor with the identity matrix. Raises ShapeError unless it has two dimensions.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.eye_(wg.empty((2, 2)))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     if tensor.ndim != 2:
         fail(ShapeError, f"eye_ of a tensor of shape {tensor.shape}: an identity matrix has two dimensions")
     return _fill(tensor, np.eye(tensor.shape[0], tensor.shape[1]))
@@ -143,6 +178,10 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     """Return the numbers of inputs and outputs of one unit of a weight laid out (out, in, *kernel).
 
     Raises ShapeError for fewer than two dimensions.
+
+    >>> import wengert as wg
+    >>> wg.nn.init.fans(wg.empty((8, 3, 5, 5)))
+    (75, 200)
     """
     if tensor.ndim < 2:
         fail(
@@ -178,6 +217,10 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | Non
     """Fill a tensor with normal numbers of variance `gain**2 * 2 / (fan_in + fan_out)`.
 
     Source: see :func:`xavier_uniform_`.
+
+    >>> import wengert as wg
+    >>> abs(wg.nn.init.xavier_normal_(wg.empty((100, 300))).std().item() - 0.0707) < 0.01
+    True
     """
     return _normal(tensor, 0.0, gain * math.sqrt(2.0 / max(sum(fans(tensor)), 1)), generator)
 
@@ -200,6 +243,10 @@ def kaiming_uniform_(
     generator: where the random numbers come from.
 
     Source: He, Zhang, Ren, Sun, arXiv:1502.01852.
+
+    >>> import wengert as wg
+    >>> abs(wg.nn.init.kaiming_uniform_(wg.empty((200, 200)), nonlinearity="relu").std().item() - 0.1) < 0.01
+    True
     """
     bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / max(_fan(tensor, mode), 1))
     return _uniform(tensor, -bound, bound, generator)
@@ -215,6 +262,10 @@ def kaiming_normal_(
     """Fill a tensor with normal numbers of variance `gain**2 / fan`.
 
     Parameters and source: see :func:`kaiming_uniform_`.
+
+    >>> import wengert as wg
+    >>> abs(wg.nn.init.kaiming_normal_(wg.empty((200, 200))).std().item() - 0.1) < 0.01
+    True
     """
     std = calculate_gain(nonlinearity, a) / math.sqrt(max(_fan(tensor, mode), 1))
     return _normal(tensor, 0.0, std, generator)
@@ -226,6 +277,11 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None =
     Raises ShapeError for fewer than two dimensions.
 
     Source: Saxe, McClelland, Ganguli, arXiv:1312.6120.
+
+    >>> import wengert as wg
+    >>> w = wg.nn.init.orthogonal_(wg.empty((3, 3)))
+    >>> wg.allclose(w @ w.T, wg.eye(3), atol=1e-5)
+    True
     """
     fans(tensor)
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])

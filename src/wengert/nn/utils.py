@@ -102,6 +102,13 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     """Limit every element of the gradients to `[-clip_value, clip_value]`; NaN stays NaN.
 
     Raises DTypeError for complex gradients, which have no order.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([1.0, 10.0], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> wg.nn.utils.clip_grad_value_([w], 5.0)
+    >>> w.grad
+    tensor([2., 5.])
     """
     limit = float(clip_value)
     for p in _with_gradients(parameters):
@@ -126,6 +133,12 @@ def vector_to_parameters(vector: Any, parameters: Iterable[Tensor]) -> None:
     """Give the parameters the values of a 1-d tensor, in order.
 
     Raises ShapeError where the sizes do not add up; then nothing is changed.
+
+    >>> import wengert as wg
+    >>> w = wg.tensor([[0.0, 0.0]], requires_grad=True)
+    >>> wg.nn.utils.vector_to_parameters(wg.tensor([1.0, 2.0]), [w])
+    >>> w
+    tensor([[1., 2.]], requires_grad=True)
     """
     held = list(parameters)
     source = asarray(vector).detach().numpy()

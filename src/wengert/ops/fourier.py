@@ -489,25 +489,48 @@ def irfftn(x: Any, /, s: Sizes = None, axes: Axes = None, norm: Norm = "backward
 
 @many_axes
 def fft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """Return :func:`fftn` along the last two axes."""
+    """Return :func:`fftn` along the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.fft.fft2(wg.tensor([[1.0, 0.0], [0.0, 0.0]])).real
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _complex_transform("fft2", fft_op, x, s, axes, norm)
 
 
 @many_axes
 def ifft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """Return :func:`ifftn` along the last two axes."""
+    """Return :func:`ifftn` along the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.fft.ifft2(wg.ones((2, 2))).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     return _complex_transform("ifft2", ifft_op, x, s, axes, norm)
 
 
 @many_axes
 def rfft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """Return :func:`rfftn` along the last two axes."""
+    """Return :func:`rfftn` along the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.fft.rfft2(wg.ones((4, 4))).shape
+    (4, 3)
+    """
     return _real_transform("rfft2", x, s, axes, norm)
 
 
 @many_axes
 def irfft2(x: Any, /, s: Sizes = None, axes: Axes = (-2, -1), norm: Norm = "backward") -> Tensor:
-    """Return :func:`irfftn` along the last two axes."""
+    """Return :func:`irfftn` along the last two axes.
+
+    >>> import wengert as wg
+    >>> wg.fft.irfft2(wg.fft.rfft2(wg.ones((2, 2))))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return _inverse_real("irfft2", x, s, axes, norm)
 
 

@@ -115,7 +115,16 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """A schedule that multiplies the rate by `gamma` at each of the epochs `milestones`."""
+    """A schedule that multiplies the rate by `gamma` at each of the epochs `milestones`.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.MultiStepLR(opt, milestones=[1, 3], gamma=0.5)
+    >>> opt.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1) -> None:
         self.milestones = Counter(milestones)
@@ -127,7 +136,18 @@ class MultiStepLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """A schedule that multiplies the rate by `gamma` every epoch."""
+    """A schedule that multiplies the rate by `gamma` every epoch.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
+    >>> for _ in range(2):
+    ...     opt.step()
+    ...     schedule.step()
+    ...     print(schedule.get_last_lr())
+    [0.5]
+    [0.25]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float) -> None:
         self.gamma = gamma
@@ -141,6 +161,14 @@ class LinearLR(LRScheduler):
     """A schedule from `start_factor` to `end_factor` times the rate in `total_iters` epochs: a warm-up.
 
     Raises ShapeError for factors outside (0, 1] and [0, 1].
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.LinearLR(opt, start_factor=0.5, total_iters=2)
+    >>> opt.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.75]
     """
 
     def __init__(
@@ -169,6 +197,16 @@ class CosineAnnealingLR(LRScheduler):
     """A schedule from the rate to `eta_min` along half a cosine in `T_max` epochs (and back in as many more).
 
     Source: Loshchilov, Hutter, arXiv:1608.03983.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=2)
+    >>> for _ in range(2):
+    ...     opt.step()
+    ...     schedule.step()
+    ...     print(round(schedule.get_last_lr()[0], 6))
+    0.5
+    0.0
     """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0) -> None:
@@ -189,7 +227,16 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class LambdaLR(LRScheduler):
-    """A schedule of the initial rate times `lr_lambda(epoch)`: one function, or one for each group."""
+    """A schedule of the initial rate times `lr_lambda(epoch)`: one function, or one for each group.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.LambdaLR(opt, lambda epoch: 1 / (1 + epoch))
+    >>> opt.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
+    """
 
     _left_out = ("optimizer", "lr_lambdas")
 
@@ -219,6 +266,12 @@ class OneCycleLR(LRScheduler):
     three_phase: fall as steeply as it rose, then on to the last rate.
 
     Source: Smith, Topin, arXiv:1708.07120.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.OneCycleLR(opt, max_lr=1.0, total_steps=10)
+    >>> round(schedule.get_last_lr()[0], 6)
+    0.04
     """
 
     def __init__(
@@ -372,6 +425,14 @@ class ReduceLROnPlateau(LRScheduler):
     eps: the smallest change that is made.
 
     A NaN metric counts as no improvement. Step it with the metric: `schedule.step(loss)`.
+
+    >>> import wengert as wg
+    >>> opt = wg.optim.SGD([wg.tensor(1.0, requires_grad=True)], lr=1.0)
+    >>> schedule = wg.optim.lr_scheduler.ReduceLROnPlateau(opt, factor=0.5, patience=0)
+    >>> for loss in (1.0, 1.0, 1.0):
+    ...     schedule.step(loss)
+    >>> schedule.get_last_lr()
+    [0.25]
     """
 
     def __init__(

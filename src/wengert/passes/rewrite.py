@@ -23,7 +23,13 @@ _LIMIT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A named rewrite of nodes of some ops (of any op where `ops` is empty)."""
+    """A named rewrite of nodes of some ops (of any op where `ops` is empty).
+
+    >>> import wengert as wg
+    >>> rule = wg.passes.Rule("exp of log", ("exp",), lambda node: None)
+    >>> rule.name
+    'exp of log'
+    """
 
     name: str
     ops: frozenset[str]

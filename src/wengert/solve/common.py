@@ -33,7 +33,13 @@ class ConvergenceError(WengertError, RuntimeError):
 
 
 class SolveInfo(NamedTuple):
-    """The end of a solver, as tensors: whether it reached its tolerance, its steps, the residual's norm."""
+    """The end of a solver, as tensors: whether it reached its tolerance, its steps, the residual's norm.
+
+    >>> import wengert as wg
+    >>> x, info = wg.solve.root(lambda x: x * x - 2.0, wg.tensor(1.0), info=True)
+    >>> bool(info.converged)
+    True
+    """
 
     converged: Tensor
     steps: Tensor

@@ -29,6 +29,10 @@ class Verdict:
 
     `points` were compared; at `undefined` ones at least one graph was not finite. `counterexample`
     holds the inputs, by name, of the first point where they differ, and `values` the two results.
+
+    >>> import wengert as wg
+    >>> bool(wg.symbolic.equal(lambda x: x * x, lambda x: x**2))
+    True
     """
 
     equal: bool

@@ -231,6 +231,11 @@ class Op:
     Parameters of the declaration are documented at :func:`op` and :func:`elementwise`. `roles` says of each
     argument what its dtype must be, `kinds` of each attribute what it may be: see :mod:`wengert.core.ops.attributes`;
     `facets` what single concerns know of it: see :mod:`wengert.core.ops.facets`.
+
+    >>> import wengert as wg
+    >>> op = wg.sin(wg.tensor(1.0, requires_grad=True)).node.op
+    >>> op.name, op.kind, op.doc
+    ('sin', 'elementwise', 'The sine of an angle in radians.')
     """
 
     __slots__ = (

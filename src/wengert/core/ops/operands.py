@@ -208,7 +208,7 @@ def of_numbers(op: Op, operands: Sequence[Any], before: Sequence[Tensor] = ()) -
     """
     kind = max_category(operands)
     dtype = accepted_dtype(op, PYTHON_DTYPES[kind], operands, float64)
-    plain = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else _literal(op, a, dtype) for a in operands]
+    plain = [_in_dtype(a.wide(), dtype) if isinstance(a, WeakTensor) else _literal(op, a, dtype) for a in operands]
     if not any(isinstance(a, Tensor) for a in plain):
         plain[0] = wrap(np.asarray(plain[0], dtype))
     out = run_elementwise(op, [*before, *plain])
@@ -430,5 +430,5 @@ def _promote_numbers(operands: Sequence[Any]) -> list[Tensor]:
     """Return Python numbers and weak tensors as tensors of their common dtype."""
     kind = max_category(operands)
     dtype = PYTHON_DTYPES[kind]
-    wide = [_in_dtype(a.wide(), dtype) if isinstance(a, Tensor) else wrap(np.asarray(a, dtype)) for a in operands]
+    wide = [_in_dtype(a.wide(), dtype) if isinstance(a, WeakTensor) else wrap(np.asarray(a, dtype)) for a in operands]
     return [weak(x) for x in wide] if kind else wide

@@ -25,7 +25,7 @@ OVER = 1 << 30  # a pause that does not end
 
 
 class Observer:
-    """One that is told what its thread, or context, does; what it is not interested in it passes over.
+    """An object that is told what its thread, or context, does; it overrides the methods that it is interested in.
 
     Other threads are not its business, unless it is one of those that `observing_all` gives to every thread. An
     exception that it raises reaches the program at the operation that it was told of, which has run by then, and
@@ -49,45 +49,45 @@ class Observer:
         self, op: Any, inputs: Sequence[Any], out: Any, run: Callable[..., Any], attrs: Mapping[str, Any],
         start: float, node: Any = None,
     ) -> None:  # fmt: skip
-        """An operation ran: `run(*inputs)` gave the array `out`, a tuple where it has several results.
+        """Note that an operation ran: `run(*inputs)` gave the array `out`, a tuple where it has several results.
 
         `start` is when it began, by `time.perf_counter`; `node` what it recorded, where that is known already.
         """
 
     def made(self, node: Any) -> None:
-        """A node was recorded, by the last operation or for it."""
+        """Note that a node was recorded, by the last operation or for it."""
 
     def pulled(self, node: Any, ct: Any, saved: Any, own: dict[Any, Any], recording: bool, start: float) -> None:
-        """A step of a backward pass: the cotangent `ct` of a node became those of its inputs, `own`.
+        """Note a step of a backward pass: the cotangent `ct` of a node became those of its inputs, `own`.
 
         They are arrays, tensors where the pass is itself recorded.
         """
 
     def pass_begins(self, roots: Sequence[tuple[Any, Any]]) -> None:
-        """A backward pass begins from these nodes with their cotangents."""
+        """Note that a backward pass begins from these nodes with their cotangents."""
 
     def pass_ends(self, found: Mapping[Any, Any] | None) -> None:
-        """A backward pass has ended, with these cotangents of the nodes that it was for; None where it has failed."""
+        """Note that a backward pass has ended, with the cotangents of its targets; None where it failed."""
 
     def leak(self, what: str, value: Any, node: Any) -> None:
-        """A value is about to leave the graph, that of a node; or the tensor that has it is given another one."""
+        """Note that a value is about to leave the graph, that of a node; or its tensor is given another one."""
 
     def optimizing(self, optimizer: Any, stepped: bool) -> None:
-        """An optimiser was made, or has made a step."""
+        """Note that an optimiser was made, or has made a step."""
 
     def updated(self, parameter: Any, before: Any, gradient: Any, after: Any, start: float, end: float) -> None:
-        """A step of an optimiser, which is over, has given a parameter the array `after`, from one time to another."""
+        """Note that a step of an optimiser gave a parameter the array `after`, between two times."""
 
     def ran(self, trace: Any) -> None:
-        """A compiled program ran: a :class:`wengert.execute.native.run.timeline.NativeTrace` of its plan's steps."""
+        """Note that a compiled program ran: a `wengert.execute.native.run.timeline.NativeTrace` of its plan's steps."""
 
     def enter(self, node: Any) -> Any:
-        """A node of a graph is about to be run; what is returned is for `leave`."""
+        """Note that a node of a graph is about to be run; return a value for `leave`."""
         outer, self.node = self.node, node
         return outer
 
     def leave(self, outer: Any) -> None:
-        """The node was run, or has failed."""
+        """Note that the node was run, or has failed."""
         self.node = outer
 
 

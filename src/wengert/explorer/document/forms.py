@@ -72,7 +72,7 @@ def pattern(op: Op, operands: int, numbers: frozenset[int] = frozenset()) -> Pat
 
 
 def _picks(op: Op, facts: Sequence[Any]) -> bool:
-    """Whether a general rule hands everything on, to the elements that were picked: a maximum, not a norm."""
+    """Return whether a general rule hands everything on, to the elements that were picked: a maximum, not a norm."""
     picks = op.facets.get("pattern") == "route"
     return picks and len(facts) == 1 and isinstance(facts[0], Vjp) and facts[0].present is not None
 

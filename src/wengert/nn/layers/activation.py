@@ -20,7 +20,12 @@ class _Plain(Module):
 
 
 class ReLU(_Plain):
-    """The rectified linear unit, max(x, 0)."""
+    """The rectified linear unit, max(x, 0).
+
+    >>> import wengert as wg
+    >>> wg.nn.ReLU()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([0., 0., 2.])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return max(x, 0), elementwise."""
@@ -28,7 +33,12 @@ class ReLU(_Plain):
 
 
 class ReLU6(_Plain):
-    """The rectified linear unit bounded at 6, min(max(x, 0), 6)."""
+    """The rectified linear unit bounded at 6, min(max(x, 0), 6).
+
+    >>> import wengert as wg
+    >>> wg.nn.ReLU6()(wg.tensor([-1.0, 2.0, 8.0]))
+    tensor([0., 2., 6.])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return min(max(x, 0), 6), elementwise."""
@@ -36,7 +46,12 @@ class ReLU6(_Plain):
 
 
 class SELU(_Plain):
-    """The self-normalising exponential unit. Source: Klambauer et al., arXiv:1706.02515."""
+    """The self-normalising exponential unit. Source: Klambauer et al., arXiv:1706.02515.
+
+    >>> import wengert as wg
+    >>> wg.nn.SELU()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-1.1113,  0.    ,  2.1014])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return selu(x), elementwise."""
@@ -44,7 +59,12 @@ class SELU(_Plain):
 
 
 class SiLU(_Plain):
-    """The sigmoid linear unit, x sigmoid(x). Source: Elfwing et al., arXiv:1702.03118."""
+    """The sigmoid linear unit, x sigmoid(x). Source: Elfwing et al., arXiv:1702.03118.
+
+    >>> import wengert as wg
+    >>> wg.nn.SiLU()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.2689,  0.    ,  1.7616])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return x sigmoid(x), elementwise."""
@@ -52,7 +72,12 @@ class SiLU(_Plain):
 
 
 class Mish(_Plain):
-    """The mish unit, x tanh(softplus(x)). Source: Misra, arXiv:1908.08681."""
+    """The mish unit, x tanh(softplus(x)). Source: Misra, arXiv:1908.08681.
+
+    >>> import wengert as wg
+    >>> wg.nn.Mish()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.3034,  0.    ,  1.944 ])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return x tanh(softplus(x)), elementwise."""
@@ -60,7 +85,12 @@ class Mish(_Plain):
 
 
 class Hardswish(_Plain):
-    """The hard swish unit, x relu6(x + 3) / 6. Source: Howard et al., arXiv:1905.02244."""
+    """The hard swish unit, x relu6(x + 3) / 6. Source: Howard et al., arXiv:1905.02244.
+
+    >>> import wengert as wg
+    >>> wg.nn.Hardswish()(wg.tensor([-4.0, 0.0, 3.0]))
+    tensor([-0.,  0.,  3.])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return x relu6(x + 3) / 6, elementwise."""
@@ -68,7 +98,12 @@ class Hardswish(_Plain):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent, tanh(x)."""
+    """The hyperbolic tangent, tanh(x).
+
+    >>> import wengert as wg
+    >>> wg.nn.Tanh()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.7616,  0.    ,  0.964 ])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return tanh(x), elementwise."""
@@ -76,7 +111,12 @@ class Tanh(Module):
 
 
 class Sigmoid(Module):
-    """The logistic sigmoid, 1 / (1 + exp(-x))."""
+    """The logistic sigmoid, 1 / (1 + exp(-x)).
+
+    >>> import wengert as wg
+    >>> wg.nn.Sigmoid()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.2689, 0.5   , 0.8808])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return 1 / (1 + exp(-x)), elementwise."""
@@ -84,7 +124,12 @@ class Sigmoid(Module):
 
 
 class LogSigmoid(Module):
-    """The logarithm of the sigmoid, log(sigmoid(x))."""
+    """The logarithm of the sigmoid, log(sigmoid(x)).
+
+    >>> import wengert as wg
+    >>> wg.nn.LogSigmoid()(wg.tensor([-100.0, 0.0]))
+    tensor([-100.    ,   -0.6931])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return log(sigmoid(x)), elementwise."""
@@ -92,7 +137,12 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """The softsign unit, x / (1 + |x|)."""
+    """The softsign unit, x / (1 + |x|).
+
+    >>> import wengert as wg
+    >>> wg.nn.Softsign()(wg.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5 ,  0.  ,  0.75])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return x / (1 + |x|), elementwise."""
@@ -100,7 +150,12 @@ class Softsign(Module):
 
 
 class LeakyReLU(Module):
-    """The leaky rectified linear unit: x where positive, `negative_slope` times x elsewhere."""
+    """The leaky rectified linear unit: x where positive, `negative_slope` times x elsewhere.
+
+    >>> import wengert as wg
+    >>> wg.nn.LeakyReLU(0.1)(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.1,  0. ,  2. ])
+    """
 
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         super().__init__()
@@ -119,6 +174,10 @@ class ELU(Module):
     """The exponential linear unit: x where positive, alpha (exp(x) - 1) elsewhere.
 
     Source: Clevert et al., arXiv:1511.07289.
+
+    >>> import wengert as wg
+    >>> wg.nn.ELU()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.6321,  0.    ,  2.    ])
     """
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
@@ -138,6 +197,10 @@ class GELU(Module):
     """The Gaussian error linear unit: x times the normal distribution function of x, or its tanh approximation.
 
     Source: Hendrycks, Gimpel, arXiv:1606.08415.
+
+    >>> import wengert as wg
+    >>> wg.nn.GELU()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.1587,  0.    ,  1.9545])
     """
 
     def __init__(self, approximate: str = "none") -> None:
@@ -154,7 +217,12 @@ class GELU(Module):
 
 
 class Softplus(Module):
-    """The softplus unit, log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
+    """The softplus unit, log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softplus()(wg.tensor([-1.0, 0.0, 100.0]))
+    tensor([  0.3133,   0.6931, 100.    ])
+    """
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -174,6 +242,10 @@ class PReLU(Module):
     """The parametric rectified linear unit: a trained slope below 0, one for all or one per channel (axis 1).
 
     Source: He et al., arXiv:1502.01852.
+
+    >>> import wengert as wg
+    >>> wg.nn.PReLU()(wg.tensor([-1.0, 0.0, 2.0]))
+    tensor([-0.25,  0.  ,  2.  ], grad_fn=<WhereBackward>)
     """
 
     weight: Parameter
@@ -193,7 +265,12 @@ class PReLU(Module):
 
 
 class Softmax(Module):
-    """The softmax exp(x) / sum(exp(x)) along `dim`."""
+    """The softmax exp(x) / sum(exp(x)) along `dim`.
+
+    >>> import wengert as wg
+    >>> wg.nn.Softmax(-1)(wg.tensor([1.0, 1.0]))
+    tensor([0.5, 0.5])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()
@@ -209,7 +286,12 @@ class Softmax(Module):
 
 
 class LogSoftmax(Module):
-    """The logarithm of softmax, log(softmax(x)), along `dim`."""
+    """The logarithm of softmax, log(softmax(x)), along `dim`.
+
+    >>> import wengert as wg
+    >>> wg.nn.LogSoftmax(-1)(wg.tensor([1.0, 1.0]))
+    tensor([-0.6931, -0.6931])
+    """
 
     def __init__(self, dim: int = -1) -> None:
         super().__init__()

@@ -298,7 +298,13 @@ class TransformerEncoderLayer(Module):
 
 
 class TransformerEncoder(Module):
-    """A stack of `num_layers` copies of a layer, and a norm after the last where given."""
+    """A stack of `num_layers` copies of a layer, and a norm after the last where given.
+
+    >>> import wengert as wg
+    >>> layer = wg.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    >>> wg.nn.TransformerEncoder(layer, 2)(wg.ones((3, 5, 8))).shape
+    (3, 5, 8)
+    """
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

@@ -160,6 +160,10 @@ class ConvTranspose1d(_ConvTranspose):
     """The transpose of :class:`Conv1d` (a "deconvolution"): a stride makes the result longer.
 
     `weight` is (in_channels, out_channels / groups, kernel_size); `output_padding` lengthens one end.
+
+    >>> import wengert as wg
+    >>> wg.nn.ConvTranspose1d(2, 3, kernel_size=2, stride=2)(wg.ones((1, 2, 5))).shape
+    (1, 3, 10)
     """
 
     _ndim = 1
@@ -219,7 +223,12 @@ class _MaxPool(_Pool):
 
 
 class MaxPool1d(_MaxPool):
-    """A pooling by the largest value in windows of the last axis; the stride is the window's size unless given."""
+    """A pooling by the largest value in windows of the last axis; the stride is the window's size unless given.
+
+    >>> import wengert as wg
+    >>> wg.nn.MaxPool1d(2)(wg.tensor([[[1.0, 3.0, 7.0, 5.0]]]))
+    tensor([[[3., 7.]]])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Map (N, C, L) to (N, C, L')."""
@@ -254,7 +263,12 @@ class _AvgPool(_Pool):
 
 
 class AvgPool1d(_AvgPool):
-    """A pooling by the mean of windows of the last axis; the stride is the window's size unless given."""
+    """A pooling by the mean of windows of the last axis; the stride is the window's size unless given.
+
+    >>> import wengert as wg
+    >>> wg.nn.AvgPool1d(2)(wg.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
+    tensor([[[2., 6.]]])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Map (N, C, L) to (N, C, L')."""
@@ -262,7 +276,12 @@ class AvgPool1d(_AvgPool):
 
 
 class AvgPool2d(_AvgPool):
-    """A pooling by the mean of windows of the last two axes; the stride is the window's size unless given."""
+    """A pooling by the mean of windows of the last two axes; the stride is the window's size unless given.
+
+    >>> import wengert as wg
+    >>> wg.nn.AvgPool2d(2)(wg.ones((1, 3, 8, 8))).shape
+    (1, 3, 4, 4)
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Map (N, C, H, W) to (N, C, H', W')."""
@@ -270,7 +289,12 @@ class AvgPool2d(_AvgPool):
 
 
 class AdaptiveAvgPool2d(Module):
-    """A pooling by means of windows chosen so that the result has a given height and width."""
+    """A pooling by means of windows chosen so that the result has a given height and width.
+
+    >>> import wengert as wg
+    >>> wg.nn.AdaptiveAvgPool2d(1)(wg.ones((2, 3, 8, 8))).shape
+    (2, 3, 1, 1)
+    """
 
     def __init__(self, output_size: int | Sequence[int | None] | None) -> None:
         super().__init__()

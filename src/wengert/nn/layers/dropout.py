@@ -36,7 +36,12 @@ class Dropout(_Dropout):
 
 
 class Dropout2d(_Dropout):
-    """A layer that in training zeroes whole channels of (N, C, H, W) with probability `p` and scales the others."""
+    """A layer that in training zeroes whole channels of (N, C, H, W) with probability `p` and scales the others.
+
+    >>> import wengert as wg
+    >>> wg.nn.Dropout2d(0.5).eval()(wg.ones((1, 1, 1, 2)))
+    tensor([[[[1., 1.]]]])
+    """
 
     def forward(self, x: Any) -> Tensor:
         """Return `x` with channels dropped."""

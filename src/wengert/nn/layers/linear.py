@@ -16,7 +16,12 @@ from ..parameter import Parameter
 
 
 class Identity(Module):
-    """The identity. Arguments of the constructor are ignored, so that it can stand in for any layer."""
+    """The identity. Arguments of the constructor are ignored, so that it can stand in for any layer.
+
+    >>> import wengert as wg
+    >>> wg.nn.Identity(64)(wg.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
@@ -79,6 +84,10 @@ class Bilinear(Module):
     """A bilinear map `x1 A x2 + bias` with one matrix A for every output feature.
 
     `weight` is (out_features, in1_features, in2_features).
+
+    >>> import wengert as wg
+    >>> wg.nn.Bilinear(2, 3, 4)(wg.ones((5, 2)), wg.ones((5, 3))).shape
+    (5, 4)
     """
 
     weight: Parameter
@@ -198,7 +207,12 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """A layer that splits one axis into several."""
+    """A layer that splits one axis into several.
+
+    >>> import wengert as wg
+    >>> wg.nn.Unflatten(1, (2, 3))(wg.ones((4, 6))).shape
+    (4, 2, 3)
+    """
 
     def __init__(self, dim: int, unflattened_size: tuple[int, ...]) -> None:
         super().__init__()

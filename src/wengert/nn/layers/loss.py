@@ -32,7 +32,12 @@ class MSELoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """The absolute difference."""
+    """The absolute difference.
+
+    >>> import wengert as wg
+    >>> wg.nn.L1Loss()(wg.tensor([0.0, 0.0]), wg.tensor([1.0, 3.0]))
+    tensor(2.)
+    """
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Map two tensors of one shape to a loss."""
@@ -40,7 +45,12 @@ class L1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """The Huber loss, quadratic up to `delta`, linear beyond. Source: Huber 1964."""
+    """The Huber loss, quadratic up to `delta`, linear beyond. Source: Huber 1964.
+
+    >>> import wengert as wg
+    >>> wg.nn.HuberLoss()(wg.tensor([0.0, 0.0]), wg.tensor([1.0, 3.0]))
+    tensor(1.5)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -52,7 +62,12 @@ class HuberLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """The Huber loss divided by `beta`."""
+    """The Huber loss divided by `beta`.
+
+    >>> import wengert as wg
+    >>> wg.nn.SmoothL1Loss()(wg.tensor([0.0, 0.0]), wg.tensor([1.0, 3.0]))
+    tensor(1.5)
+    """
 
     def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction)
@@ -109,7 +124,12 @@ class CrossEntropyLoss(_Weighted):
 
 
 class NLLLoss(_Weighted):
-    """The negative log-probability of the right class, from log-probabilities."""
+    """The negative log-probability of the right class, from log-probabilities.
+
+    >>> import wengert as wg
+    >>> wg.nn.NLLLoss()(wg.tensor([[-1.0, -2.0]]), wg.tensor([1]))
+    tensor(2.)
+    """
 
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(weight, reduction)
@@ -121,7 +141,12 @@ class NLLLoss(_Weighted):
 
 
 class BCELoss(_Weighted):
-    """The binary cross-entropy, from probabilities. :class:`BCEWithLogitsLoss` is stabler."""
+    """The binary cross-entropy, from probabilities. :class:`BCEWithLogitsLoss` is stabler.
+
+    >>> import wengert as wg
+    >>> wg.nn.BCELoss()(wg.tensor([0.5, 0.5]), wg.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Any, target: Any) -> Tensor:
         """Map probabilities and targets in [0, 1], of one shape, to a loss."""
@@ -129,7 +154,12 @@ class BCELoss(_Weighted):
 
 
 class BCEWithLogitsLoss(_Weighted):
-    """The binary cross-entropy, from logits; `pos_weight` is a factor for the positive targets."""
+    """The binary cross-entropy, from logits; `pos_weight` is a factor for the positive targets.
+
+    >>> import wengert as wg
+    >>> wg.nn.BCEWithLogitsLoss()(wg.tensor([0.0, 0.0]), wg.tensor([1.0, 0.0]))
+    tensor(0.6931)
+    """
 
     pos_weight: Tensor | None
 
@@ -145,7 +175,13 @@ class BCEWithLogitsLoss(_Weighted):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence of targets from log-probabilities; "batchmean" divides by N only."""
+    """The Kullback-Leibler divergence of targets from log-probabilities; "batchmean" divides by N only.
+
+    >>> import wengert as wg
+    >>> p = wg.tensor([[0.5, 0.5]])
+    >>> wg.nn.KLDivLoss(reduction="batchmean")(wg.log(p), p)
+    tensor(0.)
+    """
 
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction)

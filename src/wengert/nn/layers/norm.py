@@ -76,6 +76,10 @@ class RMSNorm(Module):
     Parameters are those of :class:`LayerNorm`; `eps=None` is the dtype's machine epsilon.
 
     Source: Zhang, Sennrich, arXiv:1910.07467.
+
+    >>> import wengert as wg
+    >>> wg.nn.RMSNorm(2)(wg.tensor([3.0, 3.0]))
+    tensor([1., 1.], grad_fn=<RmsNormBackward>)
     """
 
     weight: Parameter | None
@@ -107,6 +111,10 @@ class GroupNorm(Module):
     """A normalisation of groups of channels of every sample, then a weight and a bias per channel.
 
     Source: Wu, He, arXiv:1803.08494.
+
+    >>> import wengert as wg
+    >>> wg.nn.GroupNorm(2, 4)(wg.ones((1, 4, 5))).shape
+    (1, 4, 5)
     """
 
     weight: Parameter | None
@@ -228,12 +236,22 @@ class BatchNorm1d(_BatchNorm):
     every call; not those of other traces: of `wg.graph`, `vmap` or a loop.
 
     Source: Ioffe, Szegedy, arXiv:1502.03167.
+
+    >>> import wengert as wg
+    >>> wg.nn.BatchNorm1d(1, affine=False)(wg.tensor([[1.0], [3.0]]))
+    tensor([[-1.],
+            [ 1.]])
     """
 
     _ndims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """:class:`BatchNorm1d` for images, (N, C, H, W)."""
+    """:class:`BatchNorm1d` for images, (N, C, H, W).
+
+    >>> import wengert as wg
+    >>> wg.nn.BatchNorm2d(3)(wg.ones((2, 3, 4, 4))).shape
+    (2, 3, 4, 4)
+    """
 
     _ndims = (4,)

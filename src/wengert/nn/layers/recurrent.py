@@ -369,7 +369,12 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """A single step of :class:`RNN`."""
+    """A single step of :class:`RNN`.
+
+    >>> import wengert as wg
+    >>> wg.nn.RNNCell(3, 4)(wg.ones((2, 3))).shape
+    (2, 4)
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", dtype: Any = None
@@ -378,14 +383,25 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """A single step of :class:`LSTM`: `h, c = cell(x, (h, c))`."""
+    """A single step of :class:`LSTM`: `h, c = cell(x, (h, c))`.
+
+    >>> import wengert as wg
+    >>> h, c = wg.nn.LSTMCell(3, 4)(wg.ones((2, 3)))
+    >>> h.shape, c.shape
+    ((2, 4), (2, 4))
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
         super().__init__("lstm", input_size, hidden_size, bias, dtype)
 
 
 class GRUCell(_Cell):
-    """A single step of :class:`GRU`."""
+    """A single step of :class:`GRU`.
+
+    >>> import wengert as wg
+    >>> wg.nn.GRUCell(3, 4)(wg.ones((2, 3))).shape
+    (2, 4)
+    """
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, dtype: Any = None) -> None:
         super().__init__("gru", input_size, hidden_size, bias, dtype)

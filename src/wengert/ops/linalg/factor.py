@@ -202,7 +202,13 @@ qr_op: Op = op(
 
 
 class QRResult(NamedTuple):
-    """The result of :func:`qr`."""
+    """The result of :func:`qr`.
+
+    >>> import wengert as wg
+    >>> q, r = wg.linalg.qr(wg.tensor([[3.0], [4.0]]))
+    >>> q.shape, abs(r.item())
+    ((2, 1), 5.0)
+    """
 
     Q: Tensor
     R: Tensor

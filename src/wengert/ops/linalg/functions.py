@@ -225,7 +225,13 @@ def det(x: Any, /) -> Tensor:
 
 
 class SlogdetResult(NamedTuple):
-    """The result of :func:`slogdet`."""
+    """The result of :func:`slogdet`.
+
+    >>> import wengert as wg
+    >>> found = wg.linalg.slogdet(wg.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    >>> found.sign, found.logabsdet
+    (tensor(-1.), tensor(0.))
+    """
 
     sign: Tensor
     logabsdet: Tensor

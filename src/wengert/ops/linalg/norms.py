@@ -32,7 +32,12 @@ from .spectral import svdvals
 
 
 class LstsqResult(NamedTuple):
-    """The result of :func:`lstsq`."""
+    """The result of :func:`lstsq`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.lstsq(wg.tensor([[1.0], [1.0]]), wg.tensor([[1.0], [3.0]])).solution
+    tensor([[2.]])
+    """
 
     solution: Tensor
     residuals: Tensor

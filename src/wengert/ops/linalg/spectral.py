@@ -159,7 +159,12 @@ eigvalsh_op: Op = op(
 
 
 class EighResult(NamedTuple):
-    """The result of :func:`eigh`."""
+    """The result of :func:`eigh`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.eigh(wg.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2., 3.])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -284,7 +289,12 @@ eig_op: Op = op(
 
 
 class EigResult(NamedTuple):
-    """The result of :func:`eig`."""
+    """The result of :func:`eig`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.eig(wg.tensor([[2.0, 0.0], [0.0, 3.0]])).eigenvalues
+    tensor([2.+0.j, 3.+0.j])
+    """
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -454,7 +464,12 @@ svdvals_op: Op = op(
 
 
 class SVDResult(NamedTuple):
-    """The result of :func:`svd`."""
+    """The result of :func:`svd`.
+
+    >>> import wengert as wg
+    >>> wg.linalg.svd(wg.tensor([[3.0, 0.0], [0.0, 4.0]])).S
+    tensor([4., 3.])
+    """
 
     U: Tensor
     S: Tensor

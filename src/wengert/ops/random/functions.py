@@ -303,7 +303,12 @@ def randn(*shape: Any, dtype: Any = None, requires_grad: bool = False, generator
 @public(home="random")
 @keyed
 def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Return uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`."""
+    """Return uniform random numbers in [0, 1), of the shape and (unless given) the dtype of `x`.
+
+    >>> import wengert as wg
+    >>> wg.random.rand_like(wg.zeros((2, 3))).shape
+    (2, 3)
+    """
     x = asarray(x)
     dtype = x.dtype if dtype is None and not x.is_weak else dtype
     return rand(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)
@@ -312,7 +317,12 @@ def rand_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator:
 @public(home="random")
 @keyed
 def randn_like(x: Any, dtype: Any = None, requires_grad: bool = False, generator: Generator | None = None) -> Tensor:
-    """Return standard normal random numbers, of the shape and (unless given) the dtype of `x`."""
+    """Return standard normal random numbers, of the shape and (unless given) the dtype of `x`.
+
+    >>> import wengert as wg
+    >>> wg.random.randn_like(wg.zeros((2, 3))).shape
+    (2, 3)
+    """
     x = asarray(x)
     dtype = x.dtype if dtype is None and not x.is_weak else dtype
     return randn(x.shape, dtype=dtype, requires_grad=requires_grad, generator=generator)

@@ -348,17 +348,41 @@ def seed() -> int:
 
 @public(home="random")
 def initial_seed() -> int:
-    """Return the default generator's seed."""
+    """Return the default generator's seed.
+
+    >>> import wengert as wg
+    >>> _ = wg.random.manual_seed(3)
+    >>> wg.random.initial_seed()
+    3
+    """
     return default_generator.initial_seed()
 
 
 @public(home="random")
 def get_rng_state() -> Tensor:
-    """Return the default generator's state, for :func:`set_rng_state`."""
+    """Return the default generator's state, for :func:`set_rng_state`.
+
+    >>> import wengert as wg
+    >>> state = wg.random.get_rng_state()
+    >>> a = wg.random.rand(2)
+    >>> wg.random.set_rng_state(state)
+    >>> bool((wg.random.rand(2) == a).all())
+    True
+    """
     return default_generator.get_state()
 
 
 @public(home="random")
 def set_rng_state(state: Any) -> None:
-    """Set the default generator to the state that :func:`get_rng_state` gave."""
+    """Set the default generator to the state that :func:`get_rng_state` gave.
+
+    Raises ShapeError or DTypeError for a tensor that is no state.
+
+    >>> import wengert as wg
+    >>> state = wg.random.get_rng_state()
+    >>> a = wg.random.rand(2)
+    >>> wg.random.set_rng_state(state)
+    >>> bool((wg.random.rand(2) == a).all())
+    True
+    """
     default_generator.set_state(state)

@@ -27,6 +27,12 @@ class RandomKey:
     Make one with :func:`key`, more of them with :func:`split` and :func:`fold_in`. Keys compare and
     hash by value. A key is not a tensor: nodes carry its words as a static attribute. It is a pytree of one,
     though: where a compiled function takes a key, or a loop carries one, its words are a tensor.
+
+    >>> import wengert as wg
+    >>> key = wg.random.key(0)
+    >>> a, b = wg.random.randn(key=key), wg.random.randn(key=key)
+    >>> bool(a == b)
+    True
     """
 
     __slots__ = ("words",)

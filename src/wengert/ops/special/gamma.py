@@ -459,5 +459,5 @@ polygamma_op.front = _polygamma_front
 
 @public(name="polygamma", method=True, function=False)
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
-    """Return `wg.polygamma(n, self)`."""
+    """Return `wg.special.polygamma(n, self)`."""
     return polygamma(n, self)

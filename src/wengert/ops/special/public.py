@@ -80,7 +80,12 @@ def betaln(a: Any, b: Any) -> Tensor:
 
 
 def beta(a: Any, b: Any) -> Tensor:
-    """Return the beta function of positive arguments: exp(betaln(a, b))."""
+    """Return the beta function of positive arguments: exp(betaln(a, b)).
+
+    >>> import wengert as wg
+    >>> wg.special.beta(wg.tensor(2.0), wg.tensor(3.0))
+    tensor(0.0833)
+    """
     out: Tensor = exp.front(betaln(a, b))
     return out
 
@@ -130,13 +135,23 @@ def erfcinv(x: Any) -> Tensor:
 
 
 def i0e(x: Any) -> Tensor:
-    """Return exp(-|x|) times the modified Bessel function of the first kind of order 0."""
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 0.
+
+    >>> import wengert as wg
+    >>> wg.special.i0e(wg.tensor([0.0, 1.0]))
+    tensor([1.    , 0.4658])
+    """
     out: Tensor = i0e_op.front(x)
     return out
 
 
 def i1e(x: Any) -> Tensor:
-    """Return exp(-|x|) times the modified Bessel function of the first kind of order 1."""
+    """Return exp(-|x|) times the modified Bessel function of the first kind of order 1.
+
+    >>> import wengert as wg
+    >>> wg.special.i1e(wg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.2079])
+    """
     out: Tensor = i1e_op.front(x)
     return out
 
@@ -154,7 +169,12 @@ def i0(x: Any) -> Tensor:
 
 
 def i1(x: Any) -> Tensor:
-    """Return the modified Bessel function of the first kind of order 1: the derivative of :func:`i0`."""
+    """Return the modified Bessel function of the first kind of order 1: the derivative of :func:`i0`.
+
+    >>> import wengert as wg
+    >>> wg.special.i1(wg.tensor([0.0, 1.0]))
+    tensor([0.    , 0.5652])
+    """
     x = as_operand(x)
     out: Tensor = i1e_op.front(x) * exp.front(absolute.front(x))
     return out
@@ -172,7 +192,12 @@ def xlogy(x: Any, y: Any) -> Tensor:
 
 
 def xlog1py(x: Any, y: Any) -> Tensor:
-    """Return x log(1 + y), and 0 where x is 0 (unless y is NaN)."""
+    """Return x log(1 + y), and 0 where x is 0 (unless y is NaN).
+
+    >>> import wengert as wg
+    >>> wg.special.xlog1py(wg.tensor([0.0, 2.0]), wg.tensor([-1.0, 1.0]))
+    tensor([0.    , 1.3863])
+    """
     out: Tensor = xlog1py_op.front(*promote_tensors("xlog1py", x, y))
     return out
 

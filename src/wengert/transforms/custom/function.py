@@ -26,7 +26,23 @@ from .flat import kept_residuals, vjp_op
 
 
 class Context:
-    """The values that `forward` leaves for `backward` and `jvp`; any attribute may be set on it too."""
+    """The values that `forward` leaves for `backward` and `jvp`; any attribute may be set on it too.
+
+    >>> import wengert as wg
+    >>> class Square(wg.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * grad
+    >>> x = wg.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
+    """
 
     needs_input_grad: tuple[bool, ...]
 

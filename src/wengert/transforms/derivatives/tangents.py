@@ -234,7 +234,14 @@ def _leaf_spec(leaf: Any) -> Spec:
 
 
 class UnpackedDual(NamedTuple):
-    """The primal and the tangent of a dual tensor."""
+    """The primal and the tangent of a dual tensor.
+
+    >>> import wengert as wg
+    >>> with wg.autograd.dual_level():
+    ...     y = wg.sin(wg.autograd.make_dual(wg.tensor(0.0), wg.tensor(1.0)))
+    ...     wg.autograd.unpack_dual(y).tangent
+    tensor(1.)
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -297,6 +304,12 @@ def make_dual(primal: Any, tangent: Any) -> Tensor:
     """Return a tensor with the value of `primal` (floating) that carries `tangent` (of its shape) along.
 
     Raises GradientError outside :class:`dual_level`, ShapeError, DTypeError.
+
+    >>> import wengert as wg
+    >>> with wg.autograd.dual_level():
+    ...     y = wg.autograd.make_dual(wg.tensor(3.0), wg.tensor(1.0)) ** 2
+    ...     wg.autograd.unpack_dual(y).tangent
+    tensor(6.)
     """
     level = _current("make_dual()")
     x = as_operand(primal)
@@ -314,6 +327,12 @@ def unpack_dual(x: Tensor) -> UnpackedDual:
     """Return the value and the tangent of a tensor; the tangent is None where it depends on no dual tensor.
 
     Raises GradientError outside :class:`dual_level`.
+
+    >>> import wengert as wg
+    >>> with wg.autograd.dual_level():
+    ...     y = wg.exp(wg.autograd.make_dual(wg.tensor(0.0), wg.tensor(2.0)))
+    ...     wg.autograd.unpack_dual(y)
+    UnpackedDual(primal=tensor(1.), tangent=tensor(2.))
     """
     level = _current("unpack_dual()")
     if not isinstance(x, Tensor):
