@@ -43,4 +43,5 @@ probability_op: Op = op(
     ],
     reference=lambda x, of, what, mend: x + 0.0,
     onnx=Missing("ONNX checks no values"),
+    cost=1,
 )
